@@ -1,0 +1,82 @@
+# Needs Python 3.11 or newer, make and a package registry. Everything is installed into $(VENV), nothing elsewhere.
+
+VENV ?= .venv
+# The first Python that is new enough and can make environments. A pyenv shim may exist and still not run, so each
+# candidate is asked. Deferred on purpose: it costs nothing until an environment must be made.
+PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13 python3.14 python; do \
+	"$$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
+RUN = $(VENV)/bin/python
+CODE = $(wildcard src tests tools bench examples)
+ONLY ?=
+SKIP ?=
+FORMAT ?= table
+
+.DEFAULT_GOAL := help
+.PHONY: help states test check lint types rooms exports docs-check wheel test-all test-bare format docs bench soak clean
+.DELETE_ON_ERROR:
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# Remade only when the dependencies may have changed. An environment that still runs is kept and brought up to date.
+$(VENV)/.installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv and ensurepip was found; name one: make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(RUN) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+states: $(VENV)/.installed ## print the state machines (FORMAT=table, mermaid or dot)
+	@$(RUN) -m mooring states --format $(FORMAT)
+
+test: $(VENV)/.installed ## run the tests; at least 95 % of mooring must be covered
+	$(RUN) -m pytest --cov --cov-report=term --cov-fail-under=95
+
+check: lint types rooms exports docs-check wheel ## everything that is not a behaviour: style, types, rooms, lists, documentation, the wheel
+
+lint: $(VENV)/.installed ## ruff, rules and format
+	$(RUN) -m ruff check $(CODE)
+	$(RUN) -m ruff format --check $(CODE)
+
+types: $(VENV)/.installed ## mypy, strict
+	$(RUN) -m mypy
+	$(RUN) -m mypy $(wildcard tools/*.py)
+
+rooms: $(VENV)/.installed ## who may import whom, and what an import may load
+	$(RUN) -m pytest tests/test_rooms.py tests/test_imports.py
+
+exports: $(VENV)/.installed ## the public lists
+	$(RUN) -m pytest tests/test_exports.py
+
+docs-check: $(VENV)/.installed ## links, code blocks, and generated pages that say what the tables say
+	$(RUN) -m pytest tests/test_docs.py
+
+wheel: $(VENV)/.installed ## build the wheel, install it bare into an empty environment, use it
+	$(RUN) tools/check_wheel.py
+
+test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed here
+	@SKIP="$(SKIP)" tools/test_all
+
+test-bare: $(VENV)/.installed
+	$(RUN) -m pytest
+
+format: $(VENV)/.installed ## let ruff mend what it can
+	$(RUN) -m ruff check --fix $(CODE)
+	$(RUN) -m ruff format $(CODE)
+
+docs: $(VENV)/.installed ## write the generated pages again
+	$(RUN) tools/make_docs.py
+
+bench: $(VENV)/.installed ## measure; ONLY=core runs bench/core.py alone
+	@programs="$(if $(ONLY),bench/$(ONLY).py,$(wildcard bench/[a-z]*.py))"; \
+	test -n "$$programs" || { echo "There is nothing in bench/ yet." >&2; exit 1; }; \
+	for program in $$programs; do \
+		test -f "$$program" || { echo "There is no $$program." >&2; exit 1; }; \
+		echo "== $$program"; $(RUN) "$$program" || exit 1; \
+	done
+
+soak: $(VENV)/.installed ## the tests with many more random examples, different ones each time
+	MOORING_PROFILE=soak $(RUN) -m pytest
+
+clean: ## remove environments, caches and build output
+	rm -rf .venv .venv-* dist build .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests tools bench examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

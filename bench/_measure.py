@@ -1,0 +1,142 @@
+"""How every program in this folder measures: interleaved, shuffled, in rounds, each program twice.
+
+A lone time on a shared machine means nothing. So programs that are to be compared take turns in an order that changes
+from round to round, medians stand beside the smallest and largest sample, and only ratios are judged. Each program
+runs as two, itself and its control; how far the two medians lie apart is the noise of the run, and a target counts as
+missed only when it is missed by more than that.
+
+This file must never know what is measured. A sample is a function that returns seconds.
+"""
+
+import os
+import platform
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from statistics import median
+from typing import NamedTuple
+
+Sample = Callable[[], float]
+
+ROUNDS = 9
+
+
+class Series(NamedTuple):
+    """The samples of one program, and those of the same program run again as a control."""
+
+    name: str
+    samples: list[float]
+    control: list[float]
+
+    @property
+    def middle(self) -> float:
+        return median(self.samples + self.control)
+
+    @property
+    def noise(self) -> float:
+        """How far apart the two medians are, as a share: 0.1 is ten per cent."""
+        first, second = median(self.samples), median(self.control)
+        return max(first, second) / min(first, second) - 1
+
+
+class Row(NamedTuple):
+    """One comparison: `ours` may take at most `target` times as long as `base`."""
+
+    name: str
+    ours: Series
+    base: Series
+    target: float
+    ratio: float
+    noise: float
+
+    @property
+    def is_met(self) -> bool:
+        return self.ratio <= self.target
+
+    @property
+    def is_missed(self) -> bool:
+        """True only where the noise of the run cannot be the reason."""
+        return self.ratio / (1 + self.noise) > self.target
+
+
+def cpu_time(function: Callable[[], object], number: int) -> Sample:
+    """A sample of CPU seconds for each of `number` calls: what other programs do on the machine counts least."""
+
+    def sample() -> float:
+        started = time.process_time()
+        for _ in range(number):
+            function()
+        return (time.process_time() - started) / number
+
+    return sample
+
+
+def import_time(statement: str) -> Sample:
+    """A sample of seconds that a statement takes in a fresh interpreter, without the interpreter's own start."""
+    program = f"import time; started = time.perf_counter(); exec({statement!r}); print(time.perf_counter() - started)"
+
+    def sample() -> float:
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        return float(ended.stdout)
+
+    return sample
+
+
+def interleave(programs: dict[str, Sample], rounds: int = ROUNDS, seed: int = 0) -> dict[str, Series]:
+    """Run every program twice a round, in an order that changes; one round before, to warm up, is not counted."""
+    shuffle = random.Random(seed).shuffle
+    series = {name: Series(name, [], []) for name in programs}
+    for sample in programs.values():
+        sample()
+    for _ in range(rounds):
+        turns = [(name, is_control) for name in programs for is_control in (False, True)]
+        shuffle(turns)
+        for name, is_control in turns:
+            kept = series[name].control if is_control else series[name].samples
+            kept.append(programs[name]())
+    return series
+
+
+def compare(name: str, ours: Series, base: Series, target: float) -> Row:
+    """`ours` against `base`, medians of both."""
+    return Row(name, ours, base, target, ours.middle / base.middle, max(ours.noise, base.noise))
+
+
+def in_words(seconds: float) -> str:
+    """`640 ns`, `1.42 ms`: three digits."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.0f} ns"
+
+
+def print_platform() -> None:
+    """Where and with what this was measured."""
+    versions = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    print(f"{versions}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
+
+
+def print_rows(title: str, rows: Iterable[Row]) -> bool:
+    """Print a table and return True if no row missed its target."""
+    print(f"\n{title}")
+    print(
+        f"  {'':38} {'ours':>9} {'(min .. max)':>21} {'base':>9} {'(min .. max)':>21} {'ratio':>6} {'target':>7} noise"
+    )
+    is_good = True
+    for row in rows:
+        verdict = "ok" if row.is_met else "MISSED" if row.is_missed else "within noise of the target"
+        is_good = is_good and not row.is_missed
+        print(
+            f"  {row.name:38} {_spread(row.ours)} {_spread(row.base)} "
+            f"{row.ratio:>6.2f} {'<= ' + format(row.target, 'g'):>7} {row.noise:>5.0%} {verdict}"
+        )
+    return is_good
+
+
+def _spread(series: Series) -> str:
+    every = series.samples + series.control
+    return (
+        f"{in_words(series.middle):>9} {'(' + in_words(min(every)) + ' .. ' + in_words(max(every)) + ')':>21}"
+    )

@@ -1,0 +1,2 @@
+"""TEMP"""
+from mooring.protocol._drawing import MACHINES, draw

@@ -1,0 +1,148 @@
+"""What the table's names mean for the wire: starting and closing a transport, and agreeing on era and revision over it.
+
+Above: `_client`. Below: `_client_core`, `_negotiation` (what an answer means).
+"""
+
+from mooring.errors import ProtocolError
+from mooring.protocol import _client_events as e
+from mooring.protocol._client_core import ClientCore, Wire
+from mooring.protocol._client_table import Timer
+from mooring.protocol._exchange import Role
+from mooring.protocol._jsonrpc import encode_notification
+from mooring.protocol._negotiation import (
+    Negotiation,
+    envelope,
+    initialize_params,
+    judge_handshake,
+    judge_probe,
+    opening,
+    speaks_both,
+)
+from mooring.protocol._settings import MAX_NEGOTIATION_STEPS
+from mooring.protocol._versions import REVISIONS, Era
+
+
+class WireRows(ClientCore):
+    """Rows of the table about the transport and the negotiation."""
+
+    __slots__ = ()
+
+    def _spawn(self, _: e.Event) -> None:
+        self.epoch += 1
+        self.wire = Wire.SPAWNING
+        self._is_up = False
+        self._strikes = 0
+        self._last_line = ""
+        self._negotiation = Negotiation()
+        self.calls.forget_transport()
+        self.calls.envelope = b""
+        self._do(e.Spawn(self.epoch))
+
+    def _close(self, _: e.Event) -> None:
+        if self.wire in (Wire.SPAWNING, Wire.LIVE):
+            self.wire = Wire.CLOSING
+            self.calls.timers.arm(Timer.CLOSE, self.calls.now + self.settings.close_timeout)
+            self._do(e.Close(self.epoch))
+
+    def _close_late(self, event: e.Spawned) -> None:
+        self._do(e.Close(event.epoch))
+
+    def _mark_up(self, _: e.Event) -> None:
+        self._is_up = True
+
+    def _mark_reaped(self, _: e.Event) -> None:
+        self.wire = Wire.NONE
+        self.calls.timers.disarm(Timer.CLOSE)
+
+    def _report_leak(self, _: e.Event) -> None:
+        self._do(e.Leak(self.epoch))
+
+    def _arm_connect(self, _: e.Event) -> None:
+        self.calls.timers.arm(Timer.CONNECT, self.calls.now + self.settings.init_timeout)
+
+    def _wait_for_reaping(self, _: e.Event) -> None:
+        """Nothing to do: the close deadline is armed, and reaping or it will go on from here."""
+
+    def _open_negotiation(self, _: e.Event) -> None:
+        self.wire = Wire.LIVE
+        if not self._is_up or self._negotiation.has_opened:
+            return
+        self._negotiation.has_opened = True
+        verdict = Era.HANDSHAKE if self._was_probe_fatal else self.verdict
+        first = opening(self.settings, verdict)
+        self._ask(first)
+        if (
+            first.era is Era.STATELESS
+            and self.verdict is None
+            and not self.is_http
+            and speaks_both(self.settings)
+        ):
+            self.calls.timers.arm(Timer.PROBE, self.calls.now + self.settings.probe_wait)
+
+    def _ask(self, offer: e.Offered) -> None:
+        """Put the question of that era, unless it is open already."""
+        talk = self._negotiation
+        if offer.era is Era.STATELESS:
+            if talk.probe_id is None:
+                talk.requested = offer.version
+                meta = envelope(self.settings, offer.version)
+                talk.probe_id = self.calls.make_own("server/discover", b"{}", Role.PROBE, meta=meta)
+        elif talk.handshake_id is None:
+            params = initialize_params(self.settings, offer.version)
+            talk.handshake_id = self.calls.make_own("initialize", params, Role.HANDSHAKE)
+
+    def _send_initialize(self, _: e.Event) -> None:
+        self._ask(opening(self.settings, Era.HANDSHAKE))
+
+    def _take_step(self, event: e.Offered) -> None:
+        self._negotiation.steps += 1
+        if self._negotiation.steps > MAX_NEGOTIATION_STEPS:
+            self._fire(
+                e.NegotiationFailed(ProtocolError(f"no agreement after {MAX_NEGOTIATION_STEPS} steps"))
+            )
+        else:
+            self._ask(event)
+
+    def _negotiate(self, event: e.AnswerReceived | e.ExchangeLost) -> None:
+        talk = self._negotiation
+        exchange = self.calls.pending[event.id]
+        self.calls.forget(exchange)
+        answer = event.error if isinstance(event, e.ExchangeLost) or event.result is None else event.result
+        assert answer is not None  # an answer has a result or an error
+        if isinstance(event, e.ExchangeLost) and not event.was_declined:
+            verdict: e.Event = e.NegotiationFailed(event.error)
+        elif event.id == talk.probe_id:
+            talk.probe_id = None
+            verdict = judge_probe(self.settings, talk.requested, answer)
+        else:
+            talk.handshake_id = None
+            version = opening(self.settings, Era.HANDSHAKE).version
+            verdict = judge_handshake(self.settings, version, answer)
+        is_usable = isinstance(verdict, e.Negotiated | e.Offered)
+        if not is_usable and (talk.probe_id is not None or talk.handshake_id is not None):
+            return  # the other question is open, and its answer may be usable; the connect deadline bounds the wait
+        self._fire(verdict)
+
+    def _restart_handshake(self, event: e.SessionLost) -> None:
+        self.calls.forget(self.calls.pending[event.id])
+        talk = self._negotiation
+        talk.probe_id = talk.handshake_id = None
+        self._take_step(opening(self.settings, Era.HANDSHAKE))
+
+    def _agree(self, event: e.Negotiated) -> None:
+        server = event.server
+        self.server = server
+        self.verdict = server.era
+        for exchange in list(self.calls.pending.values()):
+            if exchange.role in (Role.PROBE, Role.HANDSHAKE):
+                self.calls.bury(exchange)
+        is_stateless = server.era is Era.STATELESS
+        self.calls.envelope = envelope(self.settings, server.version) if is_stateless else b""
+        self.calls.hangs_up = self.is_http and REVISIONS[server.version].disconnect_cancels
+        if is_stateless:
+            self._was_probe_fatal = False
+        else:
+            self.calls.send(encode_notification("notifications/initialized"))
+
+    def _skip_probe(self, _: e.Event) -> None:
+        self._was_probe_fatal = True

@@ -1,0 +1,195 @@
+"""The settings of a client connection: defaults in the Struct, range and meaning in the rows below it.
+
+One row makes the check, the documentation (`docs/settings.md`) and, where a command has one, the flag; the keyword and
+the default are the Struct's field. Times are seconds. A bad value is refused when the settings are built, by name
+and range, before anything is started with it.
+
+Above: the client's core and everything that opens a connection. Below: `_versions`.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from mooring.errors import Json, UsageError
+from mooring.protocol._versions import VERSIONS
+
+# Commands whose first run downloads what they start: ten seconds are not enough for them.
+SLOW_STARTERS = frozenset({"npx", "uvx", "bunx", "pipx"})
+INIT_TIMEOUT, SLOW_INIT_TIMEOUT = 10.0, 30.0
+
+# Settled points of the connection's design that are not meant to be turned.
+SETTLED_AFTER = 10.0  # in `ready` for so long, a connection has proven itself: failures are forgotten
+SESSION_LOSS_WINDOW = 10.0  # two session losses within it are a failure
+MAX_STRIKES = 20  # bad lines in a row
+MAX_TOMBSTONES = 4096
+MAX_HANDLERS = 64  # server requests served at a time
+MAX_NEGOTIATION_STEPS = 3
+KEEPALIVE_MISSES = 2
+TOMBSTONE_SLACK = 5.0  # for jitter and scheduling, on top of the three longest waits
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that can be set for one client connection. Build it with keywords; it refuses bad values.
+
+    Raises: UsageError, naming the setting and what it may be.
+    """
+
+    name: str = ""
+    client_info: dict[str, Json] = msgspec.field(default_factory=lambda: {"name": "mooring", "version": "0"})
+    capabilities: dict[str, Json] | None = None
+    versions: tuple[str, ...] = VERSIONS
+    open_timeout: float | None = 60.0
+    init_timeout: float = INIT_TIMEOUT
+    probe_timeout: float | None = None
+    request_timeout: float | None = 30.0
+    max_timeout: float | None = 300.0
+    backoff_min: float = 1.0
+    backoff_max: float = 30.0
+    backoff_jitter: float = 0.2
+    max_attempts: int = 5
+    wait_for_ready: bool = False
+    max_pending: int = 1024
+    max_queued: int = 256
+    busy: str = "retry"
+    retry_attempts: int = 3
+    retry_delay: float = 0.010
+    retry_jitter: float = 0.5
+    replay: str = "never"
+    max_frame_bytes: int = 16_777_216
+    tombstone_sweep: float = 60.0
+    keepalive: float | None = None
+    close_step: float = 2.0
+    stderr: str = "log"
+
+    def __post_init__(self) -> None:
+        for row in SETTINGS.values():
+            row.check(getattr(self, row.name))
+        if self.backoff_min > self.backoff_max:
+            raise UsageError("backoff_min must not be above backoff_max", path="backoff_min")
+
+    @property
+    def probe_wait(self) -> float:
+        """How long the probe may stay unanswered before `initialize` is sent too."""
+        return min(3.0, self.init_timeout / 3) if self.probe_timeout is None else self.probe_timeout
+
+    @property
+    def tombstone_ttl(self) -> float:
+        """How long an abandoned id is remembered: the longest way a late answer can take (75 s by default)."""
+        return (self.request_timeout or 0.0) + self.init_timeout + self.backoff_max + TOMBSTONE_SLACK
+
+    @property
+    def close_timeout(self) -> float:
+        """When closing is given up: three steps of the ladder (EOF, SIGTERM, SIGKILL) and one to spare."""
+        return 4 * self.close_step
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One row: what the setting means, and what it may be. `low` and `high` are inclusive."""
+
+    name: str
+    meaning: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    is_optional: bool = False
+    is_whole: bool = False
+    is_flag: bool = False
+    holds: Callable[[object], bool] | None = None
+    must: str = ""
+
+    @property
+    def range(self) -> str:
+        """What it may be, in words."""
+        if self.must:
+            words = self.must
+        elif self.choices:
+            words = " or ".join(f'"{choice}"' for choice in self.choices)
+        elif self.is_flag:
+            words = "true or false"
+        elif self.low is not None:
+            kind = "whole number" if self.is_whole else "number"
+            words = f"a {kind} from {self.low:g}"
+            words += "" if self.high is None else f" to {self.high:g}"
+        else:
+            words = "text"
+        return f"{words}, or None" if self.is_optional else words
+
+    def check(self, value: object) -> None:
+        """Refuse a bad value. Raises: UsageError."""
+        if not self._allows(value):
+            raise UsageError(f"{self.name} must be {self.range}, not {value!r}", path=self.name)
+
+    def _allows(self, value: object) -> bool:
+        if value is None:
+            return self.is_optional
+        if self.holds is not None:
+            return self.holds(value)
+        if self.choices:
+            return value in self.choices
+        if self.is_flag:
+            return isinstance(value, bool)
+        if self.low is None:
+            return isinstance(value, str)
+        # NaN compares false with everything, so it falls out here too; bool is an int to Python, not to people.
+        if isinstance(value, bool) or not isinstance(value, int if self.is_whole else (int, float)):
+            return False
+        return self.low <= value <= (1e15 if self.high is None else self.high)
+
+
+def _are_versions(value: object) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(name in VERSIONS for name in value)
+
+
+def _is_info(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in ("name", "version"))
+
+
+_SECOND = 0.001  # the least time that is worth waiting for: below it, loops turn more slowly than the timer
+
+SETTINGS = {
+    row.name: row
+    for row in (
+        Setting("name", "How logs and telemetry call the connection. Default: from the target."),
+        Setting("client_info", "What we tell the server of ourselves.", holds=_is_info, must='an object with "name" and "version"'),
+        Setting("capabilities", "What we tell the server that we can. Default: derived from the handlers registered.", is_optional=True,
+                holds=lambda value: isinstance(value, dict), must="an object"),
+        Setting("versions", "The protocol revisions that may be spoken. Of one era only: the other is not probed.",
+                holds=_are_versions, must="a non-empty tuple of " + ", ".join(VERSIONS)),
+        Setting("open_timeout", "How long `connect()` and `open()` wait for the first ready.", low=_SECOND, is_optional=True),
+        Setting("init_timeout", "From the spawn to ready. 30 s for npx, uvx, bunx and pipx, whose first run downloads.", low=_SECOND),
+        Setting("probe_timeout", "How long `server/discover` may stay unanswered on stdio before `initialize` is sent too. "
+                "Default: 3 s, or a third of `init_timeout` if that is less.", low=_SECOND, is_optional=True),
+        Setting("request_timeout", "The soft deadline of a call: progress moves it. None: a call may wait for ever.",
+                low=_SECOND, is_optional=True),
+        Setting("max_timeout", "The hard deadline of a call: nothing moves it. A larger `timeout` of a call raises it. "
+                "None: a server that keeps reporting progress holds the caller for ever.", low=_SECOND, is_optional=True),
+        Setting("backoff_min", "The least wait before a reconnect.", low=_SECOND),
+        Setting("backoff_max", "The longest wait before a reconnect.", low=_SECOND),
+        Setting("backoff_jitter", "How far a wait is spread around its base, as a share of it.", low=0, high=1),
+        Setting("max_attempts", "Failures before the first ready after which the connection is closed for good. "
+                "After the first ready there is no limit.", low=1, is_whole=True),
+        Setting("wait_for_ready", "Whether a call made while not ready waits instead of failing with StateError.", is_flag=True),
+        Setting("max_pending", "Calls open at a time.", low=1, is_whole=True),
+        Setting("max_queued", "Calls waiting for ready at a time.", low=0, is_whole=True),
+        Setting("busy", "When the transport takes no more, or too many calls are open: retry a few times and fail, or wait "
+                "until the call's deadline.", choices=("retry", "wait")),
+        Setting("retry_attempts", "Attempts to hand over a frame, the first included.", low=1, is_whole=True),
+        Setting("retry_delay", "The wait between two attempts.", low=0),
+        Setting("retry_jitter", "How far that wait is spread, as a share of it.", low=0, high=1),
+        Setting("replay", "Whether calls lost with a connection are sent again, once: never, or those that are safe to repeat "
+                "(list, get, read, complete, discover, and tools hinted read-only or idempotent).", choices=("never", "safe")),
+        Setting("max_frame_bytes", "The largest message, in both directions.", low=1024, high=2**31 - 1, is_whole=True),
+        Setting("tombstone_sweep", "How often forgotten calls are swept.", low=_SECOND),
+        Setting("keepalive", "After so long without hearing anything, ask the server for a sign of life; two without an answer "
+                "mean that it is down.", low=_SECOND, is_optional=True),
+        Setting("close_step", "How long each step of closing may take: end of input, SIGTERM, SIGKILL.", low=_SECOND),
+        Setting("stderr", "Where a child's stderr goes; a file or a callable is given to `stdio()` itself.", choices=("log", "inherit")),
+    )
+}  # fmt: skip
+
+
+def default_init_timeout(command: str | None) -> float:
+    """The `init_timeout` for a server started by `command` (None: not started by us)."""
+    name = "" if command is None else command.replace("\\", "/").rsplit("/", 1)[-1]
+    return SLOW_INIT_TIMEOUT if name in SLOW_STARTERS else INIT_TIMEOUT

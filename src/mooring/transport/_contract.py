@@ -1,0 +1,84 @@
+"""What a transport promises, and what its owner must give it: the whole contract between moving bytes and meaning.
+
+A *target* says how to make transports (a command to run, a URL, one end of a pipe in memory). A *transport* is one
+connection made from it; it moves whole frames and knows nothing of what they say. Its *owner* (the driver of a client
+or a server) is told what happens and pulls what arrived. Everything here runs on the event loop's thread; no call
+blocks, and only `open()` and `close()` wait.
+
+The four duties, which `mooring.testing.transport_suite` checks for any implementation:
+
+1. **Send a frame or say busy.** `send()` takes all of a frame or nothing. Busy: the queue holds `MAX_QUEUED_FRAMES`, or is not
+   empty and the frame would take it over `MAX_QUEUED_BYTES`; an empty queue takes any legal frame. A frame is *written* when
+   its first byte is given to the operating system (or to asyncio's buffer, which is fed only while it is empty); until then
+   `withdraw()` takes it back and it is surely not sent. After being busy, `room_made` is called once there is room.
+2. **Deliver frames when pulled.** `frames_arrived` is called when at least one complete frame or fault is there; the owner
+   pulls with `next_frame()` until None. Nothing that was received is lost because the peer went away after sending it.
+3. **Close.** `close()` ends everything the transport started, in bounded steps, and returns when nothing of it is left. It
+   may be called at any time, twice, and while `open()` is under way in another task (`open()` then fails or is closed).
+4. **Report down.** `went_down` is called exactly once when the transport ends by itself, after everything readable was
+   delivered; never after `close()` was called.
+
+Above: the drivers in the client's and the server's rooms, and everybody who writes a transport. Below: `mooring.errors`.
+"""
+
+from typing import Final, Protocol
+
+from mooring.errors import McpError
+
+# The design's definition of busy (connection row 14).
+MAX_QUEUED_FRAMES: Final = 1024
+MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
+
+
+class Owner(Protocol):
+    """Who is told what happens to a transport. Each is called on the loop's thread and must not raise."""
+
+    def frames_arrived(self) -> None:
+        """At least one frame, or a fault in what was received, can be pulled with `next_frame()`."""
+
+    def wrote(self, through: int) -> None:
+        """Frames with numbers up to this one are with the operating system. Told at most once a write, not a frame."""
+
+    def room_made(self) -> None:
+        """There is room again after `send()` said busy."""
+
+    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
+        """The transport ended. `was_silent`: the peer never sent a byte. Next: `close()`."""
+
+
+class Transport(Protocol):
+    """One connection. `number` in these calls is the owner's own count of frames; it only grows."""
+
+    def send(self, frame: bytes, number: int) -> bool:
+        """Take the frame and return True, or take nothing of it and return False: busy, or no longer open."""
+
+    def withdraw(self, number: int) -> bool:
+        """Take a frame back that is not written yet. False: it is written, or was never here."""
+
+    def next_frame(self) -> bytes | McpError | None:
+        """The next frame; or what was wrong with it (then go on pulling); or None until `frames_arrived`."""
+
+    async def close(self) -> None:
+        """End it and everything it started; returns when nothing is left, within bounded steps."""
+
+
+class Target(Protocol):
+    """How to make transports: what `connect()` takes."""
+
+    @property
+    def name(self) -> str:
+        """What logs and telemetry call it."""
+
+    @property
+    def is_http(self) -> bool:
+        """Whether requests travel one by one instead of in one stream."""
+
+    @property
+    def init_timeout(self) -> float:
+        """How long a start may take, where the settings do not say."""
+
+    async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> Transport:
+        """Make a transport that is ready to send.
+
+        Raises: TransportError, `permanent` where trying again cannot help.
+        """

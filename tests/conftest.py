@@ -1,0 +1,91 @@
+"""What every test runs under: a Hypothesis profile, and a guard that ends a test which hangs.
+
+`MOORING_PROFILE=quick` (the default) gives the same examples on every run, so that a failure is the change's and not
+the day's; `soak` gives many, different each time. Any test may raise its own limit with `@pytest.mark.guard(seconds)`.
+"""
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+GUARD_SECONDS = 60.0
+SOAK_FACTOR = 60  # a soak runs about fifty times the examples
+
+# Health checks measure the machine, and ours are shared: a slow minute must not fail a sound test.
+_SLOW = (HealthCheck.too_slow,)
+settings.register_profile(
+    "quick", derandomize=True, deadline=None, max_examples=100, database=None, suppress_health_check=_SLOW
+)
+settings.register_profile(
+    "soak",
+    deadline=None,
+    max_examples=5_000,
+    stateful_step_count=200,
+    print_blob=True,
+    suppress_health_check=_SLOW,
+)
+
+
+class TestHungError(BaseException):
+    """A test ran into its guard.
+
+    Not an Exception: neither the code under test nor Hypothesis, which would run the example again, may swallow it.
+    """
+
+    __test__ = False
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    profile = os.environ.get("MOORING_PROFILE", "quick")
+    if profile not in ("quick", "soak"):
+        raise pytest.UsageError(f"MOORING_PROFILE is {profile!r}; it must be quick or soak")
+    settings.load_profile(profile)
+
+
+def guard_seconds(item: pytest.Item) -> float:
+    """How long each phase of this test may take."""
+    marker = item.get_closest_marker("guard")
+    seconds = float(marker.args[0]) if marker is not None else GUARD_SECONDS
+    return seconds * SOAK_FACTOR if os.environ.get("MOORING_PROFILE") == "soak" else seconds
+
+
+def _guarded(item: pytest.Item, phase: str) -> Iterator[None]:
+    """Interrupt the main thread when the phase takes too long, and again every second until it has ended."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield  # Windows: pytest's own faulthandler_timeout is the only guard
+        return
+    seconds = guard_seconds(item)
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        faulthandler.dump_traceback(file=sys.__stderr__ or 2, all_threads=True)
+        raise TestHungError(f"{phase} of {item.nodeid} took more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    return (yield from _guarded(item, "setup"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    return (yield from _guarded(item, "call"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    return (yield from _guarded(item, "teardown"))

@@ -1,0 +1,46 @@
+# Invariant: however a stream is cut, the bodies are the same, ours are read back, and only ProtocolErrors are raised.
+"""Bodies behind their lengths, pulled from pieces of every small size."""
+
+from mooring.errors import FrameTooLargeError, ProtocolError
+from mooring.protocol._content_length import MAX_HEADER_BYTES, ContentLengthFramer, frame_content_length
+from mooring.protocol._framer import Unfinished
+
+LIMIT = 16
+
+CORPUS = [
+    b"Content-Length: 2\r\n\r\n{}Content-Length: 17\r\n\r\n0123456789abcdefgContent-Length: 1\r\n\r\n1",
+    b"Content-Type: application/json\r\ncontent-length:16\n\n0123456789abcdef\r\n\r\n",
+    b"Content-Length: 1\r\nContent-Length: 1\r\n\r\n1",
+    b"Content-Length: 0\r\n\r\nContent-Length: 5\r\n\r\n123",
+]
+
+
+def fuzz(data: bytes) -> None:
+    expected = _read(data, len(data) + 1)
+    for size in (1, 2, 3, 7):
+        assert _read(data, size) == expected
+    if 0 < len(data) <= LIMIT:
+        assert _read(frame_content_length(data, LIMIT) * 2, 5) == ([data, data], None)
+
+
+def _read(data: bytes, size: int) -> tuple[list[bytes | str], Unfinished | None]:
+    framer = ContentLengthFramer(LIMIT)
+    frames: list[bytes | str] = []
+    for at in range(0, len(data), size):
+        framer.feed(data[at : at + size])
+        while not framer.is_lost:
+            try:
+                frame = framer.next_frame()
+            except FrameTooLargeError as error:
+                frames.append(f"too large: {error.size}")
+                continue
+            except ProtocolError as error:
+                frames.append("lost")
+                if not framer.is_lost:
+                    raise AssertionError("lost, but not for good") from error
+                break
+            if frame is None:
+                break
+            frames.append(frame)
+        assert framer.buffered <= MAX_HEADER_BYTES
+    return frames, framer.eof()

@@ -1,0 +1,85 @@
+# Invariant: any bytes decode to one message; -32700 exactly where the standard library, held to RFC 8259, refuses too.
+"""Envelopes, against an independent reader of JSON; whatever is taken can be written and read again."""
+
+import json
+
+from mooring.protocol._json_text import MAX_DEPTH, is_deeper_than
+from mooring.protocol._jsonrpc import (
+    Batch,
+    Error,
+    ErrorCode,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Result,
+    decode,
+    encode_error,
+    encode_notification,
+    encode_request,
+    encode_result,
+)
+
+_REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"b":[1,2.5e3,"\\u00e9"]}}}'
+_RESULT = b'{"jsonrpc":"2.0","id":"a","result":{"content":[{"type":"text","text":"\\"\\\\\\ud83d\\ude00"}]}}'
+_ERROR = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no","data":null}}'
+_NOTIFICATION = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+
+CORPUS = [
+    _REQUEST,
+    _RESULT,
+    _ERROR,
+    _NOTIFICATION,
+    b"[" + _REQUEST + b"," + _NOTIFICATION + b"]",
+    b'{"jsonrpc":"2.0","id":9007199254740993,"method":"m","params":{"x":"\xc3\xa9\xe2\x80\xa8"}}',
+    b"[" * 130 + b"]" * 130,
+]
+
+
+def fuzz(data: bytes) -> None:
+    message = decode(data)
+    if isinstance(message, Malformed):
+        assert message.code in (ErrorCode.PARSE_ERROR, ErrorCode.INVALID_REQUEST)
+        assert message.message
+        assert len(message.message) + len(message.path) + len(message.quote) < 1_000
+    if not is_deeper_than(data, MAX_DEPTH):
+        refused = isinstance(message, Malformed) and message.code == ErrorCode.PARSE_ERROR
+        assert refused is not _is_json(data)
+    for member in message.members if isinstance(message, Batch) else (message,):
+        _write_again(member)
+
+
+def _is_json(data: bytes) -> bool:
+    def refuse(word: str) -> object:
+        raise ValueError(word)
+
+    try:
+        value = json.loads(data.decode(), parse_constant=refuse, parse_int=str, parse_float=str)
+        json.dumps(value, ensure_ascii=False).encode()
+    except ValueError:
+        return False
+    return True
+
+
+def _write_again(message: Message) -> None:
+    match message:
+        case Request(id, method, params):
+            again = decode(encode_request(id, method, None if params is None else bytes(params)))
+            assert isinstance(again, Request)
+            assert (again.id, again.method, _bytes(again.params)) == (id, method, _bytes(params))
+        case Notification(method, params):
+            again = decode(encode_notification(method, None if params is None else bytes(params)))
+            assert isinstance(again, Notification)
+            assert (again.method, _bytes(again.params)) == (method, _bytes(params))
+        case Result(id, result):
+            again = decode(encode_result(id, bytes(result)))
+            assert isinstance(again, Result)
+            assert (again.id, bytes(again.result)) == (id, bytes(result))
+        case Error(id, code, said, data):
+            assert decode(encode_error(id, code, said, data)) == message
+        case Malformed(id=id, code=code, message=said):
+            assert isinstance(decode(encode_error(id, code, said)), Error)
+
+
+def _bytes(raw: object) -> bytes | None:
+    return None if raw is None else bytes(raw)  # type: ignore[call-overload]  # a Raw is a buffer

@@ -1,0 +1,245 @@
+"""The public lists: complete, resolvable, documented, and the same for the interpreter and for a type checker.
+
+A public module is a package, or a file whose name has no underscore. Its `__all__` is the promise; whatever it binds
+without an underscore and leaves out of the list is a promise made by accident.
+"""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from itertools import zip_longest
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import apcore_mcp
+import mooring
+import procontext
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
+PACKAGES = (mooring, apcore_mcp, procontext)
+
+
+def public_modules() -> Iterator[str]:
+    for package in PACKAGES:
+        yield package.__name__
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not any(part.startswith("_") for part in module.name.split(".")):
+                yield module.name
+
+
+MODULES = sorted(public_modules())
+
+
+def source_of(module: ModuleType) -> Path:
+    assert module.__file__ is not None
+    return Path(module.__file__)
+
+
+def accidental_names(module: ModuleType) -> set[str]:
+    """Names without an underscore that the module binds, that are ours, and that its list leaves out."""
+    ours = tuple(package.__name__ for package in PACKAGES)
+    found = set()
+    for name, value in vars(module).items():
+        if name.startswith("_") or isinstance(value, ModuleType) or name in module.__all__:
+            continue
+        home = getattr(value, "__module__", None)
+        is_foreign = isinstance(home, str) and home.split(".")[0] not in ours
+        if not is_foreign:
+            found.add(name)
+    return found
+
+
+def borrowed_names(module: ModuleType) -> set[str]:
+    """What a module imports to use and not to show: for a package, from outside; for a file, from anywhere.
+
+    Constants carry no home, so this is read from the text."""
+    path = source_of(module)
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            is_ours = (node.module or "").split(".")[0] in {package.__name__ for package in PACKAGES}
+            if path.name != "__init__.py" or not is_ours:
+                found |= {alias.asname or alias.name for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_public_list_names_everything_once_and_nothing_else(name: str) -> None:
+    module = importlib.import_module(name)
+    assert isinstance(module.__all__, list), f"{name} has no list"
+    assert len(module.__all__) == len(set(module.__all__)), "a name stands twice"
+    absent = [public for public in module.__all__ if not hasattr(module, public)]
+    assert absent == [], f"in the list of {name}, but not there"
+    accidental = accidental_names(module) - borrowed_names(module)
+    assert accidental == set(), f"public by accident in {name}"
+
+
+def test_the_lists_are_in_the_order_ruff_keeps() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--no-cache", "--select", "RUF022", str(SOURCE)],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- documentation of each name ---------------------------------------------------------------------------------------
+
+
+def assignments(path: Path) -> dict[str, bool]:
+    """Each name assigned at the top of a file, and whether words stand with it: a comment above or beside, or a
+    string below. In a run of assignments without an empty line, the words above the first are for all of them."""
+    text = path.read_text(encoding="utf-8")
+    lines, body = text.splitlines(), ast.parse(text).body
+    found: dict[str, bool] = {}
+    was_explained, last_line = False, -1
+    for node, following in zip_longest(body, body[1:]):
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        above = lines[node.lineno - 2].lstrip() if node.lineno > 1 else ""
+        beside = re.search(r"\s#\s*\S", lines[node.lineno - 1]) is not None
+        below = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+        is_run = node.lineno == last_line + 1 and was_explained
+        was_explained = above.startswith("#") or beside or below or is_run
+        last_line = node.end_lineno or node.lineno
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            if isinstance(target, ast.Name):
+                found[target.id] = was_explained
+    return found
+
+
+@cache
+def explained_constants() -> dict[str, bool]:
+    """Every constant of every source file; a room may show one that a lower room explains."""
+    found: dict[str, bool] = {}
+    for file in SOURCE.rglob("*.py"):
+        for name, is_explained in assignments(file).items():
+            found[name] = found.get(name, False) or is_explained
+    return found
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_name_says_what_it_is(name: str) -> None:
+    module = importlib.import_module(name)
+    silent = []
+    for public in module.__all__:
+        value = getattr(module, public)
+        if public.startswith("__") or isinstance(value, ModuleType) or name == "mooring":
+            continue  # the front's names are documented where they live
+        if inspect.isclass(value) and public == value.__name__:
+            is_said = bool((value.__dict__.get("__doc__") or "").strip())
+        elif inspect.isroutine(value):
+            is_said = bool((value.__doc__ or "").strip())
+        else:
+            is_said = explained_constants().get(public, False)
+        if not is_said:
+            silent.append(public)
+    assert silent == [], f"{name}: no docstring or comment"
+
+
+# --- the lazy front ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(mooring._HOMES))
+def test_a_lazy_name_is_the_one_that_its_room_shows(name: str) -> None:
+    room = importlib.import_module(mooring._HOMES[name])
+    assert getattr(mooring, name) is getattr(room, name)
+    assert name in room.__all__, f"{name} is lazy in mooring but not public in {room.__name__}"
+
+
+def test_the_list_the_table_and_the_type_checkers_imports_are_the_same() -> None:
+    tree = ast.parse(source_of(mooring).read_text(encoding="utf-8"))
+    guarded = [
+        node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    seen = {
+        alias.name: statement.module
+        for node in guarded
+        for statement in node.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    assert seen == mooring._HOMES
+    assert set(mooring.__all__) == {*mooring._HOMES, "__version__"}
+
+
+def test_an_unknown_name_is_an_attribute_error_that_says_so() -> None:
+    with pytest.raises(AttributeError, match="module 'mooring' has no attribute 'conect'"):
+        mooring.conect  # noqa: B018 (the look-up is the test)
+    with pytest.raises(ImportError, match="conect"):
+        exec("from mooring import conect", {})
+
+
+def test_dir_shows_every_name_before_it_is_loaded() -> None:
+    assert set(mooring.__all__) <= set(dir(mooring))
+
+
+def test_a_lazy_name_is_loaded_once_in_a_fresh_module() -> None:
+    code = (
+        "import sys, mooring\n"
+        "assert 'McpError' in dir(mooring) and 'mooring.errors' not in sys.modules\n"
+        "first = mooring.McpError\n"
+        "assert mooring.__dict__['McpError'] is first is sys.modules['mooring.errors'].McpError\n"
+        "from mooring import *\n"
+        "assert McpError is first and TransportError.__mro__[-2] is BaseException\n"
+    )
+    path = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
+    subprocess.run([sys.executable, "-c", path + code], check=True, timeout=30)
+
+
+# --- the distribution -------------------------------------------------------------------------------------------------
+
+
+def test_the_version_is_written_once() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "src/mooring/_version.py"
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", mooring.__version__)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_a_package_is_marked_as_typed(package: ModuleType) -> None:
+    assert source_of(package).with_name("py.typed").exists()
+
+
+# --- the proof that these tests can fail ------------------------------------------------------------------------------
+
+
+def planted(tmp_path: Path, source: str) -> ModuleType:
+    path = tmp_path / "planted.py"
+    path.write_text(source)
+    module = ModuleType("mooring.planted")
+    module.__file__ = str(path)
+    exec(compile(source, "<planted>", "exec"), vars(module))  # not a file, so that coverage lets it be
+    return module
+
+
+def test_a_planted_accident_is_found(tmp_path: Path) -> None:
+    source = "import enum\nfrom re import Pattern\n__all__ = ['A']\nclass A: ...\nclass B: ...\nLIMIT = 3\n_x = 1\n"
+    module = planted(tmp_path, source)
+    assert accidental_names(module) - borrowed_names(module) == {"B", "LIMIT"}
+
+
+def test_a_planted_silent_constant_is_found(tmp_path: Path) -> None:
+    source = "# said\nA = 1\nB = 2\n\nC = 3\nD: int = 4  # said\n\nE = 5\n'said'\n\nF = 6\n"
+    assert assignments(source_of(planted(tmp_path, source))) == {
+        "A": True,
+        "B": True,
+        "C": False,
+        "D": True,
+        "E": True,
+        "F": False,
+    }

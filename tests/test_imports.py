@@ -1,0 +1,208 @@
+"""What each import may load and do, seen in a fresh process: without site-packages hooks, coverage or pytest around it.
+
+Import time is a feature: a program that serves stdio must not pay for an HTTP stack, and a program that only catches our
+errors must not pay for anything. And importing configures, registers, reads and prints nothing.
+"""
+
+import ast
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src"
+
+HTTP_STACKS = (
+    "aiohttp",
+    "h11",
+    "http",
+    "httpcore",
+    "httptools",
+    "httpx",
+    "requests",
+    "ssl",
+    "starlette",
+    "uvicorn",
+)
+CLOCKS_AND_DOORS = (
+    "asyncio",
+    "concurrent",
+    "logging",
+    "multiprocessing",
+    "random",
+    "selectors",
+    "socket",
+    "subprocess",
+)
+
+
+class Row(NamedTuple):
+    """One import: what it may not load, which third-party packages it may, and how many modules at most."""
+
+    module: str
+    third_party: tuple[str, ...]
+    forbidden: tuple[str, ...]
+    most_modules: int
+
+
+# The counts are ceilings over what was seen on 3.11 to 3.13 (in brackets), loose enough for another Python's own
+# modules and tight enough that a new dependency is noticed.
+ROWS = (
+    Row("mooring", (), ("pydantic", "threading", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("mooring.errors", (), ("pydantic", "threading", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("mooring.extras", (), ("pydantic", "threading", *HTTP_STACKS, *CLOCKS_AND_DOORS), 55),
+    Row("mooring.types", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 130),
+    Row("mooring.protocol", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 130),
+    Row("mooring.cli", (), ("pydantic", "msgspec", *HTTP_STACKS, "asyncio", "logging", "subprocess"), 75),
+    Row("apcore_mcp", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("apcore_mcp.cli", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 60),
+    Row("procontext", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("procontext.cli", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 60),
+)
+
+# Loaded by msgspec if they happen to be installed, or part of it; none of ours imports them.
+COMPANIONS = {"typing_extensions"}
+
+# Run in a fresh process. The first loads nothing of its own, so that it hides nothing; the second loads what it needs
+# to look around, then imports, then reports everything that changed.
+LOADED = """\
+import sys
+sys.path[:0] = {paths!r}
+before = set(sys.modules)
+import {module}
+report = sorted(set(sys.modules) - before)
+sys.__stderr__.write("REPORT" + repr(report))
+"""
+STANDING = """\
+import sys
+sys.path[:0] = {paths!r}
+import atexit, os, signal, warnings
+touched = []
+def audit(event, arguments):
+    if event == "open" and not str(arguments[0]).endswith((".py", ".pyc", ".so", ".pyd")):
+        touched.append(f"open {{arguments[0]}}")
+    elif event.partition(".")[0] in ("socket", "subprocess", "sqlite3", "ftplib", "smtplib", "urllib", "webbrowser"):
+        touched.append(event)
+    elif event in ("os.system", "os.exec", "os.fork", "os.posix_spawn", "_thread.start_new_thread"):
+        touched.append(event)
+def standing():
+    return {{
+        "signals": [repr(signal.getsignal(s)) for s in sorted(signal.valid_signals())],
+        "environment": dict(os.environ),
+        "path": list(sys.path),
+        "exit hooks": atexit._ncallbacks(),
+        "warning filters": repr(warnings.filters),
+        "hooks": repr([sys.excepthook, sys.displayhook, sys.breakpointhook, sys.unraisablehook]),
+        "import hooks": repr([sys.meta_path, sys.path_hooks]),
+        "streams": repr([sys.stdin, sys.stdout, sys.stderr]),
+        "recursion limit": sys.getrecursionlimit(),
+        "switch interval": sys.getswitchinterval(),
+    }}
+before = standing()
+sys.addaudithook(audit)
+import {module}
+after = standing()
+found = [*touched, *(name for name in before if before[name] != after[name])]
+if len(sys._current_frames()) > 1:
+    found.append("threads")
+if "logging" in sys.modules and sys.modules["logging"].root.handlers:
+    found.append("log handlers")
+sys.__stderr__.write("REPORT" + repr(found))
+"""
+
+
+@cache
+def fresh(probe: str, module: str, path: Path = SOURCE) -> list[str]:
+    """Import `module` in a new interpreter and return the probe's report; fails if anything was printed."""
+    everywhere = [str(path), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    done = subprocess.run(
+        # Isolated and without site: no PYTHON* variables, no .pth files, nothing loaded before us.
+        [sys.executable, "-I", "-S", "-B", "-c", probe.format(paths=everywhere, module=module)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    printed, _, report = done.stderr.partition("REPORT")
+    assert done.stdout + printed == "", f"import {module} printed {done.stdout + printed!r}"
+    return list(ast.literal_eval(report))
+
+
+def tops(modules: Iterable[str]) -> set[str]:
+    return {module.partition(".")[0] for module in modules}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.module)
+def test_an_import_loads_only_what_its_row_allows(row: Row) -> None:
+    modules = fresh(LOADED, row.module)
+    loaded = tops(modules)
+    assert loaded.isdisjoint(row.forbidden), sorted(loaded & set(row.forbidden))
+    ours = {"mooring", "apcore_mcp", "procontext"}
+    foreign = {
+        top for top in loaded - ours - COMPANIONS if top not in sys.stdlib_module_names and top != "__main__"
+    }
+    assert foreign <= set(row.third_party), f"third-party: {sorted(foreign)}"
+    assert len(modules) <= row.most_modules, f"{len(modules)} modules: {modules}"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.module)
+def test_an_import_changes_touches_and_starts_nothing(row: Row) -> None:
+    assert fresh(STANDING, row.module) == []
+
+
+@pytest.mark.parametrize("module", ["mooring", "apcore_mcp", "procontext"])
+def test_an_application_never_loads_the_other(module: str) -> None:
+    others = {"apcore_mcp", "procontext"} - {module}
+    assert tops(fresh(LOADED, module)).isdisjoint(others)
+
+
+def test_importing_mooring_loads_no_room() -> None:
+    ours = [name for name in fresh(LOADED, "mooring") if name.startswith("mooring")]
+    assert ours == ["mooring", "mooring._version"]
+
+
+def test_every_room_has_a_row() -> None:
+    rooms = {f"mooring.{path.stem}" for path in (SOURCE / "mooring").iterdir() if path.stem[0] not in "_."}
+    rooms -= {"mooring.py"}  # py.typed
+    assert rooms <= {row.module for row in ROWS}, sorted(rooms - {row.module for row in ROWS})
+
+
+# What a planted module does when imported -> what the report must say.
+PLANTED = {
+    "import os; os.environ['MOORING_X'] = '1'": "environment",
+    "import atexit; atexit.register(int)": "exit hooks",
+    "import signal; signal.signal(signal.SIGTERM, lambda *_: None)": "signals",
+    "import warnings; warnings.simplefilter('ignore')": "warning filters",
+    "import sys; sys.path.append('/x')": "path",
+    "import sys; sys.excepthook = print": "hooks",
+    "import sys; sys.stdout = sys.stderr": "streams",
+    "import socket; socket.socket().close()": "socket.__new__",
+    "open('/dev/null', 'rb').close()": "open /dev/null",
+    "import subprocess; subprocess.run(['true'])": "subprocess.Popen",
+    "import logging; logging.basicConfig()": "log handlers",
+    "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()": "threads",
+}
+
+
+@pytest.mark.parametrize(("source", "found"), PLANTED.items(), ids=PLANTED.values())
+def test_a_planted_side_effect_is_found(source: str, found: str, tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text(source)
+    assert found in fresh(STANDING, "planted", tmp_path)
+
+
+@pytest.mark.parametrize("source", ["print('x')", "import sys; sys.stderr.write('x')"])
+def test_a_planted_print_is_found(source: str, tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text(source)
+    with pytest.raises(AssertionError, match="import planted printed 'x"):
+        fresh(LOADED, "planted", tmp_path)
+
+
+def test_a_planted_dependency_is_found(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text("import asyncio, msgspec")
+    assert {"asyncio", "msgspec", "socket"} <= tops(fresh(LOADED, "planted", tmp_path))

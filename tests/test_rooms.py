@@ -1,0 +1,384 @@
+"""The map of the rooms, as tables, and the walk over every source file that holds the code to it.
+
+The map is the architecture: who may import whom, what the rooms without I/O may touch, what a file may be called and
+how large it may grow before it needs a reason. Planted violations at the end show that each rule can fail.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mooring
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
+FILES = sorted(SOURCE.rglob("*.py"))
+
+# --- the map ----------------------------------------------------------------------------------------------------------
+
+# room -> the rooms it may import from. A room is a package or file directly under `mooring`, or an application.
+# `version` is mooring/_version.py, reached as `mooring.__version__` or by its file.
+RULES = ("version", "errors", "types", "protocol")
+CARRIERS = (*RULES, "extras", "transport")
+MAP: dict[str, tuple[str, ...]] = {
+    "version": (),
+    "extras": (),
+    "errors": (),
+    "types": ("errors",),
+    "protocol": ("version", "errors", "types"),
+    "transport": (*RULES, "extras"),
+    "client": CARRIERS,
+    "server": CARRIERS,
+    "testing": CARRIERS,
+    "cli": (*CARRIERS, "client", "server"),
+    "sync": (*CARRIERS, "client"),
+    "apcore_mcp": (*CARRIERS, "server"),
+    "procontext": (*CARRIERS, "server"),
+}
+
+# What the rooms without I/O may take from the standard library: nothing that waits, reads, starts or draws lots.
+# `re`, `math` and the like compute; a module that is not here needs a row, and a reason why it does no I/O.
+PURE_ROOMS = ("version", "errors", "types", "protocol")
+PURE_MODULES = {
+    "__future__",
+    "abc",
+    "base64",
+    "binascii",
+    "bisect",
+    "builtins",
+    "codecs",
+    "collections",
+    "collections.abc",
+    "copy",
+    "datetime",  # to read a date that a peer wrote; asking for today's is refused below
+    "enum",
+    "functools",
+    "heapq",
+    "itertools",
+    "keyword",
+    "math",
+    "operator",
+    "re",
+    "string",
+    "types",
+    "typing",
+    "urllib.parse",
+}
+PURE_FORBIDDEN_CALLS = {"__import__", "breakpoint", "compile", "eval", "exec", "input", "open", "print"}
+PURE_FORBIDDEN_METHODS = {"now", "open", "today", "utcnow"}  # datetime.now(), codecs.open()
+
+# room -> third-party modules it may import; a room that is not here may import none.
+THIRD_PARTY: dict[str, tuple[str, ...]] = {
+    "types": ("msgspec",),
+    "protocol": ("msgspec",),
+    "transport": ("httpx", "msgspec"),
+    "client": ("jsonschema", "msgspec", "referencing"),
+    "server": ("jsonschema", "msgspec", "referencing", "uvicorn", "uvloop"),
+    "testing": ("msgspec",),
+    "cli": ("msgspec",),
+    "apcore_mcp": ("apcore", "jsonschema", "msgspec", "prometheus_client", "referencing"),
+    "procontext": ("html_to_markdown", "httpx", "msgspec", "platformdirs", "rapidfuzz", "yaml"),
+}
+
+FORBIDDEN_NAMES = {"common", "helper", "helpers", "manager", "managers", "shared", "util", "utils"}
+
+# Size is a question, not a law: past these numbers a file or function is named here with the answer.
+FILE_LINES = 600
+FUNCTION_LINES = 60
+LARGE: dict[str, str] = {}
+
+# Source files that have no test file of their own name, and where they are tested instead.
+TESTED_ELSEWHERE = {
+    "mooring/_version.py": "tests/test_exports.py",
+    "mooring/cli/_commands.py": "tests/mooring/cli/test_main.py",
+}
+
+# --- reading a file ---------------------------------------------------------------------------------------------------
+
+
+def room_of(module: str) -> str | None:
+    """The room a module of ours belongs to; None for the lazy front `mooring` itself and for foreign modules."""
+    top, _, rest = module.partition(".")
+    if top in ("apcore_mcp", "procontext"):
+        return top
+    if top != "mooring" or not rest:
+        return None
+    name = rest.split(".")[0]
+    return {"_version": "version", "__main__": "cli"}.get(name, name)
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str, str | None]]:
+    """(line, module, name) of every import anywhere in the file: also in functions, also for type checkers only."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name, None
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield node.lineno, "." * node.level + (node.module or ""), alias.name
+
+
+def is_module_of_ours(module: str) -> bool:
+    path = SOURCE.joinpath(*module.split("."))
+    return path.with_suffix(".py").exists() or path.is_dir()
+
+
+def import_violations(module: str, tree: ast.AST) -> Iterator[str]:
+    """Every way in which this module's imports break the map."""
+    here = room_of(module)
+    for line, target, name in imports(tree):
+        if target.startswith("."):
+            yield f"{line}: relative import of {target}"
+            continue
+        if target == "mooring" and name is not None:
+            # `from mooring import X` is an import from the room that X lives in.
+            if is_module_of_ours(f"mooring.{name}"):
+                target, name = f"mooring.{name}", None
+            elif name == "__version__":
+                target = "mooring._version"
+            else:
+                target = mooring._HOMES.get(name, "mooring")
+        elif name is not None and name.startswith("_") and is_module_of_ours(f"{target}.{name}"):
+            target, name = f"{target}.{name}", None
+        there = room_of(target)
+        if there is None and target.split(".")[0] == "mooring":
+            if here is not None and here not in ("apcore_mcp", "procontext"):
+                yield f"{line}: {here} imports the front `mooring`, which is above every room"
+        elif there is None:
+            yield from foreign_violations(line, here, target)
+        elif there != here:
+            if here is None and module == "mooring":
+                pass  # the front shows every room
+            elif there not in MAP.get(here or "", ()):
+                yield f"{line}: {here} may not import {there} ({target})"
+            if any(part.startswith("_") for part in target.split(".")[1:]) and there != "version":
+                yield f"{line}: {target} is private to {there}; import from the room"
+
+
+def foreign_violations(line: int, here: str | None, target: str) -> Iterator[str]:
+    top = target.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        if here in PURE_ROOMS and target not in PURE_MODULES:
+            yield f"{line}: {here} does no I/O and may not import {target}"
+    elif top not in THIRD_PARTY.get(here or "", ()):
+        yield f"{line}: {here} may not import the third-party module {top}"
+
+
+def purity_violations(module: str, tree: ast.AST) -> Iterator[str]:
+    if room_of(module) not in PURE_ROOMS:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id in PURE_FORBIDDEN_CALLS:
+                yield f"{node.lineno}: {node.func.id}() in a room without I/O"
+            elif isinstance(node.func, ast.Attribute) and node.func.attr in PURE_FORBIDDEN_METHODS:
+                yield f"{node.lineno}: .{node.func.attr}() in a room without I/O"
+        elif isinstance(node, ast.AsyncFunctionDef | ast.Await):
+            yield f"{node.lineno}: async code in a room without I/O"
+
+
+def shape_violations(name: str, source: str, tree: ast.Module) -> Iterator[str]:
+    """Theory first, sayable names, sizes that were thought about."""
+    if not (ast.get_docstring(tree) or "").strip():
+        yield "1: the file does not begin with a docstring"
+    for part in Path(name).with_suffix("").parts:
+        words = FORBIDDEN_NAMES.intersection(part.strip("_").split("_"))
+        if words:
+            yield f"1: a file or folder called {part} says nothing"
+    if source.count("\n") > FILE_LINES and name not in LARGE:
+        yield f"1: {source.count(chr(10))} lines; split it, or give the reason in LARGE"
+    for function, lines in functions(tree):
+        if lines > FUNCTION_LINES and f"{name}:{function}" not in LARGE:
+            yield f"1: {function} has {lines} lines; split it, or give the reason in LARGE"
+
+
+def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if not isinstance(node, ast.ClassDef):
+                yield prefix + node.name, (node.end_lineno or 0) - node.lineno + 1
+            yield from functions(node, f"{prefix}{node.name}.")
+        else:
+            yield from functions(node, prefix)
+
+
+def violations(name: str, source: str) -> list[str]:
+    """Everything wrong with one source file, given as its path under src and its text."""
+    tree = ast.parse(source)
+    module = module_of(SOURCE / name)
+    found = [*import_violations(module, tree), *purity_violations(module, tree)]
+    return [*found, *shape_violations(name, source, tree)]
+
+
+# --- the walk ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_source_file_keeps_to_the_map(path: Path) -> None:
+    assert violations(str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8")) == []
+
+
+def test_every_room_is_on_the_map() -> None:
+    found = {room_of(module_of(path)) for path in FILES} - {None}
+    assert found <= MAP.keys(), f"not on the map: {sorted(map(str, found - MAP.keys()))}"
+
+
+def test_the_map_has_no_way_up() -> None:
+    order = list(MAP)
+    for room, below in MAP.items():
+        assert set(below) <= MAP.keys()
+        assert all(order.index(other) < order.index(room) for other in below), room
+    for one, other in (("client", "server"), ("apcore_mcp", "procontext")):
+        assert other not in MAP[one]
+        assert one not in MAP[other]
+
+
+def test_every_reason_for_size_is_still_needed() -> None:
+    oversized = set()
+    for path in FILES:
+        name, source = str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8")
+        if source.count("\n") > FILE_LINES:
+            oversized.add(name)
+        oversized |= {f"{name}:{f}" for f, n in functions(ast.parse(source)) if n > FUNCTION_LINES}
+    assert set(LARGE) <= oversized, f"no longer large: {sorted(set(LARGE) - oversized)}"
+    assert all(reason.strip() for reason in LARGE.values())
+
+
+def test_every_source_file_has_its_test_file() -> None:
+    missing = []
+    for path in FILES:
+        relative = path.relative_to(SOURCE)
+        if relative.name in ("__init__.py", "__main__.py"):
+            continue
+        stem = relative.stem.lstrip("_")
+        mirror = ROOT / "tests" / relative.with_name(f"test_{stem}.py")
+        if not mirror.exists() and not (ROOT / TESTED_ELSEWHERE.get(str(relative), "absent")).exists():
+            missing.append(f"{relative} -> {mirror.relative_to(ROOT)}")
+    assert missing == []
+
+
+# --- the proof that the walk can fail ---------------------------------------------------------------------------------
+
+CLOCKS_AND_DOORS = [
+    "asyncio",
+    "contextvars",
+    "ctypes",
+    "glob",
+    "http.client",
+    "importlib",
+    "io",
+    "logging",
+    "multiprocessing",
+    "os",
+    "pathlib",
+    "queue",
+    "random",
+    "sched",
+    "secrets",
+    "select",
+    "selectors",
+    "shutil",
+    "signal",
+    "socket",
+    "sqlite3",
+    "ssl",
+    "subprocess",
+    "sys",
+    "tempfile",
+    "threading",
+    "time",
+    "urllib.request",
+    "uuid",
+    "warnings",
+]
+
+# (file, line of source, what the message must say)
+PLANTED = [
+    *[("mooring/protocol/_x.py", f"import {m}", f"may not import {m}") for m in CLOCKS_AND_DOORS],
+    *[("mooring/types.py", f"import {m}", f"may not import {m}") for m in CLOCKS_AND_DOORS],
+    *[("mooring/errors.py", f"from {m} import x", f"may not import {m}") for m in CLOCKS_AND_DOORS],
+    ("mooring/protocol/_x.py", "def f():\n    import time", "may not import time"),
+    ("mooring/protocol/_x.py", "if TYPE_CHECKING:\n    import asyncio", "may not import asyncio"),
+    ("mooring/protocol/_x.py", "import pydantic", "third-party module pydantic"),
+    ("mooring/errors.py", "import msgspec", "third-party module msgspec"),
+    ("mooring/extras.py", "import httpx", "third-party module httpx"),
+    ("mooring/protocol/_x.py", "f = open('x')", "open() in a room without I/O"),
+    ("mooring/protocol/_x.py", "import codecs\nf = codecs.open('x')", ".open() in a room without I/O"),
+    ("mooring/protocol/_x.py", "from datetime import datetime\nx = datetime.now()", ".now() in a room"),
+    ("mooring/protocol/_x.py", "def f():\n    print('x')", "print() in a room without I/O"),
+    ("mooring/protocol/_x.py", "async def f(): ...", "async code"),
+    ("mooring/errors.py", "from mooring.types import Tool", "errors may not import types"),
+    ("mooring/types.py", "from mooring.protocol import draw", "types may not import protocol"),
+    ("mooring/types/_x.py", "import mooring.protocol", "types may not import protocol"),
+    (
+        "mooring/protocol/_x.py",
+        "from mooring.transport import Transport",
+        "protocol may not import transport",
+    ),
+    ("mooring/protocol/_x.py", "from mooring.extras import EXTRAS", "protocol may not import extras"),
+    ("mooring/transport/_x.py", "from mooring.client import Client", "transport may not import client"),
+    ("mooring/client/_x.py", "from mooring.server import Server", "client may not import server"),
+    ("mooring/server/_x.py", "from mooring.client import Client", "server may not import client"),
+    ("mooring/server/_x.py", "from mooring.cli import main", "server may not import cli"),
+    ("mooring/server/_x.py", "from apcore_mcp import serve", "server may not import apcore_mcp"),
+    ("mooring/testing/_x.py", "from mooring.client import Client", "testing may not import client"),
+    ("apcore_mcp/x.py", "from procontext import app", "apcore_mcp may not import procontext"),
+    ("procontext/x.py", "import apcore_mcp.cli", "procontext may not import apcore_mcp"),
+    ("mooring/client/_x.py", "from mooring.protocol._lines import Lines", "private to protocol"),
+    ("mooring/client/_x.py", "import mooring.protocol._lines", "private to protocol"),
+    ("apcore_mcp/x.py", "from mooring.server._dispatch import D", "private to server"),
+    ("mooring/cli/_x.py", "from mooring import McpError, nonsense", "imports the front"),
+    ("mooring/protocol/_x.py", "import mooring", "imports the front"),
+    ("mooring/errors.py", "from mooring import cli", "errors may not import cli"),
+    ("mooring/protocol/_x.py", "from . import _lines", "relative import"),
+    ("mooring/client/_x.py", "from ..protocol import draw", "relative import"),
+    ("mooring/client/_utils.py", "", "says nothing"),
+    ("mooring/client/session_manager.py", "", "says nothing"),
+    ("mooring/shared/_x.py", "", "says nothing"),
+    ("mooring/client/_x.py", "\n" * 600, "601 lines"),
+    ("mooring/client/_x.py", "class A:\n    def f(self):\n" + "        1\n" * 60, "A.f has 61 lines"),
+]
+
+
+@pytest.mark.parametrize(("name", "source", "message"), PLANTED)
+def test_a_planted_violation_is_found(name: str, source: str, message: str) -> None:
+    found = violations(name, f'"""Theory."""\n{source}')
+    assert any(message in violation for violation in found), found
+
+
+@pytest.mark.parametrize("source", ["", "import enum", "# a comment\nx = 1", '""" """'])
+def test_a_file_without_its_theory_is_found(source: str) -> None:
+    assert any(
+        "begin with a docstring" in violation for violation in violations("mooring/client/_x.py", source)
+    )
+
+
+# (file, line of source) that the map allows: the walk must not cry wolf.
+ALLOWED = [
+    ("mooring/protocol/_x.py", "import enum\nfrom collections.abc import Iterator\nimport msgspec"),
+    (
+        "mooring/protocol/_x.py",
+        "from mooring.protocol._lines import Lines\nfrom mooring.errors import McpError",
+    ),
+    ("mooring/protocol/_x.py", "from mooring import __version__\nfrom mooring._version import __version__"),
+    ("mooring/client/_x.py", "import asyncio\nfrom mooring.protocol import draw\nfrom mooring import errors"),
+    ("mooring/client/_x.py", "from mooring import McpError"),
+    ("mooring/__main__.py", "from mooring.cli import main"),
+    ("mooring/__init__.py", "from mooring.client import connect\nfrom mooring.server import Server"),
+    ("apcore_mcp/x.py", "import apcore\nfrom mooring import __version__\nfrom mooring.server import Server"),
+    ("mooring/client/_x.py", "class A:\n    def f(self):\n" + "        1\n" * 59),
+    ("mooring/client/_x.py", "\n" * 598),
+]
+
+
+@pytest.mark.parametrize(("name", "source"), ALLOWED)
+def test_what_the_map_allows_is_not_a_violation(name: str, source: str) -> None:
+    assert violations(name, f'"""Theory."""\n{source}') == []

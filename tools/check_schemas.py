@@ -1,0 +1,350 @@
+"""Holds `mooring.types` to the official JSON Schemas: `check_schemas.py DIR`, where DIR has a `REVISION.json` for each.
+
+The schemas are not in this repository; whoever has them runs this by hand, after changing a body or for a new revision.
+Four questions, for each definition of each revision that is a body: does our class have a field for each property, at
+every depth; does every instance that the schema permits (least, fullest, and each alternative) come back from decoding
+and encoding as it was; is what comes back still valid; and is a body that we build ourselves, with every field set,
+valid? It prints what is wrong and how much was checked, and exits with 1 if anything is wrong.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[import-untyped]  # it has no types
+
+import mooring.types
+from mooring.errors import McpError
+from mooring.types import decode, encode_json
+
+Json = Any
+Schema = dict[str, Any]
+
+# Definitions that are no bodies, and why.
+NOT_BODIES = {
+    "Annotated": "a mixin: its member stands in each class that has it",
+    "BaseMetadata": "a mixin",
+    "Icons": "a mixin",
+    "JSONArray": "JSON",
+    "JSONObject": "JSON",
+    "JSONValue": "JSON",
+    "MetaObject": "an open map",
+    "Cursor": "a string",
+    "LoggingLevel": "a word",
+    "ProgressToken": "a string or an integer",
+    "RequestId": "a string or an integer",
+    "ResultType": "a string",
+    "Role": "a word",
+    "TaskStatus": "a word",
+    "HeaderMismatchError": "an error without data",
+    **dict.fromkeys(
+        (
+            "ClientNotification",
+            "ClientRequest",
+            "ClientResult",
+            "ServerNotification",
+            "ServerRequest",
+            "ServerResult",
+        ),
+        "a union of messages",
+    ),
+    **dict.fromkeys(("Notification", "PaginatedRequest", "Request"), "an envelope"),
+    **dict.fromkeys(
+        ("ContentBlock", "ElicitRequestParams", "MultiSelectEnumSchema", "PrimitiveSchemaDefinition",
+         "SamplingMessageContentBlock", "SingleSelectEnumSchema", "InputRequest", "InputRequests", "InputResponse",
+         "InputResponses"),
+        "a union or a map; its members are checked, and it is where it is used",
+    ),
+}  # fmt: skip
+
+# Definitions whose class has another name here: the newest one, or the name of what they are made of.
+RENAMED = {
+    "ResourceReference": "ResourceTemplateReference",
+    "ParseError": "Error",
+    "InvalidRequestError": "Error",
+    "MethodNotFoundError": "Error",
+    "InvalidParamsError": "Error",
+    "InternalError": "Error",
+}
+
+# Messages whose params have no class of their own name.
+PARAMS = {
+    "DiscoverRequest": "RequestParams",
+    "InitializedNotification": "NotificationParams",
+    "ListPromptsRequest": "PaginatedRequestParams",
+    "ListResourceTemplatesRequest": "PaginatedRequestParams",
+    "ListResourcesRequest": "PaginatedRequestParams",
+    "ListRootsRequest": "RequestParams",
+    "ListTasksRequest": "PaginatedRequestParams",
+    "ListToolsRequest": "PaginatedRequestParams",
+    "PingRequest": "RequestParams",
+    "PromptListChangedNotification": "NotificationParams",
+    "ResourceListChangedNotification": "NotificationParams",
+    "RootsListChangedNotification": "NotificationParams",
+    "ToolListChangedNotification": "NotificationParams",
+}
+
+# Values for fields whose type here says less than a schema: open words, schemas of tools, structured content.
+WORDS = {
+    "audience": ["user"],
+    "cacheScope": "public",
+    "format": "email",
+    "includeContext": "none",
+    "inputSchema": {"type": "object"},
+    "outputSchema": {"type": "object"},
+    "resultType": "complete",
+    "structuredContent": {"a": 1},
+    "taskSupport": "optional",
+    "theme": "dark",
+}
+
+
+class Revision:
+    """The schema of a revision."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.stem
+        self.document: Schema = json.loads(path.read_text(encoding="utf-8"))
+        self.key = "$defs" if "$defs" in self.document else "definitions"
+        self.definitions: dict[str, Schema] = self.document[self.key]
+        self._validator = Draft202012Validator if self.key == "$defs" else Draft7Validator
+
+    def resolved(self, schema: Schema) -> Schema:
+        """The schema that a reference names, and one schema for what several must all fit."""
+        if "$ref" in schema:
+            return self.resolved(self.definitions[schema["$ref"].rsplit("/", 1)[1]])
+        if "allOf" in schema:
+            parts = [self.resolved(part) for part in schema["allOf"]]
+            joined: Schema = {"type": "object", "properties": {}, "required": []}
+            for part in parts:
+                joined["properties"] |= part.get("properties", {})
+                joined["required"] += part.get("required", [])
+            return joined
+        return schema
+
+    def faults(self, schema: Schema, instance: Json) -> list[str]:
+        validator = self._validator({**schema, self.key: self.definitions})
+        return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(instance)]
+
+
+def bodies(revision: Revision) -> Iterator[tuple[str, type[mooring.types.Body], Schema]]:
+    """Each definition that is or holds a body: where it is, our class, its schema."""
+    for name, schema in revision.definitions.items():
+        if name in NOT_BODIES or name.startswith("JSONRPC") or name.endswith("ResultResponse"):
+            continue
+        is_old_enum = name == "EnumSchema" and "anyOf" not in schema
+        if name == "EnumSchema" and not is_old_enum:
+            continue
+        properties = schema.get("properties", {})
+        is_envelope = "jsonrpc" in properties
+        if "error" in properties:
+            data = revision.resolved(properties["error"])["properties"]["data"]
+            yield f"{name}.error.data", getattr(mooring.types, f"{name}Data"), data
+        elif "method" in properties:
+            if "params" in properties:
+                own = getattr(mooring.types, PARAMS.get(name, f"{name}Params"))
+                yield f"{name}.params", own, properties["params"]
+            if not is_envelope and hasattr(mooring.types, name) and revision.name >= "2026-07-28":
+                yield name, getattr(mooring.types, name), schema
+        else:
+            ours = "LegacyTitledEnumSchema" if is_old_enum else RENAMED.get(name, name)
+            yield name, getattr(mooring.types, ours), schema
+
+
+# --- does each property have a field? ---------------------------------------------------------------------------------
+
+
+def lacking(
+    revision: Revision, schema: Schema, hint: object, where: str, seen: frozenset[str]
+) -> Iterator[str]:
+    """Places of the schema's properties that no field of the type answers to."""
+    reference = schema.get("$ref", "")
+    if reference in seen:
+        return
+    schema = revision.resolved(schema)
+    seen = seen | {reference} if reference else seen
+    if get_origin(hint) is Annotated or "anyOf" in schema or hint in (Any, msgspec.Raw):
+        return  # a union: its members are definitions of their own
+    if get_origin(hint) in (Sequence, Mapping):
+        item = schema.get("items") or schema.get("additionalProperties")
+        if isinstance(item, dict):
+            yield from lacking(revision, item, get_args(hint)[-1], f"{where}[]", seen)
+        return
+    if not (isinstance(hint, type) and issubclass(hint, mooring.types.Body)):
+        return
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(hint)}
+    for name, part in schema.get("properties", {}).items():
+        if name not in fields:
+            yield f"{where}.{name}: {hint.__name__} has no field"
+        else:
+            yield from lacking(revision, part, fields[name], f"{where}.{name}", seen)
+
+
+# --- instances that the schema permits --------------------------------------------------------------------------------
+
+
+def instances(revision: Revision, schema: Schema, depth: int = 0) -> Iterator[Json]:
+    """The least instance, the fullest, and one for each alternative anywhere in it."""
+    schema = revision.resolved(schema)
+    alternatives = schema.get("anyOf") or schema.get("oneOf")
+    if alternatives:
+        for part in alternatives:
+            yield from instances(revision, part, depth)
+    elif "const" in schema:
+        yield schema["const"]
+    elif "enum" in schema:
+        yield from schema["enum"]
+    else:
+        kinds = schema.get("type", "object" if "properties" in schema else ["null", "string", "object"])
+        for kind in [kinds] if isinstance(kinds, str) else kinds:
+            yield from instances_of_kind(revision, schema, kind, depth)
+
+
+def instances_of_kind(revision: Revision, schema: Schema, kind: str, depth: int) -> Iterator[Json]:
+    match kind:
+        case "object":
+            yield from objects(revision, schema, depth)
+        case "array":
+            items = schema.get("items", {})
+            yield []
+            if depth < 8:
+                yield [*instances(revision, items, depth + 1)]
+        case "string":
+            yield "file:///a%20b" if schema.get("format") == "uri" else "été"
+        case "integer":
+            yield max(1, schema.get("minimum", 0))
+        case "number":
+            yield from (1, 0.5)
+        case "boolean":
+            yield from (True, False)
+        case "null":
+            yield None
+
+
+def objects(revision: Revision, schema: Schema, depth: int) -> Iterator[Json]:
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    more = schema.get("additionalProperties")
+    values = {}
+    for name, part in properties.items():
+        if name == "resultType":
+            # To the schemas any string; but the word says which class it is.
+            values[name] = ["input_required" if "inputRequests" in properties else "complete"]
+        elif name in required or depth < 8:
+            values[name] = [*instances(revision, part, depth + 1)]
+    yield {name: values[name][0] for name in required}
+    full: dict[str, Json] = {name: found[-1] for name, found in values.items()}
+    if isinstance(more, dict) and depth < 8:
+        full |= {f"key {index}": value for index, value in enumerate(instances(revision, more, depth + 1))}
+    elif more is not False:
+        full["vendor/member"] = {"kept": [1, None]}
+    yield full
+    for name, found in values.items():
+        for value in found:
+            yield {**{other: values[other][0] for other in required}, name: value}
+
+
+def is_forbidden_by_text(cls: type[mooring.types.Body], instance: Json) -> bool:
+    """Permitted by the schema, not by the specification: a question that asks nothing (2026-07-28, basic/patterns/mrtr)."""
+    return (
+        cls is mooring.types.InputRequiredResult and not {"inputRequests", "requestState"} & instance.keys()
+    )
+
+
+def round_trip(
+    revision: Revision, cls: type[mooring.types.Body], schema: Schema
+) -> Iterator[tuple[Json, list[str]]]:
+    for instance in instances(revision, schema):
+        if revision.faults(schema, instance) or is_forbidden_by_text(cls, instance):
+            continue  # more is asked of the whole than of its parts
+        try:
+            back = json.loads(encode_json(decode(cls, json.dumps(instance).encode())))
+        except McpError as error:
+            yield instance, [str(error)]
+            continue
+        faults = [] if back == instance else [f"came back as {json.dumps(back)}"]
+        yield instance, faults + revision.faults(schema, back)
+
+
+# --- bodies that we build ---------------------------------------------------------------------------------------------
+
+
+def built(hint: object, wire_name: str = "") -> Json:
+    """A value for a field of this type; a Body with every field set."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if wire_name in WORDS:
+        return WORDS[wire_name]
+    if origin is Annotated:
+        return {"a": 1} if arguments[0] is msgspec.Raw else built(arguments[0])
+    if origin in (Union, UnionType):
+        return built(next(part for part in arguments if part is not NoneType))
+    if origin is Literal:
+        return arguments[0]
+    if origin is Sequence:
+        return [built(arguments[0])]
+    if origin is Mapping:
+        return {"key": {"a": 1} if arguments[1] is Any else built(arguments[1])}
+    if hint in (Any, str, int, float, bool, list, dict):
+        return {Any: {"a": 1}, str: "x", int: 1, float: 0.5, bool: True, list: [1], dict: {"a": 1}}[hint]
+    assert isinstance(hint, type), hint
+    fields = {field.name: field for field in msgspec.structs.fields(hint) if field.name != "kept"}
+    return hint(**{name: built(field.type, field.encode_name) for name, field in fields.items()})
+
+
+def built_body(revision: Revision, cls: type[mooring.types.Body], schema: Schema) -> mooring.types.Body:
+    """With `_meta`, and what must be a certain value, as the schema wants them: no type here says those."""
+    body: mooring.types.Body = built(cls)
+    properties = revision.resolved(schema).get("properties", {})
+    changes: dict[str, Json] = {}
+    if "_meta" in properties:
+        changes["meta"] = next(instances(revision, properties["_meta"]))
+    if "code" in properties and "const" in properties["code"]:
+        changes["code"] = properties["code"]["const"]
+    if cls is mooring.types.InputRequiredResult:
+        changes["result_type"] = "input_required"
+    return msgspec.structs.replace(body, **changes)
+
+
+def concrete(revision: Revision, cls: type[mooring.types.Body]) -> list[type[mooring.types.Body]]:
+    """The classes that decoding gives: of one that only stands for others, those that the revision knows."""
+    if "choose" not in vars(cls):
+        return [cls]
+    known = [one for one in cls.__subclasses__() if one.__name__ in revision.definitions]
+    return known or [mooring.types.ElicitRequestFormParams]  # without a name in 2025-06-18, and the only one
+
+
+def main(directory: str) -> int:
+    paths = sorted(Path(directory).glob("20*.json"))
+    if not paths:
+        print(f"no schemas in {directory}", file=sys.stderr)
+        return 2
+    wrong = 0
+    for revision in map(Revision, paths):
+        checked = 0
+        found: list[str] = []
+        rows = [*bodies(revision)]
+        for where, cls, schema in rows:
+            if "choose" not in vars(cls):
+                found += lacking(revision, schema, cls, where, frozenset())
+            for instance, faults in round_trip(revision, cls, schema):
+                checked += 1
+                found += [f"{where}: {json.dumps(instance)[:300]}: {fault}" for fault in faults]
+            for one in concrete(revision, cls):
+                body = built_body(revision, one, schema)
+                faults = revision.faults(schema, json.loads(encode_json(body)))
+                found += [f"{where}: built {one.__name__}: {fault}" for fault in faults]
+        print(f"{revision.name}: {len(rows)} bodies, {checked} instances, {len(found)} wrong")
+        for line in dict.fromkeys(found):
+            print(f"  {line}")
+        wrong += len(found)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        print("usage: check_schemas.py DIR", file=sys.stderr)
+        raise SystemExit(2)
+    raise SystemExit(main(sys.argv[1]))

@@ -1,0 +1,194 @@
+"""Build the distribution, install it bare into an empty environment, and use it there as a stranger would.
+
+What passes in the working tree can fail in the wheel: a file that was not packed, a dependency that only the
+development environment has, a command that does not start. The wheel is built from the source archive, so that the
+archive is proven too. Nothing here imports mooring: everything is seen through the new environment.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("mooring", "apcore_mcp", "procontext")
+
+# All that may be installed after the wheel went in without extras.
+EXPECTED_INSTALLED = {"mooring", "msgspec"}
+TOOLS_OF_AN_EMPTY_ENVIRONMENT = {"pip", "setuptools", "wheel"}
+
+
+class Use(NamedTuple):
+    """One command: its words, the exit code it must end with, and what its output must say."""
+
+    words: tuple[str, ...]
+    code: int
+    says: str
+
+
+USES = (
+    Use(("mooring", "--version"), 0, "mooring "),
+    Use(("mooring", "--help"), 0, "states"),
+    *(Use(("mooring", "states", "--format", form), 0, "") for form in ("table", "mermaid", "dot")),
+    *(Use(("mooring", "states", name), 0, "") for name in ("client", "server", "exchange")),
+    Use(("mooring", "nonsense"), 2, "nonsense"),
+    Use(("python", "-m", "mooring", "--version"), 0, "mooring "),
+    Use(("apcore-mcp",), 2, "pip install 'mooring[apcore]'"),
+    Use(("python", "-m", "apcore_mcp"), 2, "is not in mooring"),
+    Use(("procontext",), 2, "pip install 'mooring[procontext]'"),
+    Use(("python", "-m", "procontext"), 2, "is not in mooring"),
+)
+
+
+class CheckFailedError(Exception):
+    """The distribution is not what it should be; the message says how."""
+
+
+def main() -> int:
+    """Build, install, use. Exit code 1 with one sentence when something is wrong."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="mooring-wheel-") as folder:
+            archive, wheel = build(Path(folder) / "dist")
+            check_archive(archive)
+            check_wheel(wheel)
+            binaries = install(wheel, Path(folder) / "environment")
+            check_installed(binaries)
+            for package in PACKAGES:
+                check_import(binaries, package)
+            for use in USES:
+                check_use(binaries, use)
+    except CheckFailedError as failure:
+        print(f"The wheel is not right: {failure}", file=sys.stderr)
+        return 1
+    count = len(PACKAGES)
+    print(f"{wheel.name}: installed bare, {count} packages imported, {len(USES)} commands run.")
+    return 0
+
+
+def run(words: list[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a program outside the repository's own import paths, with a limit on its time."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run(
+        words, capture_output=True, text=True, timeout=600, check=False, cwd=folder, env=environment
+    )
+
+
+def must(words: list[str], folder: Path | None = None) -> str:
+    """Run a program that has to succeed, and return what it wrote."""
+    done = run(words, folder)
+    if done.returncode != 0:
+        raise CheckFailedError(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def build(folder: Path) -> tuple[Path, Path]:
+    """The source archive, and the wheel made from it. The build tools are those of the environment we run in."""
+    must([sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)])
+    archives, wheels = list(folder.glob("*.tar.gz")), list(folder.glob("*.whl"))
+    if len(archives) != 1 or len(wheels) != 1:
+        raise CheckFailedError(f"built {archives} and {wheels}, not one of each")
+    return archives[0], wheels[0]
+
+
+def check_archive(archive: Path) -> None:
+    """The source archive can be tested and read by whoever gets it, and holds nothing of this machine."""
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    wanted = {"LICENSE", "README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", "tests/conftest.py"}
+    if not wanted <= names:
+        raise CheckFailedError(f"{archive.name} lacks {sorted(wanted - names)}")
+    unwanted = [name for name in names if name.startswith((".venv", ".git/", ".ci", "dist"))]
+    if unwanted:
+        raise CheckFailedError(f"{archive.name} holds {unwanted[:5]}")
+
+
+def check_wheel(wheel: Path) -> None:
+    """Every source file is in the wheel, and nothing but the packages and their metadata."""
+    with zipfile.ZipFile(wheel) as opened:
+        packed = set(opened.namelist())
+        metadata = next(name for name in packed if name.endswith(".dist-info/METADATA"))
+        text = opened.read(metadata).decode()
+    folder = metadata.partition("/")[0]
+    sources = {
+        str(path.relative_to(ROOT / "src"))
+        for package in PACKAGES
+        for path in (ROOT / "src" / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    if not sources <= packed:
+        raise CheckFailedError(f"{wheel.name} lacks {sorted(sources - packed)}")
+    foreign = {name.partition("/")[0] for name in packed} - {*PACKAGES, folder}
+    if foreign:
+        raise CheckFailedError(f"{wheel.name} would also install {sorted(foreign)}")
+    for line in ("License-Expression: Apache-2.0", "License-File: LICENSE", "Requires-Python: >=3.11"):
+        if line not in text.splitlines():
+            raise CheckFailedError(f"the metadata of {wheel.name} does not say {line!r}")
+    if f"{folder}/licenses/LICENSE" not in packed:
+        raise CheckFailedError(f"{wheel.name} does not carry the licence")
+
+
+def install(wheel: Path, environment: Path) -> Path:
+    """A new environment with only the wheel in it; returns the folder of its programs."""
+    venv.create(environment, with_pip=True)
+    binaries = environment / ("Scripts" if os.name == "nt" else "bin")
+    must(
+        [
+            str(binaries / "python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            str(wheel),
+        ]
+    )
+    return binaries
+
+
+def check_installed(binaries: Path) -> None:
+    """Nothing came along that we did not declare, and what was declared fits together."""
+    python = str(binaries / "python")
+    rows = json.loads(must([python, "-m", "pip", "list", "--format=json", "--disable-pip-version-check"]))
+    installed = {row["name"].lower() for row in rows} - TOOLS_OF_AN_EMPTY_ENVIRONMENT
+    if installed != EXPECTED_INSTALLED:
+        raise CheckFailedError(
+            f"a bare install brought {sorted(installed)}, not {sorted(EXPECTED_INSTALLED)}"
+        )
+    must([python, "-m", "pip", "check"])
+
+
+def check_import(binaries: Path, package: str) -> None:
+    """The package, and every module in it, imports from the new environment and nowhere else."""
+    code = (
+        f"import importlib, pkgutil, {package} as package\n"
+        "names = [m.name for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.')]\n"
+        "for name in names:\n"
+        "    importlib.import_module(name)\n"
+        "for name in package.__all__:\n"
+        "    getattr(package, name)\n"
+        "print(package.__file__)\n"
+    )
+    where = must([str(binaries / "python"), "-I", "-W", "error", "-c", code], binaries.parent).strip()
+    if binaries.parent.resolve() not in Path(where).resolve().parents:
+        raise CheckFailedError(f"{package} was imported from {where}")
+
+
+def check_use(binaries: Path, use: Use) -> None:
+    """The command starts, ends as it should, and says what it should."""
+    done = run([str(binaries / use.words[0]), *use.words[1:]], binaries.parent)
+    said = done.stdout + done.stderr
+    command = " ".join(use.words)
+    if done.returncode != use.code:
+        raise CheckFailedError(f"`{command}` ended with {done.returncode}, not {use.code}:\n{said}")
+    if use.says not in said or not said.strip() or "Traceback" in said:
+        raise CheckFailedError(f"`{command}` said:\n{said}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""Write the pages that are made from tables: docs/protocol.md, docs/settings.md and docs/errors.md.
+
+`python tools/make_docs.py` writes them; `--check` writes nothing and fails, naming the page, if one would change. What
+stands in these pages stands in a table of the source and nowhere else.
+"""
+
+import argparse
+import inspect
+import sys
+from pathlib import Path
+
+import msgspec
+
+from mooring import errors
+from mooring.protocol import MACHINES, METHODS, REVISIONS, SETTINGS, Machine, Method, Revision, Settings, draw
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+HEAD = "<!-- Made by tools/make_docs.py from the tables in src/. Do not edit: run `make docs`. -->\n\n"
+
+INTRODUCTIONS = {
+    "client": "One for each connection that a client opens. A transport is one child process, or one HTTP session.",
+    "server": "One for each connection that a server holds, never one for the server.",
+    "exchange": "One for each call of a client: a request and its one outcome.",
+}
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def protocol_page() -> str:
+    """Revisions, methods and machines."""
+    parts = [
+        HEAD,
+        "# The protocol, as tables\n\n",
+        "What Mooring speaks, and when. These are the rows that run: `mooring states` prints the machines from the same ",
+        "place, and the tests walk them.\n\n",
+        "## Revisions\n\n",
+        revisions_table(),
+        "\n## Methods and notifications\n\n",
+        '`safe` ones may be sent again after a loss with `replay="safe"`. A capability is the receiver\'s for a request, ',
+        "the sender's for a notification. `embedded`: from that revision on it travels only inside `inputRequests`.\n\n",
+        methods_table(),
+        "\n## The machines\n\n",
+        "In the tables `-` means ignored and counted, and `!` a pair that cannot happen: it raises in tests and is counted ",
+        "in production. States that treat an event alike stand in one line.\n",
+    ]
+    parts.extend(machine_section(machine) for machine in MACHINES.values())
+    return "".join(parts)
+
+
+def revisions_table() -> str:
+    """One column a revision, one row a rule."""
+    names = [field.name for field in msgspec.structs.fields(Revision) if field.name != "name"]
+    rows = [
+        [name.replace("_", " "), *(revision_cell(row, name) for row in REVISIONS.values())] for name in names
+    ]
+    return table(["", *REVISIONS], rows)
+
+
+def revision_cell(revision: Revision, name: str) -> str:
+    """What a revision says about one rule."""
+    value = getattr(revision, name)
+    if isinstance(value, bool):
+        return "yes" if value else "-"
+    return str(getattr(value, "value", value))
+
+
+def methods_table() -> str:
+    """One row a method."""
+    head = ["name", "kind", "from", "params", "result", "capability", "revisions", "server states", "notes"]
+    return table(head, [method_row(method) for method in METHODS.values()])
+
+
+def method_row(method: Method) -> list[str]:
+    """One row of the methods table."""
+    notes = [
+        "safe" if method.is_safe and method.is_request else "",
+        "cacheable" if method.is_cacheable else "",
+        "may ask for input" if method.may_ask else "",
+        f"embedded since {method.is_embedded_since}" if method.is_embedded_since else "",
+        f"from the client until {method.client_until}" if method.client_until != max(REVISIONS) else "",
+    ]
+    revisions = method.revisions
+    span = (
+        "all"
+        if revisions == tuple(REVISIONS)
+        else revisions[0]
+        if len(revisions) == 1
+        else f"{revisions[0]} to {revisions[-1]}"
+    )
+    return [
+        f"`{method.name}`",
+        "request" if method.is_request else "notification",
+        method.sender.value,
+        f"`{method.params}`",
+        f"`{method.result}`" if method.result else "-",
+        f"`{method.capability}`" if method.capability else "-",
+        span,
+        ", ".join(method.states) or "-",
+        ", ".join(note for note in notes if note) or "-",
+    ]
+
+
+def machine_section(machine: Machine) -> str:
+    """A machine: its diagram, its events in words, its table."""
+    events = table(["event", "what happened"], [[name, said] for name, said in machine.events.items()])
+    return (
+        f"\n### {machine.name}\n\n{INTRODUCTIONS[machine.name]}\n\n"
+        f"```mermaid\n{draw(machine, 'mermaid')}```\n\n{draw(machine, 'table')}\n{events}"
+    )
+
+
+def settings_page() -> str:
+    """Every setting with its default, range and meaning."""
+    defaults = Settings()
+    rows = []
+    for row in SETTINGS.values():
+        default = getattr(defaults, row.name)
+        shown = "all five" if row.name == "versions" else "`{}`".format(msgspec.json.encode(default).decode())
+        rows.append([f"`{row.name}`", shown, row.range, row.meaning])
+    return (
+        HEAD + "# Settings of a client connection\n\n"
+        "Keywords of `connect()`, checked when they are given: a bad value is refused by name, with what it may be. Times are "
+        "in seconds.\n\n" + table(["setting", "default", "may be", "meaning"], rows) + "\n"
+        "With `request_timeout` and `max_timeout` both None a call to a server that never answers never ends: set one of "
+        "them.\n"
+    )
+
+
+def errors_page() -> str:
+    """Every error class: what it means, and what may be assumed after it."""
+    classes = [
+        value
+        for name in errors.__all__
+        if inspect.isclass(value := getattr(errors, name)) and issubclass(value, errors.McpError)
+    ]
+    parts = [
+        HEAD,
+        "# Errors\n\n",
+        "Every error is an `McpError` and answers one question: may the call have run? `may_have_run` is true, false, or ",
+        "None where the server decides. `retryable` is true only where it surely did not run and the cause is passing. ",
+        "`str(error)` is a whole sentence; `type`, `message`, `details`, `code`, `server_error`, `method`, `request_id` and ",
+        "`retry_in` are for programs. All of them pickle.\n\n",
+        "```text\n",
+        tree(),
+        "```\n\n",
+        "## What may I assume after this error?\n\n",
+        table(
+            ["error", "`type`", "may it have run?", "again?"],
+            [[f"`{c}`", f"`{t}`", m, a] for c, t, m, a in ASSUMPTIONS],
+        ),
+    ]
+    for cls in classes:
+        parts.append(f"\n## {cls.__name__}\n\n{inspect.cleandoc(cls.__doc__ or '')}\n")
+    return "".join(parts)
+
+
+def tree() -> str:
+    """The tree as its docstring draws it."""
+    lines = inspect.cleandoc(errors.__doc__ or "").splitlines()
+    start = next(index for index, line in enumerate(lines) if line.strip() == "McpError")
+    end = next(index for index in range(start, len(lines)) if not lines[index].strip())
+    return "".join(line.removeprefix("    ") + "\n" for line in lines[start:end])
+
+
+# Class, type, may_have_run, retryable: `tests/mooring/test_errors.py` checks each against the class itself.
+ASSUMPTIONS = [
+    ("UsageError", "usage", "no", "not before you changed something"),
+    ("StateError", "state", "no", "yes"),
+    ("BackpressureError", "transport", "no", "yes"),
+    ("TransportError", "transport", "no", "yes, unless `permanent`"),
+    ("SessionLostError", "transport", "no", "yes"),
+    ("OutcomeUnknownError", "transport", "yes", "only if doing it twice is harmless"),
+    ("ResetError", "reset", "yes, if it was sent", "if it was not sent"),
+    ("TimeoutError", "timeout", "yes, if it was sent", "if it was not sent"),
+    ("JsonRpcError", "jsonrpc", "the server decides", "read its code"),
+    ("ProtocolError", "protocol", "yes, if it was sent", "no"),
+    ("FrameTooLargeError", "protocol", "yes, if it was sent", "no"),
+    ("CapabilityError", "capability_not_supported", "no", "no"),
+    ("ShutdownError", "shutdown", "yes, if it was sent", "no"),
+    ("ClosedError", "its reason's", "yes, if it was sent", "no: open a new connection"),
+]
+
+
+PAGES = {"protocol.md": protocol_page, "settings.md": settings_page, "errors.md": errors_page}
+
+
+def main() -> int:
+    """Write the pages, or with `--check` say which are stale."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is stale")
+    check = parser.parse_args().check
+    stale = []
+    for name, make in PAGES.items():
+        page, text = DOCS / name, make()
+        if page.exists() and page.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(name)
+        if not check:
+            page.write_text(text, encoding="utf-8")
+            print(f"wrote docs/{name}")
+    if check and stale:
+        print(f"stale: {', '.join(stale)}; run `make docs`", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
