@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -160,14 +161,10 @@ def test_the_map_in_the_readme_shows_what_is_there() -> None:
 
 
 def test_the_map_in_the_readme_shows_every_package_and_room() -> None:
-    packages = [path for path in (ROOT / "src").iterdir() if (path / "__init__.py").exists()]
-    rooms = [
-        path
-        for path in (ROOT / "src" / "mooring").iterdir()
-        if path.stem[0] not in "_." and path.suffix != ".typed"
-    ]
-    for path in [*packages, *rooms]:
-        assert str(path.relative_to(ROOT)) in README, path
+    for folder in ("src", "src/mooring"):
+        for found in pkgutil.iter_modules([str(ROOT / folder)]):
+            if not found.name.startswith("_"):
+                assert f"{folder}/{found.name}{'/' if found.ispkg else '.py'}" in README
 
 
 def test_the_readme_names_the_command_that_runs_it_and_the_one_that_tests_it() -> None:

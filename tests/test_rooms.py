@@ -68,7 +68,12 @@ PURE_MODULES = {
     "urllib.parse",
 }
 PURE_FORBIDDEN_CALLS = {"__import__", "breakpoint", "compile", "eval", "exec", "input", "open", "print"}
-PURE_FORBIDDEN_METHODS = {"now", "open", "today", "utcnow"}  # datetime.now(), codecs.open()
+# What modules that otherwise only compute would do for one: open files, read the clock.
+PURE_FORBIDDEN_METHODS = {
+    f"{receiver}.{method}"
+    for receiver in ("datetime", "datetime.datetime", "date", "datetime.date")
+    for method in ("now", "today", "utcnow", "fromtimestamp")
+} | {"codecs.open", "codecs.EncodedFile"}
 
 # room -> third-party modules it may import; a room that is not here may import none.
 THIRD_PARTY: dict[str, tuple[str, ...]] = {
@@ -179,8 +184,8 @@ def purity_violations(module: str, tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name) and node.func.id in PURE_FORBIDDEN_CALLS:
                 yield f"{node.lineno}: {node.func.id}() in a room without I/O"
-            elif isinstance(node.func, ast.Attribute) and node.func.attr in PURE_FORBIDDEN_METHODS:
-                yield f"{node.lineno}: .{node.func.attr}() in a room without I/O"
+            elif ast.unparse(node.func) in PURE_FORBIDDEN_METHODS:
+                yield f"{node.lineno}: {ast.unparse(node.func)}() in a room without I/O"
         elif isinstance(node, ast.AsyncFunctionDef | ast.Await):
             yield f"{node.lineno}: async code in a room without I/O"
 
@@ -311,8 +316,12 @@ PLANTED = [
     ("mooring/errors.py", "import msgspec", "third-party module msgspec"),
     ("mooring/extras.py", "import httpx", "third-party module httpx"),
     ("mooring/protocol/_x.py", "f = open('x')", "open() in a room without I/O"),
-    ("mooring/protocol/_x.py", "import codecs\nf = codecs.open('x')", ".open() in a room without I/O"),
-    ("mooring/protocol/_x.py", "from datetime import datetime\nx = datetime.now()", ".now() in a room"),
+    ("mooring/protocol/_x.py", "import codecs\nf = codecs.open('x')", "codecs.open() in a room without I/O"),
+    (
+        "mooring/protocol/_x.py",
+        "from datetime import datetime\nx = datetime.now()",
+        "datetime.now() in a room without",
+    ),
     ("mooring/protocol/_x.py", "def f():\n    print('x')", "print() in a room without I/O"),
     ("mooring/protocol/_x.py", "async def f(): ...", "async code"),
     ("mooring/errors.py", "from mooring.types import Tool", "errors may not import types"),

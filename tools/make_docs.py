@@ -120,7 +120,7 @@ def settings_page() -> str:
     rows = []
     for row in SETTINGS.values():
         default = getattr(defaults, row.name)
-        shown = "all five" if row.name == "versions" else "`{}`".format(msgspec.json.encode(default).decode())
+        shown = "all five" if row.name == "versions" else f"`{msgspec.json.encode(default).decode()}`"
         rows.append([f"`{row.name}`", shown, row.range, row.meaning])
     return (
         HEAD + "# Settings of a client connection\n\n"

@@ -31,6 +31,7 @@ from typing import ClassVar, Self, TypeAlias
 # JSON that is truly unknown: what a peer sent in a place the protocol leaves open.
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
+# What a peer may use as an id: JSON-RPC's two kinds. A fraction, a boolean or null is none.
 RequestId: TypeAlias = int | str
 
 
@@ -111,6 +112,11 @@ class UsageError(McpError, ValueError):
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(message, details={"path": path} if path else None)
         self.path = path
+
+    def __str__(self) -> str:
+        # A setting is named in its own sentence; a place inside a value is not.
+        where = f" at {self.path}" if self.path and self.path not in self.message else ""
+        return f"{super().__str__()}{where}"
 
 
 class StateError(McpError):

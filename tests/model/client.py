@@ -100,7 +100,7 @@ def key(world: World) -> object:
     return (
         core.state, core.wire, core._is_up, core.verdict, exchanges, tuple(rank[id] for id in calls.queue),
         timers, calls.is_full, calls.envelope != b"",
-        None if talk.probe_id is None else rank.get(talk.probe_id), talk.steps, talk.has_opened,
+        None if talk.probe_id is None else rank.get(talk.probe_id), talk.steps, talk.has_opened, talk.held is not None,
         None if talk.handshake_id is None else rank.get(talk.handshake_id),
         min(core._failures, core.settings.max_attempts), core._strikes, core._heard, core._unheard, core._last_exit,
         core._was_ready, core._was_probe_fatal, core._session_lost_at, tuple(core._standing), tuple(core._serving),

@@ -4,7 +4,8 @@ from argparse import ArgumentParser, Namespace
 
 from mooring.protocol import MACHINES, draw
 
-FORMATS = ("table", "mermaid", "dot")
+# format -> how a machine is announced when several are printed, as that format writes a heading or a comment.
+HEADINGS = {"table": "# {name}", "mermaid": "%% {name}", "dot": "// {name}"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -17,14 +18,21 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=tuple(HEADINGS),
         default="table",
         help="table for reading, mermaid for Markdown pages, dot for Graphviz (default: %(default)s)",
     )
 
 
 def run(arguments: Namespace) -> int:
-    """Print what was asked for, with an empty line between machines."""
-    names = [arguments.machine] if arguments.machine is not None else list(MACHINES)
-    print("\n\n".join(draw(MACHINES[name], arguments.format).rstrip("\n") for name in names))
+    """Print the machine that was asked for, or all of them, each under its name."""
+    if arguments.machine is not None:
+        print(draw(MACHINES[arguments.machine], arguments.format).rstrip("\n"))
+        return 0
+    heading = HEADINGS[arguments.format]
+    pages = (
+        f"{heading.format(name=name)}\n\n{draw(machine, arguments.format)}"
+        for name, machine in MACHINES.items()
+    )
+    print("\n\n".join(page.rstrip("\n") for page in pages))
     return 0

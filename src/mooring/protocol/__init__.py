@@ -1,2 +1,3 @@
 """TEMP"""
+
 from mooring.protocol._drawing import MACHINES, draw

@@ -204,10 +204,14 @@ class Calls:
         return exchange.id
 
     def hand(self, exchange: Exchange) -> None:
-        """Give its frame to the transport."""
-        frame = encode_request(exchange.id, exchange.method, exchange.params, self._meta(exchange))
-        if len(frame) > self.settings.max_frame_bytes:
-            error = FrameTooLargeError(len(frame), self.settings.max_frame_bytes, sent=exchange.was_sent)
+        """Give its frame to the transport. What cannot be encoded or is too large fails alone."""
+        limit = self.settings.max_frame_bytes
+        try:
+            frame = encode_request(exchange.id, exchange.method, exchange.params, self._meta(exchange))
+            if len(frame) > limit:
+                raise FrameTooLargeError(len(frame), limit)
+        except McpError as error:
+            error.may_have_run = exchange.was_sent
             self.fail(exchange, error)
             self.forget(exchange)
             return
@@ -378,7 +382,7 @@ class Calls:
             self.send(encode_notification("notifications/cancelled", b'{"requestId":%d}' % exchange.id))
 
     def _withdraw(self, exchange: Exchange, _: Said) -> None:
-        self.out.append(Withdraw(exchange.id))
+        self.out.append(Withdraw(exchange.id, exchange.number))
 
     def _arm_retry(self, exchange: Exchange, _: Said) -> None:
         self.timers.arm(Retry(exchange.id), self.now + retry_delay(self.settings, self.luck))

@@ -157,6 +157,9 @@ class ClientCore:
             if isinstance(event, e.SessionLost):
                 # A late 404 cannot clear the new session, but the request that got it still did not run.
                 self.DO[Do.TURN_AWAY](self, event)
+            elif isinstance(event, e.Spawned):
+                # Given up so long ago that another was started since: it is closed, not adopted.
+                self.DO[Do.CLOSE_LATE](self, event)
             event = e.StaleHappened(event.epoch)
             kind = e.StaleHappened
         cell = CELLS[kind][self.state]

@@ -61,6 +61,8 @@ class Subscribed(Event, frozen=True):
     key: str
     handshake: tuple[str, bytes] | None
     stateless: tuple[str, bytes] | None
+    # True: it was opened by a call already, and needs opening only after the next loss.
+    is_open: bool = False
 
 
 class Unsubscribed(Event, frozen=True):
@@ -349,6 +351,7 @@ class Withdraw(Effect, frozen=True):
     """Take this call's frame back from the transport's queue: it is not written yet, and must not be."""
 
     id: int
+    number: int
 
 
 class HangUp(Effect, frozen=True):

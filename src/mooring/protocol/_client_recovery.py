@@ -26,7 +26,8 @@ class RecoveryRows(ClientCore):
             is_exit = event.was_silent and event.code is not None and event.code >= 0
             self._last_exit = event.code if is_exit else None
         if isinstance(event, e.NegotiationFailed | e.ConnectExpired):
-            self.verdict = None  # a verdict that fails is forgotten: the server may have changed its era
+            # A verdict that fails is forgotten: the server may have changed its era. One that only waited is kept.
+            self.verdict = None if self._negotiation.held is None else Era.STATELESS
         self._cause = self._cause_of(event)
 
     def _back(self, _: e.Event) -> None:

@@ -5,12 +5,12 @@ Above: `_client`. Below: `_client_core`, `_calls`.
 
 import msgspec
 
-from mooring.errors import StateError
+from mooring.errors import FrameTooLargeError, McpError, StateError
 from mooring.protocol import _client_events as e
 from mooring.protocol._client_core import ClientCore
 from mooring.protocol._client_table import Timer
 from mooring.protocol._exchange import Exchange, ExchangeEvent, ExchangeState, Role
-from mooring.protocol._jsonrpc import encode_notification, encode_result
+from mooring.protocol._jsonrpc import ErrorCode, encode_error, encode_notification, encode_result
 from mooring.protocol._versions import Era
 
 
@@ -38,8 +38,16 @@ class UserRows(ClientCore):
         self._do(e.Fail(event.caller, 0, self._ended().about(event.method, None)))
 
     def _notify(self, event: e.Notified) -> None:
-        self.calls.send(encode_notification(event.method, event.params))
-        self._do(e.Release(event.caller, None))
+        limit = self.settings.max_frame_bytes
+        try:
+            frame = encode_notification(event.method, event.params)
+            if len(frame) > limit:
+                raise FrameTooLargeError(len(frame), limit)
+        except McpError as error:
+            self._do(e.Fail(event.caller, 0, error.about(event.method, None)))
+        else:
+            self.calls.send(frame)
+            self._do(e.Release(event.caller, None))
 
     def _reply(self, event: e.Replied) -> None:
         if event.id not in self._serving:
@@ -47,15 +55,19 @@ class UserRows(ClientCore):
             return
         del self._serving[event.id]
         if event.error:
-            self.calls.send(
-                b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (msgspec.json.encode(event.id), event.error)
-            )
+            id = msgspec.json.encode(event.id)
+            frame = b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id, event.error)
         else:
-            self.calls.send(encode_result(event.id, event.result))
+            frame = encode_result(event.id, event.result)
+        if len(frame) > self.settings.max_frame_bytes:
+            # The server waits: an error that fits is better than an answer that does not.
+            frame = encode_error(event.id, ErrorCode.INTERNAL_ERROR, "the answer is too large to be sent")
+        self.calls.send(frame)
 
     def _subscribe(self, event: e.Subscribed) -> None:
         self._standing[event.key] = event
-        self._open_standing(event)
+        if not event.is_open:
+            self._open_standing(event)
 
     def _remember_subscription(self, event: e.Subscribed) -> None:
         self._standing[event.key] = event

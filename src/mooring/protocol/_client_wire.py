@@ -88,6 +88,7 @@ class WireRows(ClientCore):
                 meta = envelope(self.settings, offer.version)
                 talk.probe_id = self.calls.make_own("server/discover", b"{}", Role.PROBE, meta=meta)
         elif talk.handshake_id is None:
+            talk.proposed = offer.version
             params = initialize_params(self.settings, offer.version)
             talk.handshake_id = self.calls.make_own("initialize", params, Role.HANDSHAKE)
 
@@ -116,10 +117,16 @@ class WireRows(ClientCore):
             verdict = judge_probe(self.settings, talk.requested, answer)
         else:
             talk.handshake_id = None
-            version = opening(self.settings, Era.HANDSHAKE).version
-            verdict = judge_handshake(self.settings, version, answer)
+            verdict = judge_handshake(self.settings, talk.proposed, answer)
+        if talk.handshake_id is not None and isinstance(verdict, e.Negotiated):
+            # Both were asked, and a server of both eras will take `initialize` for our choice. So its answer decides;
+            # without it the connect deadline does, and next time `initialize` is not sent.
+            talk.held = verdict
+            return
         is_usable = isinstance(verdict, e.Negotiated | e.Offered)
-        if not is_usable and (talk.probe_id is not None or talk.handshake_id is not None):
+        if talk.held is not None and not isinstance(verdict, e.Negotiated):
+            verdict = talk.held
+        elif not is_usable and (talk.probe_id is not None or talk.handshake_id is not None):
             return  # the other question is open, and its answer may be usable; the connect deadline bounds the wait
         self._fire(verdict)
 

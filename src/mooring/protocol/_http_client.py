@@ -32,8 +32,8 @@ _POST: Final[HeaderPairs] = (
 )
 _STREAM: Final[HeaderPairs] = (("Accept", "text/event-stream"),)
 
-# Servers and proxies refuse header lines above 8 KiB (nginx, Apache, IIS at 16). An id that long could never be given
-# back, so a stream that uses one cannot be resumed, and it is better to know before the request.
+# nginx and Apache refuse header lines above 8 KiB as they come; half of that leaves room for what a proxy adds. A longer
+# id could not be given back, so its stream cannot be resumed, and it is better to know before the request.
 MAX_EVENT_ID_BYTES: Final = 4096
 
 _PLAIN = re.compile(r"[\x21-\x7e]+")

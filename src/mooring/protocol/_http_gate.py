@@ -1,8 +1,8 @@
 """The first gate of an HTTP server: what can be judged of a request before its body is read.
 
 Under which name it came (Host), from which page (Origin), whether its body is JSON of a bearable length, and what it
-takes as an answer. A refusal here costs nothing but the headers, and protects servers on a reader's own machine from
-the pages that he reads.
+takes as an answer. A refusal here costs nothing but the headers, and protects servers on someone's own machine from
+the web pages open on it.
 
 Sources: 2026-07-28 basic/transports/streamable-http, "Security & Endpoint" and "Sending Messages"; RFC 9110.
 
@@ -106,7 +106,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 def check_access(access: Access, headers: Headers) -> Refusal | None:
-    """Refuse what comes under a foreign name, which is how a web page reaches a server on the reader's machine.
+    """Refuse what comes under a foreign name, which is how a web page reaches a server on its reader's machine.
 
     By DNS rebinding a page of `evil.example` is same-origin with 127.0.0.1, so that no Origin gives it away; but the
     browser still says whom it meant to call, in Host (2026-07-28 "Security & Endpoint"; conformance

@@ -34,8 +34,8 @@ from mooring.protocol._headers import (
 )
 from mooring.protocol._http_gate import Accepts, Endpoint, Headers, Refusal, Verb, read_accept, refuse
 from mooring.protocol._jsonrpc import Error, ErrorCode, Message, Notification, Request, Result
-from mooring.protocol._stateless import VERSION_KEY
 from mooring.protocol._versions import ASSUMED_VERSION, REVISIONS, Era, Revision, newest
+from mooring.types import META_PROTOCOL_VERSION
 
 
 class Kind(Enum):
@@ -229,7 +229,7 @@ _SESSION_REFUSALS = {
 
 
 class _Meta(msgspec.Struct):
-    version: msgspec.Raw | msgspec.UnsetType = msgspec.field(name=VERSION_KEY, default=msgspec.UNSET)
+    version: msgspec.Raw | msgspec.UnsetType = msgspec.field(name=META_PROTOCOL_VERSION, default=msgspec.UNSET)
 
 
 class _Params(msgspec.Struct):
@@ -283,7 +283,7 @@ def _stateless_revision(
 ) -> Revision | Refusal:
     """The revision that `_meta` names. Version first: another revision may want other headers than these."""
     if version is None:
-        return _meta_refusal(f"_meta[{VERSION_KEY!r}] must be a string")
+        return _meta_refusal(f"_meta[{META_PROTOCOL_VERSION!r}] must be a string")
     named = headers.get(VERSION_HEADER.lower())
     if named is None:
         return mismatch_refusal(HeaderMismatch(VERSION_HEADER, "is missing"))
@@ -306,8 +306,8 @@ def _handshake_revision(
 ) -> Revision | Refusal:
     """The revision of a message without a version in `_meta`: the header's, or what is assumed without one.
 
-    In a session it is the session's. A header that names another known revision is let pass there: it SHOULD be the
-    negotiated one (2025-11-25 "Protocol Version Header"), and clients are known that always send their newest.
+    In a session it is the session's. A header that names another known revision is let pass there: that it be the
+    negotiated one is only a SHOULD (2025-11-25 "Protocol Version Header"), and the session knows better.
     """
     is_opening = isinstance(message, Request) and message.method == "initialize"
     if named is None:
@@ -327,7 +327,7 @@ def _handshake_revision(
     revision = REVISIONS[named]
     if revision.era is Era.STATELESS:
         if isinstance(message, Request):
-            return _meta_refusal(f"{VERSION_HEADER} is {named}: _meta[{VERSION_KEY!r}] is missing")
+            return _meta_refusal(f"{VERSION_HEADER} is {named}: _meta[{META_PROTOCOL_VERSION!r}] is missing")
         if isinstance(message, Result | Error):
             return refuse(400, f"a client of {named} sends no responses")
         return revision

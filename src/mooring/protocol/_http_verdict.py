@@ -271,14 +271,12 @@ _PASSING = frozenset((408, 421, 425))
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _TIME = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
-# RFC 9110, 5.6.7: the form to send, and the two obsolete ones that a recipient must still read.
-_DATES = tuple(
-    re.compile(form, re.ASCII | re.IGNORECASE)
-    for form in (
-        rf"[a-z]{{3}}, (?P<day>\d\d) (?P<month>[a-z]{{3}}) (?P<year>\d{{4}}) {_TIME} GMT",
-        rf"[a-z]{{6,9}}, (?P<day>\d\d)-(?P<month>[a-z]{{3}})-(?P<year>\d\d) {_TIME} GMT",
-        rf"[a-z]{{3}} (?P<month>[a-z]{{3}}) (?P<day>[ \d]\d) {_TIME} (?P<year>\d{{4}})",
-    )
+# RFC 9110, 5.6.7: the form to send, and the two obsolete ones that a recipient must still read. Not compiled until a
+# server sends a date, which few do: `re` remembers.
+_DATES = (
+    rf"[a-z]{{3}}, (?P<day>\d\d) (?P<month>[a-z]{{3}}) (?P<year>\d{{4}}) {_TIME} GMT",
+    rf"[a-z]{{6,9}}, (?P<day>\d\d)-(?P<month>[a-z]{{3}})-(?P<year>\d\d) {_TIME} GMT",
+    rf"[a-z]{{3}} (?P<month>[a-z]{{3}}) (?P<day>[ \d]\d) {_TIME} (?P<year>\d{{4}})",
 )
 
 # A server that wants to be left alone for longer than a day is down, and then it is not for us to wait for it.
@@ -296,7 +294,7 @@ def parse_retry_after(value: str, now: float | None) -> float | None:
     if now is None:
         return None
     for form in _DATES:
-        found = form.fullmatch(value)
+        found = re.fullmatch(form, value, re.ASCII | re.IGNORECASE)
         if found is not None:
             moment = _moment(found, now)
             return None if moment is None else min(max(moment - now, 0.0), LONGEST_RETRY_AFTER)
@@ -313,7 +311,7 @@ def _moment(found: re.Match[str], now: float) -> float | None:
         this_year = 1970 + int(now // 31_556_952)
         year = this_year + 50 - (this_year + 50 - year) % 100
     # A leap second is written :60, which datetime does not know; the second before is near enough.
-    second = min(int(found["second"]), 59)
+    second = 59 if found["second"] == "60" else int(found["second"])
     try:
         moment = datetime(
             year,

@@ -50,15 +50,17 @@ _NOT_OUTLINE_NOR_ESCAPE = bytes(byte for byte in range(256) if byte not in _OUTL
 # An opening bracket becomes +1 and a closing one -1, read as signed bytes.
 _STEPS = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")
 
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
-_STOPPED_AT = re.compile(r" \(byte (\d+)\)$")
-_NOT_A_NUMBER = re.compile(rb"NaN|-?Infinity")
+# Patterns are compiled when a text was refused and not before: two milliseconds of a program's start for something
+# that most programs never need.
+_TOKEN = rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],:]|[^\s"{}\[\],:]+'
 
 # A high surrogate without its low one, or a low one without its high one. Escaped backslashes are blanked before.
-_LONE_SURROGATE = re.compile(
+_LONE_SURROGATE = (
     rb"\\u(?:[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u)[dD][c-fC-F][0-9a-fA-F]{2})"
 )
+
+_NOT_NUMBERS = (b"NaN", b"Infinity", b"-Infinity")
 
 
 class Flaw(msgspec.Struct, frozen=True, gc=False):
@@ -90,11 +92,10 @@ def explain(text: bytes, error: Exception) -> Flaw:
     if isinstance(error, RecursionError):
         # At most MAX_DEPTH deep, so the caller's own stack was nearly used up.
         return Flaw("nested too deeply for the stack that is left", is_depth=True)
-    said = str(error)
-    stopped = _STOPPED_AT.search(said)
-    at = len(text) if stopped is None else int(stopped[1])
+    reason, _, stopped = str(error).partition(" (byte ")
+    at = int(stopped.removesuffix(")")) if stopped else len(text)
     # msgspec has several words for a lone surrogate, and none says so. One before the byte it stopped at is the cause.
-    lone = _LONE_SURROGATE.search(text.replace(b"\\\\", b"--")) if b"\\u" in text else None
+    lone = re.search(_LONE_SURROGATE, text.replace(b"\\\\", b"--")) if b"\\u" in text else None
     if lone is not None and lone.start() < at:
         escape = text[lone.start() : lone.start() + 6].decode()
         return _flaw_at(f"a lone surrogate ({escape}) is not text", text, lone.start())
@@ -102,10 +103,10 @@ def explain(text: bytes, error: Exception) -> Flaw:
         return _flaw_at("a byte order mark is not JSON", text, 0)
     # msgspec has read the minus sign when it meets `-Infinity`.
     start = at - 1 if text[at - 1 : at] == b"-" else at
-    word = _NOT_A_NUMBER.match(text, start)
-    if word is not None:
-        return _flaw_at(f"{word[0].decode()} is not JSON", text, start)
-    return _flaw_at(said if stopped is None else said[: stopped.start()], text, at)
+    for word in _NOT_NUMBERS:
+        if text.startswith(word, start):
+            return _flaw_at(f"{word.decode()} is not JSON", text, start)
+    return _flaw_at(reason, text, at)
 
 
 def _flaw_at(message: str, text: bytes, at: int) -> Flaw:
@@ -178,7 +179,7 @@ def path_at(text: bytes, offset: int) -> str:
     """
     steps: list[bytes | int | None] = []  # one for each open bracket: a name, an index, or no name yet
     is_name_next = False
-    for token in _TOKEN.finditer(text, 0, PATH_REACH):
+    for token in re.finditer(_TOKEN, text[:PATH_REACH], re.DOTALL):
         if token.end() > offset or len(steps) > MAX_DEPTH:
             break
         match token[0][:1]:

@@ -348,8 +348,7 @@ def encode_request(
     """A request. `params` and `meta` are JSON objects already encoded, with `encode_json` for instance.
 
     Raises:
-        UsageError: for an id, params or meta that no peer would take.
-        ProtocolError: for a method name that is not text.
+        UsageError: for an id, a method name, params or meta that no peer would take.
     """
     head = b'{"jsonrpc":"2.0","id":%b,"method":%b' % (_encode_id(id), _encode_method(method))
     return head + _params_member(params, meta)
@@ -374,7 +373,7 @@ def encode_error(
     as revisions from 2025-11-25 on have it.
 
     Raises:
-        ProtocolError: for data that is not JSON; `path` names the place.
+        UsageError: for data that is not JSON; `path` names the place.
     """
     answered = b"" if id is ABSENT else b'"id":%b,' % (b"null" if id is None else _encode_id(id))
     more = b"" if data is ABSENT else b',"data":%b' % encode_json(data)

@@ -22,13 +22,13 @@ from mooring.protocol._client_events import (
 from mooring.protocol._jsonrpc import ErrorCode
 from mooring.protocol._settings import Settings
 from mooring.protocol._versions import REVISIONS, Era, newest
-from mooring.types import encode_json
-
-# Keys of the stateless envelope (2026-07-28 basic/index).
-VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
-CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
-CLIENT_INFO_KEY = "io.modelcontextprotocol/clientInfo"
-SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
+from mooring.types import (
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_PROTOCOL_VERSION,
+    META_SERVER_INFO,
+    encode_json,
+)
 
 # Errors that only a server of the stateless era sends: after one of them `initialize` is never tried.
 MODERN_CODES = frozenset(
@@ -47,6 +47,9 @@ class Negotiation(msgspec.Struct):
     probe_id: int | None = None
     handshake_id: int | None = None
     requested: str = ""
+    proposed: str = ""
+    # The stateless era, agreed on while `initialize` is still unanswered.
+    held: Negotiated | None = None
     has_opened: bool = False
 
 
@@ -86,9 +89,9 @@ def speaks_both(settings: Settings) -> bool:
 def envelope(settings: Settings, version: str) -> bytes:
     """The members of `_meta` that every request of the stateless era carries, encoded, without braces."""
     members = {
-        VERSION_KEY: version,
-        CAPABILITIES_KEY: settings.capabilities or {},
-        CLIENT_INFO_KEY: settings.client_info,
+        META_PROTOCOL_VERSION: version,
+        META_CLIENT_CAPABILITIES: settings.capabilities or {},
+        META_CLIENT_INFO: settings.client_info,
     }
     return encode_json(members)[1:-1]
 
@@ -124,7 +127,7 @@ def judge_probe(settings: Settings, requested: str, answer: msgspec.Raw | McpErr
     facts = ServerFacts(
         version,
         Era.STATELESS,
-        bytes(result.meta.get(SERVER_INFO_KEY, msgspec.Raw(b"{}"))),
+        bytes(result.meta.get(META_SERVER_INFO, msgspec.Raw(b"{}"))),
         bytes(result.capabilities),
         result.instructions or "",
     )

@@ -20,10 +20,10 @@ from mooring.errors import (
     CapabilityError,
     FrameTooLargeError,
     Json,
-    ProtocolError,
     RequestId,
     ShutdownError,
     StateError,
+    UsageError,
 )
 from mooring.protocol import _server_events as e
 from mooring.protocol._jsonrpc import (
@@ -108,7 +108,7 @@ class ServerConnection(IntakeRows, RequestRows):
         """Take an event.
 
         Raises:
-            UsageError, ProtocolError: for a notification or progress that cannot be sent; nothing has changed.
+            UsageError, FrameTooLargeError: for a notification or progress that cannot be sent; nothing has changed.
         """
         self._now = now
         self._out.clear()
@@ -132,7 +132,7 @@ class ServerConnection(IntakeRows, RequestRows):
         else:
             try:
                 frame = encode_error(event.id, event.code, event.message, event.data)
-            except ProtocolError:
+            except UsageError:
                 # Whoever waits for the answer must not pay for data that is not JSON.
                 self._exchanges.count("error not encoded")
                 frame = encode_error(event.id, event.code, "the error could not be encoded")
@@ -267,7 +267,10 @@ class ServerConnection(IntakeRows, RequestRows):
         self._drain_at = None
 
 
-ServerConnection.DO = {do: getattr(ServerConnection, f"_{do.name.lower()}") for do in Do}
+# The name says the code; the message brings it.
+_SAME = {Do.ANSWER_UNREADABLE: "answer_malformed", Do.ANSWER_INVALID: "answer_malformed"}
+
+ServerConnection.DO = {do: getattr(ServerConnection, f"_{_SAME.get(do, do.name.lower())}") for do in Do}
 
 ServerConnection.WHEN = {
     When.BATCH_IS_ALLOWED: ServerConnection._is_batch_allowed,

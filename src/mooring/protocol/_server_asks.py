@@ -14,7 +14,6 @@ from mooring.errors import (
     Json,
     JsonRpcError,
     McpError,
-    ProtocolError,
     RequestId,
     ShutdownError,
     UsageError,
@@ -66,7 +65,7 @@ class Asks:
             frame = encode_request(id, asked.method, asked.params)
             if len(frame) > self._limit:
                 raise FrameTooLargeError(len(frame), self._limit)
-        except (UsageError, ProtocolError) as error:
+        except (UsageError, FrameTooLargeError) as error:
             self._out.append(Fail(asked.key, error))
             return
         self._next_id += 1
@@ -124,6 +123,6 @@ def _cancel_params(id: int, reason: str) -> bytes:
     if reason:
         try:
             return b'{"requestId":%d,"reason":%b}' % (id, encode_json(reason))
-        except ProtocolError:
+        except UsageError:
             pass  # a reason that is not text is not worth losing the cancel for
     return b'{"requestId":%d}' % id

@@ -65,8 +65,9 @@ class Do(Enum):
     """What is done. The words stand in the drawings."""
 
     # Frames that are no messages.
-    ANSWER_OVERSIZE = "-32600"
-    ANSWER_MALFORMED = "its error code"
+    ANSWER_OVERSIZE = "-32600, skip to the next frame"
+    ANSWER_UNREADABLE = "-32700"
+    ANSWER_INVALID = "-32600"
     ANSWER_ARRAY = "-32600 for the whole array"
     STRIKE = "strike"
     OPEN_BATCH = "each member by these rows, in order"
@@ -153,8 +154,8 @@ _ = IGNORE
 NEVER = IMPOSSIBLE
 
 _OVERSIZE = Cell((D.ANSWER_OVERSIZE, D.STRIKE))
-_MALFORMED = Cell((D.ANSWER_MALFORMED, D.STRIKE))
-_INVALID = Cell((D.ANSWER_MALFORMED, D.FAIL_MALFORMED_ASK, D.STRIKE))
+_UNREADABLE = Cell((D.ANSWER_UNREADABLE, D.STRIKE))
+_INVALID = Cell((D.ANSWER_INVALID, D.FAIL_MALFORMED_ASK, D.STRIKE))
 _NO_ARRAY = Cell((D.ANSWER_ARRAY, D.STRIKE))
 _ARRAY = _ask(W.BATCH_IS_ALLOWED, Cell((D.OPEN_BATCH,)), _NO_ARRAY)
 _CLOSE_BATCH = Cell((D.CLOSE_BATCH,))
@@ -202,7 +203,7 @@ def _asked(send: Cell) -> Cell:
 ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     # What the client sends: the first row that fits.
     e.OversizeReceived: (_OVERSIZE, _OVERSIZE, _OVERSIZE, _OVERSIZE, _OVERSIZE, _),
-    e.UnreadableReceived: (_MALFORMED, _MALFORMED, _MALFORMED, _MALFORMED, _MALFORMED, _),
+    e.UnreadableReceived: (_UNREADABLE, _UNREADABLE, _UNREADABLE, _UNREADABLE, _UNREADABLE, _),
     e.ArrayReceived: (_NO_ARRAY, _NO_ARRAY, _ARRAY, _NO_ARRAY, _ARRAY, _),
     e.ArrayEnded: (NEVER, NEVER, _CLOSE_BATCH, NEVER, _CLOSE_BATCH, NEVER),
     e.InvalidReceived: (_INVALID, _INVALID, _INVALID, _INVALID, _INVALID, _),

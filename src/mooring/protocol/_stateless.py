@@ -16,18 +16,18 @@ from msgspec import UNSET, Raw, UnsetType
 
 from mooring.errors import GuardRefusedError, Json, RequestId, UsageError
 from mooring.protocol._jsonrpc import ErrorCode
-
-VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
-CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
-CLIENT_INFO_KEY = "io.modelcontextprotocol/clientInfo"
-LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
-SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
-SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
-PROGRESS_KEY = "progressToken"
+from mooring.types import (
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    META_PROGRESS_TOKEN,
+    META_PROTOCOL_VERSION,
+    META_SERVER_INFO,
+)
 
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
-_VERSION_BYTES = VERSION_KEY.encode()
+_VERSION_BYTES = META_PROTOCOL_VERSION.encode()
 _OPENS_OBJECT, _CAPITAL_V, _BACKSLASH = b"{V\\"
 
 
@@ -38,11 +38,11 @@ class RequestMeta(msgspec.Struct, frozen=True, gc=False):
     `log_level` no log message may be sent for this request.
     """
 
-    version: str = msgspec.field(name=VERSION_KEY)
-    capabilities: Raw = msgspec.field(name=CAPABILITIES_KEY)
-    client_info: Raw | UnsetType = msgspec.field(default=UNSET, name=CLIENT_INFO_KEY)
-    log_level: LogLevel | None = msgspec.field(default=None, name=LOG_LEVEL_KEY)
-    progress_token: RequestId | None = msgspec.field(default=None, name=PROGRESS_KEY)
+    version: str = msgspec.field(name=META_PROTOCOL_VERSION)
+    capabilities: Raw = msgspec.field(name=META_CLIENT_CAPABILITIES)
+    client_info: Raw | UnsetType = msgspec.field(default=UNSET, name=META_CLIENT_INFO)
+    log_level: LogLevel | None = msgspec.field(default=None, name=META_LOG_LEVEL)
+    progress_token: RequestId | None = msgspec.field(default=None, name=META_PROGRESS_TOKEN)
 
 
 class MetaFlaw(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class _Outline(msgspec.Struct, gc=False):
 
 
 class _TokenMeta(msgspec.Struct, gc=False):
-    progress_token: RequestId | None = msgspec.field(default=None, name=PROGRESS_KEY)
+    progress_token: RequestId | None = msgspec.field(default=None, name=META_PROGRESS_TOKEN)
 
 
 class _TokenParams(msgspec.Struct, gc=False):
@@ -73,6 +73,7 @@ class _TokenParams(msgspec.Struct, gc=False):
 
 
 _read_params = msgspec.json.Decoder(_Params).decode
+_read_request_meta = msgspec.json.Decoder(RequestMeta).decode
 _read_outline = msgspec.json.Decoder(_Outline).decode
 _read_token = msgspec.json.Decoder(_TokenParams).decode
 _read_members = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -82,9 +83,9 @@ _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 # In the order in which a flaw is named: what decides first stands first.
 _RULES: tuple[tuple[str, object, bool, str], ...] = (
-    (CAPABILITIES_KEY, dict[str, Raw], True, "an object"),
-    (LOG_LEVEL_KEY, LogLevel | None, False, "a log level"),
-    (PROGRESS_KEY, RequestId | None, False, "an integer or a string"),
+    (META_CLIENT_CAPABILITIES, dict[str, Raw], True, "an object"),
+    (META_LOG_LEVEL, LogLevel | None, False, "a log level"),
+    (META_PROGRESS_TOKEN, RequestId | None, False, "an integer or a string"),
 )
 
 
@@ -108,29 +109,30 @@ def read_meta(params: Raw | None) -> RequestMeta | MetaFlaw | None:
     except _REFUSALS:
         return _examine(params)
     if memoryview(meta.capabilities)[0] != _OPENS_OBJECT:
-        return MetaFlaw(CAPABILITIES_KEY, "must be an object", meta.version)
+        return MetaFlaw(META_CLIENT_CAPABILITIES, "must be an object", meta.version)
     return meta
 
 
-def _examine(params: Raw) -> MetaFlaw | None:
-    """What is wrong with `_meta`, once it is known that something is; None if it names no revision."""
+def _examine(params: Raw) -> RequestMeta | MetaFlaw | None:
+    """What is wrong with `_meta`, once it was refused; None if it names no revision."""
     try:
         meta = _read_outline(params).meta
         members = {} if meta is UNSET else _read_members(meta)
     except _REFUSALS:
         return None
-    if VERSION_KEY not in members:
+    if META_PROTOCOL_VERSION not in members:
         return None
-    version = _read_as(str, members[VERSION_KEY])
+    version = _read_as(str, members[META_PROTOCOL_VERSION])
     if not isinstance(version, str):
-        return MetaFlaw(VERSION_KEY, "must be a string")
+        return MetaFlaw(META_PROTOCOL_VERSION, "must be a string")
     for key, type, is_required, rule in _RULES:
         if key in members:
             if _read_as(type, members[key]) is UNSET:
                 return MetaFlaw(key, f"must be {rule}", version)
         elif is_required:
             return MetaFlaw(key, "is missing", version)
-    return MetaFlaw("_meta", "cannot be read", version)
+    # A name stood twice, and only the first was wrong: the last wins.
+    return _read_request_meta(msgspec.json.encode(members))
 
 
 def _read_as(type: object, raw: Raw) -> object:
@@ -154,7 +156,7 @@ def progress_token(params: Raw | None) -> RequestId | None:
 
 def result_head(server_info: bytes) -> bytes:
     """How every complete result of a server begins: for `dress_result`, made once."""
-    return b'{"resultType":"complete","_meta":{"%b":%b}' % (SERVER_INFO_KEY.encode(), server_info)
+    return b'{"resultType":"complete","_meta":{"%b":%b}' % (META_SERVER_INFO.encode(), server_info)
 
 
 def dress_result(result: bytes, head: bytes) -> bytes:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
-from mooring.errors import UsageError
+from mooring.errors import ProtocolError, UsageError
 from mooring.types._json import Kept, encode_json
 
 T = TypeVar("T")
@@ -83,8 +83,15 @@ class Body(
 
     @property
     def raw(self) -> dict[str, Json]:
-        """The whole object as JSON, wire names, kept members included: a new copy at every call."""
-        copy: dict[str, Json] = msgspec.json.decode(encode_json(self))
+        """The whole object as JSON, wire names, kept members included: a new copy at every call.
+
+        Raises:
+            ProtocolError: for a member that stayed in its bytes until now and cannot be decoded.
+        """
+        try:
+            copy: dict[str, Json] = msgspec.json.decode(encode_json(self))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ProtocolError(f"the body cannot be decoded ({error})", path="$") from error
         return copy
 
     @property

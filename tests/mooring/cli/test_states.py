@@ -26,12 +26,12 @@ def test_one_machine_is_printed_as_it_is_drawn(
     assert printed == draw(MACHINES[name], format).rstrip("\n") + "\n"
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_without_a_name_every_machine_is_printed_with_an_empty_line_between(
-    format: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("format", "mark"), [("table", "#"), ("mermaid", "%%"), ("dot", "//")])
+def test_without_a_machine_all_are_printed_each_under_its_name(
+    format: str, mark: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    each = [shown(capsys, name, "--format", format).rstrip("\n") for name in MACHINES]
-    assert shown(capsys, "--format", format) == "\n\n".join(each) + "\n"
+    each = [f"{mark} {name}\n\n{shown(capsys, name, '--format', format)}" for name in MACHINES]
+    assert shown(capsys, "--format", format) == "\n".join(each)
 
 
 def test_a_table_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:

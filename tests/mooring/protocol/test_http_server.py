@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mooring.protocol._headers import HeaderMismatch, fold_headers
 from mooring.protocol._http_client import post_headers
-from mooring.protocol._http_gate import Accepts, Endpoint, Refusal, Verb
+from mooring.protocol._http_gate import Accepts, Endpoint, Refusal, Verb, check_request
 from mooring.protocol._http_server import (
     ACCEPTED,
     ERROR_STATUS,
@@ -440,6 +440,7 @@ def test_whatever_our_client_sends_our_server_takes(method, name, version):
         params["_meta"] = META
     sent = post_headers(revision, method, name=name if member else None)
     headers = fold_headers((key.encode(), value.encode("latin-1")) for key, value in sent)
+    assert check_request(PLAIN, Verb.POST, headers | {"host": "localhost:8000"}) == Accepts()
     found = route_post(PLAIN, headers, request(method, params), Session.OFF)
     assert isinstance(found, Route)
     assert found.revision.name == (version if revision.has_version_header else "2025-03-26")

@@ -303,6 +303,7 @@ RETRY_AFTER = [
     ("Sun, 06 Foo 1994 08:49:37 GMT", None),
     ("Sun, 06 Nov 0000 08:49:37 GMT", None),
     ("Sun, 06 Nov 1994 24:49:37 GMT", None),
+    ("Sun, 06 Nov 1994 08:49:61 GMT", None),
     ("Sun, 06 Nov 1994 08:49:37 CET", None),
     ("Sun, 06 Nov 1994 08:49:37 GMT, 5", None),
 ]

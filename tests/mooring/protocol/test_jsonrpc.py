@@ -517,17 +517,17 @@ UNSENDABLE = [
     (lambda: encode_request(True, "m"), UsageError, "id"),
     (lambda: encode_request(1.0, "m"), UsageError, "id"),  # type: ignore[arg-type]  # what a caller may do all the same
     (lambda: encode_request("i" * (MAX_ID_LENGTH + 1), "m"), UsageError, "id"),
-    (lambda: encode_request("\ud800", "m"), ProtocolError, "$"),
-    (lambda: encode_request(1, "\ud800"), ProtocolError, "$"),
+    (lambda: encode_request("\ud800", "m"), UsageError, "$"),
+    (lambda: encode_request(1, "\ud800"), UsageError, "$"),
     (lambda: encode_request(1, "m" * (MAX_METHOD_LENGTH + 1)), UsageError, "method"),
     (lambda: encode_notification("m" * (MAX_METHOD_LENGTH + 1)), UsageError, "method"),
     (lambda: encode_request(1, "m", b"[1]", b"{}"), UsageError, "_meta"),
     (lambda: encode_request(1, "m", b"{}", b"null"), UsageError, "_meta"),
     (lambda: encode_request(1, "m", b"", b"{}"), UsageError, "_meta"),
-    (lambda: encode_error(1, 1, "m", {"a": [math.nan]}), ProtocolError, "$.a[0]"),
-    (lambda: encode_error(1, 1, "m", {"a": -math.inf}), ProtocolError, "$.a"),
-    (lambda: encode_error(1, 1, "m", ["\ud800"]), ProtocolError, "$[0]"),
-    (lambda: encode_error(1, 1, "\udfff"), ProtocolError, "$"),
+    (lambda: encode_error(1, 1, "m", {"a": [math.nan]}), UsageError, "$.a[0]"),
+    (lambda: encode_error(1, 1, "m", {"a": -math.inf}), UsageError, "$.a"),
+    (lambda: encode_error(1, 1, "m", ["\ud800"]), UsageError, "$[0]"),
+    (lambda: encode_error(1, 1, "\udfff"), UsageError, "$"),
     (lambda: join_batch([]), UsageError, ""),
 ]
 

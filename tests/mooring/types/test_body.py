@@ -9,8 +9,17 @@ import msgspec
 import pytest
 
 import mooring.types
-from mooring.errors import UsageError
-from mooring.types import Body, ListToolsResult, TextContent, Tool, decode, encode_json, with_members
+from mooring.errors import ProtocolError, UsageError
+from mooring.types import (
+    Body,
+    CallToolRequestParams,
+    ListToolsResult,
+    TextContent,
+    Tool,
+    decode,
+    encode_json,
+    with_members,
+)
 from mooring.types._body import Kept, constant
 
 BODIES = [
@@ -19,7 +28,13 @@ BODIES = [
     if isinstance(value := getattr(mooring.types, name), type) and issubclass(value, Body)
 ]
 
-TOOL = {"name": "t", "inputSchema": {"type": "object"}, "title": None, "x-vendor": {"a": [1, None]}, "mode": "stateless"}
+TOOL = {
+    "name": "t",
+    "inputSchema": {"type": "object"},
+    "title": None,
+    "x-vendor": {"a": [1, None]},
+    "mode": "stateless",
+}
 
 
 def test_the_public_list_holds_every_body() -> None:
@@ -82,6 +97,15 @@ def test_raw_is_a_copy_at_every_call() -> None:
     tool.raw["inputSchema"]["changed"] = True
     tool.unknown["changed"] = True
     assert tool.raw == TOOL
+
+
+def test_raw_refuses_what_stayed_in_its_bytes_and_cannot_be_decoded() -> None:
+    for text in (b'{"a":1e999}', b'{"a":"\xff"}'):
+        params = decode(CallToolRequestParams, b'{"name":"n","arguments":' + text + b"}")
+        with pytest.raises(ProtocolError):
+            _ = params.raw
+        with pytest.raises(ProtocolError):
+            params.has("name")
 
 
 def test_has_tells_a_null_from_nothing() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.errors import ProtocolError
+from mooring.errors import UsageError
 from mooring.types import TextContent, Tool, encode_json, with_members
 from mooring.types._json import LONGEST_PATH, Kept, spell_path
 
@@ -108,7 +108,7 @@ def test_what_json_can_say_is_written_as_msgspec_writes_it(value: object, expect
 
 @pytest.mark.parametrize(("value", "path", "sentence"), REFUSED, ids=[str(n) for n in range(len(REFUSED))])
 def test_what_json_cannot_say_is_refused_with_its_place(value: object, path: str, sentence: str) -> None:
-    with pytest.raises(ProtocolError) as caught:
+    with pytest.raises(UsageError) as caught:
         encode_json(value)
     assert caught.value.path == path
     assert sentence in caught.value.message
@@ -128,7 +128,7 @@ def test_json_is_written_and_read_back_unchanged(value: object) -> None:
 
 @given(VALUES, st.sampled_from([NAN, INFINITY, "\udc80"]))
 def test_one_bad_leaf_anywhere_is_found(value: object, bad: object) -> None:
-    with pytest.raises(ProtocolError) as caught:
+    with pytest.raises(UsageError) as caught:
         encode_json({"good": value, "bad": [value, {"x": bad}]})
     assert caught.value.path == "$.bad[1].x"
 

@@ -179,6 +179,7 @@ class Ledger:
     groups: tuple[frozenset[int | str], ...] = ()
     asking: frozenset[str] = frozenset()
     our_ids: frozenset[int] = frozenset()
+    deadline: float | None = None
     is_closed: bool = False
 
     def copy(self) -> "Ledger":
@@ -189,6 +190,7 @@ class Ledger:
             self.groups,
             self.asking,
             self.our_ids,
+            self.deadline,
             self.is_closed,
         )
 
@@ -308,6 +310,7 @@ class Ledger:
             promise(is_caused, "a transition without a cause", source, target, input.name)
         refused = any(isinstance(x, e.Send) and isinstance(x.error, MachineError) for x in effects)
         promise(not (refused and moves), "a refusal changed the state", moves, input.name)
+        promise(not (served and before in (S.DRAINING, S.CLOSED)), "served what comes too late", input.name)
 
     def _check_rest(self, core: ServerConnection, input: Input, before_running: dict[int | str, int]) -> None:
         promise(
@@ -327,8 +330,11 @@ class Ledger:
         if self.is_closed:
             promise(not self.running and not self.owed, "closed with answers owed", self.owed)
             promise(not self.asking, "closed with questions open", self.asking)
-        waits_for_time = core.state is S.DRAINING
-        promise((core.wake_at is not None) == waits_for_time, "a wait without a deadline", core.state)
+        promise(
+            (core.wake_at is not None) == (core.state is S.DRAINING), "a wait without a deadline", core.state
+        )
+        promise(self.deadline in (None, core.wake_at) or self.is_closed, "the deadline moved", core.wake_at)
+        self.deadline = core.wake_at
 
 
 def answers(effects: Iterable[e.Effect]) -> list[dict[str, Any]]:

@@ -1,0 +1,45 @@
+"""The client's room: a client that survives its server.
+
+`connect(target)` makes a `Client`; everything else here is what it gives you or takes from you. Recovery lives below the
+API, in the driver and the protocol's core, the same for every method. Never imports the server's room.
+"""
+
+from mooring.client._asking import ElicitationHandler, SamplingHandler
+from mooring.client._client import Client, Notification, NotificationHandler, ProgressHandler, connect
+from mooring.client._completion import Completions
+from mooring.client._connection import Call
+from mooring.client._elicitation import Elicitation
+from mooring.client._lists import Cache
+from mooring.client._logging import Logging
+from mooring.client._prompts import Prompts
+from mooring.client._requests import CallOptions
+from mooring.client._resources import Resources
+from mooring.client._roots import Roots
+from mooring.client._sampling import Sampling
+from mooring.client._telemetry import EVENTS, Fields, Listener
+from mooring.client._tools import ToolOptions, Tools
+
+__all__ = [
+    "EVENTS",
+    "Cache",
+    "Call",
+    "CallOptions",
+    "Client",
+    "Completions",
+    "Elicitation",
+    "ElicitationHandler",
+    "Fields",
+    "Listener",
+    "Logging",
+    "Notification",
+    "NotificationHandler",
+    "ProgressHandler",
+    "Prompts",
+    "Resources",
+    "Roots",
+    "Sampling",
+    "SamplingHandler",
+    "ToolOptions",
+    "Tools",
+    "connect",
+]

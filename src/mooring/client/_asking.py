@@ -1,0 +1,97 @@
+"""What a server may ask of its client: sampling, elicitation and roots, answered by the user's handlers.
+
+A handshake-era server sends requests, a stateless one puts them into a result (`inputRequests`); both reach the same
+handlers. What no handler was registered for is refused with -32601, and is not declared in our capabilities.
+
+Above: `_requests`, `_client`. Below: `mooring.types`.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from mooring.errors import CapabilityError, Json, JsonRpcError, UsageError
+from mooring.types import (
+    Body,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestParams,
+    ElicitResult,
+    InputRequest,
+    ListRootsResult,
+    Root,
+    decode,
+    encode_json,
+)
+
+P = TypeVar("P")
+A = TypeVar("A")
+
+SamplingHandler: TypeAlias = Callable[
+    [CreateMessageRequestParams], CreateMessageResult | Awaitable[CreateMessageResult]
+]
+ElicitationHandler: TypeAlias = Callable[[ElicitRequestParams], ElicitResult | Awaitable[ElicitResult]]
+
+_METHOD_NOT_FOUND = -32601
+
+
+class Asking:
+    """The user's handlers, and what they make us able to do."""
+
+    def __init__(self) -> None:
+        self.sampling: SamplingHandler | None = None
+        self.elicitation: ElicitationHandler | None = None
+        self.roots: Sequence[Root] | None = None
+
+    def capabilities(self) -> dict[str, Json]:
+        """What to declare: exactly what there is a handler for."""
+        declared: dict[str, Json] = {}
+        if self.sampling is not None:
+            declared["sampling"] = {}
+        if self.elicitation is not None:
+            declared["elicitation"] = {"form": {}, "url": {}}
+        if self.roots is not None:
+            declared["roots"] = {"listChanged": True}
+        return declared
+
+    async def answer(self, method: str, params: msgspec.Raw | None) -> bytes:
+        """The encoded result for a request of a handshake-era server. Raises: McpError with a code."""
+        return encode_json(await self._answer(method, b"{}" if params is None else params))
+
+    async def fulfil(self, requests: Mapping[str, InputRequest]) -> dict[str, Body]:
+        """The answers to everything a stateless server asks, by its keys, one after the other.
+
+        Raises: CapabilityError for what has no handler: the server must not have asked, and was not answered.
+        """
+        answers = {}
+        for key, request in requests.items():
+            params = encode_json(getattr(request, "params", None) or {})
+            try:
+                answers[key] = await self._answer(str(request.method), params)
+            except JsonRpcError as refusal:
+                message = f"the server asks for {request.method}, which nothing here handles"
+                raise CapabilityError(str(request.method), message) from refusal
+        return answers
+
+    async def _answer(self, method: str, params: bytes | msgspec.Raw) -> Body:
+        if method == "sampling/createMessage" and self.sampling is not None:
+            return await _called(self.sampling, decode(CreateMessageRequestParams, params), CreateMessageResult)
+        if method == "elicitation/create" and self.elicitation is not None:
+            return await _called(self.elicitation, decode(ElicitRequestParams, params), ElicitResult)
+        if method == "roots/list" and self.roots is not None:
+            return ListRootsResult(roots=list(self.roots))
+        raise JsonRpcError(_METHOD_NOT_FOUND, f"{method} is not handled here")
+
+
+async def _called(handler: Callable[[P], A | Awaitable[A]], params: P, result: type[A]) -> A:
+    """What the handler answers, sync or async."""
+    answer = handler(params)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    if not isinstance(answer, result):
+        raise UsageError(f"a handler must return {result.__name__}, not {type(answer).__name__}")
+    return answer
+
+

@@ -1,0 +1,81 @@
+"""Lists of a server: all pages of one, and how long it may be kept.
+
+A list is kept only as long as the server allows (`ttlMs`, 2026-07-28 server/utilities/caching), and forgotten at once when
+the server says that it changed, when the connection is made again, and on `client.cache.clear()`.
+
+Above: `_tools`, `_resources`, `_prompts`. Below: `_requests`.
+"""
+
+import asyncio
+from typing import Any, TypeVar
+
+from mooring.client._requests import CallOptions, Requests
+from mooring.errors import ProtocolError
+from mooring.types import PaginatedResult
+
+P = TypeVar("P", bound=PaginatedResult)
+
+# What a change notification makes stale.
+STALE_AFTER = {
+    "notifications/tools/list_changed": ("tools/list",),
+    "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
+    "notifications/prompts/list_changed": ("prompts/list",),
+}
+
+# A server that gives a new cursor for ever is broken; a hundred thousand entries in pages of a hundred are not.
+MAX_PAGES = 1000
+
+
+class Cache:
+    """What the server allowed to keep, by method. A client has one authorization, so it needs no further key."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[float, list[Any]]] = {}
+
+    def get(self, method: str, now: float) -> list[Any] | None:
+        """The pages kept for this method, if they are still good."""
+        until, pages = self._kept.get(method, (0.0, None))
+        return pages if pages is not None and now < until else None
+
+    def put(self, method: str, pages: list[Any], now: float) -> None:
+        """Keep these pages for as long as the first allows: the same is promised for all."""
+        ttl = min((page.ttl_ms or 0 for page in pages), default=0)
+        if ttl > 0:
+            self._kept[method] = now + ttl / 1000, pages
+
+    def changed(self, notification: str) -> None:
+        """The server says that a list changed."""
+        for method in STALE_AFTER.get(notification, ()):
+            self._kept.pop(method, None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._kept.clear()
+
+
+async def pages(requests: Requests, cache: Cache, method: str, result: type[P], options: CallOptions) -> list[P]:
+    """Every page of a list, kept or fetched.
+
+    Raises: ProtocolError for a server that gives the same cursor twice, and as every request does.
+    """
+    loop = asyncio.get_running_loop()
+    kept = cache.get(method, loop.time())
+    if kept is not None:
+        return kept
+    fetched: list[P] = []
+    seen: set[str] = set()
+    params: dict[str, Any] = {}
+    while len(fetched) < MAX_PAGES:
+        page = await requests.ask(method, params, result, options)
+        fetched.append(page)
+        cursor = page.next_cursor
+        if cursor is None:
+            cache.put(method, fetched, loop.time())
+            return fetched
+        if cursor in seen:
+            raise ProtocolError("the server gave the same cursor twice", path="$.nextCursor", quote=cursor[:40]).about(
+                method, None
+            )
+        seen.add(cursor)
+        params = {"cursor": cursor}
+    raise ProtocolError(f"the list has more than {MAX_PAGES} pages").about(method, None)

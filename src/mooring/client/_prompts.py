@@ -1,0 +1,33 @@
+"""`client.prompts`: list them, get one.
+
+Above: users. Below: `_requests`, `_lists`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from mooring.client._lists import Cache, pages
+from mooring.client._requests import CallOptions, Requests
+from mooring.types import GetPromptResult, ListPromptsResult, Prompt
+
+
+class Prompts:
+    """The prompts of a server."""
+
+    def __init__(self, requests: Requests, cache: Cache) -> None:
+        self._requests = requests
+        self._cache = cache
+
+    async def list(self, **options: Unpack[CallOptions]) -> list[Prompt]:
+        """Every prompt, all pages. Kept for as long as the server allows."""
+        found = await pages(self._requests, self._cache, "prompts/list", ListPromptsResult, options)
+        return [prompt for page in found for prompt in page.prompts]
+
+    async def get(
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
+    ) -> GetPromptResult:
+        """One prompt, filled in."""
+        params: dict[str, Any] = {"name": name}
+        if arguments is not None:
+            params["arguments"] = dict(arguments)
+        return await self._requests.ask("prompts/get", params, GetPromptResult, options)

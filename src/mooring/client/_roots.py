@@ -1,0 +1,39 @@
+"""`client.roots`: which places the server may look at.
+
+Above: users. Below: `_asking`, `_requests`.
+"""
+
+from collections.abc import Iterable
+
+from mooring.client._asking import Asking
+from mooring.client._requests import Requests
+from mooring.errors import CapabilityError, StateError
+from mooring.protocol import Era
+from mooring.types import ListRootsResult, Root
+
+
+class Roots:
+    """The roots we declare. Set them before the client is opened, change them at any time."""
+
+    def __init__(self, asking: Asking, requests: Requests) -> None:
+        self._asking = asking
+        self._requests = requests
+
+    def set(self, roots: Iterable[Root | str]) -> None:
+        """These, from now on: `file://` addresses. A server of the handshake era is told that they changed."""
+        self._asking.roots = [root if isinstance(root, Root) else Root(uri=root) for root in roots]
+        try:
+            connection = self._requests.connection
+            if connection.server().era is Era.HANDSHAKE:
+                connection.notify("notifications/roots/list_changed", b"{}")
+        except StateError:
+            pass  # not open, or between two connections: the server will ask when it wants to know
+
+    async def list(self) -> list[Root]:
+        """Ask the *server* for roots, which MCP does not have: for servers that declare it all the same.
+
+        Raises: CapabilityError where the server does not declare `roots`.
+        """
+        if self._requests.connection.core.server is None or not self._requests.offers("roots"):
+            raise CapabilityError("roots", "in MCP the server asks: declare ours with client.roots.set()")
+        return list((await self._requests.ask("roots/list", {}, ListRootsResult, {})).roots)

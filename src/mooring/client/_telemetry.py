@@ -1,0 +1,62 @@
+"""What a client tells whoever listens: one hook, stable names, stable fields.
+
+Every event has `client`, the connection's name. With no listener an event costs its caller one attribute test; a
+listener that raises is logged once and kept. Adapters for logging and OpenTelemetry build on `subscribe()`.
+
+Above: `_connection`, which tells; users, who listen. Below: nothing.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+Fields: TypeAlias = Mapping[str, object]
+Listener: TypeAlias = Callable[[str, Fields], None]
+
+logger = logging.getLogger("mooring.client")
+
+# Every event and its fields beside `client`; `docs/client.md` shows the same.
+EVENTS: dict[str, tuple[str, ...]] = {
+    "mooring.request.start": ("method", "id", "corr_id", "system_time_ns"),
+    "mooring.request.stop": ("method", "id", "corr_id", "system_time_ns", "duration_ns"),
+    "mooring.request.exception": (
+        "method", "id", "corr_id", "system_time_ns", "duration_ns", "reason", "may_have_run",
+    ),
+    "mooring.connection.transition": ("from", "to", "reason", "epoch", "attempt"),
+    "mooring.notification.received": ("method",),
+    "mooring.protocol.violation": ("reason", "frame_size"),
+    "mooring.response.unknown": ("count",),
+    "mooring.response.late": ("count",),
+    "mooring.child.exit": ("code", "signal"),
+}  # fmt: skip
+
+
+class Telemetry:
+    """The listeners of one client. Test `listeners` before making an event: empty means that nobody wants it."""
+
+    __slots__ = ("_accused", "client", "listeners")
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+        self.listeners: tuple[Listener, ...] = ()
+        self._accused: set[Listener] = set()
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener(name, fields)` for every event from now on; call what is returned to end that."""
+        self.listeners = (*self.listeners, listener)
+
+        def unsubscribe() -> None:
+            self.listeners = tuple(other for other in self.listeners if other is not listener)
+
+        return unsubscribe
+
+    def tell(self, name: str, **fields: object) -> None:
+        """Give an event to every listener."""
+        event = {"client": self.client, **fields}
+        for listener in self.listeners:
+            try:
+                listener(name, event)
+            except Exception:  # the outermost edge: a listener is somebody else's code
+                if listener not in self._accused:
+                    self._accused.add(listener)
+                    logger.exception("a telemetry listener raised; it is kept, and will not be reported again")

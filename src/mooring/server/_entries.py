@@ -1,0 +1,89 @@
+"""What is the same for everything that a server offers: a key, how it is listed, and a function to run.
+
+An entry is made once, at registration, and never changes; it carries its own line of the list already encoded, so that
+a list is a join of bytes. Two forms of it are kept, because revisions before 2025-06-18 have no `outputSchema`; other
+members that an old revision does not know are sent all the same (all its objects are open).
+
+Must never know the catalogue, a connection or a revision. Above: `_tools`, `_resources`, `_prompts`. Below: `mooring.types`.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from mooring.errors import Json, ProtocolError, UsageError
+from mooring.types import Body, Icon, encode_json
+
+# An icon, or its URI alone.
+IconLike: TypeAlias = Icon | str
+
+# 2025-11-25 server/tools, "Tool Names"; a SHOULD there, held to here: clients build names of their own from it.
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is offered. `call` is run as `is_async` and `is_blocking` say, with what its `bind` gave.
+
+    `is_async`: call it and await the result, in a task. Else `is_blocking`: call it in the pool of threads. Else call
+    it in place.
+    """
+
+    key: str
+    listed: bytes
+    listed_plain: bytes
+    call: Callable[..., object]
+    is_async: bool
+    is_blocking: bool
+
+
+def check_name(name: str, what: str) -> str:
+    """The name, if it is one.
+
+    Raises:
+        UsageError: for any other than 1 to 128 of letters, digits, `_`, `.` and `-`.
+    """
+    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+        raise UsageError(f"{what} must be 1 to 128 of A-Z, a-z, 0-9, _ . -, not {str(name)[:140]!r}", path=what)
+    return name
+
+
+def read_icons(icons: Sequence[IconLike] | None) -> list[Icon] | None:
+    """The icons as bodies; None for none."""
+    return [Icon(src=icon) if isinstance(icon, str) else icon for icon in icons] if icons else None
+
+
+def encode_listed(body: Body, what: str) -> bytes:
+    """The line of the list, encoded.
+
+    Raises:
+        UsageError: for a member that is not JSON.
+    """
+    try:
+        return encode_json(body)
+    except ProtocolError as error:
+        raise UsageError(f"{what} cannot be listed: {error.message}", path=f"{what}{error.path}") from error
+
+
+class Runnable(Protocol):
+    """The part of a function that says where to run it."""
+
+    name: str
+    is_async: bool
+
+
+def runs_blocking(function: Runnable, blocking: bool | None) -> bool:
+    """Whether it goes to the pool: a plain function does unless its author says that it never waits.
+
+    Raises:
+        UsageError: for `blocking=True` on an async function, which runs in the loop whatever it says.
+    """
+    if function.is_async and blocking:
+        raise UsageError(f"{function.name} is async: it cannot be run in a thread", path="blocking")
+    return not function.is_async and blocking is not False
+
+
+def check_meta(meta: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
+    """`_meta`, copied; None for none."""
+    return dict(meta) if meta else None

@@ -1,0 +1,153 @@
+"""A server's own end of stdio: the client that started this process is at the other end of stdin and stdout.
+
+While it is open the stream of frames belongs to it alone (connection.md, section 8; G15). Descriptors 0 and 1 are moved
+away, where neither `print` nor a child of a tool finds them; 0 becomes /dev/null and 1 points at stderr; on `close()` they
+are put back as they were found, and so is the blocking mode, which is not ours but shared with whoever gave them to us.
+
+The end of stdin is the end of the client, and final: `went_down`. What was asked before may still be answered until
+`close()`, which is how `server < requests > answers` works. A stdout that cannot be written to is final as well.
+
+Must never know what a frame says. Above: the server. Below: `_pipe`, `_queue`, `_intake`, `_streams`.
+"""
+
+import asyncio
+import threading
+
+from mooring.errors import McpError, ProtocolError, TransportError, UsageError
+from mooring.protocol._framing import FRAMINGS
+from mooring.protocol._settings import INIT_TIMEOUT
+from mooring.transport._contract import Owner
+from mooring.transport._intake import Intake
+from mooring.transport._pipe import ReadPipe, WritePipe
+from mooring.transport._queue import WriteQueue
+from mooring.transport._reading_thread import ReadingThread
+from mooring.transport._streams import Streams
+
+# The descriptors are the process's: one server at a time can have them.
+_taken = threading.Lock()
+
+
+class OwnStdioTarget:
+    """This process's stdin and stdout. Made by `own_stdio()`; open it once at a time."""
+
+    is_http = False
+
+    def __init__(self, framing: str) -> None:
+        self.name = "stdio"
+        self.init_timeout = INIT_TIMEOUT
+        self._framing = framing
+
+    def __repr__(self) -> str:
+        return f"<{self.__class__.__name__} {self._framing}>"
+
+    async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> "OwnStdioTransport":  # noqa: ARG002  nothing here takes steps
+        """Take stdin and stdout.
+
+        Raises: TransportError, permanent: another server of this process has them, or stdout is closed.
+        """
+        if not _taken.acquire(blocking=False):
+            raise TransportError(
+                "stdin and stdout are taken by another server of this process", permanent=True
+            )
+        try:
+            streams = Streams()
+        except OSError as error:
+            _taken.release()
+            raise TransportError(f"cannot answer: {error}", permanent=True) from error
+        return OwnStdioTransport(streams, owner, self._framing, max_frame_bytes)
+
+
+class OwnStdioTransport:
+    """Frames over this process's stdin and stdout, until `close()` gives them back."""
+
+    def __init__(self, streams: Streams, owner: Owner, framing: str, max_frame_bytes: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._streams = streams
+        self._owner = owner
+        self._is_down = False
+        self._is_closed = False
+        write = FRAMINGS[framing].writer
+        self._intake = Intake(framing, max_frame_bytes, owner.frames_arrived, self._drained, self._lost)
+        self._stdout = WritePipe(self._loop, streams.output, must_not_wait=streams.must_not_wait)
+        self._queue = WriteQueue(
+            self._loop, self._stdout, owner, lambda frame: write(frame, max_frame_bytes), self._write_failed
+        )
+        self._stdin: ReadPipe | ReadingThread | None = None
+        if streams.input is None:
+            self._loop.call_soon(self._stdin_ended)
+        elif streams.is_input_watchable:
+            self._stdin = ReadPipe(self._loop, streams.input, self._received, self._stdin_ended)
+        else:
+            self._stdin = ReadingThread(self._loop, streams.input, self._received, self._stdin_ended)
+        if self._stdin is not None:
+            self._stdin.resume()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else "down" if self._is_down else "open"
+        return f"<{self.__class__.__name__} {state} {self._queue!r}>"
+
+    def send(self, frame: bytes, number: int) -> bool:
+        """As the contract says; also after the end of stdin. Raises: FrameTooLargeError; nothing was taken."""
+        return self._queue.send(frame, number)
+
+    def withdraw(self, number: int) -> bool:
+        """As the contract says."""
+        return self._queue.withdraw(number)
+
+    def next_frame(self) -> bytes | McpError | None:
+        """As the contract says."""
+        return None if self._is_closed else self._intake.next_frame()
+
+    async def close(self) -> None:
+        """Give stdin and stdout back. Wait for `wrote` before, if the last frames matter: what is queued is dropped."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._queue.shut()
+        if self._stdin is not None:
+            self._stdin.stop()
+        self._streams.restore()
+        _taken.release()
+
+    def _received(self, data: bytes) -> None:
+        self._intake.feed(data)
+        if self._stdin is not None and self._intake.is_full():
+            self._stdin.pause()
+
+    def _drained(self) -> None:
+        if self._stdin is not None:
+            self._stdin.resume()
+
+    def _stdin_ended(self) -> None:
+        if not self._is_closed:
+            self._intake.end()
+            self._go_down(TransportError("the client closed our stdin"))
+
+    def _write_failed(self, error: OSError) -> None:
+        self._queue.shut()
+        if (
+            self._stdin is not None
+            and isinstance(self._stdin, ReadPipe)
+            and not self._streams.is_input_shared
+        ):
+            self._stdin.drain()  # what it still said; an end of stdin found there is reported in its own words
+        self._go_down(TransportError(f"the client closed our stdout ({error.strerror})"))
+
+    def _lost(self, error: ProtocolError) -> None:
+        # Found while the owner pulls: it must not be told of the end from inside its own call.
+        self._loop.call_soon(self._go_down, error)
+
+    def _go_down(self, error: McpError) -> None:
+        if not self._is_down and not self._is_closed:
+            self._is_down = True
+            self._owner.went_down(error, None, self._intake.was_silent)
+
+
+def own_stdio(framing: str = "lines") -> OwnStdioTarget:
+    """A target for a server: the stdin and stdout of this process.
+
+    Raises: UsageError.
+    """
+    if framing not in FRAMINGS:
+        raise UsageError(f"framing must be one of {', '.join(FRAMINGS)}, not {framing!r}", path="framing")
+    return OwnStdioTarget(framing)

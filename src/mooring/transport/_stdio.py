@@ -1,0 +1,147 @@
+"""A server as a command: `stdio("uvx", "mcp-server-git")` says how to start it, again and again.
+
+Nothing is started, searched or read before `open()`; mistakes that can be seen without that are refused at once. There is
+never a shell. Which variables the child sees: `_environment`. What is done with its stderr: `_last_words`.
+
+Must never know what is said to the server, nor when it is started again. Above: the client. Below: `_spawn`, `_child`.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+
+from mooring.errors import TransportError, UsageError
+from mooring.protocol._framing import FRAMINGS
+from mooring.protocol._settings import SLOW_STARTERS, default_init_timeout
+from mooring.transport._child import ChildTransport
+from mooring.transport._contract import Owner, Transport
+from mooring.transport._environment import check_environment, child_environment, find_executable
+from mooring.transport._last_words import LastWords, StderrTo, check_stderr
+from mooring.transport._spawn import Command, spawn
+
+
+class StdioTarget:
+    """A command that speaks MCP on its stdin and stdout. Made by `stdio()`; each `open()` starts it anew."""
+
+    is_http = False
+
+    def __init__(
+        self,
+        command: str,
+        arguments: tuple[str, ...],
+        *,
+        name: str,
+        env: Mapping[str, str] | None,
+        inherit_env: bool | Iterable[str],
+        cwd: str | None,
+        stderr: StderrTo,
+        framing: str,
+    ) -> None:
+        self.command = command
+        self.arguments = arguments
+        self.name = name or _name_of(command, arguments)
+        self.init_timeout = default_init_timeout(command)
+        self._env = dict(env or {})
+        self._inherit_env = inherit_env if isinstance(inherit_env, bool) else tuple(inherit_env)
+        self._cwd = cwd
+        self._stderr = stderr
+        self._framing = framing
+        self._executable: str | None = None  # looked up once, at the first start
+
+    def __repr__(self) -> str:
+        # Values of `env` are never shown, and arguments may hold tokens, too.
+        return f"<{self.__class__.__name__} {self.name}: {self.command} with {len(self.arguments)} arguments>"
+
+    async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> Transport:
+        """Start the command. It is ready to be written to as soon as it runs.
+
+        Raises: TransportError, `permanent` where trying again cannot help. Cancelled, it leaves nothing behind.
+        """
+        environment = child_environment(os.environ, self._env, self._inherit_env)
+        if (
+            self._executable is None or self._cwd is not None
+        ):  # a directory may have gone since the last start
+            self._executable = find_executable(self.command, environment, self._cwd)
+        command = Command(
+            self._executable,
+            self.arguments,
+            environment,
+            self._cwd,
+            inherits_stderr=self._stderr == "inherit",
+        )
+        try:
+            words = LastWords(self._stderr, self.name)
+        except OSError as error:
+            raise TransportError(f"cannot write stderr of {self.name}: {error}", permanent=True) from error
+        try:
+            child = await spawn(command)
+        except (TransportError, asyncio.CancelledError):
+            words.close()
+            raise
+        return ChildTransport(
+            child,
+            owner,
+            words,
+            name=self.name,
+            framing=self._framing,
+            max_frame_bytes=max_frame_bytes,
+            close_step=close_step,
+        )
+
+
+def stdio(
+    command: str | os.PathLike[str],
+    *args: str | os.PathLike[str],
+    env: Mapping[str, str] | None = None,
+    inherit_env: bool | Iterable[str] = False,
+    cwd: str | os.PathLike[str] | None = None,
+    stderr: StderrTo = "log",
+    framing: str = "lines",
+    name: str = "",
+) -> StdioTarget:
+    """A target that starts `command` with `args`, without a shell, and speaks to it over its stdin and stdout.
+
+    The command gets HOME, LOGNAME, PATH, SHELL, TERM, USER, LANG, LC_*, TZ and TMPDIR, what `inherit_env` names (True: all we
+    have), and `env` on top. Its stderr goes to the logger `mooring.server.NAME` ("log"), to our own ("inherit"), to a path or
+    a file, or line by line to a function; files and functions are called on the loop's thread and must not wait.
+
+    Raises: UsageError.
+    """
+    if os.name == "nt":
+        raise UsageError(
+            "servers over stdio need a POSIX system: on Windows, run this program inside WSL", path="stdio"
+        )
+    words = [_text_of(word) for word in (command, *args)]
+    if not words[0]:
+        raise UsageError("there is no command", path="command")
+    if framing not in FRAMINGS:
+        raise UsageError(f"framing must be one of {', '.join(FRAMINGS)}, not {framing!r}", path="framing")
+    check_environment(env, inherit_env)
+    check_stderr(stderr)
+    return StdioTarget(
+        words[0],
+        tuple(words[1:]),
+        name=name,
+        env=env,
+        inherit_env=inherit_env,
+        cwd=None if cwd is None else os.fspath(cwd),
+        stderr=stderr,
+        framing=framing,
+    )
+
+
+def _text_of(word: object) -> str:
+    text = os.fspath(word) if isinstance(word, os.PathLike) else word
+    if not isinstance(text, str) or "\0" in text:
+        raise UsageError(f"a command and its arguments are text without NUL, not {word!r}", path="command")
+    return text
+
+
+def _name_of(command: str, arguments: tuple[str, ...]) -> str:
+    """What the server is called: the command, or what a launcher launches (`uvx mcp-server-git`)."""
+    name = PurePath(command).name or command
+    if name in SLOW_STARTERS:
+        packages = [argument for argument in arguments if not argument.startswith("-")]
+        name = packages[0] if packages else name
+    return name

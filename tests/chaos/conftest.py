@@ -1,0 +1,5 @@
+"""Every test here starts real processes; none may leave anything behind."""
+
+from chaos.leftovers import _nothing_left
+
+__all__ = ["_nothing_left"]

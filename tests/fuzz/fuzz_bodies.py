@@ -1,0 +1,60 @@
+# Invariant: any bytes are a body that comes back as the same JSON, or a ProtocolError; nothing else is ever raised.
+"""The bodies with something special about them: open unions, unparsed members, alternatives, a class that stands for others."""
+
+import msgspec
+
+from mooring.errors import ProtocolError
+from mooring.types import (
+    Body,
+    CallToolRequestParams,
+    CallToolResult,
+    CompleteRequestParams,
+    CreateMessageResult,
+    ElicitRequestParams,
+    GetTaskResult,
+    InputRequiredResult,
+    ListToolsResult,
+    ReadResourceResult,
+    decode,
+    decode_result,
+    encode_json,
+)
+
+CLASSES: list[type[Body]] = [
+    CallToolRequestParams,
+    CallToolResult,
+    CompleteRequestParams,
+    CreateMessageResult,
+    ElicitRequestParams,
+    GetTaskResult,
+    InputRequiredResult,
+    ListToolsResult,
+    ReadResourceResult,
+]
+
+CORPUS = [
+    b'{"content":[{"type":"text","text":"a"},{"type":"resource","resource":{"uri":"u","blob":""}}],"isError":null,"x":1}',
+    b'{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}},"requestState":""}',
+    b'{"name":"n","arguments":{"a":1e999},"_meta":{"progressToken":1.0},"inputResponses":{"k":{"action":"accept"}}}',
+    b'{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"array","items":{"anyOf":[]}}}}}',
+    b'{"role":"user","model":"m","content":[{"type":"tool_result","toolUseId":"1","content":[]}],"content":{"type":5}}',
+    b'{"tools":[{"name":"n","inputSchema":{},"*":null,"icons":[{"src":"s"}]}],"ttlMs":1.0,"cacheScope":"\\ud800"}',
+    b'{"ref":{"type":"ref/prompt","name":"\xff"},"argument":{"name":"","value":""}}',
+]
+
+
+def fuzz(data: bytes) -> None:
+    for cls in CLASSES:
+        try:
+            body = decode(cls, data)
+            raw = body.raw
+        except ProtocolError:
+            continue
+        assert isinstance(body, cls)
+        assert raw == msgspec.json.decode(data)
+        assert decode(cls, encode_json(body)).raw == raw
+    try:
+        result = decode_result(CallToolResult, data)
+    except ProtocolError:
+        return
+    assert result.raw == msgspec.json.decode(data)

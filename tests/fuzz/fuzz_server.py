@@ -1,0 +1,32 @@
+# Invariant: in every state a frame gives effects and raises nothing; what is sent is JSON, and `closed` says nothing.
+"""A server's connection in each of its states, given the same frame."""
+
+import json
+
+from model.server import INITIALIZED, call, cancel, connect, frame, initialize, stateless
+from mooring.protocol import _server_events as e
+from mooring.protocol._server_table import ServerState as S
+
+CONNECTIONS = [connect(state, version) for state in S for version in ("2025-03-26", "2025-11-25")]
+CORPUS = [
+    initialize(),
+    INITIALIZED,
+    call(1),
+    stateless(1),
+    cancel(90),
+    frame(id=1, result={}),
+    frame(id="x", error={}),
+    b"[%b,%b,1]" % (call(1), cancel(1)),
+    b"[]",
+]
+
+
+def fuzz(data: bytes) -> None:
+    for connection in CONNECTIONS:
+        core = connection.copy()
+        effects = core.receive(data, 0.0)
+        assert all(isinstance(effect, e.Effect) for effect in effects)
+        for effect in effects:
+            if isinstance(effect, e.Send):
+                json.loads(effect.frame)
+        assert not (connection.state is S.CLOSED and effects)

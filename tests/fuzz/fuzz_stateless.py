@@ -1,0 +1,42 @@
+# Invariant: any params are a whole `_meta`, a flaw with its key, or none; what the quick look passes over, names no version.
+"""`_meta` of the stateless era, and the look at the frame that spares most requests the decoding."""
+
+import json
+
+import msgspec
+
+from mooring.protocol._stateless import (
+    CAPABILITIES_KEY,
+    VERSION_KEY,
+    MetaFlaw,
+    RequestMeta,
+    may_name_version,
+    progress_token,
+    read_meta,
+)
+
+META = {VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
+CORPUS = [
+    json.dumps({"_meta": META}).encode(),
+    json.dumps({"_meta": {**META, "progressToken": 1}}).encode(),
+    json.dumps({"_meta": {VERSION_KEY: 1}}).encode(),
+    json.dumps({"_meta": META}).replace("/", "\\/").encode(),
+    json.dumps({"_meta": META}).replace("V", "\\u0056").encode(),
+    b'{"_meta":5,"_meta":%b}' % json.dumps(META).encode(),
+]
+
+
+def fuzz(data: bytes) -> None:
+    params = msgspec.Raw(data)
+    meta = read_meta(params)
+    token = progress_token(params)
+    if meta is None:
+        return
+    assert may_name_version(data)
+    if isinstance(meta, MetaFlaw):
+        assert meta.key
+        assert meta.reason
+    else:
+        assert isinstance(meta, RequestMeta)
+        assert bytes(meta.capabilities).startswith(b"{")
+        assert token == meta.progress_token
