@@ -178,9 +178,10 @@ class _Ended(McpError):
         if self.exit_code is not None:
             how = f"signal {-self.exit_code}" if self.exit_code < 0 else f"exit code {self.exit_code}"
             sentence += f" [{how}]"
-        if self.stderr_tail:
+        lines = self.stderr_tail.strip().splitlines()
+        if lines:
             # The last line is where programs say why; the whole tail is in the field.
-            sentence += f" [stderr: {self.stderr_tail.strip().splitlines()[-1]}]"
+            sentence += f" [stderr: {lines[-1]}]"
         return sentence
 
 

@@ -147,7 +147,9 @@ def test_a_server_that_closes_stdin_only_is_down_at_the_first_write() -> None:
         assert owner.ends == []
         assert transport.send(b'{"id":1}', 1)
         await owner.until(
-            lambda: isinstance(transport, ChildTransport) and transport._life.value == "ending" or owner.ends
+            lambda: (
+                (isinstance(transport, ChildTransport) and transport._life.value == "ending") or owner.ends
+            )
         )
         error, code, _ = await ended(owner)
         assert code is None
@@ -244,7 +246,8 @@ def test_a_server_that_reads_nothing_makes_it_busy_and_reading_makes_room() -> N
         assert not transport.withdraw(1)
         os.kill(json.loads(hello)["pid"], signal.SIGUSR1)
         await owner.until(lambda: owner.rooms == 1)
-        assert transport.send(b'"stop', number + 2) and transport.send(b"stop", number + 3)
+        assert transport.send(b'"stop', number + 2)
+        assert transport.send(b"stop", number + 3)
         frames = await answered(owner, 2)
         assert frames[1] == b'{"lines":%d}' % (number - 1 + 2), "all but the withdrawn one, and the two last"
         await transport.close()

@@ -113,9 +113,7 @@ class Rig:
     def down(
         self, error: McpError | None = None, code: int | None = None, *, was_silent: bool = False
     ) -> list[e.Effect]:
-        return self.step(
-            e.WentDown(self.epoch, error or TransportError("the pipe broke"), code, was_silent)
-        )
+        return self.step(e.WentDown(self.epoch, error or TransportError("the pipe broke"), code, was_silent))
 
     def reaped(self) -> list[e.Effect]:
         return self.step(e.Reaped(self.epoch))

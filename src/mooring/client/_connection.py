@@ -242,7 +242,7 @@ class Connection:
         core, now = self.core, loop.time()
         while self._transport is transport and (frame := transport.next_frame()) is not None:
             if isinstance(frame, McpError):
-                fault = e.OversizeReceived(frame) if isinstance(frame, FrameTooLargeError) else e.WentDown(epoch, frame)
+                fault = e.OversizeReceived(epoch, frame) if isinstance(frame, FrameTooLargeError) else e.WentDown(epoch, frame)
                 self.step(fault)
                 continue
             self._is_stepping = True

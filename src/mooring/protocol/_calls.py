@@ -27,6 +27,7 @@ from mooring.errors import (
     ShutdownError,
     TimeoutError,
     TransportError,
+    UsageError,
 )
 from mooring.protocol._backoff import retry_delay
 from mooring.protocol._client_events import (
@@ -34,6 +35,7 @@ from mooring.protocol._client_events import (
     Called,
     Complete,
     Effects,
+    EndSubscription,
     Fail,
     HangUp,
     Send,
@@ -85,8 +87,10 @@ class Calls:
         "now",
         "number",
         "out",
+        "own",
         "pending",
         "queue",
+        "refusal",
         "settings",
         "timers",
         "tombstones",
@@ -103,6 +107,9 @@ class Calls:
         self.queue: dict[int, None] = {}
         self.tombstones = Tombstones(MAX_TOMBSTONES)
         self.timers: Timers[TimerName] = Timers()
+        # How many of the pending are the connection's own: they do not use up the room for calls.
+        self.own = 0
+        self.refusal: McpError | None = None
         self.last_id = 0
         self.number = 0
         self.written = 0
@@ -146,6 +153,11 @@ class Calls:
         """A call of the user's: sent if `may_send` and there is room, queued if it may wait, else refused."""
         settings = self.settings
         waits_for_room = (settings.busy if event.busy is None else event.busy) == "wait"
+        for name, seconds in (("timeout", event.timeout), ("max_timeout", event.max_timeout)):
+            if seconds is not None and seconds is not _UNSET and not seconds > 0:  # NaN is not above anything
+                error = UsageError(f"{name} must be a number above 0, or None, not {seconds!r}", path=name)
+                self.out.append(Fail(event.caller, 0, error.about(event.method, None)))
+                return
         over = self._limit_reached(may_send)
         if over and not waits_for_room:
             self.out.append(Fail(event.caller, 0, BackpressureError(over).about(event.method, None)))
@@ -159,7 +171,7 @@ class Calls:
 
     def _limit_reached(self, may_send: bool) -> str:
         settings = self.settings
-        if len(self.pending) >= settings.max_pending:
+        if len(self.pending) - self.own >= settings.max_pending:
             return f"too many calls are open (max_pending is {settings.max_pending})"
         if not may_send and len(self.queue) >= settings.max_queued:
             return f"too many calls are waiting (max_queued is {settings.max_queued})"
@@ -181,6 +193,7 @@ class Calls:
             event.method,
             event.params,
             event.caller,
+            order=self.last_id,
             meta=event.meta,
             timeout=timeout,
             hard_at=None if limit is None else now + limit,
@@ -196,10 +209,14 @@ class Calls:
     def make_own(
         self, method: str, params: bytes, role: Role, *, meta: bytes = b"", caller: object = None
     ) -> int:
-        """A request of the connection's own: no deadline (the connection has one), never queued, never replayed."""
+        """A request of the connection's own: no deadline (the connection has one), never queued, never replayed.
+
+        Its id; it is not `pending` if it could not be sent, and then `refusal` says why.
+        """
         self.last_id += 1
-        exchange = Exchange(self.last_id, method, params, caller, role, meta=meta)
+        exchange = Exchange(self.last_id, method, params, caller, role, meta=meta, order=self.last_id)
         self.pending[exchange.id] = exchange
+        self.own += 1
         self.hand(exchange)
         return exchange.id
 
@@ -211,7 +228,7 @@ class Calls:
             if len(frame) > limit:
                 raise FrameTooLargeError(len(frame), limit)
         except McpError as error:
-            error.may_have_run = exchange.was_sent
+            self.refusal = error
             self.fail(exchange, error)
             self.forget(exchange)
             return
@@ -236,7 +253,7 @@ class Calls:
     def flush(self) -> None:
         """Send what waits, in order, as far as there is room."""
         while self.queue and not self.is_full:
-            if len(self.pending) - len(self.queue) >= self.settings.max_pending:
+            if len(self.pending) - self.own - len(self.queue) >= self.settings.max_pending:
                 return
             id = next(iter(self.queue))
             del self.queue[id]
@@ -279,7 +296,8 @@ class Calls:
 
     def forget(self, exchange: Exchange) -> None:
         """Take it out of every table."""
-        self.pending.pop(exchange.id, None)
+        if self.pending.pop(exchange.id, None) is not None and exchange.role is not Role.CALL:
+            self.own -= 1
         self.queue.pop(exchange.id, None)
         self.timers.disarm(exchange.id)
         self.timers.disarm(Retry(exchange.id))
@@ -290,8 +308,12 @@ class Calls:
         self.forget(exchange)
 
     def fail(self, exchange: Exchange, error: McpError) -> None:
-        """Tell its caller, if it has one."""
-        if exchange.role is Role.CALL:
+        """Tell its caller, or who wanted the subscription."""
+        if exchange.role is Role.STANDING:
+            self.out.append(EndSubscription(str(exchange.caller), error))
+        elif exchange.role is Role.CALL:
+            if exchange.was_sent and error.may_have_run is False:
+                error = _in_doubt(error)
             self.out.append(Fail(exchange.caller, exchange.id, error.about(exchange.method, exchange.id)))
 
     def lose(self, cause: McpError) -> None:
@@ -301,6 +323,20 @@ class Calls:
                 self.advance(exchange, ExchangeEvent.LOST, self._loss(exchange, cause))
             else:
                 self.bury(exchange)
+        self._sort_queue()
+
+    def renew(self) -> None:
+        """The session is made again: requests of the connection's own are made anew, what is busy waits."""
+        for exchange in list(self.pending.values()):
+            if exchange.role is Role.CALL:
+                self.advance(exchange, ExchangeEvent.RENEWED)
+            else:
+                self.bury(exchange)
+        self._sort_queue()
+
+    def _sort_queue(self) -> None:
+        waiting = sorted((self.pending[id] for id in self.queue), key=lambda exchange: exchange.order)
+        self.queue = {exchange.id: None for exchange in waiting}
 
     def reset(self) -> None:
         """The server said that it starts over: everything handed over fails with ResetError."""
@@ -311,6 +347,9 @@ class Calls:
     def end(self, reason: McpError) -> None:
         """The connection is gone for good: everything fails."""
         for exchange in list(self.pending.values()):
+            if exchange.role is not Role.CALL:
+                self.bury(exchange)
+                continue
             sent = self._may_have_run(exchange)
             is_stop = isinstance(reason, ShutdownError)
             error = ShutdownError(sent=sent) if is_stop else ClosedError(reason, sent=sent)
@@ -328,6 +367,7 @@ class Calls:
             error = OutcomeUnknownError(error.message)
         self.advance(exchange, ExchangeEvent.TURNED_AWAY, error)
         exchange.was_turned_away = True
+        self._sort_queue()
 
     def _may_have_run(self, exchange: Exchange) -> bool:
         return exchange.was_sent or (exchange.state is ExchangeState.SENT and self.is_written(exchange))
@@ -413,6 +453,16 @@ class Calls:
 
     def _count_unknown(self, _exchange: Exchange, _: Said) -> None:
         self.unknown += 1
+
+
+def _in_doubt(error: McpError) -> McpError:
+    """The same for a call that did not run this time, but was written under an earlier id and may have run then."""
+    if isinstance(error, ProtocolError):
+        error.may_have_run = True
+        return error
+    doubt = OutcomeUnknownError(error.message)
+    doubt.__cause__ = error
+    return doubt
 
 
 _THEN: dict[Enum, Callable[[Calls, Exchange, Said], None]] = {

@@ -22,6 +22,7 @@ from mooring.protocol._client_users import UserRows
 from mooring.protocol._client_wire import WireRows
 from mooring.protocol._exchange import ExchangeState, Role
 from mooring.protocol._jsonrpc import Result, decode
+from mooring.protocol._negotiation import speaks_both
 from mooring.protocol._settings import SESSION_LOSS_WINDOW
 
 _TIMER_EVENTS: dict[Timer, type[e.Event]] = {
@@ -103,7 +104,8 @@ class ClientConnection(UserRows, WireRows, RecoveryRows, FrameRows):
 
     def _has_only_probed(self, _: e.Event) -> bool:
         talk = self._negotiation
-        return talk.probe_id is not None and talk.handshake_id is None and not self._was_probe_fatal
+        is_alone = talk.probe_id is not None and talk.handshake_id is None
+        return is_alone and not self._was_probe_fatal and speaks_both(self.settings)
 
     def _is_hopeless(self, event: e.WentDown) -> bool:
         return (

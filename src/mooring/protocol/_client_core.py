@@ -64,12 +64,14 @@ class ClientCore:
         "_reason",
         "_serving",
         "_session_lost_at",
+        "_skips_probe",
         "_standing",
         "_strikes",
         "_unheard",
         "_waiters",
         "_was_probe_fatal",
         "_was_ready",
+        "_was_sane",
         "calls",
         "counts",
         "epoch",
@@ -115,8 +117,12 @@ class ClientCore:
         self._heard = False
         self._unheard = 0
         self._is_up = False
+        # The probe ended a server once, which gave it a start for nothing; and the next start begins with `initialize`.
         self._was_probe_fatal = False
+        self._skips_probe = False
         self._was_ready = False
+        # This transport has sent something that is a message.
+        self._was_sane = False
 
     def __repr__(self) -> str:
         name = self.settings.name or "client"
@@ -187,7 +193,8 @@ class ClientCore:
         if state in (ClientState.CLOSING, ClientState.CLOSED) and self._reason is None:
             self._reason = self._cause or ShutdownError()
         reason = None if state in (ClientState.INITIALIZING, ClientState.READY) else self.cause
-        self._do(e.Transition(source.value, state.value, reason, self.epoch, self._failures))
+        epoch = self.epoch + (state is ClientState.STARTING)  # the epoch that it leads to
+        self._do(e.Transition(source.value, state.value, reason, epoch, self._failures))
         for do in ENTRIES[state]:
             self.DO[do](self, _ENTERED)
 
@@ -236,6 +243,6 @@ class ClientCore:
                 return TransportError(f"no sign of life after {KEEPALIVE_MISSES} keepalives")
             case _:
                 limit = self.settings.init_timeout
-                if self._strikes:
+                if self._strikes and not self._was_sane:
                     return ProtocolError(f"nothing but bad lines for {limit:g} s", quote=self._last_line)
                 return TransportError(f"not ready within {limit:g} s")

@@ -271,7 +271,7 @@ class GarbageReceived(Event, frozen=True):
     size: int
 
 
-class OversizeReceived(Event, frozen=True):
+class OversizeReceived(TransportEvent, frozen=True):
     """a frame over the limit arrived"""
 
     error: McpError

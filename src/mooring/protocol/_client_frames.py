@@ -62,7 +62,7 @@ class FrameRows(ClientCore):
         if isinstance(message, Malformed):
             self._take_malformed(message, size)
             return
-        self._heard = True
+        self._heard = self._was_sane = True
         self._strikes = 0
         self._fire(self._event_of(message))
 
@@ -74,10 +74,15 @@ class FrameRows(ClientCore):
             )
             self._fire(e.GarbageReceived(error, size))
             return
-        epoch = self.epoch
+        epoch, has_struck = self.epoch, False
         for member in batch.members:
-            if self.epoch == epoch and self.state is ClientState.READY:
-                self._take(member, size)
+            if self.epoch != epoch or self.state is not ClientState.READY:
+                return  # a member before this one ended the connection
+            if isinstance(member, Malformed) and not member.is_answer:
+                if has_struck:
+                    continue  # one bad line is one strike, however many members it has
+                has_struck = True
+            self._take(member, size)
 
     def _take_malformed(self, message: Malformed, size: int) -> None:
         exchange = self._open_exchange(message.id) if message.is_answer else None

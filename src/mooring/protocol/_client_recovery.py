@@ -10,8 +10,9 @@ from mooring.errors import (
 from mooring.protocol import _client_events as e
 from mooring.protocol._backoff import backoff_delay
 from mooring.protocol._client_core import ClientCore, Wire
-from mooring.protocol._client_table import Timer
+from mooring.protocol._client_table import ClientState, Timer
 from mooring.protocol._exchange import Role
+from mooring.protocol._negotiation import speaks_both
 from mooring.protocol._settings import KEEPALIVE_MISSES, SETTLED_AFTER
 from mooring.protocol._versions import Era
 
@@ -22,10 +23,19 @@ class RecoveryRows(ClientCore):
     __slots__ = ()
 
     def _note_cause(self, event: e.Event) -> None:
-        if isinstance(event, e.WentDown):
-            is_exit = event.was_silent and event.code is not None and event.code >= 0
-            self._last_exit = event.code if is_exit else None
-        if isinstance(event, e.NegotiationFailed | e.ConnectExpired):
+        has_exited = (
+            isinstance(event, e.WentDown) and event.was_silent and event.code is not None and event.code >= 0
+        )
+        self._last_exit = event.code if isinstance(event, e.WentDown) and has_exited else None
+        if self.state is ClientState.INITIALIZING:
+            talk = self._negotiation
+            is_probes_fault = (
+                talk.probe_id is not None and talk.handshake_id is None and speaks_both(self.settings)
+            )
+            self._skips_probe = isinstance(event, e.WentDown) and is_probes_fault
+        if isinstance(event, e.SessionLost):
+            self._session_lost_at = self.calls.now
+        if isinstance(event, e.NegotiationFailed | e.NegotiationRefused | e.ConnectExpired):
             # A verdict that fails is forgotten: the server may have changed its era. One that only waited is kept.
             self.verdict = None if self._negotiation.held is None else Era.STATELESS
         self._cause = self._cause_of(event)
@@ -66,9 +76,7 @@ class RecoveryRows(ClientCore):
         self._session_lost_at = self.calls.now
         self.wire = Wire.NONE  # nothing to close: the HTTP client stays, only the session is gone
         self._stop_all_serving()
-        for exchange in list(self.calls.pending.values()):
-            if exchange.role is not Role.CALL:
-                self.calls.bury(exchange)
+        self.calls.renew()
 
     def _turn_away(self, event: e.SessionLost) -> None:
         exchange = self._open_exchange(event.id)

@@ -27,12 +27,13 @@ negotiation has tried (`_negotiation`).
 Above: `_client`, which runs this; `_drawing`, which shows it. Below: `_machine`, `_client_events`.
 """
 
-from enum import Enum
+from enum import Enum, unique
 
 from mooring.protocol import _client_events as e
 from mooring.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, words
 
 
+@unique
 class ClientState(Enum):
     """Where a client's connection stands."""
 
@@ -44,6 +45,7 @@ class ClientState(Enum):
     CLOSED = "closed"
 
 
+@unique
 class Do(Enum):
     """What is done. The words stand in the drawings."""
 
@@ -55,7 +57,7 @@ class Do(Enum):
     REFUSE_CLOSED = "ClosedError"
     NOTIFY = "write it"
     ADD_WAITER = "wait"
-    DROP_WAITER = "forget it"
+    DROP_WAITER = "stop waiting"
     RELEASE = "return"
     RELEASE_WITH_REASON = "raise"
     TELL = "answer"
@@ -68,7 +70,7 @@ class Do(Enum):
     MARK_WRITTEN = "mark as written"
     SUBSCRIBE = "remember and open it"
     REMEMBER_SUBSCRIPTION = "remember it"
-    FORGET_SUBSCRIPTION = "forget it"
+    FORGET_SUBSCRIPTION = "forget it, end it"
     REPLY = "send it, unless cancelled"
     # The transport.
     SPAWN = "epoch+1, spawn"
@@ -120,6 +122,7 @@ class Do(Enum):
     WAIT_FOR_REAPING = "wait on, bounded by the close deadline"
 
 
+@unique
 class When(Enum):
     """What it depends on."""
 
@@ -286,6 +289,7 @@ ENTRIES: dict[ClientState, tuple[Do, ...]] = {
 }
 
 
+@unique
 class Timer(Enum):
     """The waits of a connection itself; calls have timers of their own."""
 

@@ -133,6 +133,7 @@ class UserRows(ClientCore):
             return
         self.calls.is_full = self.calls.is_full or exchange.waits_for_room
         self.calls.advance(exchange, ExchangeEvent.REFUSED)
+        self._flush_if_ready()
 
     def _flush(self, _: e.Event) -> None:
         self.calls.is_full = False

@@ -13,6 +13,8 @@ from mooring.protocol._negotiation import (
     Negotiation,
     envelope,
     initialize_params,
+    is_modern,
+    is_permanent,
     judge_handshake,
     judge_probe,
     opening,
@@ -32,6 +34,7 @@ class WireRows(ClientCore):
         self.wire = Wire.SPAWNING
         self._is_up = False
         self._strikes = 0
+        self._was_sane = False
         self._last_line = ""
         self._negotiation = Negotiation()
         self.calls.forget_transport()
@@ -68,7 +71,7 @@ class WireRows(ClientCore):
         if not self._is_up or self._negotiation.has_opened:
             return
         self._negotiation.has_opened = True
-        verdict = Era.HANDSHAKE if self._was_probe_fatal else self.verdict
+        verdict = Era.HANDSHAKE if self._skips_probe else self.verdict
         first = opening(self.settings, verdict)
         self._ask(first)
         if (
@@ -87,10 +90,17 @@ class WireRows(ClientCore):
                 talk.requested = offer.version
                 meta = envelope(self.settings, offer.version)
                 talk.probe_id = self.calls.make_own("server/discover", b"{}", Role.PROBE, meta=meta)
+                self._check_sent(talk.probe_id)
         elif talk.handshake_id is None:
             talk.proposed = offer.version
             params = initialize_params(self.settings, offer.version)
             talk.handshake_id = self.calls.make_own("initialize", params, Role.HANDSHAKE)
+            self._check_sent(talk.handshake_id)
+
+    def _check_sent(self, id: int) -> None:
+        """A question that cannot even be sent will not be answered: say why, now."""
+        if id not in self.calls.pending and self.calls.refusal is not None:
+            self._fire(e.NegotiationRefused(self.calls.refusal))
 
     def _send_initialize(self, _: e.Event) -> None:
         self._ask(opening(self.settings, Era.HANDSHAKE))
@@ -110,8 +120,12 @@ class WireRows(ClientCore):
         self.calls.forget(exchange)
         answer = event.error if isinstance(event, e.ExchangeLost) or event.result is None else event.result
         assert answer is not None  # an answer has a result or an error
-        if isinstance(event, e.ExchangeLost) and not event.was_declined:
-            verdict: e.Event = e.NegotiationFailed(event.error)
+        if isinstance(event, e.ExchangeLost) and (is_permanent(event.error) or not event.was_declined):
+            talk.probe_id = talk.handshake_id = None
+            is_final = is_permanent(event.error)
+            verdict: e.Event = (
+                e.NegotiationRefused(event.error) if is_final else e.NegotiationFailed(event.error)
+            )
         elif event.id == talk.probe_id:
             talk.probe_id = None
             verdict = judge_probe(self.settings, talk.requested, answer)
@@ -123,7 +137,7 @@ class WireRows(ClientCore):
             # without it the connect deadline does, and next time `initialize` is not sent.
             talk.held = verdict
             return
-        is_usable = isinstance(verdict, e.Negotiated | e.Offered)
+        is_usable = isinstance(verdict, e.Negotiated | e.Offered) or is_modern(answer)
         if talk.held is not None and not isinstance(verdict, e.Negotiated):
             verdict = talk.held
         elif not is_usable and (talk.probe_id is not None or talk.handshake_id is not None):
@@ -147,7 +161,7 @@ class WireRows(ClientCore):
         self.calls.envelope = envelope(self.settings, server.version) if is_stateless else b""
         self.calls.hangs_up = self.is_http and REVISIONS[server.version].disconnect_cancels
         if is_stateless:
-            self._was_probe_fatal = False
+            self._was_probe_fatal = self._skips_probe = False
         else:
             self.calls.send(encode_notification("notifications/initialized"))
 

@@ -17,7 +17,7 @@ Above: the client's core, which runs this table for every call. Below: `_machine
 """
 
 from collections.abc import Iterator
-from enum import Enum
+from enum import Enum, unique
 from typing import TypeAlias
 
 import msgspec
@@ -25,6 +25,7 @@ import msgspec
 from mooring.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine
 
 
+@unique
 class ExchangeState(Enum):
     """Where a call stands."""
 
@@ -35,6 +36,7 @@ class ExchangeState(Enum):
     DONE = "done"
 
 
+@unique
 class ExchangeEvent(Enum):
     """What can happen to a call."""
 
@@ -46,10 +48,12 @@ class ExchangeEvent(Enum):
     EXPIRED = "expired"
     LOST = "lost"
     TURNED_AWAY = "turned away"
+    RENEWED = "renewed"
     ENDED = "ended"
     SWEPT = "swept"
 
 
+@unique
 class Then(Enum):
     """What is done about it."""
 
@@ -66,6 +70,7 @@ class Then(Enum):
     COUNT_UNKNOWN = "count an unknown answer"
 
 
+@unique
 class If(Enum):
     """What it depends on."""
 
@@ -136,6 +141,8 @@ ROWS: dict[ExchangeEvent, tuple[Cell, Cell, Cell, Cell, Cell]] = {
         IGNORE,
         IGNORE,
     ),
+    # The session is made again over the same HTTP client: what is open stays open, nothing is offered meanwhile.
+    ExchangeEvent.RENEWED: (IGNORE, Cell((Then.QUEUE,), _WAITING), IGNORE, IGNORE, IGNORE),
     # The connection is gone for good.
     ExchangeEvent.ENDED: (_FAILED, _FAILED, Cell((Then.FAIL,), _ABANDONED, If.WRITTEN, _FAILED), IGNORE, IGNORE),
     ExchangeEvent.SWEPT: (IMPOSSIBLE, IMPOSSIBLE, IMPOSSIBLE, Cell(to=_DONE), IGNORE),
@@ -163,12 +170,14 @@ EXCHANGE = Machine(
         "expired": "the soft or the hard deadline passed",
         "lost": "the connection ended and will be made again",
         "turned away": "the server forgot the session and refused the request",
+        "renewed": "the session is being made again",
         "ended": "the connection ended for good",
         "swept": "the tombstone is older than any late answer can be",
     },
 )
 
 
+@unique
 class Role(Enum):
     """Whose request it is: a caller's, or one of the connection's own."""
 
@@ -192,6 +201,8 @@ class Exchange(msgspec.Struct):
     caller: Caller = None
     role: Role = Role.CALL
     state: ExchangeState = ExchangeState.WAITING
+    # When it was made, by the id it had then: queued calls keep this order whatever ids they get later.
+    order: int = 0
     meta: bytes = b""
     timeout: float | None = None
     hard_at: float | None = None

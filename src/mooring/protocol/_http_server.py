@@ -229,7 +229,9 @@ _SESSION_REFUSALS = {
 
 
 class _Meta(msgspec.Struct):
-    version: msgspec.Raw | msgspec.UnsetType = msgspec.field(name=META_PROTOCOL_VERSION, default=msgspec.UNSET)
+    version: msgspec.Raw | msgspec.UnsetType = msgspec.field(
+        name=META_PROTOCOL_VERSION, default=msgspec.UNSET
+    )
 
 
 class _Params(msgspec.Struct):

@@ -77,7 +77,7 @@ METHODS = {
         Method("initialize", "InitializeRequestParams", "InitializeResult", until=_LAST_HANDSHAKE, states=("fresh",)),
         Method("server/discover", "RequestParams", "DiscoverResult", since=_STATELESS, is_safe=True, is_cacheable=True,
                states=("fresh", "handshake", "operating", "stateless")),
-        Method("ping", "RequestParams", "EmptyResult", sender=Sender.BOTH, until=_LAST_HANDSHAKE, states=_ALWAYS, is_safe=True),
+        Method("ping", "RequestParams", "EmptyResult", sender=Sender.BOTH, until=_LAST_HANDSHAKE, states=_ALWAYS),
         Method("notifications/initialized", "NotificationParams", sender=Sender.CLIENT, until=_LAST_HANDSHAKE, states=("handshake",)),
         # Tools.
         Method("tools/list", "PaginatedRequestParams", "ListToolsResult", capability="tools", is_safe=True, is_cacheable=True),
@@ -125,7 +125,7 @@ METHODS = {
         Method("tasks/get", "GetTaskRequestParams", "GetTaskResult", sender=Sender.BOTH, capability="tasks",
                since="2025-11-25", until="2025-11-25", states=_SESSION, is_safe=True),
         Method("tasks/result", "GetTaskPayloadRequestParams", "GetTaskPayloadResult", sender=Sender.BOTH, capability="tasks",
-               since="2025-11-25", until="2025-11-25", states=_SESSION, is_safe=True),
+               since="2025-11-25", until="2025-11-25", states=_SESSION),
         Method("tasks/list", "PaginatedRequestParams", "ListTasksResult", sender=Sender.BOTH, capability="tasks.list",
                since="2025-11-25", until="2025-11-25", states=_SESSION, is_safe=True),
         Method("tasks/cancel", "CancelTaskRequestParams", "CancelTaskResult", sender=Sender.BOTH, capability="tasks.cancel",

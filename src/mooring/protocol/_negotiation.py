@@ -10,7 +10,7 @@ Above: the client's core, which holds a `Negotiation` while it is `initializing`
 
 import msgspec
 
-from mooring.errors import JsonRpcError, McpError, ProtocolError
+from mooring.errors import JsonRpcError, McpError, ProtocolError, TransportError
 from mooring.protocol._client_events import (
     Event,
     Negotiated,
@@ -59,6 +59,9 @@ class _DiscoverResult(msgspec.Struct, rename="camel"):
     instructions: str | None = None
     meta: dict[str, msgspec.Raw] = msgspec.field(name="_meta", default_factory=dict)
 
+    def __post_init__(self) -> None:
+        _check_objects(self.capabilities)
+
 
 class _InitializeResult(msgspec.Struct, rename="camel"):
     protocol_version: str
@@ -66,9 +69,28 @@ class _InitializeResult(msgspec.Struct, rename="camel"):
     server_info: msgspec.Raw
     instructions: str | None = None
 
+    def __post_init__(self) -> None:
+        _check_objects(self.capabilities, self.server_info)
+
+
+def _check_objects(*members: msgspec.Raw) -> None:
+    """A ValueError becomes msgspec's own refusal of the whole result."""
+    if any(bytes(memoryview(member)[:1]) != b"{" for member in members):
+        raise ValueError("not an object")
+
 
 _read_discovered = msgspec.json.Decoder(_DiscoverResult).decode
 _read_initialized = msgspec.json.Decoder(_InitializeResult).decode
+
+
+def is_modern(answer: msgspec.Raw | McpError) -> bool:
+    """True for an error that only a server of the stateless era sends."""
+    return isinstance(answer, JsonRpcError) and answer.code in MODERN_CODES
+
+
+def is_permanent(error: McpError) -> bool:
+    """True where trying again cannot help: a refused credential, for instance."""
+    return isinstance(error, TransportError) and error.permanent
 
 
 def opening(settings: Settings, verdict: Era | None) -> Offered:

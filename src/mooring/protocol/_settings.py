@@ -8,11 +8,14 @@ Above: the client's core and everything that opens a connection. Below: `_versio
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
+from mooring._version import __version__
 from mooring.errors import Json, UsageError
 from mooring.protocol._versions import VERSIONS
+from mooring.types import encode_json
 
 # Commands whose first run downloads what they start: ten seconds are not enough for them.
 SLOW_STARTERS = frozenset({"npx", "uvx", "bunx", "pipx"})
@@ -36,7 +39,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """
 
     name: str = ""
-    client_info: dict[str, Json] = msgspec.field(default_factory=lambda: {"name": "mooring", "version": "0"})
+    client_info: dict[str, Json] = msgspec.field(
+        default_factory=lambda: {"name": "mooring", "version": __version__}
+    )
     capabilities: dict[str, Json] | None = None
     versions: tuple[str, ...] = VERSIONS
     open_timeout: float | None = 60.0
@@ -67,6 +72,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             row.check(getattr(self, row.name))
         if self.backoff_min > self.backoff_max:
             raise UsageError("backoff_min must not be above backoff_max", path="backoff_min")
+
+    @classmethod
+    def of(cls, **options: Any) -> "Settings":
+        """The settings with these changes; as the class itself, but a name that is none is refused by name, too.
+
+        Raises: UsageError.
+        """
+        unknown = [name for name in options if name not in cls.__struct_fields__]
+        if unknown:
+            names = ", ".join(cls.__struct_fields__)
+            raise UsageError(f"there is no setting {unknown[0]!r}; there are {names}", path=unknown[0])
+        return cls(**options)
 
     @property
     def probe_wait(self) -> float:
@@ -142,7 +159,18 @@ def _are_versions(value: object) -> bool:
 
 
 def _is_info(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in ("name", "version"))
+    has_names = isinstance(value, dict) and all(
+        isinstance(value.get(key), str) for key in ("name", "version")
+    )
+    return has_names and _is_json_object(value)
+
+
+def _is_json_object(value: object) -> bool:
+    """True for what can be sent: found out now, because later it would fail every connection."""
+    try:
+        return encode_json(value).startswith(b"{")
+    except UsageError:
+        return False
 
 
 _SECOND = 0.001  # the least time that is worth waiting for: below it, loops turn more slowly than the timer
@@ -153,7 +181,7 @@ SETTINGS = {
         Setting("name", "How logs and telemetry call the connection. Default: from the target."),
         Setting("client_info", "What we tell the server of ourselves.", holds=_is_info, must='an object with "name" and "version"'),
         Setting("capabilities", "What we tell the server that we can. Default: derived from the handlers registered.", is_optional=True,
-                holds=lambda value: isinstance(value, dict), must="an object"),
+                holds=_is_json_object, must="an object"),
         Setting("versions", "The protocol revisions that may be spoken. Of one era only: the other is not probed.",
                 holds=_are_versions, must="a non-empty tuple of " + ", ".join(VERSIONS)),
         Setting("open_timeout", "How long `connect()` and `open()` wait for the first ready.", low=_SECOND, is_optional=True),

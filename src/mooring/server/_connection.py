@@ -279,7 +279,11 @@ def _failure(request: e.Serve, error: McpError) -> e.Failed:
     if callable(data):
         data = data()
     return e.Failed(
-        request.id, request.serial, error.code or -32603, error.message, msgspec.UNSET if data is None else data
+        request.id,
+        request.serial,
+        error.code or -32603,
+        error.message,
+        msgspec.UNSET if data is None else data,
     )
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from mooring.errors import Json, ProtocolError, UsageError
+from mooring.errors import Json, UsageError
 from mooring.server._foreign import encode_foreign
 from mooring.types import (
     AudioContent,
@@ -64,8 +64,8 @@ def encode_value(value: object) -> bytes:
             return data
         # msgspec writes NaN as null; only a walk can tell that from a null that was meant.
         return encode_json(msgspec.to_builtins(value, enc_hook=_plain_foreign))
-    except ProtocolError as error:
-        raise UsageError(error.message, path=error.path) from error
+    except UsageError:
+        raise
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise _explain(value, error) from error
 
@@ -79,8 +79,8 @@ def _explain(value: object, error: Exception) -> UsageError:
     """The place of what cannot be written, if another walk finds it."""
     try:
         encode_json(value)
-    except ProtocolError as found:
-        return UsageError(found.message, path=found.path)
+    except UsageError as found:
+        return found
     return UsageError(str(error))
 
 
@@ -91,7 +91,7 @@ def encode_base64(data: bytes) -> str:
 
 def is_block(value: object) -> bool:
     """True for what becomes a block of its own in a list."""
-    return isinstance(value, BLOCKS) or isinstance(value, MEDIA)
+    return isinstance(value, (*BLOCKS, *MEDIA))
 
 
 def to_block(value: object) -> ContentBlock:
@@ -138,10 +138,7 @@ def encode_blocks(blocks: Sequence[ContentBlock], version: str) -> bytes:
     written = [
         block if version >= BLOCKS_SINCE.get(block.__class__, "") else _in_words(block) for block in blocks
     ]
-    try:
-        return encode_json(written)
-    except ProtocolError as error:
-        raise UsageError(error.message, path=error.path) from error
+    return encode_json(written)
 
 
 def _in_words(block: ContentBlock) -> TextContent:

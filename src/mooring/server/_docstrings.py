@@ -12,13 +12,14 @@ import re
 
 import msgspec
 
-_GOOGLE = re.compile(r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters):\s*$")
-_NUMPY = re.compile(r"(Parameters|Other Parameters)\s*$")
-_UNDERLINE = re.compile(r"-{3,}\s*$")
-_REST = re.compile(r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*[\s*])?(\w+)\s*:\s*(.*)$")
-_REST_TYPE = re.compile(r":type\s+\w+\s*:")
-_GOOGLE_NAME = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
-_NUMPY_NAMES = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
+# Compiled by `re` when the first docstring is read: nobody who only imports this pays for them.
+_GOOGLE = r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters):\s*$"
+_NUMPY = r"(Parameters|Other Parameters)\s*$"
+_UNDERLINE = r"-{3,}\s*$"
+_REST = r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*[\s*])?(\w+)\s*:\s*(.*)$"
+_REST_TYPE = r":type\s+\w+\s*:"
+_GOOGLE_NAME = r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$"
+_NUMPY_NAMES = r"\*{0,2}(\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$"
 
 
 class Docstring(msgspec.Struct, frozen=True):
@@ -38,14 +39,14 @@ def read_docstring(text: str | None) -> Docstring:
     at = 0
     while at < len(lines):
         line = lines[at]
-        if _GOOGLE.match(line):
+        if re.match(_GOOGLE, line):
             at = _read_google(lines, at + 1, found)
-        elif _NUMPY.match(line) and at + 1 < len(lines) and _UNDERLINE.match(lines[at + 1]):
+        elif re.match(_NUMPY, line) and at + 1 < len(lines) and re.match(_UNDERLINE, lines[at + 1]):
             at = _read_numpy(lines, at + 2, found)
-        elif field := _REST.match(line):
+        elif field := re.match(_REST, line):
             said, at = _continued(lines, at + 1, 0)
             found.setdefault(field[1], " ".join([field[2].strip(), *said]).strip())
-        elif _REST_TYPE.match(line):
+        elif re.match(_REST_TYPE, line):
             _, at = _continued(lines, at + 1, 0)
         else:
             kept.append(line)
@@ -78,7 +79,7 @@ def _read_google(lines: list[str], at: int, found: dict[str, str]) -> int:
     at = _skip_blank(lines, at)
     while at < len(lines) and _indent(lines[at]) > 0:
         indent = _indent(lines[at])
-        name = _GOOGLE_NAME.match(lines[at].strip())
+        name = re.match(_GOOGLE_NAME, lines[at].strip())
         said, after = _continued(lines, at + 1, indent)
         if name is not None:
             found.setdefault(name[1], " ".join([name[2], *said]).strip())
@@ -90,8 +91,8 @@ def _read_numpy(lines: list[str], at: int, found: dict[str, str]) -> int:
     """Names at the margin, text below them; the section ends at the next underlined heading, or at prose."""
     at = _skip_blank(lines, at)
     while at < len(lines):
-        names = _NUMPY_NAMES.match(lines[at])
-        is_heading = at + 1 < len(lines) and _UNDERLINE.match(lines[at + 1]) is not None
+        names = re.match(_NUMPY_NAMES, lines[at])
+        is_heading = at + 1 < len(lines) and re.match(_UNDERLINE, lines[at + 1]) is not None
         if names is None or is_heading:
             break
         said, after = _continued(lines, at + 1, 0)

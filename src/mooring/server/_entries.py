@@ -13,14 +13,14 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from mooring.errors import Json, ProtocolError, UsageError
+from mooring.errors import Json, UsageError
 from mooring.types import Body, Icon, encode_json
 
 # An icon, or its URI alone.
 IconLike: TypeAlias = Icon | str
 
 # 2025-11-25 server/tools, "Tool Names"; a SHOULD there, held to here: clients build names of their own from it.
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_NAME = r"[A-Za-z0-9_.-]{1,128}"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,8 +44,8 @@ def check_name(name: str, what: str) -> str:
     Raises:
         UsageError: for any other than 1 to 128 of letters, digits, `_`, `.` and `-`.
     """
-    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-        raise UsageError(f"{what} must be 1 to 128 of A-Z, a-z, 0-9, _ . -, not {str(name)[:140]!r}", path=what)
+    if re.fullmatch(_NAME, name) is None:
+        raise UsageError(f"{what} must be 1 to 128 of A-Z, a-z, 0-9, _ . -, not {name[:140]!r}", path=what)
     return name
 
 
@@ -62,8 +62,8 @@ def encode_listed(body: Body, what: str) -> bytes:
     """
     try:
         return encode_json(body)
-    except ProtocolError as error:
-        raise UsageError(f"{what} cannot be listed: {error.message}", path=f"{what}{error.path}") from error
+    except UsageError as error:
+        raise UsageError(f"{what} cannot be listed: {error.message}", path=error.path) from error
 
 
 class Runnable(Protocol):

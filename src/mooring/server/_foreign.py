@@ -14,12 +14,14 @@ Must never know a tool or a message. Above: `_schema`, `_problems`, `_output`. B
 import sys
 import types
 from collections.abc import Callable, Iterable
-from pathlib import PurePath
-from typing import Annotated, Any, Protocol, TypeAlias, TypeGuard, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias, TypeGuard, Union, get_args, get_origin
 
 import msgspec
 
 from mooring.errors import Json
+
+if TYPE_CHECKING:
+    from pathlib import PurePath
 
 # A type as `typing` spells it: a class, or one of the forms that are not classes.
 Hint: TypeAlias = object
@@ -47,9 +49,10 @@ def is_pydantic(hint: Hint) -> TypeGuard[type[PydanticModel]]:
     return isinstance(base, type) and isinstance(hint, type) and issubclass(hint, base)
 
 
-def is_path(hint: Hint) -> TypeGuard[type[PurePath]]:
-    """True for the classes of pathlib."""
-    return isinstance(hint, type) and issubclass(hint, PurePath)
+def is_path(hint: Hint) -> "TypeGuard[type[PurePath]]":
+    """True for the classes of pathlib, which is slow to load and therefore looked up, too."""
+    base = getattr(sys.modules.get("pathlib"), "PurePath", None)
+    return isinstance(base, type) and isinstance(hint, type) and issubclass(hint, base)
 
 
 # --- hints ------------------------------------------------------------------------------------------------------------
@@ -139,6 +142,6 @@ def encode_foreign(value: object) -> object:
     if is_pydantic(type(value)):
         dump: Callable[..., str] = value.model_dump_json  # type: ignore[attr-defined]  # asked in the line above
         return msgspec.Raw(dump(by_alias=True).encode())
-    if isinstance(value, PurePath):
+    if is_path(type(value)):
         return str(value)
     raise TypeError(f"an object of type {type(value).__name__} has no form in JSON")

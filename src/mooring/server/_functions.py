@@ -22,7 +22,7 @@ from typing import Any, Optional, TypeAlias, Union, get_args, get_origin, get_ty
 import msgspec
 from msgspec import NODEFAULT, Raw
 
-from mooring.errors import Json, ProtocolError, UsageError
+from mooring.errors import Json, UsageError
 from mooring.server._docstrings import read_docstring
 from mooring.server._foreign import Hint, adapt, decode_foreign
 from mooring.server._problems import REFUSALS, InvalidArguments, Place, collect, find_problems
@@ -123,7 +123,7 @@ class Function:
     ) -> None:
         name, where = parameter.name, f"{self.name}({parameter.name})"
         if parameter.kind in _KINDS_REFUSED:
-            raise UsageError(f"{self.name}: {_KINDS_REFUSED[parameter.kind].format(name)}", path=where)
+            raise UsageError(f"{where}: {_KINDS_REFUSED[parameter.kind].format(name)}", path=where)
         if name in bound:
             return  # settled by functools.partial: a caller who could name it could undo what the author settled
         is_keyword_only = parameter.kind is inspect.Parameter.KEYWORD_ONLY
@@ -132,7 +132,7 @@ class Function:
         hint = hints.get(name, Any)
         if _is_context(hint, context_type):
             if self._context is not None:
-                raise UsageError(f"{self.name}: only one parameter can be the context", path=where)
+                raise UsageError(f"{where}: only one parameter can be the context", path=where)
             self._context = name
             return
         default = NODEFAULT if parameter.default is inspect.Parameter.empty else parameter.default
@@ -141,7 +141,7 @@ class Function:
             # `x: int = None` is written by people and filled with null by models, who read the default.
             hint = Optional[hint] if default is None else hint  # noqa: UP045 (made at run time)
         except TypeError as error:
-            raise UsageError(f"{self.name}: the annotation of {name} cannot be used: {error}", path=where) from error
+            raise UsageError(f"{where}: the annotation cannot be used: {error}", path=where) from error
         taken = Parameter(name, hint, default, said.get(name, ""), is_keyword_only)
         self.parameters = (*self.parameters, taken)
 
@@ -149,11 +149,11 @@ class Function:
 
     def _choose_bind(self) -> Callable[[RawArguments, object], Call | InvalidArguments]:
         """The short ways: every parameter is the caller's and stands in its place, or the context is among them."""
-        decode, refuse, place = self._decode, self._refuse, self._place
+        decode, refuse, place = self._decode, self._refuse, self.place
         names = [parameter.name for parameter in self.parameters]
         if self._positional == names:
 
-            def bind(arguments: RawArguments, context: object) -> Call | InvalidArguments:  # noqa: ARG001
+            def bind(arguments: RawArguments, context: object) -> Call | InvalidArguments:
                 try:
                     return _astuple(decode(b"{}" if arguments is None else arguments)), _NO_KEYWORDS
                 except REFUSALS:
@@ -174,7 +174,7 @@ class Function:
 
         def bind_placing(arguments: RawArguments, context: object) -> Call | InvalidArguments:
             try:
-                return place(decode(b"{}" if arguments is None else arguments), context)
+                return place(_astuple(decode(b"{}" if arguments is None else arguments)), context)
             except REFUSALS:
                 return refuse(arguments, context)
 
@@ -183,15 +183,15 @@ class Function:
     def bind_texts(self, texts: Mapping[str, str], context: object) -> Call | InvalidArguments:
         """As `bind`, from strings: the arguments of a prompt, the variables of a URI. "3" is an integer here."""
         try:
-            return self._place(
-                msgspec.convert(dict(texts), self._struct, strict=False, dec_hook=decode_foreign), context
-            )
+            values = msgspec.convert(dict(texts), self._struct, strict=False, dec_hook=decode_foreign)
+            return self.place(_astuple(values), context)
         except REFUSALS:
             return collect(self._text_problems(texts))
 
-    def _place(self, values: msgspec.Struct, context: object) -> Call:
+    def place(self, values: tuple[object, ...], context: object) -> Call:
+        """A call with these values for the parameters, in their order, unchecked."""
         named: dict[str, object] = {
-            parameter.name: value for parameter, value in zip(self.parameters, _astuple(values), strict=True)
+            parameter.name: value for parameter, value in zip(self.parameters, values, strict=True)
         }
         if self._context is not None:
             named[self._context] = context
@@ -203,7 +203,7 @@ class Function:
             # To JSON Schema 1.0 is an integer, to msgspec it is not; whoever sent one gets a second reading.
             value = msgspec.json.decode(data)
             whole = msgspec.json.encode(_whole_numbers(value))
-            return self._place(self._decode(whole), context)
+            return self.place(_astuple(self._decode(whole)), context)
         except REFUSALS:
             return collect(find_problems(self._struct, data))
 
@@ -240,7 +240,7 @@ def _plain(call: object) -> Any:
         call = call.func
     if inspect.isroutine(call) or isinstance(call, type):
         return call
-    return getattr(type(call), "__call__", call)
+    return type(call).__call__ if callable(call) else call
 
 
 def _bound_keywords(call: object) -> frozenset[str]:
@@ -271,11 +271,12 @@ def _read_signature(call: Any, plain: Any, name: str) -> tuple[inspect.Signature
         raise UsageError(f"{name}: an annotation cannot be resolved: {error}", path=name) from error
     try:
         return signature, get_type_hints(plain, include_extras=True)
-    except Exception as error:  # noqa: BLE001 (an annotation is code of its author, and may raise anything)
-        where = _unresolved(plain)
-        said = f"{name}: the annotation of {where} cannot be resolved: {error}"
+    except Exception as error:  # an annotation is code of its author, and may raise anything
+        where = f"{name}({_unresolved(plain)})"
         advice = "names in annotations must exist at the top of the module"
-        raise UsageError(f"{said}; {advice}", path=f"{name}({where})") from error
+        raise UsageError(
+            f"{where}: the annotation cannot be resolved: {error}; {advice}", path=where
+        ) from error
 
 
 def _unresolved(plain: Any) -> str:
@@ -285,8 +286,8 @@ def _unresolved(plain: Any) -> str:
         try:
             get_type_hints(alone, globalns=getattr(inspect.unwrap(plain), "__globals__", {}))
         except Exception:  # noqa: BLE001 (as above)
-            return "the result" if name == "return" else str(name)
-    return "a parameter"
+            return str(name)
+    return "..."
 
 
 def _awaited(hint: Hint) -> Hint:
@@ -327,7 +328,7 @@ def _describe(parameters: tuple[Parameter, ...], function: str) -> Schema:
 def _show_default(schema: Schema, default: object) -> None:
     try:
         schema["default"] = msgspec.json.decode(encode_json(default))
-    except ProtocolError:
+    except UsageError:
         pass  # a default that JSON cannot say works all the same; the schema is silent about it
 
 
@@ -337,8 +338,8 @@ def _blame(parameters: tuple[Parameter, ...], function: str, whole: UnusableHint
         try:
             schemas_of([parameter.hint], "validation")
         except UnusableHintError as error:
-            message = f"{function}: the annotation of {parameter.name} cannot be used: {error}"
-            return UsageError(message, path=f"{function}({parameter.name})")
+            where = f"{function}({parameter.name})"
+            return UsageError(f"{where}: the annotation cannot be used: {error}", path=where)
     return UsageError(f"{function}: the annotations cannot be used together: {whole}", path=function)
 
 
@@ -350,7 +351,9 @@ def _make_struct(parameters: tuple[Parameter, ...], function: str) -> type[msgsp
         if isinstance(parameter.default, _PLAIN_DEFAULTS):
             field = msgspec.field(default=parameter.default, name=parameter.name)
         elif parameter.default is not NODEFAULT:
-            field = msgspec.field(default_factory=functools.partial(_same, parameter.default), name=parameter.name)
+            field = msgspec.field(
+                default_factory=functools.partial(_same, parameter.default), name=parameter.name
+            )
         fields.append((f"p{index}", parameter.hint, field))
     # Without the garbage collector: an instance lives for one line, and nothing can point back at it.
     return msgspec.defstruct(

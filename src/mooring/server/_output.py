@@ -26,7 +26,7 @@ from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 
-from mooring.errors import Json, ProtocolError, UsageError
+from mooring.errors import Json, UsageError
 from mooring.protocol import REVISIONS
 from mooring.server._content import MEDIA, encode_blocks, encode_value, to_blocks, to_text
 from mooring.server._foreign import Hint, accept_foreign, adapt
@@ -69,7 +69,7 @@ def read_output(hint: Hint, tool: str, structured: bool | None = None) -> Output
         adapted = adapt(hint)
         found = schemas_of([adapted], "serialization")
     except (TypeError, UnusableHintError) as error:
-        message = f"{tool}: the return annotation cannot be used: {error}; pass structured=False to send text alone"
+        message = f"{tool}(return): the annotation cannot be used: {error}; pass structured=False to send text alone"
         raise UsageError(message, path=f"{tool}(return)") from error
     schema = resolve(found.schemas[0], found.definitions)
     decode = msgspec.json.Decoder[Any](adapted, dec_hook=accept_foreign).decode
@@ -133,7 +133,7 @@ def answer_content(value: object, version: str) -> bytes:
         UsageError: for what JSON has no form for.
     """
     if value.__class__ is str:
-        return b'{"content":[{"type":"text","text":%b}]}' % _encode_text(value)
+        return b'{"content":[{"type":"text","text":%b}]}' % encode_json(value)
     if isinstance(value, Result):
         return _encode_result(value, version)
     return b'{"content":%b}' % encode_blocks(to_blocks(value), version)
@@ -141,7 +141,9 @@ def answer_content(value: object, version: str) -> bytes:
 
 def error_result(text: str) -> bytes:
     """The result of a call that failed: `isError`, and words for the model. Never a protocol error (server/tools)."""
-    said = _encode_text(text.encode(errors="replace").decode())  # what failed may have failed with half a character
+    said = encode_json(
+        text.encode(errors="replace").decode()
+    )  # what failed may have failed with half a character
     return b'{"content":[{"type":"text","text":%b}],"isError":true}' % said
 
 
@@ -153,7 +155,7 @@ def _answer_objects(tool: str, check: Check) -> Answer:
         flaw = check(data) if data[:1] == b"{" else "it must be an object"
         if flaw is not None:
             raise _broken(tool, flaw)
-        text = _encode_text(data.decode())
+        text = encode_json(data.decode())
         if not REVISIONS[version].has_structured_output:
             return b'{"content":[{"type":"text","text":%b}]}' % text
         return b'{"content":[{"type":"text","text":%b}],"structuredContent":%b}' % (text, data)
@@ -175,7 +177,7 @@ def _answer_wrapped(tool: str, check: Check) -> Answer:
         flaw = check(data)
         if flaw is not None:
             raise _broken(tool, flaw)
-        text = _encode_text(to_text(value) if isinstance(value, str | bytes) else data.decode())
+        text = encode_json(to_text(value) if isinstance(value, str | bytes) else data.decode())
         if not REVISIONS[version].has_structured_output:
             return b'{"content":[{"type":"text","text":%b}]}' % text
         return b'{"content":[{"type":"text","text":%b}],"structuredContent":{"result":%b}}' % (text, data)
@@ -184,24 +186,17 @@ def _answer_wrapped(tool: str, check: Check) -> Answer:
 
 
 def _broken(tool: str, flaw: str) -> UsageError:
-    return UsageError(f"{tool} returned what breaks its output schema: {flaw[:200]}", path=f"{tool}(return)")
-
-
-def _encode_text(text: object) -> bytes:
-    try:
-        return encode_json(text)
-    except ProtocolError as error:
-        raise UsageError(error.message, path=error.path) from error
+    return UsageError(f"{tool}(return) breaks the output schema: {flaw[:200]}", path=f"{tool}(return)")
 
 
 def _encode_result(result: Result, version: str, tool: str = "", check: Check | None = None) -> bytes:
     """A result that the tool made itself, in what the revision has; its structure is held to the schema, too."""
     if not isinstance(result, CallToolResult):
-        return _encode_text(result)
+        return encode_json(result)
     content = msgspec.Raw(encode_blocks(result.content, version))
     structured: Json = result.structured_content
     if check is not None and structured is not None and not result.is_error:
-        flaw = check(_encode_text(structured))
+        flaw = check(encode_json(structured))
         if flaw is not None:
             raise _broken(tool, flaw)
     members: dict[str, object] = {**_members(result), "content": content}
@@ -212,4 +207,4 @@ def _encode_result(result: Result, version: str, tool: str = "", check: Check | 
 
 def _members(result: CallToolResult) -> dict[str, msgspec.Raw]:
     without: CallToolResult = msgspec.structs.replace(result, content=())
-    return msgspec.json.decode(_encode_text(without), type=dict[str, msgspec.Raw])
+    return msgspec.json.decode(encode_json(without), type=dict[str, msgspec.Raw])

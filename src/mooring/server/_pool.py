@@ -123,7 +123,9 @@ def _tell(
         if error is None:
             future.set_result(result)
         elif isinstance(error, StopIteration):
-            future.set_exception(RuntimeError("the function raised StopIteration"))  # a future cannot carry one
+            future.set_exception(
+                RuntimeError("the function raised StopIteration")
+            )  # a future cannot carry one
         else:
             future.set_exception(error)
 

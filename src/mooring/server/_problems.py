@@ -11,7 +11,6 @@ word that is in no enumeration.
 Must never know a tool or a message. Above: `_functions`, `_ready`. Below: `_foreign`.
 """
 
-import dataclasses
 import types
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -102,7 +101,7 @@ def _said(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deeply"
     text = str(error).partition(" - at `")[0].replace("`", "")
-    return text[:1].lower() + text[1:]
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 
 def _descend(hint: Hint, data: bytes | Raw, place: Place) -> Iterator[tuple[Place, str]]:
@@ -157,11 +156,17 @@ def _members_of(hint: Hint) -> _Members | None:
         hints = {field.encode_name: field.type for field in fields}
         return _Members(hints, required, config.forbid_unknown_fields, config.tag_field)
     if is_typeddict(hint):
-        return _Members(get_type_hints(hint, include_extras=False), frozenset(hint.__required_keys__))
-    if dataclasses.is_dataclass(hint):
+        required = frozenset(getattr(hint, "__required_keys__", ()))
+        return _Members(get_type_hints(hint), required)
+    if hasattr(hint, "__dataclass_fields__"):
+        import dataclasses  # noqa: PLC0415  # whoever made one has loaded it
+
+        assert dataclasses.is_dataclass(hint)
         hints = get_type_hints(hint, include_extras=True)
         absent = dataclasses.MISSING
-        needed = (f.name for f in dataclasses.fields(hint) if f.default is absent and f.default_factory is absent)
+        needed = (
+            f.name for f in dataclasses.fields(hint) if f.default is absent and f.default_factory is absent
+        )
         return _Members(hints, frozenset(needed))
     return None
 

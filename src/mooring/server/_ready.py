@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from mooring.errors import Json, ProtocolError, UsageError
+from mooring.errors import Json, UsageError
 from mooring.extras import install_command
 from mooring.server._problems import InvalidArguments, Place, collect
 from mooring.server._schema import Schema
@@ -33,10 +33,12 @@ def check_ready(schema: Json, where: str, *, must_be_object: bool) -> Schema:
     """
     try:
         encoded = encode_json(schema)
-    except ProtocolError as error:
+    except UsageError as error:
         raise UsageError(f"{where} is not JSON: {error.message}", path=where) from error
     if len(encoded) > MAX_SCHEMA_BYTES:
-        raise UsageError(f"{where} has {len(encoded)} bytes; at most {MAX_SCHEMA_BYTES} are taken", path=where)
+        raise UsageError(
+            f"{where} has {len(encoded)} bytes; at most {MAX_SCHEMA_BYTES} are taken", path=where
+        )
     copy: Json = msgspec.json.decode(encoded)
     if not isinstance(copy, dict):
         raise UsageError(f"{where} must be a JSON Schema object", path=where)
@@ -54,8 +56,12 @@ def compile_ready(schema: Schema, where: str) -> Validate:
         UsageError: for a schema that is not valid, a reference that leads out of it, or a missing extra.
     """
     try:
-        from jsonschema.exceptions import SchemaError  # noqa: PLC0415  # an extra, and slow to load
-        from jsonschema.validators import Draft202012Validator, validator_for  # noqa: PLC0415
+        # An extra, and slow to load; it ships no types.
+        from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]  # noqa: PLC0415
+        from jsonschema.validators import (  # type: ignore[import-untyped]  # noqa: PLC0415
+            Draft202012Validator,
+            validator_for,
+        )
         from referencing import Registry  # noqa: PLC0415
         from referencing.exceptions import Unresolvable  # noqa: PLC0415
     except ImportError as missing:

@@ -8,12 +8,13 @@ Must never know a connection. Above: `_catalogue`, the dispatch. Below: `_functi
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from mooring.errors import Json, UsageError
 from mooring.protocol import ParamHeaders, read_param_headers
+from mooring.server._docstrings import read_docstring
 from mooring.server._entries import (
     Entry,
     IconLike,
@@ -26,9 +27,11 @@ from mooring.server._entries import (
 from mooring.server._functions import Call, Function, RawArguments
 from mooring.server._output import Answer, Check, Output, read_output, ready_output
 from mooring.server._problems import REFUSALS, InvalidArguments, collect, find_problems
-from mooring.server._ready import Validate, check_ready, compile_ready
 from mooring.server._schema import Schema
 from mooring.types import Tool, ToolAnnotations
+
+if TYPE_CHECKING:
+    from mooring.server._ready import Validate
 
 Bind: TypeAlias = Callable[[RawArguments, object], Call | InvalidArguments]
 
@@ -93,16 +96,15 @@ def tool_from_function(
 
 
 def tool_from_schema(
-    call: Callable[..., object],
-    ready: ReadySchema,
-    context_type: type | None = None,
-    options: ToolOptions | None = None,
+    call: Callable[..., object], ready: ReadySchema, options: ToolOptions | None = None
 ) -> ToolEntry:
     """A tool with a ready schema. `call` takes the arguments as a dict, and the context if it has a second parameter.
 
     Raises:
         UsageError: for a schema that cannot be used, and where `validate=True` needs an extra that is not there.
     """
+    from mooring.server._ready import check_ready, compile_ready  # noqa: PLC0415  # most servers have no ready schema
+
     options = options or ToolOptions()
     handler = _Handler(call)
     name = options.name or handler.name
@@ -116,7 +118,6 @@ def tool_from_schema(
         if output_schema is not None:
             check = _check_of(compile_ready(output_schema, f"{name}(output_schema)"))
     output = ready_output(output_schema, name, check)
-    del context_type  # a handler with two parameters has the context second, whatever it is annotated with
     return _make(handler, schema, output, handler.binder(validate), options)
 
 
@@ -126,8 +127,8 @@ class _Handler:
     def __init__(self, call: Callable[..., object]) -> None:
         self.call = call
         self.name: str = getattr(call, "__name__", type(call).__name__)
-        self.description = ""
-        target = call if inspect.isroutine(call) else getattr(call, "func", getattr(type(call), "__call__", call))
+        self.description = read_docstring(call.__doc__).description if inspect.isroutine(call) else ""
+        target = call if inspect.isroutine(call) else getattr(call, "func", type(call).__call__)
         self.is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(target)
         try:
             signature = inspect.signature(call)
@@ -139,7 +140,7 @@ class _Handler:
             said = f"{self.name} must take (arguments, context) or (arguments)"
             raise UsageError(said, path=self.name)
 
-    def binder(self, validate: Validate | None) -> Bind:
+    def binder(self, validate: "Validate | None") -> Bind:
         takes_context = self.takes_context
 
         def bind(arguments: RawArguments, context: object) -> Call | InvalidArguments:
@@ -164,7 +165,7 @@ def _can_bind(signature: inspect.Signature, count: int) -> bool:
     return True
 
 
-def _check_of(validate: Validate) -> Check:
+def _check_of(validate: "Validate") -> Check:
     def check(data: bytes) -> str | None:
         invalid = validate(msgspec.json.decode(data))
         return None if invalid is None else "; ".join(map(str, invalid.problems))
@@ -178,7 +179,7 @@ def _make(
     name = check_name(options.name or function.name, "name")
     headers = read_param_headers(schema)
     if headers.problems:
-        raise UsageError(f"{name}: {headers.problems[0]}", path=f"{name}(x-mcp-header)")
+        raise UsageError(f"{name}: {headers.problems[0]}", path=name)
     body = Tool(
         name=name,
         input_schema=schema,

@@ -17,13 +17,12 @@ Must never know a resource. Above: `_resources`. Below: nothing.
 
 import re
 from collections.abc import Mapping
-from urllib.parse import unquote
 
 from mooring.errors import UsageError
 
-_EXPRESSION = re.compile(r"\{([^{}]*)\}")
-_NAME = re.compile(r"\+?[A-Za-z_][A-Za-z0-9_]*")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_EXPRESSION = r"\{([^{}]*)\}"
+_NAME = r"\+?[A-Za-z_][A-Za-z0-9_]*"
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:"
 _OUTSIDE = "/?#"
 
 
@@ -33,8 +32,10 @@ def check_uri(uri: str, what: str) -> str:
     Raises:
         UsageError: without a scheme, or with a space or a control character in it.
     """
-    if _SCHEME.match(uri) is None or any(character <= " " or character == "\x7f" for character in uri):
-        raise UsageError(f"{what} must be a URI with a scheme, as file:///notes, not {uri[:100]!r}", path=what)
+    if re.match(_SCHEME, uri) is None or any(character <= " " or character == "\x7f" for character in uri):
+        raise UsageError(
+            f"{what} must be a URI with a scheme, as file:///notes, not {uri[:100]!r}", path=what
+        )
     return uri
 
 
@@ -98,14 +99,22 @@ class UriTemplate:
             is_reserved = index == self._reserved
             if not is_reserved and any(character in part for character in _OUTSIDE):
                 return None
-            try:
-                value = unquote(part, errors="strict")
-            except UnicodeDecodeError:
+            value = _percent_decoded(part) if "%" in part else part
+            if value is None:
                 return None
             if not self._is_open and _leads_out(value, is_reserved):
                 return None
             values[name] = value
         return values
+
+
+def _percent_decoded(part: str) -> str | None:
+    from urllib.parse import unquote  # noqa: PLC0415  # slow to load, and most values have nothing to decode
+
+    try:
+        return unquote(part, errors="strict")
+    except UnicodeDecodeError:
+        return None
 
 
 def _leads_out(value: str, is_reserved: bool) -> bool:
@@ -118,14 +127,14 @@ def _leads_out(value: str, is_reserved: bool) -> bool:
 
 def _split(text: str) -> tuple[list[str], list[str]]:
     """The literals around the variables (one more than there are variables), and the variables as they are written."""
-    pieces = _EXPRESSION.split(text)
+    pieces = re.split(_EXPRESSION, text)
     literals, names = pieces[::2], pieces[1::2]
     if any("{" in literal or "}" in literal for literal in literals):
         raise UsageError(f"{text!r} has a brace without its partner", path="uri_template")
     if not names:
         raise UsageError(f"{text!r} has no variable: register it as a resource", path="uri_template")
     for name in names:
-        if _NAME.fullmatch(name) is None:
+        if re.fullmatch(_NAME, name) is None:
             said = f"{{{name}}} in {text!r} cannot be read backwards; use {{name}} or {{+name}}"
             raise UsageError(said, path="uri_template")
     if any(not literal for literal in literals[1:-1]):

@@ -338,4 +338,13 @@ class TransportSuite:
         run(test)
 
 
-__all__ = ["CLOSE_STEP", "FRAME_LIMIT", "GUARD_SECONDS", "Peer", "Recorder", "TransportSuite", "opened", "run"]
+__all__ = [
+    "CLOSE_STEP",
+    "FRAME_LIMIT",
+    "GUARD_SECONDS",
+    "Peer",
+    "Recorder",
+    "TransportSuite",
+    "opened",
+    "run",
+]

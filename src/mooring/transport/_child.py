@@ -198,11 +198,11 @@ class ChildTransport:
         try:
             self._close_stdin()
             self._stdout.resume()
-            if not await self._process.exits_within(step):
-                self._process.signal(signal.SIGTERM)
-                if not await self._process.exits_within(step):
-                    self._process.signal(signal.SIGKILL)
-                    await self._process.exits_within(step)
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                if await self._process.exits_within(step):
+                    break
+                self._process.signal(number)
+            await self._process.exits_within(step)
             await self._end_leftovers()
             self._process.clear()
         except asyncio.CancelledError:

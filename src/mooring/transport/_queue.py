@@ -147,10 +147,14 @@ class WriteQueue(FrameQueue):
 
         Raises: FrameTooLargeError; nothing was taken.
         """
-        if self._is_shut or self.is_busy(len(frame)):
+        # An empty queue takes any legal frame: asked first, because it is the ordinary case.
+        if self._is_shut or ((self._waiting or self._rest is not None) and self.is_busy(len(frame))):
             return False
-        self.add(number, self._frame(frame))
-        self._schedule()
+        framed = self._frame(frame)
+        self._waiting[number] = framed
+        self.size += len(framed)
+        if self._handle is None:
+            self._schedule()
         return True
 
     def hold(self) -> None:

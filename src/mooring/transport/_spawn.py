@@ -80,15 +80,10 @@ class _Start:
 
     def _run(self) -> None:
         child: Child | None = None
-        error: BaseException | None = None
+        error: TransportError | None = None
         try:
             child = _start(self._command)
-        except OSError as failure:
-            error = _translated(self._command, failure)
-        except (
-            ValueError,
-            subprocess.SubprocessError,
-        ) as failure:  # an argument with a NUL in it, a failed chdir
+        except (OSError, ValueError, subprocess.SubprocessError) as failure:
             error = _translated(self._command, failure)
         with self._lock:
             is_unwanted = self._is_unwanted
@@ -110,21 +105,18 @@ class _Start:
             return False
         return True
 
-    def _settle(self, child: Child | None, error: BaseException | None) -> None:
-        if child is None:
-            self._settle_undone()
-        if self.outcome.done():
-            return
-        if error is not None:
-            self.outcome.set_exception(error)
-            if self._is_unwanted:
-                self.outcome.exception()
-        elif child is not None:
+    def _settle(self, child: Child | None, error: TransportError | None) -> None:
+        if child is not None:
             self.outcome.set_result(child)
+            return
+        assert error is not None  # `_run` has one of the two
+        self.outcome.set_exception(error)
+        if self._is_unwanted:
+            self.outcome.exception()  # looked at, as in `undo`
+        self._settle_undone()
 
     def _settle_undone(self) -> None:
-        if not self._undone.done():
-            self._undone.set_result(None)
+        self._undone.set_result(None)
 
 
 def _start(command: Command) -> Child:

@@ -67,8 +67,8 @@ def leaves_a_grandchild(kind: str) -> None:
         hold(ignoring=kind == "stubborn")
     os.close(writer)
     os.read(reader, 1)
-    children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
-    say(b'{"grandchild":%s}\n' % children[0].encode())
+    with open(f"/proc/self/task/{os.getpid()}/children") as children:
+        say(b'{"grandchild":%s}\n' % children.read().split()[0].encode())
     if kind == "waiting":
         listen_until_the_end()
 

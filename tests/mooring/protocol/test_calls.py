@@ -804,3 +804,12 @@ def test_a_copy_goes_its_own_way():
     assert exchange.state is X.SENT
     assert 1 in desk.calls.timers
     assert desk.calls.out is not twin.out
+
+
+@pytest.mark.parametrize("name", ["timeout", "max_timeout"])
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_deadline_that_is_none_is_refused(name, seconds):
+    desk = Desk()
+    desk.make("me", **{name: seconds})
+    assert isinstance(desk.fail().error, UsageError)
+    assert desk.calls.pending == {}

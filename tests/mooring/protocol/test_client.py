@@ -206,7 +206,9 @@ def said(rig, before):
     return " ".join(words)
 
 
-@pytest.mark.parametrize(("event", "state", "expected"), PAIRS, ids=lambda value: getattr(value, "__name__", None))
+@pytest.mark.parametrize(
+    ("event", "state", "expected"), PAIRS, ids=lambda value: getattr(value, "__name__", None)
+)
 def test_each_pair(event, state, expected):
     """The total table of section 2, one cell each."""
     rig = furnished(state)
@@ -359,7 +361,11 @@ def test_a_stale_event_changes_nothing_in_any_state(event, state):
     rig.step(stepped)
     assert rig.out == []
     assert rig.core.counts["stale"] == 1
-    assert (rig.state, rig.core.wire, rig.core.calls.pending) == (before.state, before.wire, before.calls.pending)
+    assert (rig.state, rig.core.wire, rig.core.calls.pending) == (
+        before.state,
+        before.wire,
+        before.calls.pending,
+    )
     assert rig.core.calls.timers.armed == before.calls.timers.armed
     assert rig.core.calls.written == before.calls.written
 
@@ -433,7 +439,8 @@ def test_each_change_of_state_is_told():
     rig.stop()
     rig.reaped()
     told = [
-        (x.source, x.target, type(x.reason).__name__, x.attempt) for x in rig.effects(e.Transition, rig.history)
+        (x.source, x.target, type(x.reason).__name__, x.attempt)
+        for x in rig.effects(e.Transition, rig.history)
     ]
     assert told == [
         ("starting", "starting", "NoneType", 0),

@@ -215,11 +215,18 @@ def test_progress_after_the_end_is_dropped():
 def test_progress_for_a_request_of_our_own_reports_to_nobody():
     rig = rig_in(S.READY, keepalive=5.0)
     rig.wait(10.1)
-    rig.say(method="notifications/progress", params={"progressToken": max(rig.core.calls.pending), "progress": 1})
+    rig.say(
+        method="notifications/progress", params={"progressToken": max(rig.core.calls.pending), "progress": 1}
+    )
     assert rig.out == []
 
 
-DELIVERED = ["notifications/message", "notifications/resources/updated", "notifications/tools/list_changed", "x/y"]
+DELIVERED = [
+    "notifications/message",
+    "notifications/resources/updated",
+    "notifications/tools/list_changed",
+    "x/y",
+]
 
 
 @pytest.mark.parametrize("method", DELIVERED)
@@ -412,7 +419,10 @@ def test_a_batch_is_each_of_its_members_in_order_in_2025_03_26():
         )
     )
     assert rig.kinds() == "Complete Deliver Send Fail"
-    assert [effect.caller for effect in rig.out if isinstance(effect, e.Complete | e.Fail)] == ["second", "first"]
+    assert [effect.caller for effect in rig.out if isinstance(effect, e.Complete | e.Fail)] == [
+        "second",
+        "first",
+    ]
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"])
@@ -554,7 +564,11 @@ def test_garbage_is_no_sign_of_life():
 # --- any bytes --------------------------------------------------------------------------------------------------------
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
@@ -567,7 +581,10 @@ MESSAGES = st.fixed_dictionaries(
     optional={
         "id": st.integers(0, 5) | VALUES,
         "method": METHODS | VALUES,
-        "params": st.fixed_dictionaries({}, optional={"requestId": VALUES, "progressToken": st.integers(0, 5)}) | VALUES,
+        "params": st.fixed_dictionaries(
+            {}, optional={"requestId": VALUES, "progressToken": st.integers(0, 5)}
+        )
+        | VALUES,
         "result": VALUES,
         "error": st.fixed_dictionaries({"code": st.integers(), "message": st.text(max_size=3)}) | VALUES,
     },
@@ -596,3 +613,37 @@ def test_whatever_a_peer_sends_no_caller_is_told_twice_and_nothing_escapes(frame
         answered = [frame for frame in rig.frames(rig.history) if "method" not in frame]
         assert answered == []
     assert not any(x.role is Role.CALL for x in rig.core.calls.pending.values() if rig.state is S.CLOSED)
+
+
+@pytest.mark.parametrize("state", [S.INITIALIZING, S.READY])
+def test_a_server_that_sends_initialize_breaks_the_rules(state):
+    """Row 8; table: peer sends initialize."""
+    rig = rig_in(state)
+    rig.say(id=1, method="initialize", params={})
+    assert rig.only(e.Violation).reason == "the server sent initialize, which only a client may"
+    assert rig.state is S.BACKOFF
+    assert rig.methods() == []
+
+
+@pytest.mark.parametrize("method", ["$/reset", "notifications/reset"])
+def test_both_names_of_a_reset_are_known(method):
+    """Row 7."""
+    rig = rig_in(S.READY)
+    rig.say(method=method)
+    assert rig.state is S.BACKOFF
+
+
+def test_a_frame_of_an_old_transport_is_counted():
+    rig = rig_in(S.READY)
+    rig.receive(b"hello", epoch=0)
+    assert rig.core.counts["stale"] == 1
+
+
+def test_progress_of_an_open_post_is_reported_while_the_session_is_renewed():
+    rig = Rig(is_http=True).ready()
+    lost, open_post = rig.call("lost"), rig.call("open")
+    rig.step(e.SessionLost(1, lost))
+    rig.spawned()
+    rig.up()
+    rig.say(method="notifications/progress", params={"progressToken": open_post, "progress": 1})
+    assert rig.only(e.Report).caller == "open"

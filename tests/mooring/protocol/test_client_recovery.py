@@ -27,7 +27,11 @@ def lost_oversize(rig):
 # --- losing a ready connection ----------------------------------------------------------------------------------------
 
 LOSSES = [
-    ("down", lambda r: r.down(TransportError("exited", exit_code=3, stderr_tail="oops")), OutcomeUnknownError),
+    (
+        "down",
+        lambda r: r.down(TransportError("exited", exit_code=3, stderr_tail="oops")),
+        OutcomeUnknownError,
+    ),
     ("reset", lambda r: r.say(method="notifications/reset"), ResetError),
     ("old reset", lambda r: r.say(method="$/reset"), ResetError),
     ("initialize", lambda r: r.say(id=5, method="initialize", params={}), ProtocolError),
@@ -115,11 +119,11 @@ def test_a_safe_call_that_succeeds_the_second_time_completes_its_caller():
 
 
 REPLAY_ENDS = [
-    ("busy", lambda r, id: [r.refuse(id) or r.wait(0.05) for _ in range(3)]),
-    ("refused connection", lambda r, id: r.lost(id, TransportError("connection refused"))),
-    ("429", lambda r, id: r.lost(id, TransportError("too many requests", retry_in=2.0))),
-    ("stop", lambda r, id: r.stop()),
-    ("deadline", lambda r, id: r.wait(31.0)),
+    ("busy", lambda r, call: [r.refuse(call) or r.wait(0.05) for _ in range(3)]),
+    ("refused connection", lambda r, call: r.lost(call, TransportError("connection refused"))),
+    ("429", lambda r, call: r.lost(call, TransportError("too many requests", retry_in=2.0))),
+    ("stop", lambda r, call: r.stop()),
+    ("deadline", lambda r, call: r.wait(31.0)),
 ]
 
 

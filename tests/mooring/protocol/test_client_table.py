@@ -114,11 +114,15 @@ def every_branch():
 
 
 def test_every_name_is_used_and_has_a_function():
-    done = {do for branch in every_branch() for do in branch.do} | {do for row in ENTRIES.values() for do in row}
+    done = {do for branch in every_branch() for do in branch.do} | {
+        do for row in ENTRIES.values() for do in row
+    }
     assert done == set(Do) == set(ClientConnection.DO)
     asked = {branch.when for branch in every_branch() if branch.when is not None}
     assert asked == set(When) == set(ClientConnection.WHEN)
-    assert all(callable(function) for function in [*ClientConnection.DO.values(), *ClientConnection.WHEN.values()])
+    assert all(
+        callable(function) for function in [*ClientConnection.DO.values(), *ClientConnection.WHEN.values()]
+    )
 
 
 def test_every_question_has_both_answers():
@@ -176,7 +180,9 @@ def test_every_timer_has_an_event_that_something_is_done_about_wherever_it_may_r
 
 def test_a_timer_that_ran_out_just_before_the_state_changed_is_harmless():
     """Timers are disarmed on leaving; what was already due may still be stepped in a state reached by a timer."""
-    by_timer = {branch.to for event in _TIMER_EVENTS.values() for cell in ROWS[event] for branch in cell.branches()}
+    by_timer = {
+        branch.to for event in _TIMER_EVENTS.values() for cell in ROWS[event] for branch in cell.branches()
+    }
     for event in _TIMER_EVENTS.values():
         for state in by_timer - {None, S.STARTING}:
             assert not CELLS[event][state].is_impossible, (event, state)

@@ -159,9 +159,7 @@ def test_a_written_call_is_cancelled_once_and_becomes_a_tombstone(how):
         rig.step(how(id))
         rig.step(e.GaveUp(id))
     cancels = [frame for frame in rig.frames(rig.history) if frame.get("method") == "notifications/cancelled"]
-    assert cancels == [
-        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
-    ]
+    assert cancels == [{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}]
     assert rig.outcomes_of("me") == (1 if how is e.Expired else 0)
     assert rig.core.calls.tombstones.holds(id, rig.now)
 
@@ -360,12 +358,12 @@ def test_room_that_a_failed_call_leaves_is_given_to_those_who_wait():
 @pytest.mark.parametrize(
     "end",
     [
-        lambda rig, id: rig.answer(id),
-        lambda rig, id: rig.step(e.GaveUp(id)),
-        lambda rig, id: rig.step(e.Expired(id)),
-        lambda rig, id: rig.say(id=id, error={"code": -1, "message": "no"}),
-        lambda rig, id: rig.say(id=id, result={}, error={"code": -1, "message": "no"}),
-        lambda rig, id: rig.lost(id, OutcomeUnknownError("the response ended")),
+        lambda rig, call: rig.answer(call),
+        lambda rig, call: rig.step(e.GaveUp(call)),
+        lambda rig, call: rig.step(e.Expired(call)),
+        lambda rig, call: rig.say(id=call, error={"code": -1, "message": "no"}),
+        lambda rig, call: rig.say(id=call, result={}, error={"code": -1, "message": "no"}),
+        lambda rig, call: rig.lost(call, OutcomeUnknownError("the response ended")),
     ],
 )
 def test_room_is_given_on_however_a_call_ends(end):

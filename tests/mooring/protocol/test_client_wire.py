@@ -156,7 +156,9 @@ OPENINGS = [
 
 @pytest.mark.parametrize(("versions", "verdict", "method", "is_armed"), OPENINGS)
 @pytest.mark.parametrize("is_http", [True, False])
-def test_the_verdict_and_the_versions_decide_what_is_asked_first(versions, verdict, method, is_armed, is_http):
+def test_the_verdict_and_the_versions_decide_what_is_asked_first(
+    versions, verdict, method, is_armed, is_http
+):
     """Of one era only, the other is not probed; the probe's time-out is stdio's alone."""
     rig = Rig(versions=versions, verdict=verdict, is_http=is_http).connect()
     assert rig.methods(rig.history) == [method]
@@ -200,22 +202,46 @@ def test_a_silent_probe_gets_initialize_beside_it_and_the_probe_stays_open():
     assert {x.role for x in rig.core.calls.pending.values()} == {Role.PROBE, Role.HANDSHAKE}
 
 
-@pytest.mark.parametrize("first", ["probe", "initialize"])
-def test_the_first_usable_answer_decides_and_the_other_is_counted(first):
+def test_an_initialize_result_decides_and_the_probe_is_counted():
     """Choosing the era: the other is counted, never an error; it becomes a tombstone."""
     rig = both().connect()
     rig.wait(3.1)
     rig.wrote()
-    answers = {"probe": (1, discovered()), "initialize": (2, initialized())}
-    id, result = answers.pop(first)
-    rig.say(id=id, result=result)
+    rig.say(id=2, result=initialized())
     assert rig.state is S.READY
-    assert rig.core.verdict is (Era.STATELESS if first == "probe" else Era.HANDSHAKE)
+    assert rig.core.verdict is Era.HANDSHAKE
     assert rig.core.calls.pending == {}
-    ((id, result),) = answers.values()
-    rig.say(id=id, result=result)
+    rig.say(id=1, result=discovered())
     assert rig.only(e.Stray).kind == "late"
     assert rig.state is S.READY
+
+
+@pytest.mark.parametrize(
+    ("answer", "era"),
+    [
+        ({"result": initialized()}, Era.HANDSHAKE),
+        ({"error": {"code": -32601, "message": "no"}}, Era.STATELESS),
+        ({"error": {"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}}}, Era.STATELESS),
+    ],
+)
+def test_a_discover_result_beside_an_open_initialize_waits_for_its_answer(answer, era):
+    """docs/design/departures.md: a server of both eras takes `initialize` for our choice."""
+    rig = both().connect()
+    rig.wait(3.1)
+    rig.say(id=1, result=discovered())
+    assert rig.state is S.INITIALIZING
+    rig.say(id=2, **answer)
+    assert rig.state is S.READY
+    assert rig.core.verdict is era
+
+
+def test_a_discover_result_whose_initialize_is_never_answered_is_remembered():
+    rig = both().connect()
+    rig.wait(3.1)
+    rig.say(id=1, result=discovered())
+    rig.wait(10.1)
+    assert rig.state is S.BACKOFF
+    assert rig.core.verdict is Era.STATELESS
 
 
 def test_an_unusable_answer_to_one_question_waits_for_the_other():
@@ -501,3 +527,38 @@ def test_stop_during_the_handshake_sends_no_cancel():
     rig.stop()
     assert rig.methods() == []
     assert isinstance(rig.core.cause, ShutdownError)
+
+
+def test_no_question_is_asked_twice_at_a_time():
+    rig = both().connect()
+    rig.say(id=1, error=UNKNOWN)
+    assert rig.methods() == ["initialize"]
+    rig.wait(3.1)
+    assert rig.methods() == []
+    rig = both().connect()
+    rig.wait(3.1)
+    rig.say(id=2, error={"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}})
+    assert rig.methods() == []
+    assert rig.state is S.INITIALIZING
+
+
+def test_a_stateless_server_that_refuses_the_initialize_beside_its_answer_is_stateless():
+    rig = both().connect()
+    rig.wait(3.1)
+    rig.wrote()
+    rig.say(id=1, result=discovered())
+    rig.say(id=2, error=UNKNOWN)
+    assert rig.state is S.READY
+    assert rig.core.verdict is Era.STATELESS
+
+
+def test_agreeing_leaves_open_posts_alone():
+    """Over HTTP: after a session loss they end on their own."""
+    rig = Rig(is_http=True).ready()
+    lost, open_post = rig.call("lost"), rig.call("open")
+    rig.step(e.SessionLost(1, lost))
+    rig.spawned()
+    rig.up()
+    rig.agree()
+    rig.answer(open_post)
+    assert rig.only(e.Complete).caller == "open"

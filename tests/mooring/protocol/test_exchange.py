@@ -67,6 +67,7 @@ TABLE = {
         "-",
     ),
     E.TURNED_AWAY: ("!", "!", "is_first_time? renew queue -> waiting : fail -> done", "-", "-"),
+    E.RENEWED: ("-", "queue -> waiting", "-", "-", "-"),
     E.ENDED: ("fail -> done", "fail -> done", "written? fail -> abandoned : fail -> done", "-", "-"),
     E.SWEPT: ("!", "!", "!", "-> done", "-"),
 }
@@ -186,7 +187,7 @@ def test_there_are_at_most_4096_and_the_oldest_go_first():
     for id in range(1, MAX_TOMBSTONES + 11):
         stones.bury(id, until=1000.0)
     assert len(stones) == 4096
-    assert list(stones)[0] == 11
+    assert next(iter(stones)) == 11
     assert not stones.holds(10, 0.0)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.errors import TransportError
@@ -140,7 +140,9 @@ class Joined:
                 self.is_open = True
             self._do_later(c.Spawned(epoch))
             self._do_later(c.CameUp(epoch))
-            assert (epoch == self.epoch and self.is_open) or epoch in self.closing, "a late spawn is not closed"
+            assert (epoch == self.epoch and self.is_open) or epoch in self.closing, (
+                "a late spawn is not closed"
+            )
 
     def reap(self) -> None:
         while self.closing:

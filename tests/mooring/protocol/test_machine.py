@@ -23,7 +23,10 @@ LAMP = Machine(
     states=tuple(Lamp),
     start=Lamp.OFF,
     finals=frozenset(),
-    rows={"switched": (Cell((Act.CLICK,), Lamp.ON), Cell((Act.CLICK,), Lamp.OFF)), "broke": (IGNORE, IMPOSSIBLE)},
+    rows={
+        "switched": (Cell((Act.CLICK,), Lamp.ON), Cell((Act.CLICK,), Lamp.OFF)),
+        "broke": (IGNORE, IMPOSSIBLE),
+    },
     events={"switched": "somebody switched it", "broke": "it broke"},
 )
 

@@ -64,7 +64,9 @@ def test_the_table_has_exactly_these_rows():
     assert all(row.name == name for name, row in METHODS.items())
 
 
-@pytest.mark.parametrize("method", ["", "tools", "tools/list ", "TOOLS/LIST", "rpc.discover", "$/cancelRequest"])
+@pytest.mark.parametrize(
+    "method", ["", "tools", "tools/list ", "TOOLS/LIST", "rpc.discover", "$/cancelRequest"]
+)
 def test_what_is_not_in_the_table_is_unknown_to_both_sides(method):
     assert not any(is_known(method, version, sender) for version in VERSIONS for sender in (C, S))
 

@@ -211,7 +211,9 @@ def test_a_discovered_server_need_not_say_who_it_is():
 
 
 def test_what_is_kept_of_an_initialized_server():
-    server = judge_handshake(BOTH, OLD, hello("2025-06-18", instructions="x", capabilities={"prompts": {}})).server
+    server = judge_handshake(
+        BOTH, OLD, hello("2025-06-18", instructions="x", capabilities={"prompts": {}})
+    ).server
     assert (server.version, server.era, server.instructions) == ("2025-06-18", H, "x")
     assert json.loads(server.info) == {"name": "s", "version": "1"}
     assert json.loads(server.capabilities) == {"prompts": {}}
@@ -258,7 +260,10 @@ KEYS = st.sampled_from(
 )
 
 
-@given(st.dictionaries(KEYS, JSON | st.just([NEW]) | st.just(OLD)) | JSON, st.sampled_from([BOTH, OLD_ONLY, NEW_ONLY]))
+@given(
+    st.dictionaries(KEYS, JSON | st.just([NEW]) | st.just(OLD)) | JSON,
+    st.sampled_from([BOTH, OLD_ONLY, NEW_ONLY]),
+)
 def test_any_answer_gives_a_verdict(value, settings):
     verdicts = (Negotiated, Offered, NegotiationFailed, NegotiationRefused)
     assert isinstance(judge_probe(settings, NEW, raw(value)), verdicts)

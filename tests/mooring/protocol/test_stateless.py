@@ -60,7 +60,13 @@ def test_without_params_it_is_no_stateless_request() -> None:
 
 def test_everything_a_server_must_understand_is_read() -> None:
     info = {"name": "c", "version": "1"}
-    meta = {**META, META_CLIENT_INFO: info, META_LOG_LEVEL: "error", "progressToken": 7, "traceparent": "00-1"}
+    meta = {
+        **META,
+        META_CLIENT_INFO: info,
+        META_LOG_LEVEL: "error",
+        "progressToken": 7,
+        "traceparent": "00-1",
+    }
     read = read_meta(raw({"name": "echo", "_meta": meta}))
     assert isinstance(read, RequestMeta)
     assert (read.version, read.log_level, read.progress_token) == ("2026-07-28", "error", 7)
@@ -92,7 +98,11 @@ def test_null_means_not_said(member: str) -> None:
         ({META_LOG_LEVEL: 3}, META_LOG_LEVEL, "2026-07-28"),
         ({"progressToken": True}, "progressToken", "2026-07-28"),
         ({"progressToken": {}}, "progressToken", "2026-07-28"),
-        ({META_PROTOCOL_VERSION: "2027-01-01", META_CLIENT_CAPABILITIES: ...}, META_CLIENT_CAPABILITIES, "2027-01-01"),
+        (
+            {META_PROTOCOL_VERSION: "2027-01-01", META_CLIENT_CAPABILITIES: ...},
+            META_CLIENT_CAPABILITIES,
+            "2027-01-01",
+        ),
     ],
 )
 def test_a_flaw_is_named_by_its_key(changes: dict[str, Any], key: str, version: str | None) -> None:

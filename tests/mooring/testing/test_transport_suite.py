@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,10 +28,12 @@ class MemoryPeer:
 
     async def receive(self) -> bytes:
         while (frame := self._transport.next_frame()) is None:
-            arrivals = self._owner.arrivals
-            await self._owner.until(lambda: self._owner.arrivals > arrivals)
+            await self._owner.until(partial(self._has_arrived_since, self._owner.arrivals))
         assert isinstance(frame, bytes)
         return frame
+
+    def _has_arrived_since(self, arrivals: int) -> bool:
+        return self._owner.arrivals > arrivals
 
     async def send(self, frame: bytes) -> None:
         self._sent += 1

@@ -59,6 +59,17 @@ def test_a_child_with_an_inherited_stderr_ends_without_last_words() -> None:
     run(test)
 
 
+def test_a_child_without_a_stderr_of_ours_is_reported_in_time_too() -> None:
+    async def test() -> None:
+        owner = Recorder()
+        transport = await started(owner, MISBEHAVING, "closes_stdout_only", stderr="inherit")
+        await owner.until(lambda: owner.ends)
+        assert str(owner.ends[0][0]) == "the server child closed its stdout"
+        await transport.close()
+
+    run(test)
+
+
 def test_a_framing_that_is_lost_is_a_fault_and_then_the_end() -> None:
     async def test() -> None:
         owner = Recorder()
@@ -112,7 +123,7 @@ def test_an_owner_that_does_not_pull_stops_the_reading_until_it_does() -> None:
 
 
 def test_what_a_child_said_is_all_read_at_its_end_although_the_owner_does_not_pull() -> None:
-    flood = "import sys\nfor n in range(350): sys.stdout.write('x' * 999 + '\\n')"
+    flood = "import sys\nfor n in range(320): sys.stdout.write('x' * 999 + '\\n')"
 
     async def test() -> None:
         owner = Recorder()
@@ -120,7 +131,7 @@ def test_what_a_child_said_is_all_read_at_its_end_although_the_owner_does_not_pu
         transport = await started(owner, "-c", flood)
         await owner.until(lambda: owner.ends)
         owner.pull()
-        assert len(owner.frames) == 350
+        assert len(owner.frames) == 320
         await transport.close()
 
     run(test)
@@ -195,6 +206,43 @@ def test_the_report_at_the_latest_delivers_what_the_loop_has_not_come_to(
         os.close(writer)
 
     run(test)
+
+
+@pytest.mark.parametrize(("name", "code"), [("ignores_the_end_of_its_input", -15), ("ignores_sigterm", -9)])
+def test_the_ladder_goes_as_far_as_it_must_for_two_who_close(name: str, code: int) -> None:
+    async def test() -> None:
+        owner = Recorder()
+        transport = await started(owner, MISBEHAVING, name, step=0.05)
+        await owner.until(lambda: owner.frames)
+        await asyncio.gather(transport.close(), transport.close())
+        assert transport._process.exit_code == code
+
+    run(test)
+
+
+def test_a_write_that_fails_is_a_sign() -> None:
+    async def test() -> None:
+        owner = Recorder()
+        transport = await started(owner, MISBEHAVING, "closes_stdin_only", step=0.05)
+        await owner.until(lambda: owner.frames)
+        assert transport.send(b"{}", 1)
+        await owner.until(lambda: owner.ends)
+        assert "does not read its stdin" in str(owner.ends[0][0])
+        await transport.close()
+
+    run(test)
+
+
+def test_a_loop_that_ends_in_the_middle_of_the_ladder_leaves_nothing() -> None:
+    async def main() -> None:
+        owner = Recorder()
+        transport = await started(owner, MISBEHAVING, "ignores_sigterm", step=30.0)
+        await owner.until(lambda: owner.frames)
+        closing = asyncio.ensure_future(transport.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+
+    asyncio.run(main())
 
 
 def test_the_numbers_are_the_designs() -> None:

@@ -108,7 +108,7 @@ def test_a_command_is_found_on_the_path_in_a_folder_or_where_it_is(
     ],
 )
 def test_what_cannot_be_run_is_told_with_what_was_searched(
-    folder: Path, command: str, path: str, cwd: str | None, said: str, details: dict[str, str]
+    folder: Path, *, command: str, path: str, cwd: str | None, said: str, details: dict[str, str]
 ) -> None:
     def fill(text: str) -> str:
         return text.replace("{}", str(folder))

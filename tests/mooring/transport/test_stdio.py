@@ -15,6 +15,17 @@ from mooring.errors import TransportError, UsageError
 from mooring.testing.transport_suite import Recorder, run
 from mooring.transport import _process, stdio
 
+
+@pytest.fixture(scope="module", autouse=True)
+def _uvloop_is_warm() -> None:
+    """uvloop opens a pipe for signals with its first loop and keeps it for ever: that one is not ours."""
+    try:
+        import uvloop
+    except ImportError:
+        return
+    uvloop.new_event_loop().close()
+
+
 ECHO = ("-I", "-S", "-c", "import sys\nfor line in sys.stdin: print(line, end='', flush=True)")
 
 
@@ -44,7 +55,7 @@ def on_a_thread(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     def work() -> None:
         try:
             asyncio.run(main())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  told to the thread that waits
             failures.append(error)
 
     thread = threading.Thread(target=work)
