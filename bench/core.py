@@ -12,9 +12,9 @@ from functools import partial
 import msgspec
 
 from _measure import Row, Sample, compare, cpu_time, import_time, interleave, print_platform, print_rows
-from mooring.protocol._framing import FRAMINGS
-from mooring.protocol._jsonrpc import Request, Result, decode
 from mooring.protocol._methods import METHODS
+from mooring.protocol.wire._framing import FRAMINGS
+from mooring.protocol.wire._jsonrpc import Request, Result, decode
 
 # Each statement is measured in a fresh interpreter against the base.
 IMPORTS = ["import mooring.protocol, mooring.types, mooring.errors"]

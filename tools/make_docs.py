@@ -12,7 +12,9 @@ from pathlib import Path
 import msgspec
 
 from mooring import errors
-from mooring.protocol import MACHINES, METHODS, REVISIONS, SETTINGS, Machine, Method, Revision, Settings, draw
+from mooring.protocol import METHODS, REVISIONS, Machine, Method, Revision
+from mooring.protocol.client import SETTINGS, Settings
+from mooring.protocol.drawing import MACHINES, draw
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -154,8 +156,7 @@ def errors_page() -> str:
             [[f"`{c}`", f"`{t}`", m, a] for c, t, m, a in ASSUMPTIONS],
         ),
     ]
-    for cls in classes:
-        parts.append(f"\n## {cls.__name__}\n\n{inspect.cleandoc(cls.__doc__ or '')}\n")
+    parts.extend(f"\n## {cls.__name__}\n\n{inspect.cleandoc(cls.__doc__ or '')}\n" for cls in classes)
     return "".join(parts)
 
 

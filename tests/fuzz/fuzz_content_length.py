@@ -2,8 +2,8 @@
 """Bodies behind their lengths, pulled from pieces of every small size."""
 
 from mooring.errors import FrameTooLargeError, ProtocolError
-from mooring.protocol._content_length import MAX_HEADER_BYTES, ContentLengthFramer, frame_content_length
-from mooring.protocol._framer import Unfinished
+from mooring.protocol.wire._content_length import MAX_HEADER_BYTES, ContentLengthFramer, frame_content_length
+from mooring.protocol.wire._framer import Unfinished
 
 LIMIT = 16
 

@@ -2,7 +2,8 @@
 import msgspec
 
 from mooring.errors import ProtocolError
-from mooring.protocol._headers import (
+from mooring.protocol.http._gate import Accepts, Endpoint, Refusal, Verb, check_request
+from mooring.protocol.http._headers import (
     build_param_headers,
     check_param_headers,
     decode_header_value,
@@ -10,9 +11,8 @@ from mooring.protocol._headers import (
     fold_headers,
     read_param_headers,
 )
-from mooring.protocol._http_gate import Accepts, Endpoint, Refusal, Verb, check_request
-from mooring.protocol._http_server import Route, Session, route_post
-from mooring.protocol._jsonrpc import ErrorCode, decode
+from mooring.protocol.http._server import Route, Session, route_post
+from mooring.protocol.wire._jsonrpc import ErrorCode, decode
 
 CORPUS = [
     b"=?base64?SGVsbG8sIOS4lueVjA==?=",

@@ -2,7 +2,7 @@
 """Lines, pulled from pieces of every small size, against the plainest way to say what they are."""
 
 from mooring.errors import FrameTooLargeError
-from mooring.protocol._lines import LineFramer
+from mooring.protocol.wire._lines import LineFramer
 
 LIMIT = 16
 

@@ -5,7 +5,7 @@ import json
 
 import msgspec
 
-from mooring.protocol._stateless import (
+from mooring.protocol.server._stateless import (
     CAPABILITIES_KEY,
     VERSION_KEY,
     MetaFlaw,

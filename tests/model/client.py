@@ -1,4 +1,4 @@
-"""The search behind tests/mooring/protocol/test_client_model.py: every state a client's connection can reach, on the real object.
+"""The search behind tests/mooring/protocol/client/test_model.py: every state a client's connection can reach, on the real object.
 
 The connection is copied at each step, never re-modelled. Around it stands the least environment that can still lie: a
 transport that starts, fails, takes frames, is busy, writes, dies and is reaped, and a peer that answers anything it
@@ -19,13 +19,13 @@ from typing import Any
 import msgspec
 
 from mooring.errors import TransportError
-from mooring.protocol import _client_events as e
-from mooring.protocol._calls import Retry
-from mooring.protocol._client import ClientConnection
-from mooring.protocol._client_core import Wire
-from mooring.protocol._client_table import ClientState, Timer
-from mooring.protocol._exchange import ExchangeState, Role
-from mooring.protocol._settings import Settings
+from mooring.protocol.client import events as e
+from mooring.protocol.client._calls import Retry
+from mooring.protocol.client._connection import ClientConnection
+from mooring.protocol.client._core import Wire
+from mooring.protocol.client._exchange import ExchangeState, Role
+from mooring.protocol.client._settings import Settings
+from mooring.protocol.client._table import ClientState, Timer
 
 
 class Violation(AssertionError):

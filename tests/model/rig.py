@@ -3,7 +3,7 @@
 It adds nothing of its own: no event is stepped that a test did not ask for, except where a method says so. Every
 effect of every turn is kept in `history`, the last turn's in `out`.
 
-Above: tests/mooring/protocol/test_client*.py. Below: the real `ClientConnection`.
+Above: tests/mooring/protocol/client/. Below: the real `ClientConnection`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import json
 from typing import Any, TypeVar
 
 from mooring.errors import McpError, TransportError
-from mooring.protocol import _client_events as e
-from mooring.protocol._client import ClientConnection
-from mooring.protocol._client_table import ClientState, Timer
-from mooring.protocol._settings import Settings
 from mooring.protocol._versions import VERSIONS, Era
+from mooring.protocol.client import events as e
+from mooring.protocol.client._connection import ClientConnection
+from mooring.protocol.client._settings import Settings
+from mooring.protocol.client._table import ClientState, Timer
 
 S = ClientState
 

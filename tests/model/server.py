@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 
 from mooring.errors import GuardRefusedError, MachineError
-from mooring.protocol import _server_events as e
-from mooring.protocol._jsonrpc import decode
-from mooring.protocol._server import ServerConnection
-from mooring.protocol._server_offer import ServerOffer, ServerOptions
-from mooring.protocol._server_table import ServerState as S
+from mooring.protocol.server import events as e
+from mooring.protocol.server._connection import ServerConnection
+from mooring.protocol.server._offer import ServerOffer, ServerOptions
+from mooring.protocol.server._table import ServerState as S
+from mooring.protocol.wire._jsonrpc import decode
 
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"

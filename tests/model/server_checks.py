@@ -19,10 +19,10 @@ from mooring.errors import (
     MachineError,
     UnknownEventError,
 )
-from mooring.protocol import _server_events as e
-from mooring.protocol._jsonrpc import decode
-from mooring.protocol._server import ServerConnection
-from mooring.protocol._server_table import ServerState as S
+from mooring.protocol.server import events as e
+from mooring.protocol.server._connection import ServerConnection
+from mooring.protocol.server._table import ServerState as S
+from mooring.protocol.wire._jsonrpc import decode
 
 NOW = 100.0
 CHANGED = frame(method="notifications/roots/list_changed")

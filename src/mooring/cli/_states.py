@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
-from mooring.protocol import MACHINES, draw
+from mooring.protocol.drawing import FORMATS, MACHINES, draw
 
 # format -> how a machine is announced when several are printed, as that format writes a heading or a comment.
 HEADINGS = {"table": "# {name}", "mermaid": "%% {name}", "dot": "// {name}"}
@@ -18,7 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=tuple(HEADINGS),
+        choices=FORMATS,
         default="table",
         help="table for reading, mermaid for Markdown pages, dot for Graphviz (default: %(default)s)",
     )

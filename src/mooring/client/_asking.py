@@ -77,7 +77,9 @@ class Asking:
 
     async def _answer(self, method: str, params: bytes | msgspec.Raw) -> Body:
         if method == "sampling/createMessage" and self.sampling is not None:
-            return await _called(self.sampling, decode(CreateMessageRequestParams, params), CreateMessageResult)
+            return await _called(
+                self.sampling, decode(CreateMessageRequestParams, params), CreateMessageResult
+            )
         if method == "elicitation/create" and self.elicitation is not None:
             return await _called(self.elicitation, decode(ElicitRequestParams, params), ElicitResult)
         if method == "roots/list" and self.roots is not None:
@@ -93,5 +95,3 @@ async def _called(handler: Callable[[P], A | Awaitable[A]], params: P, result: t
     if not isinstance(answer, result):
         raise UsageError(f"a handler must return {result.__name__}, not {type(answer).__name__}")
     return answer
-
-

@@ -6,6 +6,7 @@ Above: users, `_fleet`, `_sync`, the commands. Below: the features, `_requests`,
 """
 
 import asyncio
+import builtins
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -135,7 +136,7 @@ class Client:
         if wait:
             try:
                 await self.ready(settings.open_timeout)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  # cancelled or failed: nothing may be left running
                 await asyncio.shield(self.stop())
                 raise _plain(error) from error.__cause__
 
@@ -149,7 +150,7 @@ class Client:
             await connection.ready(timeout)
         except TimeoutError:
             raise
-        except asyncio.TimeoutError:
+        except builtins.TimeoutError:
             cause = connection.core.cause
             said = f"not ready within {timeout:g} s" + (f": {cause}" if cause is not None else "")
             raise TimeoutError(timeout, sent=False, message=said) from cause
@@ -171,7 +172,7 @@ class Client:
             async with asyncio.timeout(seconds):
                 while open_calls := self._connection.open_calls():
                     await asyncio.wait(open_calls)
-        except asyncio.TimeoutError:
+        except builtins.TimeoutError:
             pass  # as long as was asked for: the rest is ended by stopping
 
     # --- what is known ------------------------------------------------------------------------------------------------

@@ -161,7 +161,9 @@ class Connection:
         """Make a call; `how` are fields of `Called`. Await its future, and `give_up()` when nobody does any more."""
         loop = self._running()
         call = Call(loop.create_future(), method, read, on_progress)
-        event = e.Called(caller=call, method=method, params=params, wants_progress=on_progress is not None, **how)
+        event = e.Called(
+            caller=call, method=method, params=params, wants_progress=on_progress is not None, **how
+        )
         self.step(event)
         return call
 
@@ -242,7 +244,11 @@ class Connection:
         core, now = self.core, loop.time()
         while self._transport is transport and (frame := transport.next_frame()) is not None:
             if isinstance(frame, McpError):
-                fault = e.OversizeReceived(epoch, frame) if isinstance(frame, FrameTooLargeError) else e.WentDown(epoch, frame)
+                fault = (
+                    e.OversizeReceived(epoch, frame)
+                    if isinstance(frame, FrameTooLargeError)
+                    else e.WentDown(epoch, frame)
+                )
                 self.step(fault)
                 continue
             self._is_stepping = True
@@ -263,7 +269,9 @@ class Connection:
 
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            raise StateError(self.core.state.value, message="the client is not open; use `async with` or `open()`")
+            raise StateError(
+                self.core.state.value, message="the client is not open; use `async with` or `open()`"
+            )
         return self._loop
 
     def _ask(self, event: e.Event) -> e.Effects:
@@ -358,9 +366,9 @@ class Connection:
 
     def _send(self, effect: e.Send) -> None:
         transport = self._transport
-        if transport is None or not transport.send(effect.frame, effect.number):
-            if effect.id is not None:
-                self._later.append(e.Refused(self.core.epoch, effect.id))
+        is_taken = transport is not None and transport.send(effect.frame, effect.number)
+        if not is_taken and effect.id is not None:
+            self._later.append(e.Refused(self.core.epoch, effect.id))
 
     def _withdraw(self, effect: e.Withdraw) -> None:
         if self._transport is not None:
@@ -388,7 +396,7 @@ class Connection:
         assert isinstance(call, Call)  # only `submit()` makes callers
         call.id = effect.id
         if self.telemetry.listeners:
-            call.corr_id = random.randbytes(8).hex()
+            call.corr_id = random.randbytes(8).hex()  # noqa: S311  # it tells calls apart, it hides nothing
             call.started_at, call.started_ns = time.monotonic_ns(), time.time_ns()
             self.telemetry.tell("mooring.request.start", **_about(call))
 
@@ -468,7 +476,9 @@ class Connection:
         logger.info("%s: %s -> %s", self.telemetry.client, effect.source, effect.target)
         if self.telemetry.listeners:
             fields = {"from": effect.source, "to": effect.target, "reason": effect.reason}
-            self.telemetry.tell("mooring.connection.transition", **fields, epoch=effect.epoch, attempt=effect.attempt)
+            self.telemetry.tell(
+                "mooring.connection.transition", **fields, epoch=effect.epoch, attempt=effect.attempt
+            )
         if effect.target == "closed" and self._closed is not None:
             self._closed.set()
         if self.on_transition is not None:
@@ -485,7 +495,9 @@ class Connection:
             self.telemetry.tell(f"mooring.response.{effect.kind}", count=effect.count)
 
     def _leak(self, effect: e.Leak) -> None:
-        logger.error("%s: the transport of epoch %d could not be closed in time", self.telemetry.client, effect.epoch)
+        logger.error(
+            "%s: the transport of epoch %d could not be closed in time", self.telemetry.client, effect.epoch
+        )
 
     def _tell(self, effect: e.Tell) -> None:
         """Read by who asked: see `server()`."""

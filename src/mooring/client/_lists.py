@@ -53,7 +53,9 @@ class Cache:
         self._kept.clear()
 
 
-async def pages(requests: Requests, cache: Cache, method: str, result: type[P], options: CallOptions) -> list[P]:
+async def pages(
+    requests: Requests, cache: Cache, method: str, result: type[P], options: CallOptions
+) -> list[P]:
     """Every page of a list, kept or fetched.
 
     Raises: ProtocolError for a server that gives the same cursor twice, and as every request does.
@@ -73,9 +75,9 @@ async def pages(requests: Requests, cache: Cache, method: str, result: type[P], 
             cache.put(method, fetched, loop.time())
             return fetched
         if cursor in seen:
-            raise ProtocolError("the server gave the same cursor twice", path="$.nextCursor", quote=cursor[:40]).about(
-                method, None
-            )
+            raise ProtocolError(
+                "the server gave the same cursor twice", path="$.nextCursor", quote=cursor[:40]
+            ).about(method, None)
         seen.add(cursor)
         params = {"cursor": cursor}
     raise ProtocolError(f"the list has more than {MAX_PAGES} pages").about(method, None)

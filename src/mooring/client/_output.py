@@ -8,8 +8,8 @@ Above: `_tools`. Below: the `jsonschema` and `referencing` packages.
 
 from functools import lru_cache
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
+from jsonschema.exceptions import SchemaError, ValidationError  # type: ignore[import-untyped]
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 

@@ -111,15 +111,21 @@ class Requests:
             answer = await self._once(method, params, result, options, how)
             if not isinstance(answer, InputRequiredResult):
                 if isinstance(answer, CreateTaskResult):
-                    raise ProtocolError("a task, though tasks were not declared", path="$.resultType", sent=True)
+                    raise ProtocolError(
+                        "a task, though tasks were not declared", path="$.resultType", sent=True
+                    )
                 return answer
-            params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
+            params = {
+                key: value for key, value in params.items() if key not in ("inputResponses", "requestState")
+            }
             if answer.input_requests:
                 params["inputResponses"] = await self.asking.fulfil(answer.input_requests)
             if answer.request_state is not None:
                 params["requestState"] = answer.request_state
             how["may_replay"] = False  # never between rounds: the server may have acted on the first
-        raise ProtocolError(f"the server asked for input more than {MAX_ROUNDS} times", sent=True).about(method, None)
+        raise ProtocolError(f"the server asked for input more than {MAX_ROUNDS} times", sent=True).about(
+            method, None
+        )
 
     async def _once(
         self, method: str, params: dict[str, Any], result: type[R], options: CallOptions, how: dict[str, Any]
@@ -138,7 +144,9 @@ class Requests:
         if row is not None:
             self.check(row.capability)
         how = self._how(method, options, None)
-        return self.connection.submit(method, encode_json(dict(params)), _read_json, _reporter(options), **how)
+        return self.connection.submit(
+            method, encode_json(dict(params)), _read_json, _reporter(options), **how
+        )
 
     def _how(self, method: str, options: CallOptions, is_safe: bool | None) -> dict[str, Any]:
         settings = self.connection.settings

@@ -7,6 +7,7 @@ Above: users. Below: `_requests`, `_lists`.
 """
 
 import asyncio
+import builtins
 from collections.abc import Callable
 from typing import Unpack
 
@@ -40,7 +41,7 @@ class Resources:
         found = await pages(self._requests, self._cache, "resources/list", ListResourcesResult, options)
         return [resource for page in found for resource in page.resources]
 
-    async def templates(self, **options: Unpack[CallOptions]) -> list[ResourceTemplate]:
+    async def templates(self, **options: Unpack[CallOptions]) -> "builtins.list[ResourceTemplate]":
         """Every template for the addresses of resources, all pages."""
         method = "resources/templates/list"
         found = await pages(self._requests, self._cache, method, ListResourceTemplatesResult, options)

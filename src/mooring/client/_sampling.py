@@ -27,5 +27,7 @@ class Sampling:
         Raises: CapabilityError where the server does not declare `sampling`.
         """
         if self._requests.connection.core.server is None or not self._requests.offers("sampling"):
-            raise CapabilityError("sampling", "in MCP the server asks: register a handler with client.sampling.handle()")
+            raise CapabilityError(
+                "sampling", "in MCP the server asks: register a handler with client.sampling.handle()"
+            )
         return await self._requests.ask("sampling/createMessage", {"params": params}, CreateMessageResult, {})

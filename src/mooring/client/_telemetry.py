@@ -59,4 +59,6 @@ class Telemetry:
             except Exception:  # the outermost edge: a listener is somebody else's code
                 if listener not in self._accused:
                     self._accused.add(listener)
-                    logger.exception("a telemetry listener raised; it is kept, and will not be reported again")
+                    logger.exception(
+                        "a telemetry listener raised; it is kept, and will not be reported again"
+                    )

@@ -21,8 +21,6 @@ class ToolOptions(CallOptions, total=False):
     check_output: bool
 
 
-
-
 class Tools:
     """The tools of a server."""
 
@@ -80,5 +78,7 @@ class Tools:
         if flaw is None:
             return
         if must:
-            raise ProtocolError(f"the output of {name} breaks its schema: {flaw}", sent=True).about("tools/call", None)
+            raise ProtocolError(f"the output of {name} breaks its schema: {flaw}", sent=True).about(
+                "tools/call", None
+            )
         logger.warning("the output of %s breaks its schema: %s", name, flaw)

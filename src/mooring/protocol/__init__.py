@@ -1,3 +1,27 @@
-"""TEMP"""
+"""The rules of MCP without I/O: no loop, no socket, no clock, no lots. Time and random numbers are arguments.
 
-from mooring.protocol._drawing import MACHINES, draw
+What both sides share is here: revisions, methods, and what a machine is. The rest is in rooms of its own, loaded by who
+needs it: `wire` (bytes to messages and back), `client` and `server` (the two machines and what runs them), `http` (the
+rules of the transport), `drawing` (the machines as text).
+"""
+
+from mooring.protocol._machine import Cell, Machine
+from mooring.protocol._methods import METHODS, Method, Sender, is_known
+from mooring.protocol._timers import Timers
+from mooring.protocol._versions import ASSUMED_VERSION, REVISIONS, VERSIONS, Era, Revision, newest
+
+__all__ = [
+    "ASSUMED_VERSION",
+    "METHODS",
+    "REVISIONS",
+    "VERSIONS",
+    "Cell",
+    "Era",
+    "Machine",
+    "Method",
+    "Revision",
+    "Sender",
+    "Timers",
+    "is_known",
+    "newest",
+]

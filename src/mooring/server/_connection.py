@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mooring.errors import FrameTooLargeError, Json, McpError, RequestId
+from mooring.errors import FrameTooLargeError, Json, JsonRpcError, MachineError, McpError, RequestId
 from mooring.protocol.server import ServerConnection, ServerOffer
 from mooring.protocol.server import events as e
 from mooring.transport import Target, Transport
@@ -138,7 +138,7 @@ class Connection:
             self._backlog.popleft()
         self.frames_arrived()
 
-    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
+    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:  # noqa: ARG002  # the contract's
         logger.debug("the client is gone: %s", error)
         self.step(e.ClientGone())
 
@@ -266,7 +266,7 @@ class Connection:
                 try:
                     async with asyncio.timeout(FLUSH_TIMEOUT):
                         await self._flushed.wait()
-                except asyncio.TimeoutError:
+                except TimeoutError:
                     logger.debug("the client did not take the last %d answers", len(self._backlog))
             await transport.close()
         self._transport = None
@@ -275,16 +275,13 @@ class Connection:
 
 
 def _failure(request: e.Serve, error: McpError) -> e.Failed:
-    data: Json | msgspec.UnsetType = getattr(error, "data", None)
-    if callable(data):
-        data = data()
-    return e.Failed(
-        request.id,
-        request.serial,
-        error.code or -32603,
-        error.message,
-        msgspec.UNSET if data is None else data,
-    )
+    data: Json = None
+    if isinstance(error, MachineError):
+        data = error.data()
+    elif isinstance(error, JsonRpcError):
+        data = error.data
+    said = msgspec.UNSET if data is None else data
+    return e.Failed(request.id, request.serial, error.code or -32603, error.message, said)
 
 
 _PERFORM: dict[type[e.Effect], Callable[[Connection, Any], None]] = {

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from mooring.errors import Json, UsageError
-from mooring.protocol import ParamHeaders, read_param_headers
 from mooring.server._docstrings import read_docstring
 from mooring.server._entries import (
     Entry,
@@ -29,6 +28,9 @@ from mooring.server._output import Answer, Check, Output, read_output, ready_out
 from mooring.server._problems import REFUSALS, InvalidArguments, collect, find_problems
 from mooring.server._schema import Schema
 from mooring.types import Tool, ToolAnnotations
+
+if TYPE_CHECKING:
+    from mooring.protocol.http import ParamHeader
 
 if TYPE_CHECKING:
     from mooring.server._ready import Validate
@@ -73,7 +75,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True):
     body: Tool
     bind: Bind
     answer: Answer
-    param_headers: ParamHeaders
+    param_headers: "tuple[ParamHeader, ...]"
 
     @property
     def name(self) -> str:
@@ -177,9 +179,7 @@ def _make(
     function: Function | _Handler, schema: Schema, output: Output, bind: Bind, options: ToolOptions
 ) -> ToolEntry:
     name = check_name(options.name or function.name, "name")
-    headers = read_param_headers(schema)
-    if headers.problems:
-        raise UsageError(f"{name}: {headers.problems[0]}", path=name)
+    headers = _read_headers(name, schema)
     body = Tool(
         name=name,
         input_schema=schema,
@@ -204,6 +204,18 @@ def _make(
         answer=output.answer,
         param_headers=headers,
     )
+
+
+def _read_headers(name: str, schema: Schema) -> "tuple[ParamHeader, ...]":
+    """The arguments that travel in HTTP headers, too. The rules of HTTP are loaded for a schema that marks one."""
+    if b"x-mcp-header" not in msgspec.json.encode(schema):
+        return ()
+    from mooring.protocol.http import read_param_headers  # noqa: PLC0415  # a stdio server has no use for them
+
+    headers = read_param_headers(schema)
+    if headers.problems:
+        raise UsageError(f"{name}: {headers.problems[0]}", path=name)
+    return tuple(headers.rows)
 
 
 def _without_output(body: Tool) -> Tool:

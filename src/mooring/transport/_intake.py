@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mooring.errors import FrameTooLargeError, McpError, ProtocolError
-from mooring.protocol._framing import FRAMINGS
+from mooring.protocol.wire._framing import FRAMINGS
 
 # With so much unpulled, the owner is behind and reading stops: four pipes full, so that an owner which pulls in a
 # task of its own, a turn of the loop later, is not mistaken for one that has stopped.

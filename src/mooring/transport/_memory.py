@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mooring.errors import FrameTooLargeError, McpError, TransportError, UsageError
-from mooring.protocol._settings import INIT_TIMEOUT
+from mooring.protocol.client._settings import INIT_TIMEOUT
 from mooring.transport._contract import Owner
 from mooring.transport._queue import FrameQueue
 

@@ -14,8 +14,8 @@ import asyncio
 import threading
 
 from mooring.errors import McpError, ProtocolError, TransportError, UsageError
-from mooring.protocol._framing import FRAMINGS
-from mooring.protocol._settings import INIT_TIMEOUT
+from mooring.protocol.client._settings import INIT_TIMEOUT
+from mooring.protocol.wire._framing import FRAMINGS
 from mooring.transport._contract import Owner
 from mooring.transport._intake import Intake
 from mooring.transport._pipe import ReadPipe, WritePipe

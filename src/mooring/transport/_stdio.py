@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 
 from mooring.errors import TransportError, UsageError
-from mooring.protocol._framing import FRAMINGS
-from mooring.protocol._settings import SLOW_STARTERS, default_init_timeout
+from mooring.protocol.client._settings import SLOW_STARTERS, default_init_timeout
+from mooring.protocol.wire._framing import FRAMINGS
 from mooring.transport._child import ChildTransport
 from mooring.transport._contract import Owner, Transport
 from mooring.transport._environment import check_environment, child_environment, find_executable

@@ -161,9 +161,7 @@ def _checked_string(value: str, path: Path) -> str:
             value.encode()
         except UnicodeEncodeError as error:
             surrogate = f"U+{ord(value[error.start]):04X}"
-            raise UsageError(
-                f"a lone surrogate ({surrogate}) is not text", path=spell_path(path)
-            ) from error
+            raise UsageError(f"a lone surrogate ({surrogate}) is not text", path=spell_path(path)) from error
     return value
 
 
@@ -174,9 +172,7 @@ def _checked_key(key: object, path: Path) -> object:
         _encode({key: 0})
     except (TypeError, ValueError, OverflowError) as error:
         kind = type(key).__name__
-        raise UsageError(
-            f"an object of type {kind} cannot name a member", path=spell_path(path)
-        ) from error
+        raise UsageError(f"an object of type {kind} cannot name a member", path=spell_path(path)) from error
     return key
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mooring.cli import main
-from mooring.protocol import MACHINES, draw
+from mooring.protocol.drawing import MACHINES, draw
 
 FORMATS = ("table", "mermaid", "dot")
 

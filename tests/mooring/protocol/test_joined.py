@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.errors import TransportError
-from mooring.protocol import _client_events as c
-from mooring.protocol import _server_events as s
-from mooring.protocol._client import ClientConnection
-from mooring.protocol._client_table import ClientState
-from mooring.protocol._lines import LineFramer, frame_line
-from mooring.protocol._server import ServerConnection
-from mooring.protocol._server_offer import ServerOffer, ServerOptions
-from mooring.protocol._settings import Settings
+from mooring.protocol.client import events as c
+from mooring.protocol.client._connection import ClientConnection
+from mooring.protocol.client._settings import Settings
+from mooring.protocol.client._table import ClientState
+from mooring.protocol.server import events as s
+from mooring.protocol.server._connection import ServerConnection
+from mooring.protocol.server._offer import ServerOffer, ServerOptions
+from mooring.protocol.wire._lines import LineFramer, frame_line
 
 
 class Pipe:

@@ -4,9 +4,9 @@ from enum import Enum
 
 import pytest
 
-from mooring.protocol._client_table import CLIENT
-from mooring.protocol._exchange import EXCHANGE
 from mooring.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, words
+from mooring.protocol.client._exchange import EXCHANGE
+from mooring.protocol.client._table import CLIENT
 
 
 class Lamp(Enum):

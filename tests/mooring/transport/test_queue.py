@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.errors import FrameTooLargeError
-from mooring.protocol._lines import frame_line
+from mooring.protocol.wire._lines import frame_line
 from mooring.testing.transport_suite import Recorder, run
 from mooring.transport import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES
 from mooring.transport._queue import JOINED_BYTES, TURN_BYTES, FrameQueue, WriteQueue

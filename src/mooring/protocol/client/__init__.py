@@ -1,0 +1,29 @@
+"""A client's connection: its table, and the object that runs it. Events in, effects out.
+
+`events` holds both; `ClientConnection` is what a driver holds.
+"""
+
+from mooring.protocol.client._backoff import backoff_delay, retry_delay
+from mooring.protocol.client._connection import ClientConnection
+from mooring.protocol.client._exchange import EXCHANGE, ExchangeState
+from mooring.protocol.client._inbox import Inbox, Notice
+from mooring.protocol.client._settings import SETTINGS, Setting, Settings, default_init_timeout
+from mooring.protocol.client._table import CLIENT, ClientState
+from mooring.protocol.client.events import ServerFacts
+
+__all__ = [
+    "CLIENT",
+    "EXCHANGE",
+    "SETTINGS",
+    "ClientConnection",
+    "ClientState",
+    "ExchangeState",
+    "Inbox",
+    "Notice",
+    "ServerFacts",
+    "Setting",
+    "Settings",
+    "backoff_delay",
+    "default_init_timeout",
+    "retry_delay",
+]

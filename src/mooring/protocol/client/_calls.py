@@ -1,0 +1,489 @@
+"""Every call of a client connection: its id, its deadlines, its place in the queue, and its one outcome.
+
+This runs the exchange's table for each call and says what to do about it as effects. It knows nothing of states,
+transports or negotiation: the connection above tells it what happened, with the time and a random number, and passes
+its effects on. Ids grow and are never used twice, over all transports of a connection: a late answer of an old one
+can then never reach a new caller.
+
+Above: `_connection`. Below: `_exchange` (the table), `_timers`, `_backoff`, `_jsonrpc` (frames).
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TypeAlias
+
+import msgspec
+
+from mooring.errors import (
+    BackpressureError,
+    ClosedError,
+    FrameTooLargeError,
+    InvalidEventError,
+    McpError,
+    OutcomeUnknownError,
+    ProtocolError,
+    ResetError,
+    SessionLostError,
+    ShutdownError,
+    TimeoutError,
+    TransportError,
+    UsageError,
+)
+from mooring.protocol._timers import Timers
+from mooring.protocol.client._backoff import retry_delay
+from mooring.protocol.client._exchange import (
+    CELLS,
+    Exchange,
+    ExchangeEvent,
+    ExchangeState,
+    If,
+    Role,
+    Then,
+    Tombstones,
+)
+from mooring.protocol.client._settings import MAX_TOMBSTONES, Settings
+from mooring.protocol.client._table import Timer
+from mooring.protocol.client.events import (
+    Accept,
+    Called,
+    Complete,
+    Effects,
+    EndSubscription,
+    Fail,
+    HangUp,
+    Send,
+    Withdraw,
+)
+from mooring.protocol.wire._jsonrpc import encode_notification, encode_request
+
+_UNSET = msgspec.UNSET
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """The name of a call's retry timer; its deadline's name is the id itself."""
+
+    id: int
+
+
+TimerName: TypeAlias = int | Retry | Timer
+
+# What a caller is told: a result, an error, or (a busy transport) what the attempts come to.
+Said: TypeAlias = msgspec.Raw | McpError | None
+
+
+class Calls:
+    """The calls under way. `begin()` opens a turn; what is to be done collects in `out`."""
+
+    __slots__ = (
+        "can_send",
+        "envelope",
+        "hangs_up",
+        "is_full",
+        "is_http",
+        "is_strict",
+        "last_id",
+        "late",
+        "luck",
+        "now",
+        "number",
+        "out",
+        "own",
+        "pending",
+        "queue",
+        "refusal",
+        "settings",
+        "timers",
+        "tombstones",
+        "unknown",
+        "written",
+    )
+
+    def __init__(self, settings: Settings, *, is_http: bool, is_strict: bool) -> None:
+        self.settings = settings
+        self.is_http = is_http
+        self.is_strict = is_strict
+        self.pending: dict[int, Exchange] = {}
+        # Ids that wait for ready or for room, in order; a dict because any of them may leave.
+        self.queue: dict[int, None] = {}
+        self.tombstones = Tombstones(MAX_TOMBSTONES)
+        self.timers: Timers[TimerName] = Timers()
+        # How many of the pending are the connection's own: they do not use up the room for calls.
+        self.own = 0
+        self.refusal: McpError | None = None
+        self.last_id = 0
+        self.number = 0
+        self.written = 0
+        # The transport said busy to a call that waits for room, and has not said otherwise since.
+        self.is_full = False
+        self.late = 0
+        self.unknown = 0
+        # What the negotiated revision asks of every request; set by the connection.
+        self.envelope = b""
+        self.hangs_up = False
+        self.can_send = False
+        self.begin(0.0, 0.5)
+
+    def begin(self, now: float, luck: float) -> Effects:
+        """Open a turn at `now`; `luck` is a random number in [0, 1). The list returned fills as it goes."""
+        self.now = now
+        self.luck = luck
+        self.out: Effects = []
+        return self.out
+
+    def copy(self) -> "Calls":
+        """An independent copy, for searching the states of a connection."""
+        twin = Calls.__new__(Calls)
+        for name in Calls.__slots__:
+            setattr(twin, name, getattr(self, name))
+        twin.pending = {id: msgspec.structs.replace(exchange) for id, exchange in self.pending.items()}
+        twin.queue = self.queue.copy()
+        twin.tombstones = self.tombstones.copy()
+        twin.timers = self.timers.copy()
+        twin.out = []
+        return twin
+
+    def forget_transport(self) -> None:
+        """A new transport starts counting its frames from one."""
+        self.number = self.written = 0
+        self.is_full = False
+
+    # --- making calls -------------------------------------------------------------------------------------------------
+
+    def make(self, event: Called, *, may_send: bool) -> None:
+        """A call of the user's: sent if `may_send` and there is room, queued if it may wait, else refused."""
+        settings = self.settings
+        waits_for_room = (settings.busy if event.busy is None else event.busy) == "wait"
+        for name, seconds in (("timeout", event.timeout), ("max_timeout", event.max_timeout)):
+            if seconds is not None and seconds is not _UNSET and not seconds > 0:  # NaN is not above anything
+                error = UsageError(f"{name} must be a number above 0, or None, not {seconds!r}", path=name)
+                self.out.append(Fail(event.caller, 0, error.about(event.method, None)))
+                return
+        over = self._limit_reached(may_send)
+        if over and not waits_for_room:
+            self.out.append(Fail(event.caller, 0, BackpressureError(over).about(event.method, None)))
+            return
+        exchange = self._open(event, waits_for_room)
+        self.out.append(Accept(event.caller, exchange.id))
+        if may_send and not over and not (waits_for_room and (self.is_full or self.queue)):
+            self.hand(exchange)
+        else:
+            self.queue[exchange.id] = None
+
+    def _limit_reached(self, may_send: bool) -> str:
+        settings = self.settings
+        if len(self.pending) - self.own >= settings.max_pending:
+            return f"too many calls are open (max_pending is {settings.max_pending})"
+        if not may_send and len(self.queue) >= settings.max_queued:
+            return f"too many calls are waiting (max_queued is {settings.max_queued})"
+        return ""
+
+    def _open(self, event: Called, waits_for_room: bool) -> Exchange:
+        settings, now = self.settings, self.now
+        timeout = settings.request_timeout if event.timeout is _UNSET else event.timeout
+        if event.max_timeout is _UNSET:
+            limit = settings.max_timeout
+            if limit is not None and timeout is not None:
+                limit = max(limit, timeout)
+        else:
+            limit = event.max_timeout
+        waits = settings.wait_for_ready if event.wait_for_ready is None else event.wait_for_ready
+        self.last_id += 1
+        exchange = Exchange(
+            self.last_id,
+            event.method,
+            event.params,
+            event.caller,
+            order=self.last_id,
+            meta=event.meta,
+            timeout=timeout,
+            hard_at=None if limit is None else now + limit,
+            wants_progress=event.wants_progress,
+            waits_for_ready=waits,
+            waits_for_room=waits_for_room,
+            may_replay=event.may_replay,
+        )
+        self.pending[exchange.id] = exchange
+        self._arm_deadline(exchange)
+        return exchange
+
+    def make_own(
+        self, method: str, params: bytes, role: Role, *, meta: bytes = b"", caller: object = None
+    ) -> int:
+        """A request of the connection's own: no deadline (the connection has one), never queued, never replayed.
+
+        Its id; it is not `pending` if it could not be sent, and then `refusal` says why.
+        """
+        self.last_id += 1
+        exchange = Exchange(self.last_id, method, params, caller, role, meta=meta, order=self.last_id)
+        self.pending[exchange.id] = exchange
+        self.own += 1
+        self.hand(exchange)
+        return exchange.id
+
+    def hand(self, exchange: Exchange) -> None:
+        """Give its frame to the transport. What cannot be encoded or is too large fails alone."""
+        limit = self.settings.max_frame_bytes
+        try:
+            frame = encode_request(exchange.id, exchange.method, exchange.params, self._meta(exchange))
+            if len(frame) > limit:
+                raise FrameTooLargeError(len(frame), limit)
+        except McpError as error:
+            self.refusal = error
+            self.fail(exchange, error)
+            self.forget(exchange)
+            return
+        exchange.attempts += 1
+        exchange.number = self.send(frame, exchange.id)
+        self.advance(exchange, ExchangeEvent.HANDED)
+
+    def send(self, frame: bytes, id: int | None = None) -> int:
+        """Give a frame to the transport; its number."""
+        self.number += 1
+        self.out.append(Send(frame, self.number, id))
+        return self.number
+
+    def _meta(self, exchange: Exchange) -> bytes | None:
+        members = [self.envelope] if self.envelope else []
+        if exchange.wants_progress:
+            members.append(b'"progressToken":%d' % exchange.id)
+        if exchange.meta:
+            members.append(exchange.meta)
+        return b"{%b}" % b",".join(members) if members else None
+
+    def flush(self) -> None:
+        """Send what waits, in order, as far as there is room."""
+        while self.queue and not self.is_full:
+            if len(self.pending) - self.own - len(self.queue) >= self.settings.max_pending:
+                return
+            id = next(iter(self.queue))
+            del self.queue[id]
+            self.hand(self.pending[id])
+
+    # --- what happens to them -----------------------------------------------------------------------------------------
+
+    def is_written(self, exchange: Exchange) -> bool:
+        """True if any byte of it may have left: on HTTP as soon as it was handed over, for want of a better sign."""
+        return exchange.number > 0 and (self.is_http or exchange.number <= self.written)
+
+    def complete(self, exchange: Exchange, result: msgspec.Raw) -> None:
+        """The hot path of an answer: one lookup was made by the caller, the rest is here."""
+        id = exchange.id
+        del self.pending[id]
+        self.timers.disarm(id)
+        self.out.append(Complete(exchange.caller, id, result))
+        if self.queue:
+            self.flush()
+
+    def advance(self, exchange: Exchange, what: ExchangeEvent, said: Said = None) -> None:
+        """Run the exchange's table. `said` is what the caller is told, where he is told anything."""
+        cell = CELLS[what, exchange.state]
+        while cell.when is not None and not _IF[cell.when](self, exchange):
+            assert cell.otherwise is not None  # a question has two answers: tests walk every cell
+            cell = cell.otherwise
+        if cell.is_impossible:
+            if self.is_strict:
+                raise InvalidEventError(what.value, exchange.state.value)
+            return
+        for then in cell.do:
+            _THEN[then](self, exchange, said)
+        if cell.to is ExchangeState.ABANDONED:
+            self.tombstones.bury(exchange.id, self.now + self.settings.tombstone_ttl)
+            self.forget(exchange)
+        elif cell.to is ExchangeState.DONE:
+            self.forget(exchange)
+        if cell.to is not None:
+            exchange.state = ExchangeState(cell.to)
+
+    def forget(self, exchange: Exchange) -> None:
+        """Take it out of every table."""
+        if self.pending.pop(exchange.id, None) is not None and exchange.role is not Role.CALL:
+            self.own -= 1
+        self.queue.pop(exchange.id, None)
+        self.timers.disarm(exchange.id)
+        self.timers.disarm(Retry(exchange.id))
+
+    def bury(self, exchange: Exchange) -> None:
+        """Forget it, and take its late answer for one."""
+        self.tombstones.bury(exchange.id, self.now + self.settings.tombstone_ttl)
+        self.forget(exchange)
+
+    def fail(self, exchange: Exchange, error: McpError) -> None:
+        """Tell its caller, or who wanted the subscription."""
+        if exchange.role is Role.STANDING:
+            self.out.append(EndSubscription(str(exchange.caller), error))
+        elif exchange.role is Role.CALL:
+            if exchange.was_sent and error.may_have_run is False:
+                error = _in_doubt(error)
+            self.out.append(Fail(exchange.caller, exchange.id, error.about(exchange.method, exchange.id)))
+
+    def lose(self, cause: McpError) -> None:
+        """The connection is gone: what was sent fails, what may wait for the next one is kept."""
+        for exchange in list(self.pending.values()):
+            if exchange.role is Role.CALL:
+                self.advance(exchange, ExchangeEvent.LOST, self._loss(exchange, cause))
+            else:
+                self.bury(exchange)
+        self._sort_queue()
+
+    def renew(self) -> None:
+        """The session is made again: requests of the connection's own are made anew, what is busy waits."""
+        for exchange in list(self.pending.values()):
+            if exchange.role is Role.CALL:
+                self.advance(exchange, ExchangeEvent.RENEWED)
+            else:
+                self.bury(exchange)
+        self._sort_queue()
+
+    def _sort_queue(self) -> None:
+        waiting = sorted((self.pending[id] for id in self.queue), key=lambda exchange: exchange.order)
+        self.queue = {exchange.id: None for exchange in waiting}
+
+    def reset(self) -> None:
+        """The server said that it starts over: everything handed over fails with ResetError."""
+        for exchange in list(self.pending.values()):
+            if exchange.role is Role.CALL and exchange.state is not ExchangeState.WAITING:
+                self.advance(exchange, ExchangeEvent.ENDED, ResetError(sent=self._may_have_run(exchange)))
+
+    def end(self, reason: McpError) -> None:
+        """The connection is gone for good: everything fails."""
+        for exchange in list(self.pending.values()):
+            if exchange.role is not Role.CALL:
+                self.bury(exchange)
+                continue
+            sent = self._may_have_run(exchange)
+            is_stop = isinstance(reason, ShutdownError)
+            error = ShutdownError(sent=sent) if is_stop else ClosedError(reason, sent=sent)
+            self.advance(exchange, ExchangeEvent.ENDED, error)
+
+    def expire(self, exchange: Exchange) -> None:
+        """A deadline passed."""
+        error = TimeoutError(exchange.timeout, sent=self._may_have_run(exchange))
+        self.advance(exchange, ExchangeEvent.EXPIRED, error)
+
+    def turn_away(self, exchange: Exchange) -> None:
+        """The server refused it before dispatch, so it did not run this time."""
+        error: McpError = SessionLostError()
+        if exchange.was_sent:  # but it may have run before
+            error = OutcomeUnknownError(error.message)
+        self.advance(exchange, ExchangeEvent.TURNED_AWAY, error)
+        exchange.was_turned_away = True
+        self._sort_queue()
+
+    def _may_have_run(self, exchange: Exchange) -> bool:
+        return exchange.was_sent or (exchange.state is ExchangeState.SENT and self.is_written(exchange))
+
+    def _loss(self, exchange: Exchange, cause: McpError) -> McpError:
+        sent = self._may_have_run(exchange)
+        if isinstance(cause, FrameTooLargeError):
+            return FrameTooLargeError(cause.size, cause.limit, sent=sent)
+        if isinstance(cause, ProtocolError):
+            return ProtocolError(
+                cause.message, path=cause.path, quote=cause.quote, code=cause.code, sent=sent
+            )
+        if isinstance(cause, ResetError):
+            return ResetError(sent=sent)
+        known = cause if isinstance(cause, TransportError | OutcomeUnknownError) else None
+        exit_code = None if known is None else known.exit_code
+        tail = "" if known is None else known.stderr_tail
+        if sent:
+            return OutcomeUnknownError(cause.message, exit_code=exit_code, stderr_tail=tail)
+        return TransportError(cause.message, exit_code=exit_code, stderr_tail=tail)
+
+    def _arm_deadline(self, exchange: Exchange) -> None:
+        soft = None if exchange.timeout is None else self.now + exchange.timeout
+        if soft is None or (exchange.hard_at is not None and exchange.hard_at < soft):
+            soft = exchange.hard_at
+        if soft is not None:
+            self.timers.arm(exchange.id, soft)
+
+    # --- the names in the exchange's table ----------------------------------------------------------------------------
+
+    def _complete(self, exchange: Exchange, said: Said) -> None:
+        if isinstance(said, msgspec.Raw):
+            self.out.append(Complete(exchange.caller, exchange.id, said))
+        else:
+            self._fail(exchange, said)
+
+    def _fail(self, exchange: Exchange, said: Said) -> None:
+        # Only a refusal has no error of its own: the attempts are its error.
+        refused = BackpressureError.after(exchange.attempts, exchange.id)
+        self.fail(exchange, said if isinstance(said, McpError) else refused)
+
+    def _extend(self, exchange: Exchange, _: Said) -> None:
+        self._arm_deadline(exchange)
+
+    def _cancel(self, exchange: Exchange, _: Said) -> None:
+        # Never for the probe or the handshake (2025-11-25 basic/utilities/cancellation); one attempt, never retried.
+        if exchange.role is not Role.CALL and exchange.role is not Role.STANDING:
+            return
+        if self.hangs_up:
+            self.out.append(HangUp(exchange.id))
+        elif self.can_send:
+            self.send(encode_notification("notifications/cancelled", b'{"requestId":%d}' % exchange.id))
+
+    def _withdraw(self, exchange: Exchange, _: Said) -> None:
+        self.out.append(Withdraw(exchange.id, exchange.number))
+
+    def _arm_retry(self, exchange: Exchange, _: Said) -> None:
+        self.timers.arm(Retry(exchange.id), self.now + retry_delay(self.settings, self.luck))
+
+    def _enqueue(self, exchange: Exchange, _: Said) -> None:
+        exchange.number = exchange.attempts = 0
+        self.timers.disarm(Retry(exchange.id))
+        self.queue[exchange.id] = None
+
+    def _mark_sent(self, exchange: Exchange, _: Said) -> None:
+        exchange.was_sent = self._may_have_run(exchange)
+
+    def _renew(self, exchange: Exchange, _: Said) -> None:
+        """A new id, because the old one may still be answered. What is left of its deadline is kept."""
+        deadline = self.timers.at(exchange.id)
+        self.bury(exchange)
+        self.last_id += 1
+        exchange.id = self.last_id
+        exchange.may_replay = False
+        exchange.waits_for_ready = True
+        self.pending[exchange.id] = exchange
+        if deadline is not None:
+            self.timers.arm(exchange.id, deadline)
+        self.out.append(Accept(exchange.caller, exchange.id))
+
+    def _count_late(self, _exchange: Exchange, _: Said) -> None:
+        self.late += 1
+
+    def _count_unknown(self, _exchange: Exchange, _: Said) -> None:
+        self.unknown += 1
+
+
+def _in_doubt(error: McpError) -> McpError:
+    """The same for a call that did not run this time, but was written under an earlier id and may have run then."""
+    if isinstance(error, ProtocolError):
+        error.may_have_run = True
+        return error
+    doubt = OutcomeUnknownError(error.message)
+    doubt.__cause__ = error
+    return doubt
+
+
+_THEN: dict[Enum, Callable[[Calls, Exchange, Said], None]] = {
+    Then.COMPLETE: Calls._complete,
+    Then.FAIL: Calls._fail,
+    Then.EXTEND: Calls._extend,
+    Then.CANCEL: Calls._cancel,
+    Then.WITHDRAW: Calls._withdraw,
+    Then.ARM_RETRY: Calls._arm_retry,
+    Then.QUEUE: Calls._enqueue,
+    Then.MARK_SENT: Calls._mark_sent,
+    Then.RENEW: Calls._renew,
+    Then.COUNT_LATE: Calls._count_late,
+    Then.COUNT_UNKNOWN: Calls._count_unknown,
+}
+
+_IF: dict[Enum, Callable[[Calls, Exchange], bool]] = {
+    If.WRITTEN: Calls.is_written,
+    If.WAITS_FOR_ROOM: lambda _, exchange: exchange.waits_for_room,
+    If.WAITS_FOR_READY: lambda _, exchange: exchange.waits_for_ready,
+    If.HAS_ATTEMPTS_LEFT: lambda calls, exchange: exchange.attempts < calls.settings.retry_attempts,
+    If.MAY_REPLAY: lambda _, exchange: exchange.may_replay,
+    If.IS_FIRST_TIME: lambda _, exchange: not exchange.was_turned_away,
+}

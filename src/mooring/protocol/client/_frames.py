@@ -1,0 +1,223 @@
+"""What the peer sends: frames made into events, and what the table's names mean for them.
+
+Above: `_connection`. Below: `_core`, `_jsonrpc`.
+"""
+
+import msgspec
+
+from mooring.errors import JsonRpcError, ProtocolError
+from mooring.protocol._versions import REVISIONS
+from mooring.protocol.client import events as e
+from mooring.protocol.client._core import ClientCore
+from mooring.protocol.client._exchange import ExchangeEvent, Role
+from mooring.protocol.client._settings import MAX_HANDLERS, MAX_STRIKES
+from mooring.protocol.client._table import ClientState
+from mooring.protocol.wire._jsonrpc import (
+    Batch,
+    Error,
+    ErrorCode,
+    Malformed,
+    Notification,
+    Request,
+    Result,
+    Single,
+    encode_error,
+    encode_result,
+)
+
+
+class _Token(msgspec.Struct, rename="camel"):
+    progress_token: int | str
+
+
+class _Cancelled(msgspec.Struct, rename="camel"):
+    request_id: int | str | None = None
+
+
+_read_token = msgspec.json.Decoder(_Token).decode
+_read_cancelled = msgspec.json.Decoder(_Cancelled).decode
+
+RESETS = frozenset({"$/reset", "notifications/reset"})
+
+# What a server may say before the handshake is over (2025-11-25 basic/lifecycle), and what is worth keeping of it.
+EARLY = frozenset(
+    {
+        "notifications/message",
+        "notifications/tools/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/prompts/list_changed",
+    }
+)
+
+
+class FrameRows(ClientCore):
+    """Rows of the table that begin with a frame."""
+
+    __slots__ = ()
+
+    def _take(self, message: Single | Batch, size: int) -> None:
+        if isinstance(message, Batch):
+            self._take_batch(message, size)
+            return
+        if isinstance(message, Malformed):
+            self._take_malformed(message, size)
+            return
+        self._heard = self._was_sane = True
+        self._strikes = 0
+        self._fire(self._event_of(message))
+
+    def _take_batch(self, batch: Batch, size: int) -> None:
+        version = self.server.version if self.server is not None and self.state is ClientState.READY else ""
+        if not batch.members or not (version and REVISIONS[version].has_batches):
+            error = ProtocolError(
+                "an array where this revision has no batches", code=ErrorCode.INVALID_REQUEST
+            )
+            self._fire(e.GarbageReceived(error, size))
+            return
+        epoch, has_struck = self.epoch, False
+        for member in batch.members:
+            if self.epoch != epoch or self.state is not ClientState.READY:
+                return  # a member before this one ended the connection
+            if isinstance(member, Malformed) and not member.is_answer:
+                if has_struck:
+                    continue  # one bad line is one strike, however many members it has
+                has_struck = True
+            self._take(member, size)
+
+    def _take_malformed(self, message: Malformed, size: int) -> None:
+        exchange = self._open_exchange(message.id) if message.is_answer else None
+        if exchange is not None:
+            # It was meant as an answer to this call: whoever waits for it must not wait for ever.
+            self._fire(e.AnswerReceived(exchange.id, None, message.as_error(sent=True)))
+        else:
+            self._fire(e.GarbageReceived(message.as_error(), size))
+
+    def _event_of(self, message: Request | Notification | Result | Error) -> e.Event:
+        if isinstance(message, Result | Error):
+            exchange = self._open_exchange(message.id)
+            if exchange is None:
+                return e.StrayReceived(message.id)
+            if isinstance(message, Result):
+                return e.AnswerReceived(exchange.id, message.result)
+            data = None if message.data is msgspec.UNSET else message.data
+            return e.AnswerReceived(exchange.id, None, JsonRpcError(message.code, message.message, data))
+        if isinstance(message, Request):
+            if message.method == "initialize":
+                return e.InitializeReceived()
+            return e.RequestReceived(message.id, message.method, message.params)
+        if message.method in RESETS:
+            return e.ResetReceived()
+        if message.method == "notifications/cancelled":
+            return e.CancelReceived(self._cancelled_id(message.params))
+        return e.NotificationReceived(message.method, message.params)
+
+    def _cancelled_id(self, params: msgspec.Raw | None) -> int | str | None:
+        try:
+            return None if params is None else _read_cancelled(params).request_id
+        except msgspec.DecodeError:
+            return None
+
+    def _complete(self, event: e.AnswerReceived) -> None:
+        exchange = self.calls.pending[event.id]
+        if exchange.role is Role.CALL:
+            if event.result is not None:
+                self._failures = 0
+            self.calls.advance(exchange, ExchangeEvent.ANSWERED, event.error or event.result)
+            self._flush_if_ready()
+            return
+        self.calls.forget(exchange)
+        is_over = event.error is not None or exchange.method == "subscriptions/listen"
+        if exchange.role is Role.STANDING and is_over:
+            self._do(e.EndSubscription(str(exchange.caller), event.error))
+
+    def _count_stray(self, event: e.StrayReceived) -> None:
+        calls = self.calls
+        if isinstance(event.id, int) and calls.tombstones.holds(event.id, calls.now):
+            calls.tombstones.exhume(event.id)
+            calls.late += 1
+            self._do(e.Stray("late", calls.late))
+        else:
+            calls.unknown += 1
+            self._do(e.Stray("unknown", calls.unknown))
+
+    def _count_stale(self, _: e.Event) -> None:
+        self._count("stale")
+
+    def _stop_serving(self, event: e.CancelReceived) -> None:
+        if event.id in self._serving:
+            del self._serving[event.id]
+            self._do(e.StopServing(event.id))
+            return
+        exchange = self._open_exchange(event.id)
+        if exchange is not None and exchange.role is Role.STANDING:
+            self.calls.bury(exchange)
+            self._do(e.EndSubscription(str(exchange.caller), None))
+        else:
+            self._count("ignored CancelReceived")
+
+    def _keep_if_early(self, event: e.NotificationReceived) -> None:
+        if event.method in EARLY:
+            self._do(e.Deliver(event.method, event.params))
+        elif event.method == "notifications/progress" and self.is_http:
+            self._progress(event)
+        else:
+            self._count("ignored NotificationReceived")
+
+    def _deliver(self, event: e.NotificationReceived) -> None:
+        if event.method == "notifications/progress":
+            self._progress(event)
+        else:
+            self._do(e.Deliver(event.method, event.params))
+
+    def _progress(self, event: e.NotificationReceived) -> None:
+        try:
+            token = None if event.params is None else _read_token(event.params).progress_token
+        except msgspec.DecodeError:
+            token = None
+        exchange = self._open_exchange(token)
+        if exchange is None or event.params is None:
+            self._count("ignored progress")
+            return
+        self.calls.advance(exchange, ExchangeEvent.PROGRESSED)
+        if exchange.role is Role.CALL:
+            self._do(e.Report(exchange.caller, exchange.id, event.params))
+
+    def _answer_ping_only(self, event: e.RequestReceived) -> None:
+        # Before the era is known, a server that asks can only be one of the handshake era: but once we wait for
+        # nothing but the probe, answering would write a response to a stateless server.
+        if self._negotiation.handshake_id is None:
+            self._do(e.Violation(f"{event.method} asked before the handshake"))
+        elif event.method == "ping":
+            self.calls.send(encode_result(event.id, b"{}"))
+        else:
+            self._refuse_request(event, ErrorCode.INVALID_REQUEST, "not before the handshake is over")
+
+    def _serve(self, event: e.RequestReceived) -> None:
+        assert self.server is not None  # only while ready
+        if not REVISIONS[self.server.version].has_server_requests:
+            self._do(e.Violation(f"{event.method} asked in the stateless era"))
+        elif event.method == "ping":
+            self.calls.send(encode_result(event.id, b"{}"))
+        elif event.id in self._serving:
+            self._refuse_request(event, ErrorCode.INVALID_REQUEST, "a request with this id is being served")
+        elif len(self._serving) >= MAX_HANDLERS:
+            self._refuse_request(event, ErrorCode.INTERNAL_ERROR, f"{MAX_HANDLERS} requests are being served")
+        else:
+            self._serving[event.id] = None
+            self._do(e.Serve(event.id, event.method, event.params))
+
+    def _refuse_request(self, event: e.RequestReceived, code: ErrorCode, message: str) -> None:
+        self.calls.send(encode_error(event.id, code, message))
+
+    def _strike(self, event: e.GarbageReceived) -> None:
+        self._strikes += 1
+        error = event.error
+        self._last_line = getattr(error, "quote", "")
+        self._do(e.Violation(error.message, event.size))
+        if self._strikes >= MAX_STRIKES:
+            said = ProtocolError(f"{MAX_STRIKES} bad lines in a row", quote=self._last_line)
+            said.__cause__ = error
+            self._fire(e.StruckOut(said))
+
+    def _violate(self, event: e.Event) -> None:
+        self._do(e.Violation(self._cause_of(event).message))

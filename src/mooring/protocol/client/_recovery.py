@@ -1,0 +1,145 @@
+"""What the table's names mean when something fails: the cause, the wait, the calls, and coming back.
+
+Above: `_connection`. Below: `_core`, `_calls`, `_backoff`.
+"""
+
+from mooring.errors import (
+    ShutdownError,
+    TransportError,
+)
+from mooring.protocol._versions import Era
+from mooring.protocol.client import events as e
+from mooring.protocol.client._backoff import backoff_delay
+from mooring.protocol.client._core import ClientCore, Wire
+from mooring.protocol.client._exchange import Role
+from mooring.protocol.client._negotiation import speaks_both
+from mooring.protocol.client._settings import KEEPALIVE_MISSES, SETTLED_AFTER
+from mooring.protocol.client._table import ClientState, Timer
+
+
+class RecoveryRows(ClientCore):
+    """Rows of the table about failing and coming back, and the timers of a connection that holds."""
+
+    __slots__ = ()
+
+    def _note_cause(self, event: e.Event) -> None:
+        has_exited = (
+            isinstance(event, e.WentDown) and event.was_silent and event.code is not None and event.code >= 0
+        )
+        self._last_exit = event.code if isinstance(event, e.WentDown) and has_exited else None
+        if self.state is ClientState.INITIALIZING:
+            talk = self._negotiation
+            is_probes_fault = (
+                talk.probe_id is not None and talk.handshake_id is None and speaks_both(self.settings)
+            )
+            self._skips_probe = isinstance(event, e.WentDown) and is_probes_fault
+        if isinstance(event, e.SessionLost):
+            self._session_lost_at = self.calls.now
+        if isinstance(event, e.NegotiationFailed | e.NegotiationRefused | e.ConnectExpired):
+            # A verdict that fails is forgotten: the server may have changed its era. One that only waited is kept.
+            self.verdict = None if self._negotiation.held is None else Era.STATELESS
+        self._cause = self._cause_of(event)
+
+    def _back(self, _: e.Event) -> None:
+        now, luck = self.calls.now, self.calls.luck
+        delay = backoff_delay(self.settings, self._failures, luck)
+        self._failures += 1
+        self.calls.timers.arm(Timer.BACKOFF, now + delay)
+
+    def _back_soon(self, _: e.Event) -> None:
+        self._failures += 1
+        self.calls.timers.arm(Timer.BACKOFF, self.calls.now + self.settings.backoff_min)
+
+    def _check_attempts(self, _: e.Event) -> None:
+        if not self._was_ready and self._failures >= self.settings.max_attempts:
+            if self._cause is not None:
+                self._cause.details["attempts"] = self._failures
+            self._fire(e.AttemptsExhausted())
+
+    def _lose_calls(self, _: e.Event) -> None:
+        self._stop_all_serving()
+        self.calls.lose(self._cause or TransportError("the connection was lost"))
+
+    def _reset_calls(self, _: e.Event) -> None:
+        self.calls.reset()
+
+    def _end_calls(self, _: e.Event) -> None:
+        self._stop_all_serving()
+        self.calls.end(self._reason or ShutdownError())
+
+    def _end_waiters(self, _: e.Event) -> None:
+        waiters, self._waiters = self._waiters, {}
+        for caller in waiters:
+            self._do(e.Release(caller, self._ended()))
+
+    def _renew_session(self, _: e.Event) -> None:
+        self._session_lost_at = self.calls.now
+        self.wire = Wire.NONE  # nothing to close: the HTTP client stays, only the session is gone
+        self._stop_all_serving()
+        self.calls.renew()
+
+    def _turn_away(self, event: e.SessionLost) -> None:
+        exchange = self._open_exchange(event.id)
+        if exchange is not None and exchange.role is Role.CALL:
+            self.calls.turn_away(exchange)
+            self._flush_if_stale(event)
+
+    def _flush_if_stale(self, event: e.SessionLost) -> None:
+        if event.epoch != self.epoch:  # the new session is here already
+            self._flush_if_ready()
+
+    def _fail_exchange(self, event: e.ExchangeLost) -> None:
+        exchange = self._open_exchange(event.id)
+        if exchange is None:
+            self._count("ignored ExchangeLost")
+        elif exchange.role is Role.STANDING:
+            self.calls.forget(exchange)
+            self._do(e.EndSubscription(str(exchange.caller), event.error))
+        else:
+            self.calls.fail(exchange, event.error)
+            self.calls.bury(exchange)
+            self._flush_if_ready()
+
+    def _rest(self, _: e.Event) -> None:
+        for name in list(self.calls.timers.armed):
+            self.calls.timers.disarm(name)
+        self.calls.tombstones.clear()
+        self._standing.clear()
+
+    def _arm_ready_timers(self, _: e.Event) -> None:
+        self._was_ready = True
+        self._unheard = 0
+        now = self.calls.now
+        self.calls.timers.arm(Timer.SETTLED, now + SETTLED_AFTER)
+        if self.settings.keepalive is not None:
+            self.calls.timers.arm(Timer.KEEPALIVE, now + self.settings.keepalive)
+
+    def _release_waiters(self, _: e.Event) -> None:
+        waiters, self._waiters = self._waiters, {}
+        for caller in waiters:
+            self._do(e.Release(caller, None))
+
+    def _sweep(self, _: e.Event) -> None:
+        self.calls.tombstones.sweep(self.calls.now)
+        self.calls.timers.arm(Timer.SWEEP, self.calls.now + self.settings.tombstone_sweep)
+
+    def _keep_alive(self, _: e.Event) -> None:
+        assert self.server is not None  # only while ready
+        assert self.settings.keepalive is not None  # or the timer would not be armed
+        if self._heard:
+            self._heard = False
+            self._unheard = 0
+        elif self._unheard >= KEEPALIVE_MISSES:
+            self._fire(e.KeepaliveMissed())
+            return
+        else:
+            self._unheard += 1
+            for exchange in list(self.calls.pending.values()):
+                if exchange.role is Role.KEEPALIVE:
+                    self.calls.bury(exchange)
+            method = "server/discover" if self.server.era is Era.STATELESS else "ping"
+            self.calls.make_own(method, b"{}", Role.KEEPALIVE)
+        self.calls.timers.arm(Timer.KEEPALIVE, self.calls.now + self.settings.keepalive)
+
+    def _forget_failures(self, _: e.Event) -> None:
+        self._failures = 0

@@ -1,0 +1,30 @@
+"""A server's connection: its table, and the object that runs it. Events in, effects out.
+
+`events` holds both; `ServerConnection` is what a driver holds, and `ServerOffer` what all connections of a server share.
+"""
+
+from mooring.protocol.server._connection import ServerConnection
+from mooring.protocol.server._offer import ServerOffer, ServerOptions
+from mooring.protocol.server._stateless import (
+    RequestMeta,
+    dress_result,
+    progress_token,
+    refuse_undeclared,
+    result_head,
+)
+from mooring.protocol.server._table import SERVER, ServerState
+from mooring.protocol.server.events import ClientFacts
+
+__all__ = [
+    "SERVER",
+    "ClientFacts",
+    "RequestMeta",
+    "ServerConnection",
+    "ServerOffer",
+    "ServerOptions",
+    "ServerState",
+    "dress_result",
+    "progress_token",
+    "refuse_undeclared",
+    "result_head",
+]
