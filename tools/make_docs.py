@@ -27,6 +27,10 @@ INTRODUCTIONS = {
 }
 
 
+# Defaults that are said in words: they are long, or change with every release.
+SHOWN = {"versions": "all five", "client_info": "`mooring` and its version"}
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
@@ -122,7 +126,7 @@ def settings_page() -> str:
     rows = []
     for row in SETTINGS.values():
         default = getattr(defaults, row.name)
-        shown = "all five" if row.name == "versions" else f"`{msgspec.json.encode(default).decode()}`"
+        shown = SHOWN.get(row.name) or f"`{msgspec.json.encode(default).decode()}`"
         rows.append([f"`{row.name}`", shown, row.range, row.meaning])
     return (
         HEAD + "# Settings of a client connection\n\n"

@@ -6,8 +6,8 @@ import json
 import msgspec
 
 from mooring.protocol.server._stateless import (
-    CAPABILITIES_KEY,
-    VERSION_KEY,
+    META_CLIENT_CAPABILITIES,
+    META_PROTOCOL_VERSION,
     MetaFlaw,
     RequestMeta,
     may_name_version,
@@ -15,11 +15,11 @@ from mooring.protocol.server._stateless import (
     read_meta,
 )
 
-META = {VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
+META = {META_PROTOCOL_VERSION: "2026-07-28", META_CLIENT_CAPABILITIES: {}}
 CORPUS = [
     json.dumps({"_meta": META}).encode(),
     json.dumps({"_meta": {**META, "progressToken": 1}}).encode(),
-    json.dumps({"_meta": {VERSION_KEY: 1}}).encode(),
+    json.dumps({"_meta": {META_PROTOCOL_VERSION: 1}}).encode(),
     json.dumps({"_meta": META}).replace("/", "\\/").encode(),
     json.dumps({"_meta": META}).replace("V", "\\u0056").encode(),
     b'{"_meta":5,"_meta":%b}' % json.dumps(META).encode(),

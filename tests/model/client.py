@@ -103,7 +103,7 @@ def key(world: World) -> object:
         None if talk.probe_id is None else rank.get(talk.probe_id), talk.steps, talk.has_opened, talk.held is not None,
         None if talk.handshake_id is None else rank.get(talk.handshake_id),
         min(core._failures, core.settings.max_attempts), core._strikes, core._heard, core._unheard, core._last_exit,
-        core._was_ready, core._was_probe_fatal, core._session_lost_at, tuple(core._standing), tuple(core._serving),
+        core._was_ready, core._was_probe_fatal, core._skips_probe, core._was_sane, core._session_lost_at, tuple(core._standing), tuple(core._serving),
         tuple(core._waiters), type(core._reason),
         world.made, world.outcomes, frozenset((rank[id], known) for id, known in world.known.items()),
         tuple(id if id is None else rank.get(id, -1) for _, id in world.unwritten),

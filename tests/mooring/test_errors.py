@@ -30,7 +30,7 @@ from mooring.errors import (
     UsageError,
 )
 
-# (error, sentence, type, may_have_run, retryable); the last three are connection.md, section 3.
+# (error, sentence, type, may_have_run, retryable); the last three are docs/design/connection.md, section 3.
 ROWS = [
     (McpError("it broke"), "it broke", "protocol", False, False),
     (UsageError("name must be text, not 5", path="name"), "name must be text, not 5", "usage", False, False),

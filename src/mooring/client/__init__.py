@@ -7,8 +7,10 @@ API, in the driver and the protocol's core, the same for every method. Never imp
 from mooring.client._asking import ElicitationHandler, SamplingHandler
 from mooring.client._client import Client, Notification, NotificationHandler, ProgressHandler, connect
 from mooring.client._completion import Completions
+from mooring.client._config import Config, read_config
 from mooring.client._connection import Call
 from mooring.client._elicitation import Elicitation
+from mooring.client._fleet import Fleet
 from mooring.client._lists import Cache
 from mooring.client._logging import Logging
 from mooring.client._prompts import Prompts
@@ -26,9 +28,11 @@ __all__ = [
     "CallOptions",
     "Client",
     "Completions",
+    "Config",
     "Elicitation",
     "ElicitationHandler",
     "Fields",
+    "Fleet",
     "Listener",
     "Logging",
     "Notification",
@@ -42,4 +46,5 @@ __all__ = [
     "ToolOptions",
     "Tools",
     "connect",
+    "read_config",
 ]

@@ -29,9 +29,11 @@ from mooring.types import (
 P = TypeVar("P")
 A = TypeVar("A")
 
+# Answers a request for a message of a model, sync or async.
 SamplingHandler: TypeAlias = Callable[
     [CreateMessageRequestParams], CreateMessageResult | Awaitable[CreateMessageResult]
 ]
+# Answers a question to the person, sync or async.
 ElicitationHandler: TypeAlias = Callable[[ElicitRequestParams], ElicitResult | Awaitable[ElicitResult]]
 
 _METHOD_NOT_FOUND = -32601

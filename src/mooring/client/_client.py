@@ -54,7 +54,9 @@ class Notification(msgspec.Struct, frozen=True):
     params: dict[str, Json]
 
 
+# Hears of notifications, sync or async.
 NotificationHandler: TypeAlias = Callable[[Notification], object | Awaitable[object]]
+# Hears of progress, sync or async.
 ProgressHandler: TypeAlias = Callable[[ProgressNotificationParams], object | Awaitable[object]]
 
 
@@ -67,7 +69,8 @@ def connect(target: Target, **options: Any) -> "Client":
     Raises: UsageError for an option that is unknown or out of range.
     """
     options.setdefault("name", target.name)
-    options.setdefault("init_timeout", target.init_timeout)
+    if target.init_timeout is not None:
+        options.setdefault("init_timeout", target.init_timeout)
     options.setdefault("client_info", {"name": "mooring", "version": __version__})
     try:
         settings = Settings(**options)

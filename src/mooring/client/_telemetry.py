@@ -10,7 +10,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+# What an event says, by name.
 Fields: TypeAlias = Mapping[str, object]
+# Takes the name of an event and its fields.
 Listener: TypeAlias = Callable[[str, Fields], None]
 
 logger = logging.getLogger("mooring.client")

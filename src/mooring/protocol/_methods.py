@@ -70,6 +70,7 @@ class Method(msgspec.Struct, frozen=True):
         return bool(self.result)
 
 
+# By name, in the order of the documentation.
 METHODS = {
     row.name: row
     for row in (

@@ -51,6 +51,7 @@ class Revision(msgspec.Struct, frozen=True):
     resource_not_found: int = -32002
 
 
+# By name, oldest first.
 REVISIONS = {
     row.name: row
     for row in (
@@ -91,6 +92,7 @@ REVISIONS = {
     )
 }
 
+# The names alone, oldest first.
 VERSIONS = tuple(REVISIONS)
 
 # What an HTTP request without a version header is taken for (2025-06-18 basic/transports, kept by every later one).

@@ -15,6 +15,7 @@ from mooring.protocol.client._exchange import EXCHANGE
 from mooring.protocol.client._table import CLIENT
 from mooring.protocol.server._table import SERVER
 
+# Every machine, by name.
 MACHINES: dict[str, Machine] = {machine.name: machine for machine in (CLIENT, SERVER, EXCHANGE)}
 
 
@@ -65,7 +66,8 @@ def _grouped(event: str, said: dict[str, str]) -> list[tuple[str, str, str]]:
     for state, text in said.items():
         states.setdefault(text.replace("|", "\\|"), []).append(state)
     return [
-        ("" if index else event, ", ".join(names), text) for index, (text, names) in enumerate(states.items())
+        ("" if index else event, "every state" if len(names) == len(said) else ", ".join(names), text)
+        for index, (text, names) in enumerate(states.items())
     ]
 
 
@@ -115,4 +117,12 @@ _DRAWERS: dict[str, Callable[[Machine], str]] = {
     "dot": _draw_dot,
 }
 
+# The formats there are.
 FORMATS = tuple(_DRAWERS)
+
+__all__ = [
+    "FORMATS",
+    "MACHINES",
+    "cell_text",
+    "draw",
+]

@@ -4,7 +4,7 @@ Daemon threads of our own: the interpreter waits at exit for every thread of a `
 keep a server alive that its client has left. Work waits in one queue per connection, served in turn, so a connection that
 asks for a thousand slow things delays only itself.
 
-Above: `_dispatch`. Below: threads.
+Must never know a request. Above: `_dispatch`, which brings work; `_run`, which asks what is left. Below: threads.
 """
 
 import asyncio
@@ -12,9 +12,11 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 R = TypeVar("R")
+
+Work: TypeAlias = Callable[[], None]
 
 # As many as a server may reasonably block at once; a thread that waits costs little.
 THREADS = 32
@@ -27,19 +29,26 @@ class Pool:
         self._limit = threads
         self._lock = threading.Lock()
         self._has_work = threading.Condition(self._lock)
-        self._queues: dict[Hashable, deque[Callable[[], None]]] = {}
+        self._queues: dict[Hashable, deque[Work]] = {}
         self._turns: deque[Hashable] = deque()
+        self._queued = 0
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         self._is_closed = False
 
     def __repr__(self) -> str:
-        return f"<Pool {len(self._threads)} of {self._limit} threads, {self._idle} idle>"
+        return f"<Pool {len(self._threads)} of {self._limit} threads, {self.busy} busy, {self._queued} queued>"
 
     @property
     def busy(self) -> int:
         """Threads that run something now: what is left when a server ends."""
-        return len(self._threads) - self._idle
+        with self._lock:
+            return len(self._threads) - self._idle
+
+    @property
+    def queued(self) -> int:
+        """What waits for a thread."""
+        return self._queued
 
     async def run(self, owner: Hashable, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
         """The result of `function`, called in a thread in turn with other owners.
@@ -55,36 +64,56 @@ class Pool:
                 return
             try:
                 result = context.run(function, *args, **kwargs)
-            except BaseException as error:  # noqa: BLE001  # carried to whoever awaits: this is his exception
+            except BaseException as error:  # noqa: BLE001  # carried to whoever awaits: it is his exception
                 _tell(loop, future, None, error)
             else:
                 _tell(loop, future, result, None)
 
         self._put(owner, work)
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._take_back(owner, work)
+            raise
 
     def close(self) -> None:
-        """Take no more work. Threads that run something are left to it: they are daemons."""
+        """Take no more work, and forget what waits. Threads that run something are left to it: they are daemons."""
         with self._lock:
             self._is_closed = True
             self._queues.clear()
             self._turns.clear()
+            self._queued = 0
             self._has_work.notify_all()
 
-    def _put(self, owner: Hashable, work: Callable[[], None]) -> None:
+    def _put(self, owner: Hashable, work: Work) -> None:
         with self._lock:
+            self._is_closed = False  # a server that is run again uses its pool again
             queue = self._queues.get(owner)
             if queue is None:
                 queue = self._queues[owner] = deque()
                 self._turns.append(owner)
             queue.append(work)
-            if self._idle:
-                self._has_work.notify()
-            elif len(self._threads) < self._limit:
+            self._queued += 1
+            # A thread counts as idle until it has taken its work, so the idle ones may all be spoken for.
+            if self._queued > self._idle and len(self._threads) < self._limit:
                 thread = threading.Thread(target=self._serve, name="mooring-pool", daemon=True)
                 self._threads.add(thread)
-                self._idle += 1  # it will look for work first
+                self._idle += 1
                 thread.start()
+            else:
+                self._has_work.notify()
+
+    def _take_back(self, owner: Hashable, work: Work) -> None:
+        """Forget work that has not begun: a client that calls and cancels must not fill the queue."""
+        with self._lock:
+            queue = self._queues.get(owner)
+            if queue is None or work not in queue:
+                return
+            queue.remove(work)
+            self._queued -= 1
+            if not queue:
+                del self._queues[owner]
+                self._turns.remove(owner)
 
     def _serve(self) -> None:
         while (work := self._next()) is not None:
@@ -92,15 +121,14 @@ class Pool:
             del work  # a thread that waits must not keep the last result alive
             with self._lock:
                 self._idle += 1
-        with self._lock:
-            self._threads.discard(threading.current_thread())
 
-    def _next(self) -> Callable[[], None] | None:
+    def _next(self) -> Work | None:
         """The next piece of work, in turn; None: the pool is closed. The thread counts as busy from here on."""
         with self._lock:
             while not self._turns:
                 if self._is_closed:
                     self._idle -= 1
+                    self._threads.discard(threading.current_thread())
                     return None
                 self._has_work.wait()
             owner = self._turns.popleft()
@@ -110,6 +138,7 @@ class Pool:
                 self._turns.append(owner)
             else:
                 del self._queues[owner]
+            self._queued -= 1
             self._idle -= 1
             return work
 
@@ -123,9 +152,8 @@ def _tell(
         if error is None:
             future.set_result(result)
         elif isinstance(error, StopIteration):
-            future.set_exception(
-                RuntimeError("the function raised StopIteration")
-            )  # a future cannot carry one
+            # A future cannot carry one.
+            future.set_exception(RuntimeError("the function raised StopIteration"))
         else:
             future.set_exception(error)
 

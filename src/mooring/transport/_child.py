@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Final
 
 from mooring.errors import McpError, ProtocolError, TransportError
-from mooring.protocol.wire._framing import FRAMINGS
+from mooring.protocol.wire import FRAMINGS
 from mooring.transport._contract import Owner
 from mooring.transport._intake import Intake
 from mooring.transport._last_words import LastWords

@@ -74,8 +74,8 @@ class Target(Protocol):
         """Whether requests travel one by one instead of in one stream."""
 
     @property
-    def init_timeout(self) -> float:
-        """How long a start may take, where the settings do not say."""
+    def init_timeout(self) -> float | None:
+        """How long a start may take, where the settings do not say; None: as long as any other."""
 
     async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> Transport:
         """Make a transport that is ready to send.

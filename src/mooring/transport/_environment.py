@@ -1,7 +1,7 @@
 """What a child is started with: which variables it sees, and which file is run for a command.
 
 A server is somebody else's program. It gets what a program needs to find its home, its language and its terminal, and
-what the user names; not our tokens and passwords (connection.md, section 8; the allow-list is the specification's idea of
+what the user names; not our tokens and passwords (docs/design/connection.md, section 8; the allow-list is the specification's idea of
 "only what is needed"). The file is looked up by us and not by `exec`, so that a mistake is told with the PATH searched.
 
 Must never know how the child is started or talked to. Above: `_stdio`. Below: the file system.
@@ -13,7 +13,7 @@ from typing import Final
 
 from mooring.errors import TransportError, UsageError
 
-# connection.md, section 8; and everything that begins with LC_.
+# docs/design/connection.md, section 8; and everything that begins with LC_.
 PASSED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TZ", "TMPDIR")
 
 

@@ -1,7 +1,7 @@
 """What was received and not yet pulled: bytes go in as they come, frames are pulled one at a time.
 
 Between the two stands a framer. One frame at most is cut ahead, to know whether there is something to tell the owner of;
-the rest stays bytes until the owner has handled what came before (connection.md, row 16). An owner that stops pulling
+the rest stays bytes until the owner has handled what came before (docs/design/connection.md, row 16). An owner that stops pulling
 stops the reading, once enough lies here; one that pulls never does.
 
 Must never know what a frame says, nor where bytes come from. Above: the transports. Below: the framings of `protocol`.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mooring.errors import FrameTooLargeError, McpError, ProtocolError
-from mooring.protocol.wire._framing import FRAMINGS
+from mooring.protocol.wire import FRAMINGS
 
 # With so much unpulled, the owner is behind and reading stops: four pipes full, so that an owner which pulls in a
 # task of its own, a turn of the loop later, is not mistaken for one that has stopped.

@@ -1,7 +1,7 @@
 """A child's stderr: the last of it kept for errors, all of it passed on, line by line.
 
 It is always read, whatever becomes of it: an unread stderr pipe freezes the server once it is full (G14). It is never mixed
-with the stream of frames (connection.md, row 21). Whoever is given the lines may fail; the reading goes on.
+with the stream of frames (docs/design/connection.md, row 21). Whoever is given the lines may fail; the reading goes on.
 
 Must never know about pipes or processes. Above: the child's transport. Below: logging.
 """
@@ -14,7 +14,7 @@ from typing import IO, Final, TypeAlias, cast
 
 from mooring.errors import UsageError
 
-# What is kept for errors (connection.md, row 21).
+# What is kept for errors (docs/design/connection.md, row 21).
 KEPT_BYTES: Final = 65_536
 
 # A longer line is passed on in pieces of this size: a log record of a megabyte helps nobody, and a line that never

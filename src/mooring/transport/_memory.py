@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from mooring.errors import FrameTooLargeError, McpError, TransportError, UsageError
-from mooring.protocol.client._settings import INIT_TIMEOUT
 from mooring.transport._contract import Owner
 from mooring.transport._queue import FrameQueue
 
@@ -52,7 +51,7 @@ class MemoryTarget:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.init_timeout = INIT_TIMEOUT
+        self.init_timeout: float | None = None
         self.is_stalled = False
         self.other: MemoryTarget = self  # until the pair is made
         self.transports: list[MemoryTransport] = []  # open, in the order they were opened

@@ -1,6 +1,6 @@
 """A server's own end of stdio: the client that started this process is at the other end of stdin and stdout.
 
-While it is open the stream of frames belongs to it alone (connection.md, section 8; G15). Descriptors 0 and 1 are moved
+While it is open the stream of frames belongs to it alone (docs/design/connection.md, section 8; G15). Descriptors 0 and 1 are moved
 away, where neither `print` nor a child of a tool finds them; 0 becomes /dev/null and 1 points at stderr; on `close()` they
 are put back as they were found, and so is the blocking mode, which is not ours but shared with whoever gave them to us.
 
@@ -14,8 +14,7 @@ import asyncio
 import threading
 
 from mooring.errors import McpError, ProtocolError, TransportError, UsageError
-from mooring.protocol.client._settings import INIT_TIMEOUT
-from mooring.protocol.wire._framing import FRAMINGS
+from mooring.protocol.wire import FRAMINGS
 from mooring.transport._contract import Owner
 from mooring.transport._intake import Intake
 from mooring.transport._pipe import ReadPipe, WritePipe
@@ -34,7 +33,7 @@ class OwnStdioTarget:
 
     def __init__(self, framing: str) -> None:
         self.name = "stdio"
-        self.init_timeout = INIT_TIMEOUT
+        self.init_timeout: float | None = None
         self._framing = framing
 
     def __repr__(self) -> str:

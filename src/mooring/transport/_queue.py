@@ -1,8 +1,8 @@
 """What waits to be written: who gets in, who is taken back, and how frames leave in as few writes as possible.
 
-Two layers. `FrameQueue` is the rule alone (connection.md, row 14): when it is busy, what can be withdrawn, when there is
+Two layers. `FrameQueue` is the rule alone (docs/design/connection.md, row 14): when it is busy, what can be withdrawn, when there is
 room again. `WriteQueue` adds the writing to something that takes bytes. Frames sent in one turn of the loop leave in one
-write, because one `write` a message is what peers spend their time on (performance.md, "Where their time goes", 8).
+write, because one `write` a message is what peers spend their time on.
 
 Nothing is handed to a buffer of the loop: what the operating system does not take stays here. So a frame of which no byte
 was taken can still be withdrawn, even if it stood in the same write as one that was taken: that is what makes "surely not

@@ -10,15 +10,19 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
+from typing import Final
 
 from mooring.errors import TransportError, UsageError
-from mooring.protocol.client._settings import SLOW_STARTERS, default_init_timeout
-from mooring.protocol.wire._framing import FRAMINGS
+from mooring.protocol.wire import FRAMINGS
 from mooring.transport._child import ChildTransport
 from mooring.transport._contract import Owner, Transport
 from mooring.transport._environment import check_environment, child_environment, find_executable
 from mooring.transport._last_words import LastWords, StderrTo, check_stderr
 from mooring.transport._spawn import Command, spawn
+
+# Commands whose first run downloads what they start: the ten seconds of any other are not enough for them.
+SLOW_STARTERS: Final = frozenset({"npx", "uvx", "bunx", "pipx"})
+SLOW_INIT_TIMEOUT: Final = 30.0
 
 
 class StdioTarget:
@@ -41,7 +45,7 @@ class StdioTarget:
         self.command = command
         self.arguments = arguments
         self.name = name or _name_of(command, arguments)
-        self.init_timeout = default_init_timeout(command)
+        self.init_timeout = SLOW_INIT_TIMEOUT if PurePath(command).name in SLOW_STARTERS else None
         self._env = dict(env or {})
         self._inherit_env = inherit_env if isinstance(inherit_env, bool) else tuple(inherit_env)
         self._cwd = cwd

@@ -1,7 +1,7 @@
 """Descriptors 0 and 1 of this process, moved away and put back.
 
 Everything that must hold about them in one place: what a closed one is, which can be watched by a loop, whose blocking
-mode may be changed. Descriptors are shared with whoever started us, so each change is undone (connection.md, section 8).
+mode may be changed. Descriptors are shared with whoever started us, so each change is undone (docs/design/connection.md, section 8).
 
 Must never know about loops or frames. Above: `_own_stdio`. Below: the operating system.
 """

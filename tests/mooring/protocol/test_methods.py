@@ -9,7 +9,7 @@ from mooring.protocol._versions import VERSIONS
 C, S = Sender.CLIENT, Sender.SERVER
 
 # Per revision, oldest first: who may send it as a message of its own. "c" client, "s" server, "b" both, "." nobody.
-# Source: `schema/<revision>/schema.json`, digested in the design's protocol.md, section 1.
+# Source: `schema/<revision>/schema.json`.
 MATRIX = {
     "initialize": "cccc.",
     "notifications/initialized": "cccc.",

@@ -6,7 +6,7 @@ from mooring.protocol._versions import ASSUMED_VERSION, REVISIONS, VERSIONS, Era
 
 H, M = Era.HANDSHAKE, Era.STATELESS
 
-# One row a column of the table, one cell a revision, oldest first (design: protocol.md, sections 1 to 7).
+# One row a column of the table, one cell a revision, oldest first.
 COLUMNS = [
     ("era", (H, H, H, H, M)),
     ("has_batches", (False, True, False, False, False)),

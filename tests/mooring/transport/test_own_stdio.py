@@ -272,7 +272,7 @@ def test_an_unknown_framing_is_refused() -> None:
         own_stdio("xml")
     assert caught.value.path == "framing"
     target = own_stdio()
-    assert (target.name, target.is_http, target.init_timeout) == ("stdio", False, 10.0)
+    assert (target.name, target.is_http, target.init_timeout) == ("stdio", False, None)
     assert "lines" in repr(target)
 
 

@@ -170,8 +170,8 @@ def test_the_executable_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("arguments", "name", "init_timeout"),
     [
-        (("server",), "server", 10.0),
-        (("/usr/bin/server", "-x"), "server", 10.0),
+        (("server",), "server", None),
+        (("/usr/bin/server", "-x"), "server", None),
         (("uvx", "mcp-server-git", "--repository", "."), "mcp-server-git", 30.0),
         (
             ("npx", "-y", "@modelcontextprotocol/server-everything"),
@@ -179,11 +179,11 @@ def test_the_executable_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.Mo
             30.0,
         ),
         (("npx", "--help"), "npx", 30.0),
-        (("/",), "/", 10.0),
+        (("/",), "/", None),
     ],
 )
 def test_a_target_is_called_after_its_command_or_what_a_launcher_launches(
-    arguments: tuple[str, ...], name: str, init_timeout: float
+    arguments: tuple[str, ...], name: str, init_timeout: float | None
 ) -> None:
     target = stdio(*arguments)
     assert (target.name, target.init_timeout, target.is_http) == (name, init_timeout, False)

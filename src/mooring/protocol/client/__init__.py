@@ -7,7 +7,7 @@ from mooring.protocol.client._backoff import backoff_delay, retry_delay
 from mooring.protocol.client._connection import ClientConnection
 from mooring.protocol.client._exchange import EXCHANGE, ExchangeState
 from mooring.protocol.client._inbox import Inbox, Notice
-from mooring.protocol.client._settings import SETTINGS, Setting, Settings, default_init_timeout
+from mooring.protocol.client._settings import SETTINGS, Setting, Settings
 from mooring.protocol.client._table import CLIENT, ClientState
 from mooring.protocol.client.events import ServerFacts
 
@@ -24,6 +24,5 @@ __all__ = [
     "Setting",
     "Settings",
     "backoff_delay",
-    "default_init_timeout",
     "retry_delay",
 ]

@@ -155,6 +155,7 @@ CELLS = {
     for column, state in enumerate(ExchangeState)
 }
 
+# The table for drawing and for tests.
 EXCHANGE = Machine(
     name="exchange",
     states=tuple(ExchangeState),

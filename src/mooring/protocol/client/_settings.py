@@ -17,10 +17,6 @@ from mooring.errors import Json, UsageError
 from mooring.protocol._versions import VERSIONS
 from mooring.types import encode_json
 
-# Commands whose first run downloads what they start: ten seconds are not enough for them.
-SLOW_STARTERS = frozenset({"npx", "uvx", "bunx", "pipx"})
-INIT_TIMEOUT, SLOW_INIT_TIMEOUT = 10.0, 30.0
-
 # Settled points of the connection's design that are not meant to be turned.
 SETTLED_AFTER = 10.0  # in `ready` for so long, a connection has proven itself: failures are forgotten
 SESSION_LOSS_WINDOW = 10.0  # two session losses within it are a failure
@@ -45,7 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     capabilities: dict[str, Json] | None = None
     versions: tuple[str, ...] = VERSIONS
     open_timeout: float | None = 60.0
-    init_timeout: float = INIT_TIMEOUT
+    init_timeout: float = 10.0
     probe_timeout: float | None = None
     request_timeout: float | None = 30.0
     max_timeout: float | None = 300.0
@@ -175,6 +171,7 @@ def _is_json_object(value: object) -> bool:
 
 _SECOND = 0.001  # the least time that is worth waiting for: below it, loops turn more slowly than the timer
 
+# By name, in the order of the documentation.
 SETTINGS = {
     row.name: row
     for row in (
@@ -215,9 +212,3 @@ SETTINGS = {
         Setting("stderr", "Where a child's stderr goes; a file or a callable is given to `stdio()` itself.", choices=("log", "inherit")),
     )
 }  # fmt: skip
-
-
-def default_init_timeout(command: str | None) -> float:
-    """The `init_timeout` for a server started by `command` (None: not started by us)."""
-    name = "" if command is None else command.replace("\\", "/").rsplit("/", 1)[-1]
-    return SLOW_INIT_TIMEOUT if name in SLOW_STARTERS else INIT_TIMEOUT

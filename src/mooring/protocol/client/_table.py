@@ -316,6 +316,7 @@ TIMERS: dict[Timer, frozenset[ClientState]] = {
 # The same rows by event and state, which is how the core looks them up.
 CELLS = {event: dict(zip(ClientState, cells, strict=True)) for event, cells in ROWS.items()}
 
+# The table for drawing and for tests.
 CLIENT = Machine(
     name="client",
     states=tuple(ClientState),

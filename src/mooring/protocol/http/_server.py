@@ -8,7 +8,7 @@ socket, keeps the sessions and writes the answer does only what it is told here.
 3. `route_post` or `route_verb`: the era, the revision, the headers against the body, and the row of ROUTES.
 
 The first and the last give a `Refusal`, which is a whole answer, or what comes next. The era is chosen by the message and
-not by the endpoint: `_meta` with a version makes a request stateless, whatever else it carries (connection.md,
+not by the endpoint: `_meta` with a version makes a request stateless, whatever else it carries (docs/design/connection.md,
 section 6). What the message then means is the machine's affair, and `answer_status` turns its answer into a status.
 
 Sources: 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/transports; RFC 9110.

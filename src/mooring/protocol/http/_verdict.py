@@ -5,7 +5,7 @@ error; a driver that retries never has to guess. The rules are rows, tried in or
 the last fits everything. Where two rules of the specification collide, the order of the rows is the decision, and a
 comment says why.
 
-Sources: 2026-07-28 basic/transports/streamable-http and basic/versioning; 2025-11-25 basic/transports; connection.md,
+Sources: 2026-07-28 basic/transports/streamable-http and basic/versioning; 2025-11-25 basic/transports; docs/design/connection.md,
 section 2, "Over HTTP"; RFC 9110.
 
 Must never know a socket, a library, a clock (`now` is an argument) or a state machine. Above: the HTTP transports.
@@ -146,7 +146,7 @@ RULES: Final = (
     _rule(Sent.PROBE, _CANNOT_PROBE, Next.TRY_INITIALIZE, False),
     _rule(Sent.PROBE, _OK, Next.TRY_INITIALIZE, False, Fact.ERROR),
     _rule(Sent.INITIALIZE, frozenset((400, 404, 405)), Next.TRY_LEGACY, False),
-    # A JSON-RPC error is the answer, whatever the status (connection.md). GET and DELETE have no id that it could be for.
+    # A JSON-RPC error is the answer, whatever the status (docs/design/connection.md). GET and DELETE have no id that it could be for.
     _rule(_POSTS - {Sent.PROBE}, _STATUSES, Next.ERROR, None, Fact.ERROR),
     # What is left is HTTP's own.
     _rule(_ALL, _REDIRECTS, Next.REDIRECTED, False),

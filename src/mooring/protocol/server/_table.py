@@ -276,6 +276,7 @@ ENTRIES: dict[ServerState, tuple[Do, ...]] = {
 # The same rows by event and state, which is how the core looks them up.
 CELLS = {event: dict(zip(ServerState, cells, strict=True)) for event, cells in ROWS.items()}
 
+# The table for drawing and for tests.
 SERVER = Machine(
     name="server",
     states=tuple(ServerState),

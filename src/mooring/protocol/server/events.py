@@ -21,6 +21,7 @@ from mooring.protocol._methods import Method
 from mooring.protocol.server._stateless import MetaFlaw, RequestMeta
 from mooring.protocol.wire._jsonrpc import ABSENT, Absent, Batch, Error, Malformed, Request, Result
 
+# How the driver finds the handler again that asked something of the client.
 Key: TypeAlias = Hashable
 
 
@@ -310,4 +311,52 @@ class ClientFacts(msgspec.Struct, frozen=True):
     capabilities: bytes = b"{}"
 
 
+# What one turn of the core comes to, to be done in this order.
 Effects: TypeAlias = list[Effect]
+
+__all__ = [
+    "ArrayEnded",
+    "ArrayReceived",
+    "Asked",
+    "CancelReceived",
+    "ClientFacts",
+    "ClientGone",
+    "Close",
+    "Complete",
+    "Deliver",
+    "DiscoverRequested",
+    "DrainAsked",
+    "DrainExpired",
+    "DuplicateRequested",
+    "Effect",
+    "Effects",
+    "Emptied",
+    "Event",
+    "Fail",
+    "Failed",
+    "Finished",
+    "InitializeRequested",
+    "InitializedReceived",
+    "InvalidReceived",
+    "Key",
+    "MethodRequested",
+    "NotificationReceived",
+    "Notified",
+    "OversizeReceived",
+    "PingRequested",
+    "Progressed",
+    "RequestEvent",
+    "ResponseReceived",
+    "Send",
+    "Serve",
+    "StatelessRequested",
+    "StopAsked",
+    "StopServing",
+    "Stray",
+    "Transition",
+    "UnknownRequested",
+    "UnreadableReceived",
+    "UnsupportedRequested",
+    "Violation",
+    "Withdrew",
+]

@@ -1,6 +1,6 @@
 """Frames behind a header that counts them: `Content-Length: 17`, a blank line, seventeen bytes.
 
-The framing of the Language Server Protocol (3.17, "Base Protocol"), offered as an option beside lines (connection.md,
+The framing of the Language Server Protocol (3.17, "Base Protocol"), offered as an option beside lines (docs/design/connection.md,
 row 3). Names of headers are compared without case; headers other than Content-Length, Content-Type for
 instance, are read over; lines may end in CR LF, as the protocol says, or in LF alone. Blank lines between frames are
 skipped, and so is a frame of no bytes.

@@ -1,7 +1,7 @@
 """What every framing promises, whichever way frames are marked on the wire.
 
 A framer cuts a stream of bytes into frames. Bytes are fed as they come; frames are pulled one at a time, so that the
-next is not cut before the last was handled (connection.md, row 16). It must never know what a frame says: no JSON, no
+next is not cut before the last was handled (docs/design/connection.md, row 16). It must never know what a frame says: no JSON, no
 encoding, no message.
 
 Above: the transports. Below, side by side: `_lines` and `_content_length`, listed by name in `_framing`.
@@ -14,7 +14,7 @@ import msgspec
 
 from mooring.errors import UsageError
 
-# connection.md, row 17: the seed's limit, in both directions.
+# docs/design/connection.md, row 17: the seed's limit, in both directions.
 MAX_FRAME_BYTES: Final = 16_777_216
 
 # A frame may arrive in any pieces. One byte kept as an object of its own takes 42, so pieces below this are gathered;

@@ -22,7 +22,7 @@ class Framing(msgspec.Struct, frozen=True):
     writer: Callable[[bytes, int], bytes]
 
 
-# connection.md, row 3: lines unless asked otherwise, because every revision of MCP says so and real peers do it.
+# docs/design/connection.md, row 3: lines unless asked otherwise, because every revision of MCP says so and real peers do it.
 FRAMINGS = {
     row.name: row
     for row in (

@@ -37,7 +37,7 @@ MAX_ID_LENGTH: Final = 1_024
 # Method names are quoted in errors, logs and telemetry. MCP's longest has 40 characters.
 MAX_METHOD_LENGTH: Final = 256
 
-# connection.md, section 6. More are not decoded at all: 16 MiB of `1,1,1` would become 8 million objects.
+# docs/design/connection.md, section 6. More are not decoded at all: 16 MiB of `1,1,1` would become 8 million objects.
 MAX_BATCH_MEMBERS: Final = 100
 
 # How much of a frame an error shows.
@@ -56,7 +56,7 @@ class ErrorCode(IntEnum):
     METHOD_NOT_FOUND = -32601
     INVALID_PARAMS = -32602
     INTERNAL_ERROR = -32603
-    SEQUENCE_ERROR = -32001  # a known message in the wrong state; handshake era only, connection.md section 6
+    SEQUENCE_ERROR = -32001  # a known message in the wrong state; handshake era only, docs/design/connection.md section 6
     RESOURCE_NOT_FOUND = -32002  # handshake era; -32602 in 2026-07-28
     URL_ELICITATION_REQUIRED = -32042  # 2025-11-25 only
     HEADER_MISMATCH = -32020  # this and the two below: 2026-07-28
@@ -128,6 +128,7 @@ class Batch(msgspec.Struct, frozen=True):
     is_over_limit: bool = False
 
 
+# What a frame may hold; `Single` is what a member of a batch may be.
 Single: TypeAlias = Request | Notification | Result | Error | Malformed
 Message: TypeAlias = Single | Batch
 

@@ -219,7 +219,13 @@ def closing_has_no_deadline(patch: Patch) -> None:
 
 
 def a_fatal_probe_is_tried_for_ever(patch: Patch) -> None:
-    patch.setitem(ClientConnection.DO, Do.SKIP_PROBE, lambda self, event: None)
+    original = ClientConnection.DO[Do.OPEN_NEGOTIATION]
+
+    def open_negotiation(self: ClientConnection, event: e.Event) -> None:
+        self._was_probe_fatal = self._skips_probe = False
+        original(self, event)
+
+    patch.setitem(ClientConnection.DO, Do.OPEN_NEGOTIATION, open_negotiation)
 
 
 def session_losses_never_count(patch: Patch) -> None:

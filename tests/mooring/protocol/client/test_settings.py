@@ -21,7 +21,6 @@ from mooring.protocol.client._settings import (
     SETTLED_AFTER,
     Setting,
     Settings,
-    default_init_timeout,
 )
 
 DEFAULTS = [
@@ -225,27 +224,6 @@ def test_how_long_an_abandoned_id_is_remembered(options, seconds):
 def test_closing_is_bounded_by_its_three_steps_and_one_to_spare():
     assert Settings().close_timeout == 8.0
     assert Settings(close_step=0.5).close_timeout == 2.0
-
-
-COMMANDS = [
-    (None, 10.0),
-    ("python", 10.0),
-    ("npx", 30.0),
-    ("uvx", 30.0),
-    ("bunx", 30.0),
-    ("pipx", 30.0),
-    ("/usr/local/bin/npx", 30.0),
-    ("C:\\tools\\uvx", 30.0),
-    ("npx-wrapper", 10.0),
-    ("/opt/npx/server", 10.0),
-    ("", 10.0),
-]
-
-
-@pytest.mark.parametrize(("command", "seconds"), COMMANDS)
-def test_starters_that_download_get_longer(command, seconds):
-    """Section 4: 10 s; 30 s for npx, uvx, bunx and pipx."""
-    assert default_init_timeout(command) == seconds
 
 
 RANGES = [

@@ -13,7 +13,7 @@ LETTERS = {S.STARTING: "s", S.INITIALIZING: "i", S.READY: "r", S.BACKOFF: "b", S
 # One row an event, one cell a state: starting, initializing, ready, backoff, closing, closed.
 #   -   ignored and counted        !  cannot happen           .  something is done, the state stays
 #   s i r b c x                    goes there                 a/b  one or the other, by what it depends on
-# Source: connection.md, section 2. Where a letter differs from that page, the comment says why.
+# Source: docs/design/connection.md, section 2. Where a letter differs from that page, the comment says why.
 LEADS_TO = {
     e.Called: ". . . . . .",
     e.Notified: ". . . . . .",

@@ -267,7 +267,7 @@ def test_what_the_headers_say_of_the_body(headers, status):
 
 
 def test_a_body_that_grows_over_the_limit_is_told_so():
-    """connection.md, section 6, first row: -32600, HTTP 413."""
+    """docs/design/connection.md, section 6, first row: -32600, HTTP 413."""
     refusal = too_large(100)
     assert (refusal.status, refusal.code) == (413, -32600)
     assert "100 bytes" in refusal.message

@@ -1,7 +1,7 @@
 """Routing: the matrix, the revision of every message, the headers against the body, and the status of every answer.
 
 "M" is 2026-07-28 basic/transports/streamable-http, "L" is 2025-11-25 basic/transports, "6" is section 6 of
-connection.md. "conformance" names the scenario of the official suite that tries the case.
+docs/design/connection.md. "conformance" names the scenario of the official suite that tries the case.
 """
 
 import itertools

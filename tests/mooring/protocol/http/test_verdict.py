@@ -1,7 +1,7 @@
 """What responses mean: rows for every rule, then every status for everything that can be sent.
 
 "M" is 2026-07-28 basic/transports/streamable-http, "L" is 2025-11-25 basic/transports, "2" is section 2 of
-connection.md, "Over HTTP".
+docs/design/connection.md, "Over HTTP".
 """
 
 import itertools
