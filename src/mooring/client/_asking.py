@@ -15,11 +15,14 @@ import msgspec
 from mooring.errors import CapabilityError, Json, JsonRpcError, UsageError
 from mooring.types import (
     Body,
+    CreateMessageRequest,
     CreateMessageRequestParams,
     CreateMessageResult,
+    ElicitRequest,
     ElicitRequestParams,
     ElicitResult,
     InputRequest,
+    ListRootsRequest,
     ListRootsResult,
     Root,
     decode,
@@ -53,6 +56,7 @@ class Asking:
         if self.sampling is not None:
             declared["sampling"] = {}
         if self.elicitation is not None:
+            # Both kinds (2025-11-25 client/elicitation); a handler that cannot show a URL declines it.
             declared["elicitation"] = {"form": {}, "url": {}}
         if self.roots is not None:
             declared["roots"] = {"listChanged": True}
@@ -60,33 +64,41 @@ class Asking:
 
     async def answer(self, method: str, params: msgspec.Raw | None) -> bytes:
         """The encoded result for a request of a handshake-era server. Raises: McpError with a code."""
-        return encode_json(await self._answer(method, b"{}" if params is None else params))
+        body = b"{}" if params is None else params
+        answer: Body
+        if method == "sampling/createMessage" and self.sampling is not None:
+            answer = await _called(
+                self.sampling, decode(CreateMessageRequestParams, body), CreateMessageResult
+            )
+        elif method == "elicitation/create" and self.elicitation is not None:
+            answer = await _called(self.elicitation, decode(ElicitRequestParams, body), ElicitResult)
+        elif method == "roots/list" and self.roots is not None:
+            answer = ListRootsResult(roots=list(self.roots))
+        else:
+            raise JsonRpcError(_METHOD_NOT_FOUND, f"{method} is not handled here")
+        return encode_json(answer)
 
     async def fulfil(self, requests: Mapping[str, InputRequest]) -> dict[str, Body]:
         """The answers to everything a stateless server asks, by its keys, one after the other.
 
-        Raises: CapabilityError for what has no handler: the server must not have asked, and was not answered.
-        """
-        answers = {}
-        for key, request in requests.items():
-            params = encode_json(getattr(request, "params", None) or {})
-            try:
-                answers[key] = await self._answer(str(request.method), params)
-            except JsonRpcError as refusal:
-                message = f"the server asks for {request.method}, which nothing here handles"
-                raise CapabilityError(str(request.method), message) from refusal
-        return answers
+        What a handler raises goes to the caller whose request the server wanted to ask about: in this era an error
+        cannot be answered.
 
-    async def _answer(self, method: str, params: bytes | msgspec.Raw) -> Body:
-        if method == "sampling/createMessage" and self.sampling is not None:
-            return await _called(
-                self.sampling, decode(CreateMessageRequestParams, params), CreateMessageResult
-            )
-        if method == "elicitation/create" and self.elicitation is not None:
-            return await _called(self.elicitation, decode(ElicitRequestParams, params), ElicitResult)
-        if method == "roots/list" and self.roots is not None:
+        Raises: CapabilityError for what has no handler: the server must not have asked, and is not answered.
+        """
+        return {key: await self._fulfilled(request) for key, request in requests.items()}
+
+    async def _fulfilled(self, request: InputRequest) -> Body:
+        if isinstance(request, CreateMessageRequest) and self.sampling is not None:
+            return await _called(self.sampling, request.params, CreateMessageResult)
+        if isinstance(request, ElicitRequest) and self.elicitation is not None:
+            return await _called(self.elicitation, request.params, ElicitResult)
+        if isinstance(request, ListRootsRequest) and self.roots is not None:
             return ListRootsResult(roots=list(self.roots))
-        raise JsonRpcError(_METHOD_NOT_FOUND, f"{method} is not handled here")
+        what = request.method or "something without a method"
+        refusal = CapabilityError(what, f"the server asks for {what}, which nothing here handles")
+        refusal.may_have_run = True  # the request that it asks about has begun
+        raise refusal
 
 
 async def _called(handler: Callable[[P], A | Awaitable[A]], params: P, result: type[A]) -> A:

@@ -1,9 +1,9 @@
 """The driver: does what the core decides, and tells it what happened. The only file here that touches loop and wire.
 
-The core (`mooring.protocol.ClientConnection`) takes events and returns effects. This file turns transports, timers and
-callers into events, and effects into frames, futures and tasks. It decides nothing: what it does not find in an
+The core (`mooring.protocol.client.ClientConnection`) takes events and returns effects. This file turns transports, timers
+and callers into events, and effects into frames, futures and tasks. It decides nothing: what it does not find in an
 effect, it does not do. Everything runs on one event loop; events that arise while effects are being done wait their
-turn, so the core is never re-entered.
+turn, so that frames leave in the order of their numbers.
 
 No task is tied to the one that opened the connection: it can be opened here and closed there, in any order, and a
 cancelled opener leaves nothing behind.
@@ -17,64 +17,32 @@ import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
+from mooring.client._call import Call
 from mooring.client._telemetry import Telemetry
-from mooring.errors import FrameTooLargeError, McpError, StateError, TransportError
+from mooring.errors import (
+    FrameTooLargeError,
+    Json,
+    JsonRpcError,
+    McpError,
+    StateError,
+    TransportError,
+    UsageError,
+)
 from mooring.protocol.client import ClientConnection, Inbox, Notice, ServerFacts, Settings
 from mooring.protocol.client import events as e
 from mooring.transport import Target, Transport
+from mooring.types import ProgressNotificationParams, encode_json
 
 logger = logging.getLogger("mooring.client")
 
 R = TypeVar("R")
 
-
-class Call(Generic[R]):
-    """One call under way, as its caller holds it: await it, or give it up with `cancel()`.
-
-    `id` is the id of its request; it changes if the call is sent again after a loss.
-    """
-
-    __slots__ = ("_read", "corr_id", "future", "id", "method", "on_progress", "started_at", "started_ns")
-
-    def __init__(
-        self,
-        future: "asyncio.Future[R]",
-        method: str,
-        read: Callable[[msgspec.Raw], R],
-        on_progress: Callable[[msgspec.Raw], None] | None,
-    ) -> None:
-        self.future = future
-        self.method = method
-        self.id = 0
-        self.on_progress = on_progress
-        self._read = read
-        self.corr_id = ""
-        self.started_at = 0
-        self.started_ns = 0
-
-    def __repr__(self) -> str:
-        return f"<Call {self.id} {self.method} {'done' if self.future.done() else 'open'}>"
-
-    def complete(self, result: msgspec.Raw) -> None:
-        """Read the result now, while its frame is there, and give it to whoever awaits."""
-        if self.future.done():
-            return
-        try:
-            value = self._read(result)
-        except McpError as error:
-            error.may_have_run = True  # it was answered: with something that cannot be read
-            self.future.set_exception(error.about(self.method, self.id))
-        else:
-            self.future.set_result(value)
-
-    def fail(self, error: McpError) -> None:
-        """End it with this error."""
-        if not self.future.done():
-            self.future.set_exception(error)
+_NOT_OPEN = "the client is not open; use `async with` or `open()`"
 
 
 class _Owner:
@@ -105,19 +73,24 @@ class _Owner:
 class Connection:
     """One client connection on one event loop.
 
-    `on_notice` takes notifications one at a time, in order; `on_request` answers requests of the server's with an
-    encoded result, or raises an McpError with a code; `on_transition` hears of every change of state.
+    `on_arrival` sees each notification as it arrives and takes it by returning True; `on_notice` gets the others one at a
+    time, in order; `on_request` answers requests of the server's with an encoded result, or raises an McpError with a
+    code; `on_transition` and `on_subscription_end` hear of those. `lots` is where chance comes from.
     """
 
-    def __init__(self, target: Target, settings: Settings, telemetry: Telemetry) -> None:
+    def __init__(
+        self, target: Target, settings: Settings, telemetry: Telemetry, lots: random.Random | None = None
+    ) -> None:
         self.target = target
         self.settings = settings
         self.telemetry = telemetry
         self.core = ClientConnection(settings, is_http=target.is_http)
+        self.on_arrival: Callable[[str, msgspec.Raw | None], bool] | None = None
         self.on_notice: Callable[[Notice], Awaitable[None]] | None = None
         self.on_request: Callable[[str, msgspec.Raw | None], Awaitable[bytes]] | None = None
         self.on_transition: Callable[[e.Transition], None] | None = None
         self.on_subscription_end: Callable[[str, McpError | None], None] | None = None
+        self._lots = lots or random.Random()  # noqa: S311  # jitter and names of calls: nothing is hidden by it
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: Transport | None = None
         self._openings: dict[int, asyncio.Task[None]] = {}
@@ -128,9 +101,12 @@ class Connection:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._handlers: dict[int | str, asyncio.Task[None]] = {}
         self._inbox = Inbox()
+        # Calls whose progress waits in the inbox: an answer may overtake it, and the last report is still theirs.
         self._reported: dict[int, Call[Any]] = {}
         self._consumer: asyncio.Task[None] | None = None
         self._closed: asyncio.Event | None = None
+        # Tasks that wait in `stop()`: they are not waited for, and not cancelled, if they are handlers.
+        self._stoppers: set[asyncio.Task[Any] | None] = set()
 
     def __repr__(self) -> str:
         return f"<Connection {self.core!r}>"
@@ -143,11 +119,7 @@ class Connection:
             raise StateError(self.core.state.value, message="a connection is opened once; make a new client")
         self._loop = asyncio.get_running_loop()
         self._closed = asyncio.Event()
-        self._is_stepping = True
-        try:
-            self._perform(self.core.start(self._loop.time()))
-        finally:
-            self._is_stepping = False
+        self._do(self.core.start(self._loop.time()))
         self._work_off()
 
     def submit(
@@ -155,45 +127,60 @@ class Connection:
         method: str,
         params: bytes,
         read: Callable[[msgspec.Raw], R],
-        on_progress: Callable[[msgspec.Raw], None] | None = None,
+        on_progress: Callable[[ProgressNotificationParams], object] | None = None,
         **how: Any,
     ) -> Call[R]:
-        """Make a call; `how` are fields of `Called`. Await its future, and `give_up()` when nobody does any more."""
+        """Make a call; `how` are fields of `Called`. Await its future, and `give_up()` when nobody does any more.
+
+        Raises: StateError if it was never opened, UsageError on another loop than its own.
+        """
         loop = self._running()
+        if asyncio.get_running_loop() is not loop:
+            raise UsageError("the client was opened on another event loop; each loop needs its own")
         call = Call(loop.create_future(), method, read, on_progress)
-        event = e.Called(
-            caller=call, method=method, params=params, wants_progress=on_progress is not None, **how
-        )
-        self.step(event)
+        self.step(e.Called(caller=call, method=method, params=params, **how))
         return call
 
-    async def call(self, *args: Any, **how: Any) -> Any:
-        """`submit()` and wait. A caller that is cancelled gives the call up: the server is told, once."""
-        call = self.submit(*args, **how)
-        try:
-            return await call.future
-        except asyncio.CancelledError:
-            self.give_up(call)
-            raise
-
     def give_up(self, call: Call[Any]) -> None:
-        """Nobody waits for this call any more."""
-        if call.id:
-            self.step(e.GaveUp(call.id))
+        """Nobody waits for this call any more: the server is told, once, if it was written."""
+        exchange = self.core.calls.pending.get(call.id)
+        if exchange is None or exchange.caller is not call:
+            return  # it ended meanwhile
+        if self.telemetry.listeners and call.corr_id:
+            may_have_run = exchange.was_sent or self.core.calls.is_written(exchange)
+            self._tell_end(
+                "mooring.request.exception",
+                call,
+                reason=asyncio.CancelledError("the caller gave it up"),
+                may_have_run=may_have_run,
+            )
+        self.step(e.GaveUp(call.id))
 
     def notify(self, method: str, params: bytes) -> None:
         """Send a notification. Raises: StateError, ShutdownError or ClosedError when that cannot be done now."""
-        for effect in self._ask(e.Notified(caller=None, method=method, params=params)):
+        event = e.Notified(caller=None, method=method, params=params)
+        if self._is_stepping:  # from a listener: frames that are about to be sent go first
+            self._later.append(event)
+            return
+        for effect in self._ask(event):
             if isinstance(effect, e.Fail):
                 raise effect.error
 
     def server(self) -> ServerFacts:
         """What the server said of itself. Raises: StateError before the first ready."""
-        (told,) = self._ask(e.ServerAsked(None))
-        assert isinstance(told, e.Tell)  # the table answers this event with this effect in every state
+        told = self._asked()
         if told.server is None:
             raise told.error or StateError(self.core.state.value)
         return told.server
+
+    def is_stale(self) -> bool:
+        """Whether what is known of the server is from before the last loss. Raises: StateError before it was opened."""
+        return self._asked().is_stale
+
+    def _asked(self) -> e.Tell:
+        (told,) = self._ask(e.ServerAsked(None))
+        assert isinstance(told, e.Tell)  # the table answers this event with this effect in every state
+        return told
 
     async def ready(self, timeout: float | None) -> None:
         """Wait for ready. Raises: the reason if it closes first, the builtin TimeoutError after `timeout`."""
@@ -206,23 +193,32 @@ class Connection:
             self.step(e.WaitGivenUp(waiter))
 
     async def stop(self) -> None:
-        """End it, and return when nothing of it is left. May be called by many, and again."""
+        """End it, and return when nothing of it is left. May be called by many, from anywhere, and again."""
         if self._loop is None or self._closed is None:
             return
-        self.step(e.StopAsked())
-        await self._closed.wait()
         mine = asyncio.current_task()
-        while others := [task for task in self._tasks if task is not mine]:
-            await asyncio.wait(others)
+        self._stoppers.add(mine)
+        try:
+            self.step(e.StopAsked())
+            await self._closed.wait()
+            if self._consumer is not None and self._consumer not in self._stoppers:
+                self._consumer.cancel()
+            others = self._tasks - self._stoppers
+            if others:
+                _, stubborn = await asyncio.wait(others, timeout=self.settings.close_timeout)
+                for task in stubborn:
+                    logger.error("%s: a handler does not end: %r", self.telemetry.client, task)
+        finally:
+            self._stoppers.discard(mine)
 
     def open_calls(self) -> "list[asyncio.Future[Any]]":
         """The futures of the calls that have no outcome yet."""
         callers = [exchange.caller for exchange in self.core.calls.pending.values()]
         return [caller.future for caller in callers if isinstance(caller, Call)]
 
-    def standing_key(self, id: int) -> str | None:
+    def standing_key(self, id: int | str | None) -> str | None:
         """The subscription that the request with this id opened."""
-        exchange = self.core.calls.pending.get(id)
+        exchange = self.core.calls.pending.get(id) if isinstance(id, int) else None
         return exchange.caller if exchange is not None and isinstance(exchange.caller, str) else None
 
     def step(self, event: e.Event) -> None:
@@ -230,17 +226,15 @@ class Connection:
         if self._is_stepping:
             self._later.append(event)
             return
-        loop = self._running()
-        self._is_stepping = True
-        try:
-            self._perform(self.core.step(event, loop.time(), random.random()))  # noqa: S311  # jitter, not a secret
-        finally:
-            self._is_stepping = False
+        self._do(self.core.step(event, self._running().time(), self._lots.random()))
         self._work_off()
 
     def pull(self, transport: Transport, epoch: int) -> None:
         """Take every frame that is there, one at a time: the next is parsed when the last was handled."""
         loop = self._running()
+        if self._is_stepping:  # a transport that tells from inside `send()`
+            loop.call_soon(self.pull, transport, epoch)
+            return
         core, now = self.core, loop.time()
         while self._transport is transport and (frame := transport.next_frame()) is not None:
             if isinstance(frame, McpError):
@@ -251,11 +245,7 @@ class Connection:
                 )
                 self.step(fault)
                 continue
-            self._is_stepping = True
-            try:
-                self._perform(core.receive(frame, epoch, now))
-            finally:
-                self._is_stepping = False
+            self._do(core.receive(frame, epoch, now, self._lots.random()))
             if self._later:
                 self._work_off()
         self._arm()
@@ -265,13 +255,15 @@ class Connection:
         if code is not None and self.telemetry.listeners:
             self.telemetry.tell("mooring.child.exit", code=max(code, 0), signal=max(-code, 0))
 
+    def reported(self, id: int | str) -> Call[Any] | None:
+        """The call that a report of progress taken from the inbox belongs to."""
+        return self._reported.pop(id, None) if isinstance(id, int) else None
+
     # --- stepping -----------------------------------------------------------------------------------------------------
 
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            raise StateError(
-                self.core.state.value, message="the client is not open; use `async with` or `open()`"
-            )
+            raise StateError("new", message=_NOT_OPEN)
         return self._loop
 
     def _ask(self, event: e.Event) -> e.Effects:
@@ -282,15 +274,19 @@ class Connection:
                 self._send(effect)
         return effects
 
+    def _do(self, effects: e.Effects) -> None:
+        self._is_stepping = True
+        try:
+            for effect in effects:
+                _PERFORM[type(effect)](self, effect)
+        finally:
+            self._is_stepping = False
+
     def _work_off(self) -> None:
         """Step what arose meanwhile, then sleep until the next timer."""
         while self._later:
             event = self._later.popleft()
-            self._is_stepping = True
-            try:
-                self._perform(self.core.step(event, self._running().time(), random.random()))  # noqa: S311  # jitter
-            finally:
-                self._is_stepping = False
+            self._do(self.core.step(event, self._running().time(), self._lots.random()))
         self._arm()
 
     def _arm(self) -> None:
@@ -318,14 +314,11 @@ class Connection:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    # --- effects ------------------------------------------------------------------------------------------------------
-
-    def _perform(self, effects: e.Effects) -> None:
-        for effect in effects:
-            _PERFORM[type(effect)](self, effect)
+    # --- effects: the transport ---------------------------------------------------------------------------------------
 
     def _spawn(self, effect: e.Spawn) -> None:
-        self._openings[effect.epoch] = self._task(self._open(effect.epoch))
+        task = self._openings[effect.epoch] = self._task(self._open(effect.epoch))
+        task.add_done_callback(partial(self._settle_opening, effect.epoch))
 
     async def _open(self, epoch: int) -> None:
         owner = _Owner(self, epoch)
@@ -333,9 +326,6 @@ class Connection:
             transport = await self.target.open(owner, self.settings.max_frame_bytes, self.settings.close_step)
         except TransportError as error:
             self.step(e.SpawnRefused(epoch, error) if error.permanent else e.SpawnFailed(epoch, error))
-        except asyncio.CancelledError:
-            # Ours is the only hand on this task: a transport that is no longer wanted.
-            self.step(e.SpawnFailed(epoch, TransportError("closed while it was starting")))
         except Exception as error:  # the edge of somebody else's transport
             logger.exception("%s: the transport could not be opened", self.telemetry.client)
             self.step(e.SpawnFailed(epoch, TransportError(f"{type(error).__name__}: {error}")))
@@ -347,15 +337,20 @@ class Connection:
             self.step(e.CameUp(epoch))
             self.pull(transport, epoch)
 
+    def _settle_opening(self, epoch: int, task: "asyncio.Task[None]") -> None:
+        # Not caught inside the task: one that is cancelled before its first step never runs.
+        self._openings.pop(epoch, None)
+        if task.cancelled():
+            self.step(e.SpawnFailed(epoch, TransportError("closed while it was starting")))
+
     def _close(self, effect: e.Close) -> None:
         transport = self._opened.pop(effect.epoch, None)
-        opening = self._openings.pop(effect.epoch, None)
         if transport is not None:
             if transport is self._transport:
                 self._transport = None
             self._task(self._end(transport, effect.epoch))
-        elif opening is not None and not opening.done():
-            opening.cancel()
+        elif effect.epoch in self._openings:
+            self._openings[effect.epoch].cancel()
 
     async def _end(self, transport: Transport, epoch: int) -> None:
         try:
@@ -366,43 +361,72 @@ class Connection:
 
     def _send(self, effect: e.Send) -> None:
         transport = self._transport
-        is_taken = transport is not None and transport.send(effect.frame, effect.number)
-        if not is_taken and effect.id is not None:
+        try:
+            is_taken = transport is not None and transport.send(effect.frame, effect.number)
+        except Exception as error:  # the edge of somebody else's transport
+            logger.exception("%s: the transport could not send", self.telemetry.client)
+            down = TransportError(f"{type(error).__name__}: {error}")
+            self._later.append(e.WentDown(self.core.epoch, down))
+            return
+        if is_taken:
+            return
+        if effect.id is not None:
             self._later.append(e.Refused(self.core.epoch, effect.id))
+        else:
+            logger.warning(
+                "%s: the transport is busy; a notification or an answer was not sent", self.telemetry.client
+            )
 
     def _withdraw(self, effect: e.Withdraw) -> None:
         if self._transport is not None:
             self._transport.withdraw(effect.number)
 
+    def _hang_up(self, effect: e.HangUp) -> None:
+        """Only where requests travel one by one is there a response to close."""
+
+    def _leak(self, effect: e.Leak) -> None:
+        client, epoch = self.telemetry.client, effect.epoch
+        logger.error("%s: the transport of epoch %d could not be closed in time", client, epoch)
+
+    # --- effects: calls -----------------------------------------------------------------------------------------------
+
     def _complete(self, effect: e.Complete) -> None:
         call = effect.caller
         assert isinstance(call, Call)  # only `submit()` makes callers
         call.complete(effect.result)
-        self._reported.pop(effect.id, None)
         if self.telemetry.listeners:
             self._tell_end("mooring.request.stop", call)
 
     def _fail(self, effect: e.Fail) -> None:
-        call = effect.caller
+        call, error = effect.caller, effect.error
+        if call is None:  # of a notification that was made while other effects were being done
+            logger.warning("%s: %s", self.telemetry.client, error)
+            return
         assert isinstance(call, Call)  # only `submit()` makes callers
-        call.fail(effect.error)
-        self._reported.pop(effect.id, None)
+        call.fail(error)
         if self.telemetry.listeners:
-            reason, may_have_run = effect.error, effect.error.may_have_run
-            self._tell_end("mooring.request.exception", call, reason=reason, may_have_run=may_have_run)
+            if not call.id:
+                self._tell_start(call)  # refused at once: its beginning is its end
+            self._tell_end("mooring.request.exception", call, reason=error, may_have_run=error.may_have_run)
 
     def _accept(self, effect: e.Accept) -> None:
         call = effect.caller
         assert isinstance(call, Call)  # only `submit()` makes callers
+        is_first = not call.id
         call.id = effect.id
-        if self.telemetry.listeners:
-            call.corr_id = random.randbytes(8).hex()  # noqa: S311  # it tells calls apart, it hides nothing
-            call.started_at, call.started_ns = time.monotonic_ns(), time.time_ns()
-            self.telemetry.tell("mooring.request.start", **_about(call))
+        if is_first and self.telemetry.listeners:
+            self._tell_start(call)
+
+    def _tell_start(self, call: Call[Any]) -> None:
+        call.corr_id = self._lots.randbytes(8).hex()
+        call.started_at, call.started_ns = time.monotonic_ns(), time.time_ns()
+        self.telemetry.tell("mooring.request.start", **_about(call))
 
     def _tell_end(self, name: str, call: Call[Any], **more: object) -> None:
-        duration = time.monotonic_ns() - call.started_at if call.started_at else 0
-        self.telemetry.tell(name, **_about(call), duration_ns=duration, **more)
+        if call.corr_id:  # else nobody listened when it began
+            self.telemetry.tell(
+                name, **_about(call), duration_ns=time.monotonic_ns() - call.started_at, **more
+            )
 
     def _release(self, effect: e.Release) -> None:
         waiter = effect.caller
@@ -412,15 +436,24 @@ class Connection:
             else:
                 waiter.set_exception(effect.error)
 
+    def _tell(self, effect: e.Tell) -> None:
+        """Read by who asked: see `server()`."""
+
+    # --- effects: what the server says --------------------------------------------------------------------------------
+
     def _deliver(self, effect: e.Deliver) -> None:
-        self._inbox.put(effect.method, effect.params)
         if self.telemetry.listeners:
             self.telemetry.tell("mooring.notification.received", method=effect.method)
+        if self.on_arrival is not None and self.on_arrival(effect.method, effect.params):
+            return
+        self._inbox.put(effect.method, effect.params)
         self._wake_consumer()
 
     def _report(self, effect: e.Report) -> None:
         call = effect.caller
         assert isinstance(call, Call)  # only `submit()` makes callers
+        if self.telemetry.listeners:
+            self.telemetry.tell("mooring.notification.received", method="notifications/progress")
         self._reported[effect.id] = call
         self._inbox.put("notifications/progress", effect.params)
         self._wake_consumer()
@@ -435,12 +468,14 @@ class Connection:
             while (notice := self._inbox.take()) is not None:
                 if self.on_notice is not None:
                     await self.on_notice(notice)
+        except Exception:  # the outermost edge: one notification that cannot be handled must not stop the next
+            logger.exception("%s: a notification could not be handled", self.telemetry.client)
         finally:
             self._consumer = None
-
-    def reported(self, id: int) -> Call[Any] | None:
-        """The open call that progress with this token belongs to."""
-        return self._reported.get(id)
+            if len(self._inbox) and self._closed is not None and not self._closed.is_set():
+                self._wake_consumer()
+            else:
+                self._reported.clear()
 
     def _serve(self, effect: e.Serve) -> None:
         # The frame is gone when the task runs: the params are copied here.
@@ -454,18 +489,24 @@ class Connection:
                 error = _error(-32601, f"{method} is not handled here")
             else:
                 result = await self.on_request(method, params)
+        except JsonRpcError as refusal:
+            error = _error(refusal.code or -32603, refusal.message, refusal.data)
         except McpError as refusal:
             error = _error(refusal.code or -32603, refusal.message)
         except Exception:  # the edge of the user's handler; what it says stays here
             logger.exception("%s: the handler for %s raised", self.telemetry.client, method)
             error = _error(-32603, "the handler failed")
-        finally:
-            self._handlers.pop(id, None)
-        self.step(e.Replied(id, result, error))
+        except asyncio.CancelledError:
+            if self._handlers.get(id) is not asyncio.current_task():
+                raise  # by the server, or by our end: nothing is answered
+            error = _error(-32603, "the handler was cancelled")
+        if self._handlers.get(id) is asyncio.current_task():  # else the id is another request's by now
+            del self._handlers[id]
+            self.step(e.Replied(id, result, error))
 
     def _stop_serving(self, effect: e.StopServing) -> None:
         task = self._handlers.pop(effect.id, None)
-        if task is not None:
+        if task is not None and task not in self._stoppers:
             task.cancel()
 
     def _end_subscription(self, effect: e.EndSubscription) -> None:
@@ -494,24 +535,19 @@ class Connection:
         if self.telemetry.listeners:
             self.telemetry.tell(f"mooring.response.{effect.kind}", count=effect.count)
 
-    def _leak(self, effect: e.Leak) -> None:
-        logger.error(
-            "%s: the transport of epoch %d could not be closed in time", self.telemetry.client, effect.epoch
-        )
-
-    def _tell(self, effect: e.Tell) -> None:
-        """Read by who asked: see `server()`."""
-
-    def _hang_up(self, effect: e.HangUp) -> None:
-        """Only requests that travel one by one have a response to close: the HTTP transport overrides nothing here."""
-
 
 def _about(call: Call[Any]) -> dict[str, object]:
     return {"method": call.method, "id": call.id, "corr_id": call.corr_id, "system_time_ns": call.started_ns}
 
 
-def _error(code: int, message: str) -> bytes:
-    return msgspec.json.encode({"code": code, "message": message})
+def _error(code: int, message: str, data: Json = None) -> bytes:
+    error: dict[str, Json] = {"code": code, "message": message}
+    if data is not None:
+        try:
+            return encode_json({**error, "data": data})
+        except UsageError:
+            logger.exception("the data of an error cannot be sent")  # the error can, and somebody waits for it
+    return encode_json(error)
 
 
 _PERFORM: dict[type[e.Effect], Callable[[Connection, Any], None]] = {

@@ -31,39 +31,53 @@ class Cache:
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[float, list[Any]]] = {}
+        # How often each list was forgotten: what was asked for before that must not be kept after it.
+        self._changes: dict[str, int] = {}
+        self._clearings = 0
+
+    def __repr__(self) -> str:
+        return f"<Cache of {', '.join(self._kept) or 'nothing'}>"
 
     def get(self, method: str, now: float) -> list[Any] | None:
         """The pages kept for this method, if they are still good."""
         until, pages = self._kept.get(method, (0.0, None))
         return pages if pages is not None and now < until else None
 
-    def put(self, method: str, pages: list[Any], now: float) -> None:
-        """Keep these pages for as long as the first allows: the same is promised for all."""
+    def mark(self, method: str) -> tuple[int, int]:
+        """Where this list stands: pass it to `put` with what was fetched since."""
+        return self._clearings, self._changes.get(method, 0)
+
+    def put(self, method: str, pages: list[Any], now: float, mark: tuple[int, int]) -> None:
+        """Keep these pages for as long as all of them allow, unless the list changed while they were fetched."""
         ttl = min((page.ttl_ms or 0 for page in pages), default=0)
-        if ttl > 0:
+        if ttl > 0 and mark == self.mark(method):
             self._kept[method] = now + ttl / 1000, pages
 
     def changed(self, notification: str) -> None:
         """The server says that a list changed."""
         for method in STALE_AFTER.get(notification, ()):
             self._kept.pop(method, None)
+            self._changes[method] = self._changes.get(method, 0) + 1
 
     def clear(self) -> None:
         """Forget everything."""
         self._kept.clear()
+        self._clearings += 1
 
 
 async def pages(
     requests: Requests, cache: Cache, method: str, result: type[P], options: CallOptions
 ) -> list[P]:
-    """Every page of a list, kept or fetched.
+    """Every page of a list, kept or fetched. A call with `meta` of its own is always made, and never kept.
 
     Raises: ProtocolError for a server that gives the same cursor twice, and as every request does.
     """
     loop = asyncio.get_running_loop()
-    kept = cache.get(method, loop.time())
+    may_keep = not options.get("meta")
+    kept = cache.get(method, loop.time()) if may_keep else None
     if kept is not None:
         return kept
+    mark = cache.mark(method)
     fetched: list[P] = []
     seen: set[str] = set()
     params: dict[str, Any] = {}
@@ -72,12 +86,13 @@ async def pages(
         fetched.append(page)
         cursor = page.next_cursor
         if cursor is None:
-            cache.put(method, fetched, loop.time())
+            if may_keep:
+                cache.put(method, fetched, loop.time(), mark)
             return fetched
         if cursor in seen:
             raise ProtocolError(
-                "the server gave the same cursor twice", path="$.nextCursor", quote=cursor[:40]
+                "the server gave the same cursor twice", path="$.nextCursor", quote=cursor[:40], sent=True
             ).about(method, None)
         seen.add(cursor)
         params = {"cursor": cursor}
-    raise ProtocolError(f"the list has more than {MAX_PAGES} pages").about(method, None)
+    raise ProtocolError(f"the list has more than {MAX_PAGES} pages", sent=True).about(method, None)

@@ -8,7 +8,7 @@ from typing import Unpack
 from mooring.client._requests import CallOptions, Requests
 from mooring.errors import CapabilityError
 from mooring.protocol import Era
-from mooring.types import EmptyResult, LoggingLevel
+from mooring.types import META_LOG_LEVEL, EmptyResult, LoggingLevel
 
 
 class Logging:
@@ -22,9 +22,8 @@ class Logging:
 
         Raises: CapabilityError there, and where the server does not log.
         """
-        connection = self._requests.connection
-        if connection.core.server is not None and connection.server().era is Era.STATELESS:
-            key = "io.modelcontextprotocol/logLevel"
-            message = f'this server takes a log level with each request: pass meta={{"{key}": "{level}"}}'
+        server = self._requests.connection.core.server
+        if server is not None and server.era is Era.STATELESS:
+            message = f'this server takes a log level with each request: pass meta={{"{META_LOG_LEVEL}": "{level}"}}'
             raise CapabilityError("logging", message)
         await self._requests.ask("logging/setLevel", {"level": level}, EmptyResult, options)

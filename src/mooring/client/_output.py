@@ -6,41 +6,47 @@ from the server, whose word is not trusted.
 Above: `_tools`. Below: the `jsonschema` and `referencing` packages.
 """
 
-from functools import lru_cache
+from collections.abc import Callable
+from typing import TypeAlias
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
-from jsonschema.exceptions import SchemaError, ValidationError  # type: ignore[import-untyped]
+from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]  # as above
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from mooring.errors import Json
+from mooring.errors import Json, UsageError
 from mooring.types import JsonObject, encode_json
 
+# The largest schema that is looked at. Real ones are a few kilobytes; compiling one of this size takes a second.
 MAX_SCHEMA_BYTES = 262_144
 
+# Says what is wrong with an output, in a sentence, or None.
+Check: TypeAlias = Callable[[Json], str | None]
 
-@lru_cache(maxsize=256)
-def _compiled(schema: bytes) -> Draft202012Validator | str:
-    import msgspec  # noqa: PLC0415  # only where a schema is new
 
-    document = msgspec.json.decode(schema)
+def checker(schema: JsonObject) -> Check:
+    """A check against this schema. A schema that cannot be used is what is wrong with every output."""
     try:
-        Draft202012Validator.check_schema(document)
+        size = len(encode_json(schema))
+        if size > MAX_SCHEMA_BYTES:
+            return _always(f"the schema is over {MAX_SCHEMA_BYTES} bytes, and was not looked at")
+        Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        return f"the schema itself is not valid ({error.message[:100]})"
-    return Draft202012Validator(document, registry=Registry())
+        return _always(f"the schema itself is not valid ({error.message[:100]})")
+    except (RecursionError, UsageError):
+        return _always("the schema is nested too deeply, and was not looked at")
+    validator = Draft202012Validator(schema, registry=Registry())
+
+    def check(output: Json) -> str | None:
+        try:
+            for error in validator.iter_errors(output):
+                return f"{error.json_path}: {error.message[:200]}"
+        except (Unresolvable, RecursionError) as refusal:
+            return f"the schema cannot be used ({type(refusal).__name__.lstrip('_')})"
+        return None
+
+    return check
 
 
-def flaw_in(schema: JsonObject, output: Json) -> str | None:
-    """What is wrong with this output, in a sentence, or None."""
-    encoded = encode_json(schema)
-    if len(encoded) > MAX_SCHEMA_BYTES:
-        return f"the schema is over {MAX_SCHEMA_BYTES} bytes, and was not looked at"
-    validator = _compiled(encoded)
-    if isinstance(validator, str):
-        return validator
-    try:
-        error: ValidationError | None = next(iter(validator.iter_errors(output)), None)
-    except (Unresolvable, RecursionError) as refusal:
-        return f"the schema cannot be used ({type(refusal).__name__})"
-    return None if error is None else f"{error.json_path}: {error.message[:200]}"
+def _always(flaw: str) -> Check:
+    return lambda _: flaw

@@ -30,4 +30,4 @@ class Prompts:
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = dict(arguments)
-        return await self._requests.ask("prompts/get", params, GetPromptResult, options)
+        return await self._requests.ask("prompts/get", params, GetPromptResult, options, subject=name)

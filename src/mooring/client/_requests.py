@@ -7,15 +7,21 @@ answer those. Recovery is not here: it lives below, in the connection, the same 
 Above: `_tools`, `_resources`, `_prompts` and the other features. Below: `_connection`, `_asking` (the user's handlers).
 """
 
+import asyncio
+import builtins
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict, TypeVar
+from functools import cache, partial
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
 from mooring.client._asking import Asking
-from mooring.client._connection import Call, Connection
-from mooring.errors import CapabilityError, Json, ProtocolError, StateError, UsageError
+from mooring.client._call import Call
+from mooring.client._connection import Connection
+from mooring.client._telemetry import Span, Trace
+from mooring.errors import CapabilityError, Json, ProtocolError, StateError, TimeoutError, UsageError
 from mooring.protocol import METHODS
+from mooring.protocol.client import ClientState, ServerFacts
 from mooring.types import (
     CreateTaskResult,
     InputRequiredResult,
@@ -29,15 +35,18 @@ from mooring.types import (
 
 R = TypeVar("R", bound=Result)
 
-# A server that asks and asks is broken or hostile: it may ask as often as ours does.
+# How often a server may ask before it answers: as often as ours does. One that asks and asks is broken or hostile.
 MAX_ROUNDS = 8
+
+# Hears of progress, sync or async.
+ProgressHandler: TypeAlias = Callable[[ProgressNotificationParams], object]
 
 
 class CallOptions(TypedDict, total=False):
     """How one call is made, where it differs from the settings.
 
-    `timeout` and `max_timeout` are the soft and the hard deadline; `on_progress` hears of progress and moves the soft one;
-    `meta` are members for the request's `_meta`.
+    `timeout` and `max_timeout` are the soft and the hard deadline; `on_progress` hears of progress, which moves the soft
+    one; `meta` are members for the request's `_meta`.
     """
 
     timeout: float | None
@@ -45,8 +54,20 @@ class CallOptions(TypedDict, total=False):
     wait_for_ready: bool
     busy: str
     replay: str
-    on_progress: Callable[[ProgressNotificationParams], None]
+    on_progress: ProgressHandler
     meta: Mapping[str, Json]
+
+
+_CHOICES = {"busy": ("retry", "wait"), "replay": ("never", "safe")}
+_PASSED = ("timeout", "max_timeout", "wait_for_ready", "busy")
+
+Answer: TypeAlias = R | InputRequiredResult | CreateTaskResult
+
+
+@cache
+def _reader(result: type[R]) -> Callable[[msgspec.Raw], Answer[R]]:
+    """Reads results of this type. One for each type, because making one a call costs more than the call's own work."""
+    return partial(decode_result, result)
 
 
 class Requests:
@@ -54,8 +75,11 @@ class Requests:
 
     def __init__(self, asking: Asking) -> None:
         self.asking = asking
+        self.progress_handlers: list[ProgressHandler] = []
+        self.trace: Trace | None = None
         self._connection: Connection | None = None
-        self._capabilities: tuple[bytes, dict[str, Json]] = (b"", {})
+        self._known: ServerFacts | None = None
+        self._offered: dict[str, bool] = {}
 
     def attach(self, connection: Connection) -> None:
         """Requests go through this connection from now on."""
@@ -68,9 +92,11 @@ class Requests:
             raise StateError("new", message="the client is not open; use `async with` or `open()`")
         return self._connection
 
+    # --- what the server offers ---------------------------------------------------------------------------------------
+
     def check(self, capability: str) -> None:
         """Refuse what the server does not offer. Raises: CapabilityError."""
-        if capability and not self.offers(capability):
+        if not self.offers(capability):
             raise CapabilityError(capability)
 
     def offers(self, capability: str) -> bool:
@@ -78,17 +104,39 @@ class Requests:
         server = self.connection.core.server
         if server is None:
             return True
-        if self._capabilities[0] is not server.capabilities:
-            self._capabilities = server.capabilities, msgspec.json.decode(server.capabilities)
-        place: Json = self._capabilities[1]
-        for name in capability.split("."):
-            place = place.get(name) if isinstance(place, dict) else None
-        # `"tools": {}` offers tools; a flag inside, such as `listChanged`, must be true.
-        return place is not None and place is not False
+        if server is not self._known:
+            self._known, self._offered = server, {}
+        offered = self._offered.get(capability)
+        if offered is None:
+            offered = self._offered[capability] = _offers(server.capabilities, capability)
+        return offered
 
     def capabilities(self) -> ServerCapabilities:
         """What the server offers, typed. Raises: StateError before the first ready."""
         return decode(ServerCapabilities, self.connection.server().capabilities)
+
+    async def settled(self, options: CallOptions) -> Connection:
+        """The connection when it is ready: now, or soon where the call may wait for it.
+
+        For what is more than one request, or depends on the era. Raises: StateError, TimeoutError, or why it is closed.
+        """
+        connection = self.connection
+        if connection.core.state is ClientState.READY:
+            return connection
+        settings = connection.settings
+        has_ended = connection.core.state in (ClientState.CLOSING, ClientState.CLOSED)
+        if not has_ended and not options.get("wait_for_ready", settings.wait_for_ready):
+            raise StateError(connection.core.state.value)
+        timeout = options.get("timeout", settings.request_timeout)
+        try:
+            await connection.ready(timeout)
+        except TimeoutError:
+            raise
+        except builtins.TimeoutError as late:
+            raise TimeoutError(timeout, sent=False) from late
+        return connection
+
+    # --- asking -------------------------------------------------------------------------------------------------------
 
     async def ask(
         self,
@@ -98,84 +146,138 @@ class Requests:
         options: CallOptions,
         *,
         is_safe: bool | None = None,
+        subject: str = "",
     ) -> R:
         """Make a request and wait for its complete result, answering what the server asks in between.
 
-        `is_safe` says whether it may be sent again after a loss; by default the method's row does.
+        `is_safe` says whether it may be sent again after a loss; by default the method's row does. `subject` is what a
+        trace calls it.
 
         Raises: every error in `docs/errors.md`.
         """
-        self.check(METHODS[method].capability)
+        connection = self.connection
+        capability = METHODS[method].capability
+        if capability and not self.offers(capability):
+            raise CapabilityError(capability).about(method, None)
         how = self._how(method, options, is_safe)
-        for _ in range(MAX_ROUNDS):
-            answer = await self._once(method, params, result, options, how)
-            if not isinstance(answer, InputRequiredResult):
-                if isinstance(answer, CreateTaskResult):
-                    raise ProtocolError(
-                        "a task, though tasks were not declared", path="$.resultType", sent=True
-                    )
+        read = _reader(result)
+        for asked in range(MAX_ROUNDS + 1):
+            call = self._begin(method, params, read, options, how, subject)
+            try:
+                answer = await call.future
+            except asyncio.CancelledError:
+                connection.give_up(call)
+                raise
+            if isinstance(answer, result):
                 return answer
-            params = {
-                key: value for key, value in params.items() if key not in ("inputResponses", "requestState")
-            }
-            if answer.input_requests:
-                params["inputResponses"] = await self.asking.fulfil(answer.input_requests)
-            if answer.request_state is not None:
-                params["requestState"] = answer.request_state
-            how["may_replay"] = False  # never between rounds: the server may have acted on the first
-        raise ProtocolError(f"the server asked for input more than {MAX_ROUNDS} times", sent=True).about(
-            method, None
-        )
+            if not isinstance(answer, InputRequiredResult):
+                refusal = ProtocolError(
+                    "a task, though tasks were not declared", path="$.resultType", sent=True
+                )
+                raise refusal.about(method, call.id)
+            if asked < MAX_ROUNDS:
+                params = await self._answered(params, answer)
+                how["may_replay"] = False  # never between rounds: the server may have acted on the first
+        endless = ProtocolError(f"the server asked for input more than {MAX_ROUNDS} times", sent=True)
+        raise endless.about(method, None)
 
-    async def _once(
-        self, method: str, params: dict[str, Any], result: type[R], options: CallOptions, how: dict[str, Any]
-    ) -> R | InputRequiredResult | CreateTaskResult:
-        def read(raw: msgspec.Raw) -> R | InputRequiredResult | CreateTaskResult:
-            return decode_result(result, raw)
-
-        answer: R | InputRequiredResult | CreateTaskResult = await self.connection.call(
-            method, encode_json(params), read, _reporter(options), **how
-        )
-        return answer
+    async def _answered(self, params: dict[str, Any], question: InputRequiredResult) -> dict[str, Any]:
+        """The params of the next round: the same, with our answers and the state exactly as it was given."""
+        again = {key: params[key] for key in params if key not in ("inputResponses", "requestState")}
+        if question.input_requests:
+            again["inputResponses"] = await self.asking.fulfil(question.input_requests)
+        if question.request_state is not None:
+            again["requestState"] = question.request_state
+        return again
 
     def submit(self, method: str, params: Mapping[str, Json], options: CallOptions) -> Call[dict[str, Json]]:
-        """Make a request and return at once: `.id` is its id, `.future` its result as plain JSON."""
+        """Make a request and return at once: `.id` is its id; await it for its result as plain JSON."""
         row = METHODS.get(method)
-        if row is not None:
+        if row is not None and row.capability:
             self.check(row.capability)
         how = self._how(method, options, None)
+        call = self._begin(method, dict(params), _read_json, options, how, "")
+        call.future.add_done_callback(partial(_give_up_if_cancelled, self.connection, call))
+        return call
+
+    def _begin(
+        self,
+        method: str,
+        params: dict[str, Any],
+        read: "Callable[[msgspec.Raw], Any]",
+        options: CallOptions,
+        how: dict[str, Any],
+        subject: str,
+    ) -> Call[Any]:
+        if self.trace is not None:
+            return self._begin_traced(self.trace(method, subject), method, params, read, options, how)
         return self.connection.submit(
-            method, encode_json(dict(params)), _read_json, _reporter(options), **how
+            method, encode_json(params), read, options.get("on_progress"), **how
         )
 
+    def _begin_traced(
+        self,
+        span: Span,
+        method: str,
+        params: dict[str, Any],
+        read: "Callable[[msgspec.Raw], Any]",
+        options: CallOptions,
+        how: dict[str, Any],
+    ) -> Call[Any]:
+        # What the caller put into `meta` itself stands: it is passed last, and of two members the last counts.
+        members = {**span.meta, **options.get("meta", {})}
+        traced = {**how, "meta": encode_json(members)[1:-1]}
+        call: Call[Any] = self.connection.submit(
+            method, encode_json(params), read, options.get("on_progress"), **traced
+        )
+        call.future.add_done_callback(partial(_end_span, span, call))
+        return call
+
     def _how(self, method: str, options: CallOptions, is_safe: bool | None) -> dict[str, Any]:
-        settings = self.connection.settings
-        how: dict[str, Any] = {name: options[name] for name in _PASSED if name in options}  # type: ignore[literal-required]  # names from the TypedDict
-        replay = options.get("replay", settings.replay)
-        if replay not in ("never", "safe"):
-            raise UsageError(f'replay must be "never" or "safe", not {replay!r}', path="replay")
+        """The fields of `Called` that this call's options make. Raises: UsageError."""
+        how: dict[str, Any] = {}
+        replay = self.connection.settings.replay
+        if options:
+            for name in _PASSED:
+                if name in options:
+                    how[name] = options[name]  # type: ignore[literal-required]  # names from the TypedDict
+            for name, choices in _CHOICES.items():
+                if options.get(name, choices[0]) not in choices:
+                    said = " or ".join(f'"{choice}"' for choice in choices)
+                    raise UsageError(f"{name} must be {said}, not {options.get(name)!r}", path=name)
+            replay = options.get("replay", replay)
+            if meta := options.get("meta"):
+                how["meta"] = encode_json(dict(meta))[1:-1]
+        if self.progress_handlers or "on_progress" in options:
+            how["wants_progress"] = True
         if replay == "safe":
             row = METHODS.get(method)
             how["may_replay"] = is_safe if is_safe is not None else row is not None and row.is_safe
-        if meta := options.get("meta"):
-            how["meta"] = encode_json(dict(meta))[1:-1]
         return how
 
 
-_PASSED = ("timeout", "max_timeout", "wait_for_ready", "busy")
+def _offers(capabilities: bytes, capability: str) -> bool:
+    place: Json = msgspec.json.decode(capabilities)
+    for name in capability.split("."):
+        place = place.get(name) if isinstance(place, dict) else None
+    # `"tools": {}` offers tools; a flag inside, such as `listChanged`, must be true.
+    return place is not None and place is not False
 
 
-def _reporter(options: CallOptions) -> Callable[[msgspec.Raw], None] | None:
-    handler = options.get("on_progress")
-    if handler is None:
-        return None
-    return lambda raw: handler(decode(ProgressNotificationParams, raw))
+def _give_up_if_cancelled(connection: Connection, call: Call[Any], future: "asyncio.Future[Any]") -> None:
+    if future.cancelled():
+        connection.give_up(call)
+
+
+def _end_span(span: Span, call: Call[Any], future: "asyncio.Future[Any]") -> None:
+    error = asyncio.CancelledError("the caller gave it up") if future.cancelled() else future.exception()
+    span.end(call.id, error)
 
 
 def _read_json(raw: msgspec.Raw) -> dict[str, Json]:
     try:
         value = msgspec.json.decode(raw)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"the result cannot be read: {error}") from error
     if not isinstance(value, dict):
         raise ProtocolError("the result is not an object", path="$")

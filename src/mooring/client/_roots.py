@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from mooring.client._asking import Asking
 from mooring.client._requests import Requests
-from mooring.errors import CapabilityError, StateError
+from mooring.errors import CapabilityError, ClosedError, ShutdownError, StateError
 from mooring.protocol import Era
 from mooring.types import ListRootsResult, Root
 
@@ -24,9 +24,10 @@ class Roots:
         self._asking.roots = [root if isinstance(root, Root) else Root(uri=root) for root in roots]
         try:
             connection = self._requests.connection
-            if connection.server().era is Era.HANDSHAKE:
+            is_declared = "roots" in (connection.settings.capabilities or {})
+            if is_declared and connection.server().era is Era.HANDSHAKE:
                 connection.notify("notifications/roots/list_changed", b"{}")
-        except StateError:
+        except (StateError, ShutdownError, ClosedError):
             pass  # not open, or between two connections: the server will ask when it wants to know
 
     async def list(self) -> list[Root]:

@@ -30,4 +30,4 @@ class Sampling:
             raise CapabilityError(
                 "sampling", "in MCP the server asks: register a handler with client.sampling.handle()"
             )
-        return await self._requests.ask("sampling/createMessage", {"params": params}, CreateMessageResult, {})
+        return await self._requests.ask("sampling/createMessage", params.raw, CreateMessageResult, {})

@@ -1,14 +1,14 @@
 """What a client tells whoever listens: one hook, stable names, stable fields.
 
 Every event has `client`, the connection's name. With no listener an event costs its caller one attribute test; a
-listener that raises is logged once and kept. Adapters for logging and OpenTelemetry build on `subscribe()`.
+listener that raises is logged once and kept. Adapters build on this: `_log_events` on the listener, `_otel` on the trace.
 
-Above: `_connection`, which tells; users, who listen. Below: nothing.
+Above: `_connection`, which tells; `_requests`, which traces; users, who listen. Below: nothing.
 """
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 # What an event says, by name.
 Fields: TypeAlias = Mapping[str, object]
@@ -33,6 +33,21 @@ EVENTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+class Span(Protocol):
+    """One request as a tracer sees it."""
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """Members for the request's `_meta`, so that the server can go on with the trace."""
+
+    def end(self, request_id: int, error: BaseException | None) -> None:
+        """The request has its outcome; called once."""
+
+
+# Begins a span: takes the method and what it is about (the name of a tool, say; empty: nothing to name).
+Trace: TypeAlias = Callable[[str, str], Span]
+
+
 class Telemetry:
     """The listeners of one client. Test `listeners` before making an event: empty means that nobody wants it."""
 
@@ -41,7 +56,7 @@ class Telemetry:
     def __init__(self, client: str) -> None:
         self.client = client
         self.listeners: tuple[Listener, ...] = ()
-        self._accused: set[Listener] = set()
+        self._accused: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(name, fields)` for every event from now on; call what is returned to end that."""
@@ -59,8 +74,8 @@ class Telemetry:
             try:
                 listener(name, event)
             except Exception:  # the outermost edge: a listener is somebody else's code
-                if listener not in self._accused:
-                    self._accused.add(listener)
+                if not any(other is listener for other in self._accused):
+                    self._accused.append(listener)
                     logger.exception(
                         "a telemetry listener raised; it is kept, and will not be reported again"
                     )

@@ -1,16 +1,20 @@
 """`client.tools`: list them, call them.
 
-Above: users. Below: `_requests`, `_lists`.
+Above: users. Below: `_requests`, `_lists`, and `_output` on first use.
 """
 
 import logging
 from collections.abc import Mapping
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from mooring.client._lists import Cache, pages
 from mooring.client._requests import CallOptions, Requests
 from mooring.errors import Json, ProtocolError, UsageError
+from mooring.extras import install_command
 from mooring.types import CallToolResult, ListToolsResult, Tool
+
+if TYPE_CHECKING:
+    from mooring.client._output import Check
 
 logger = logging.getLogger("mooring.client")
 
@@ -28,12 +32,15 @@ class Tools:
         self._requests = requests
         self._cache = cache
         self._known: dict[str, Tool] = {}
+        # By name, for tools with an output schema that were called; None: the schema library is not installed.
+        self._checks: dict[str, Check | None] = {}
 
     async def list(self, **options: Unpack[CallOptions]) -> list[Tool]:
         """Every tool, all pages. Kept for as long as the server allows."""
         found = await pages(self._requests, self._cache, "tools/list", ListToolsResult, options)
         tools = [tool for page in found for tool in page.tools]
         self._known = {tool.name: tool for tool in tools}
+        self._checks.clear()
         return tools
 
     async def call(
@@ -41,16 +48,22 @@ class Tools:
     ) -> CallToolResult:
         """Run a tool. A tool that failed has `is_error` on its result; `.text` is what it says.
 
+        Output that breaks the tool's schema, as listed before, is logged; `check_output=True` refuses it.
+
         Raises: OutcomeUnknownError or TimeoutError where it may have run, others where it surely did not, JsonRpcError
         where the server refused it: `docs/errors.md` says what each allows you to assume.
         """
-        check_output = options.pop("check_output", None)
-        params = {"name": name, "arguments": dict(arguments or {})}
+        must_check: bool | None = None
+        if options:
+            must_check = options.pop("check_output", None)
+            if must_check:
+                await self._prepare_check(name, options)
+        params = {"name": name, "arguments": {} if arguments is None else arguments}
         result = await self._requests.ask(
-            "tools/call", params, CallToolResult, options, is_safe=self._is_safe(name)
+            "tools/call", params, CallToolResult, options, is_safe=self._is_safe(name), subject=name
         )
-        if check_output is not False:
-            self._check_output(name, result, must=check_output is True)
+        if self._known and must_check is not False:
+            self._check_output(name, result, must=must_check is True)
         return result
 
     def session_mode(self) -> str:
@@ -62,23 +75,47 @@ class Tools:
         hints = None if tool is None else tool.annotations
         return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
 
-    def _check_output(self, name: str, result: CallToolResult, *, must: bool) -> None:
+    # --- output -------------------------------------------------------------------------------------------------------
+
+    async def _prepare_check(self, name: str, options: CallOptions) -> None:
+        """Before anything runs: is there what checking needs? Raises: UsageError, and as a list does."""
+        if name not in self._known:
+            shared = {key: options[key] for key in options if key not in ("on_progress", "meta")}  # type: ignore[literal-required]  # names from the TypedDict
+            await self.list(**shared)  # type: ignore[arg-type]  # as above
+        if self._check(name) is None and self._schema(name) is not None:
+            message = f"checking output needs the extra `schema`: {install_command('schema')}"
+            raise UsageError(message, path="check_output")
+
+    def _schema(self, name: str) -> Mapping[str, Json] | None:
         tool = self._known.get(name)
-        schema = None if tool is None else tool.output_schema
-        if schema is None or result.is_error:
+        return None if tool is None else tool.output_schema
+
+    def _check(self, name: str) -> "Check | None":
+        """The check of this tool's output; None: it has no schema, or there is nothing to check with."""
+        if name not in self._checks:
+            schema = self._schema(name)
+            self._checks[name] = None if schema is None else _checker(schema)
+        return self._checks[name]
+
+    def _check_output(self, name: str, result: CallToolResult, *, must: bool) -> None:
+        check = None if result.is_error else self._check(name)
+        if check is None:
             return
-        try:
-            from mooring.client._output import flaw_in  # noqa: PLC0415  # the schema library is an extra, and slow to load
-        except ImportError as missing:
-            if must:
-                message = "checking output needs the extra `schema`: pip install 'mooring[schema]'"
-                raise UsageError(message, path="check_output") from missing
-            return
-        flaw = flaw_in(schema, result.structured_content)
+        if result.structured_content is None and not result.has("structuredContent"):
+            flaw: str | None = "there is no structured content"
+        else:
+            flaw = check(result.structured_content)
         if flaw is None:
             return
         if must:
-            raise ProtocolError(f"the output of {name} breaks its schema: {flaw}", sent=True).about(
-                "tools/call", None
-            )
+            refusal = ProtocolError(f"the output of {name} breaks its schema: {flaw}", sent=True)
+            raise refusal.about("tools/call", None)
         logger.warning("the output of %s breaks its schema: %s", name, flaw)
+
+
+def _checker(schema: Mapping[str, Json]) -> "Check | None":
+    try:
+        from mooring.client._output import checker  # noqa: PLC0415  # the schema library is an extra, and slow to load
+    except ImportError:
+        return None
+    return checker(schema)

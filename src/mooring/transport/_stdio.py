@@ -9,7 +9,6 @@ Must never know what is said to the server, nor when it is started again. Above:
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import PurePath
 from typing import Final
 
 from mooring.errors import TransportError, UsageError
@@ -45,7 +44,7 @@ class StdioTarget:
         self.command = command
         self.arguments = arguments
         self.name = name or _name_of(command, arguments)
-        self.init_timeout = SLOW_INIT_TIMEOUT if PurePath(command).name in SLOW_STARTERS else None
+        self.init_timeout = SLOW_INIT_TIMEOUT if os.path.basename(command) in SLOW_STARTERS else None
         self._env = dict(env or {})
         self._inherit_env = inherit_env if isinstance(inherit_env, bool) else tuple(inherit_env)
         self._cwd = cwd
@@ -144,7 +143,7 @@ def _text_of(word: object) -> str:
 
 def _name_of(command: str, arguments: tuple[str, ...]) -> str:
     """What the server is called: the command, or what a launcher launches (`uvx mcp-server-git`)."""
-    name = PurePath(command).name or command
+    name = os.path.basename(command) or command
     if name in SLOW_STARTERS:
         packages = [argument for argument in arguments if not argument.startswith("-")]
         name = packages[0] if packages else name

@@ -1,0 +1,76 @@
+"""One call under way: what its caller holds, and where its outcome arrives.
+
+It reads its result itself, at once, because the result is a view of a frame that is gone with the next one. It decides
+nothing: the connection says when it is done, and how.
+
+Above: `_connection`, which completes it; users, who got it from `submit()`. Below: nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from mooring.errors import McpError
+from mooring.types import ProgressNotificationParams
+
+R = TypeVar("R")
+
+
+class Call(Generic[R]):
+    """One call under way: await it, or give it up with `cancel()`.
+
+    `id` is the id of its request; it changes if the call is sent again after a loss. 0: it was never accepted.
+    """
+
+    __slots__ = ("_read", "corr_id", "future", "id", "method", "on_progress", "started_at", "started_ns")
+
+    def __init__(
+        self,
+        future: "asyncio.Future[R]",
+        method: str,
+        read: Callable[[msgspec.Raw], R],
+        on_progress: Callable[[ProgressNotificationParams], object] | None,
+    ) -> None:
+        self.future = future
+        self.method = method
+        self.id = 0
+        self.on_progress = on_progress
+        self._read = read
+        self.corr_id = ""
+        self.started_at = 0
+        self.started_ns = 0
+
+    def __repr__(self) -> str:
+        return f"<Call {self.id} {self.method} {'done' if self.future.done() else 'open'}>"
+
+    def __await__(self) -> Generator[Any, None, R]:
+        return self.future.__await__()
+
+    def cancel(self) -> bool:
+        """Give it up: if it was written, the server is told, once. False: it had ended before."""
+        return self.future.cancel()
+
+    @property
+    def is_heard(self) -> bool:
+        """True while its progress is of interest: it is open, or ended well (the last report may come after the answer)."""
+        future = self.future
+        return not future.done() or not (future.cancelled() or future.exception() is not None)
+
+    def complete(self, result: msgspec.Raw) -> None:
+        """Read the result now, while its frame is there, and give it to whoever awaits."""
+        if self.future.done():
+            return  # given up a moment ago, and the answer was on its way
+        try:
+            value = self._read(result)
+        except McpError as error:
+            error.may_have_run = True  # it was answered: with something that cannot be read
+            self.future.set_exception(error.about(self.method, self.id))
+        else:
+            self.future.set_result(value)
+
+    def fail(self, error: McpError) -> None:
+        """End it with this error."""
+        if not self.future.done():
+            self.future.set_exception(error)

@@ -1,0 +1,190 @@
+"""Subscriptions: one thing in both eras, kept for as long as somebody wants it.
+
+`resources/subscribe` where there is a handshake, a `subscriptions/listen` of its own where there is none. The core keeps what
+is wanted and opens it again with every new connection; here is who wanted it, and the wait for the server's word that it
+listens. That word is taken as it arrives, never from the queue of notifications: a handler that subscribes must not
+wait behind itself.
+
+Above: `_resources`, `_client`. Below: `_requests`, `_connection`.
+"""
+
+import asyncio
+import builtins
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import msgspec
+
+from mooring.client._connection import Connection
+from mooring.client._requests import CallOptions, Requests
+from mooring.errors import CapabilityError, McpError, TimeoutError
+from mooring.protocol import Era
+from mooring.protocol.client import ClientState
+from mooring.protocol.client import events as e
+from mooring.types import (
+    META_SUBSCRIPTION_ID,
+    EmptyResult,
+    ResourceUpdatedNotificationParams,
+    SubscriptionsAcknowledgedNotificationParams,
+    decode,
+    encode_json,
+)
+
+logger = logging.getLogger("mooring.client")
+
+# Hears that a resource changed, sync or async.
+UpdateHandler: TypeAlias = Callable[[str], object | Awaitable[object]]
+# Hears that the server ended a subscription.
+EndHandler: TypeAlias = Callable[[McpError | None], None]
+
+# What the changes of lists are called among what is wanted. Only the stateless era has to ask for them.
+_LISTS = "lists"
+_LIST_FLAGS = {
+    "tools.listChanged": "toolsListChanged",
+    "prompts.listChanged": "promptsListChanged",
+    "resources.listChanged": "resourcesListChanged",
+}
+
+
+class _Wanted:
+    """One resource that somebody wants to hear of. `opened` is done when the server listens."""
+
+    __slots__ = ("handler", "on_end", "opened")
+
+    def __init__(self, opened: "asyncio.Future[None]") -> None:
+        self.opened = opened
+        self.handler: UpdateHandler | None = None
+        self.on_end: EndHandler | None = None
+
+
+class Subscriptions:
+    """What is wanted, by address."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+        self._wanted: dict[str, _Wanted] = {}
+
+    async def open(
+        self, uri: str, handler: UpdateHandler | None, on_end: EndHandler | None, options: CallOptions
+    ) -> None:
+        """Want this resource, and wait until the server listens."""
+        connection = await self._requests.settled(options)
+        self._requests.check("resources.subscribe")
+        wanted = self._wanted.get(uri)
+        is_first = wanted is None
+        if wanted is None:
+            wanted = self._wanted[uri] = _Wanted(asyncio.get_running_loop().create_future())
+        wanted.handler, wanted.on_end = handler, on_end
+        try:
+            if not is_first:
+                await self._opened(wanted, options, connection)
+            elif connection.server().era is Era.HANDSHAKE:
+                await self._requests.ask("resources/subscribe", {"uri": uri}, EmptyResult, options)
+                connection.step(_wish(uri, is_open=True))
+                wanted.opened.set_result(None)
+            else:
+                connection.step(_wish(uri, is_open=False))
+                await self._opened(wanted, options, connection)
+        except BaseException as error:
+            if is_first and self._wanted.get(uri) is wanted:
+                self._forget(uri, wanted, connection, error)
+            raise
+
+    async def _opened(self, wanted: _Wanted, options: CallOptions, connection: Connection) -> None:
+        timeout = options.get("timeout", connection.settings.request_timeout)
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.shield(wanted.opened)
+        except McpError:
+            raise
+        except builtins.TimeoutError as late:
+            raise TimeoutError(timeout, sent=True).about("subscriptions/listen", None) from late
+
+    def _forget(self, uri: str, wanted: _Wanted, connection: Connection, error: BaseException) -> None:
+        del self._wanted[uri]
+        connection.step(e.Unsubscribed(_key(uri)))
+        if not wanted.opened.done():  # others may wait for the same
+            reason = error if isinstance(error, McpError) else CapabilityError("resources.subscribe")
+            wanted.opened.set_exception(reason)
+        if not wanted.opened.cancelled():
+            wanted.opened.exception()  # seen: whoever waits for it has his own await
+
+    async def close(self, uri: str, options: CallOptions) -> None:
+        """Want it no more, and tell the server if there is one to tell."""
+        connection = self._requests.connection
+        wanted = self._wanted.pop(uri, None)
+        if wanted is not None:
+            wanted.opened.cancel()
+        connection.step(e.Unsubscribed(_key(uri)))
+        if connection.core.state is ClientState.READY and connection.server().era is Era.HANDSHAKE:
+            await self._requests.ask("resources/unsubscribe", {"uri": uri}, EmptyResult, options)
+
+    def want_lists(self) -> None:
+        """Hear when lists change. A handshake-era server says so unasked; a stateless one must be asked."""
+        connection = self._requests.connection
+        if connection.core.server is None or connection.server().era is Era.HANDSHAKE:
+            return
+        flags = {flag: True for name, flag in _LIST_FLAGS.items() if self._requests.offers(name)}
+        if flags:
+            listen = ("subscriptions/listen", encode_json({"notifications": flags}))
+            connection.step(e.Subscribed(_LISTS, None, listen))
+
+    # --- what the server says -----------------------------------------------------------------------------------------
+
+    def acknowledged(self, params: msgspec.Raw | bytes) -> None:
+        """The server said which part of a wish it honours. Raises: ProtocolError."""
+        said = decode(SubscriptionsAcknowledgedNotificationParams, params)
+        wanted = self._by_id(dict(said.meta or {}).get(META_SUBSCRIPTION_ID))
+        if wanted is not None and not wanted.opened.done():
+            if said.notifications.resource_subscriptions:
+                wanted.opened.set_result(None)
+            else:
+                wanted.opened.set_exception(CapabilityError("resources.subscribe"))
+
+    def ended(self, key: str, error: McpError | None) -> None:
+        """A subscription ended by the server's will."""
+        wanted = self._wanted.get(key.removeprefix(_PREFIX))
+        if wanted is None:
+            return
+        if not wanted.opened.done():
+            wanted.opened.set_exception(error or CapabilityError("resources.subscribe"))
+            return
+        logger.warning(
+            "the server ended the subscription of %s: %s", key, error or "it gave no reason"
+        )
+        if wanted.on_end is not None:
+            try:
+                wanted.on_end(error)
+            except Exception:  # the edge of the user's handler
+                logger.exception("a handler for the end of a subscription raised")
+
+    def handlers_for(self, update: ResourceUpdatedNotificationParams) -> list[UpdateHandler]:
+        """Who hears of this update: who wants that resource, or one that it is a part of (2025-06-18 server/resources)."""
+        wanted = self._wanted.get(update.uri) or self._by_id(dict(update.meta or {}).get(META_SUBSCRIPTION_ID))
+        if wanted is not None:
+            found = [wanted]
+        else:
+            found = [each for uri, each in self._wanted.items() if update.uri.startswith(uri)]
+        return [each.handler for each in found if each.handler is not None]
+
+    def _by_id(self, id: object) -> _Wanted | None:
+        key = self._requests.connection.standing_key(id) if isinstance(id, int | str) else None
+        return None if key is None else self._wanted.get(key.removeprefix(_PREFIX))
+
+
+_PREFIX = "resource "
+
+
+def _key(uri: str) -> str:
+    return _PREFIX + uri
+
+
+def _wish(uri: str, *, is_open: bool) -> e.Subscribed:
+    filter_ = {"notifications": {"resourceSubscriptions": [uri]}}
+    return e.Subscribed(
+        _key(uri),
+        ("resources/subscribe", encode_json({"uri": uri})),
+        ("subscriptions/listen", encode_json(filter_)),
+        is_open,
+    )

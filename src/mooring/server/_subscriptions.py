@@ -1,0 +1,144 @@
+"""Who wants to hear of changes on one connection, and the notifications that tell them.
+
+Two ways to want it. In the handshake era `list_changed` goes to every client, and `resources/updated` to who subscribed to
+the URI. In the stateless era nothing is said unasked: a client listens with a request that stays open, and everything that
+belongs to it carries its id (2026-07-28 basic/patterns/subscriptions).
+
+Changes come in bursts (a hundred tools added in a loop), so they are gathered for one turn of the loop and told once each.
+
+Must never know the catalogue. Above: `_dispatch`, `_connection`. Below: `mooring.types`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mooring.errors import JsonRpcError
+from mooring.protocol import REVISIONS
+from mooring.protocol.server import events as e
+from mooring.types import META_SUBSCRIPTION_ID, SubscriptionFilter, encode_json
+
+if TYPE_CHECKING:
+    from mooring.server._connection import Connection
+
+# URIs that one client may subscribe to: it decides how many, and we keep them.
+MOST_URIS = 10_000
+
+# Which capability and which member of a filter belongs to which change.
+_FLAGS: Mapping[str, tuple[str, str]] = {
+    "notifications/tools/list_changed": ("tools", "tools_list_changed"),
+    "notifications/prompts/list_changed": ("prompts", "prompts_list_changed"),
+    "notifications/resources/list_changed": ("resources", "resources_list_changed"),
+}
+_UPDATED = "notifications/resources/updated"
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    """One `subscriptions/listen` that is open: the request it answers in the end, and what is honoured of its filter."""
+
+    request: e.Serve
+    honoured: SubscriptionFilter
+    uris: frozenset[str]
+
+    @property
+    def mark(self) -> bytes:
+        """The `_meta` that everything which belongs to it carries."""
+        return b'{"%b":%b}' % (META_SUBSCRIPTION_ID.encode(), encode_json(self.request.id))
+
+
+class Listening:
+    """What the client of one connection wants to hear of."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self.uris: set[str] = set()
+        self._connection = connection
+        self._open: dict[int, Subscription] = {}
+        self._changed: dict[tuple[str, str], None] = {}
+        self._flush: asyncio.Handle | None = None
+
+    def __repr__(self) -> str:
+        return f"<Listening to {len(self.uris)} resources, {len(self._open)} subscriptions>"
+
+    # --- what the client asks -----------------------------------------------------------------------------------------
+
+    def subscribe(self, uri: str) -> None:
+        """Tell of changes to this resource. Raises: JsonRpcError, if there are too many."""
+        if len(self.uris) >= MOST_URIS:
+            raise JsonRpcError(-32603, f"at most {MOST_URIS} resources can be subscribed to")
+        self.uris.add(uri)
+
+    def listen(self, request: e.Serve, wanted: SubscriptionFilter) -> None:
+        """Open a subscription: acknowledged first, with what is honoured of it."""
+        offered = self._connection.offered
+        flags = {
+            member: True
+            for capability, member in _FLAGS.values()
+            if getattr(wanted, member) and capability in offered
+        }
+        uris: list[str] | None = None
+        if wanted.resource_subscriptions is not None and "resources" in offered:
+            uris = list(dict.fromkeys(wanted.resource_subscriptions))[:MOST_URIS]
+        honoured = SubscriptionFilter(**flags, resource_subscriptions=uris)  # type: ignore[arg-type]  # members are flags
+        # Without its params: they are a view of the frame, which would live as long as the subscription.
+        bare: e.Serve = msgspec.structs.replace(request, params=None, meta=None)
+        subscription = Subscription(bare, honoured, frozenset(uris or ()))
+        self._open[request.serial] = subscription
+        params = b'{"notifications":%b,"_meta":%b}' % (encode_json(honoured), subscription.mark)
+        self._connection.step(
+            e.Notified("notifications/subscriptions/acknowledged", params, request.id)
+        )
+
+    def forget(self, serial: int) -> None:
+        """The client cancelled it, if that is one."""
+        self._open.pop(serial, None)
+
+    def end(self) -> None:
+        """End every subscription in order: the specification has two ways to say so, and both are said.
+
+        2026-07-28 basic/patterns/cancellation wants `notifications/cancelled`, .../subscriptions a result.
+        """
+        for serial, subscription in list(self._open.items()):
+            del self._open[serial]
+            request = subscription.request
+            cancelled = b'{"requestId":%b,"reason":"the server is shutting down"}' % encode_json(request.id)
+            self._connection.step(e.Notified("notifications/cancelled", cancelled, request.id))
+            self._connection.finish(
+                request, self._connection.offer.complete(b'{"_meta":%b}' % subscription.mark)
+            )
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def changed(self, method: str, uri: str = "") -> None:
+        """Something changed; it is told in the next turn of the loop, once. Call it on the loop's thread."""
+        self._changed[method, uri] = None
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().call_soon(self._tell)
+
+    def _tell(self) -> None:
+        self._flush = None
+        changed, self._changed = self._changed, {}
+        for method, uri in changed:
+            self._tell_client(method, uri)
+            for subscription in list(self._open.values()):
+                self._tell_subscription(subscription, method, uri)
+
+    def _tell_client(self, method: str, uri: str) -> None:
+        version = self._connection.core.version
+        if version is None or not REVISIONS[version].has_server_requests:
+            return  # nothing is said unasked in the stateless era, nor before there is one
+        if method == _UPDATED:
+            if uri in self.uris:
+                self._connection.notify(method, b'{"uri":%b}' % encode_json(uri))
+        elif _FLAGS[method][0] in self._connection.offered:
+            self._connection.notify(method, b"{}")
+
+    def _tell_subscription(self, subscription: Subscription, method: str, uri: str) -> None:
+        about, mark = subscription.request.id, subscription.mark
+        if method == _UPDATED:
+            if uri in subscription.uris:
+                params = b'{"uri":%b,"_meta":%b}' % (encode_json(uri), mark)
+                self._connection.notify(method, params, about)
+        elif getattr(subscription.honoured, _FLAGS[method][1]):
+            self._connection.notify(method, b'{"_meta":%b}' % mark, about)

@@ -1,0 +1,245 @@
+"""The one thread with the one event loop on which everything blocking of this process happens.
+
+It is started by the first who needs it and ends with the last: while a client is open, or a call is under way, it runs;
+otherwise it does not exist. It is a daemon, and what is still open when the interpreter exits is stopped then. Work is
+brought to it and waited for; a wait that is interrupted (Ctrl-C) cancels the work, and returns when that has ended, so that
+the server was told. Two mistakes that would wait for ever are refused instead: waiting on the thread itself (from a
+handler), and using after `fork()` what was made before, whose thread stayed in the parent.
+
+What it must never know: what the work is. Above: `_client`, `_fleet`. Below: asyncio.
+"""
+
+import asyncio
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from mooring.errors import ShutdownError, StateError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+logger = logging.getLogger("mooring.sync")
+
+
+class Holder(Protocol):
+    """Whoever keeps the thread alive: something open."""
+
+    async def end(self) -> None:
+        """Stop it, on the loop: the interpreter is about to exit."""
+
+
+class Portal:
+    """The thread, whether it runs at the moment or not. Get the process's own with `portal()`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders: set[Holder] = set()
+        self._waiting = 0  # threads that have brought work and wait for it
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._is_ending = False
+
+    def __repr__(self) -> str:
+        state = "idle" if self._thread is None else "running"
+        return f"<Portal {state}, {len(self._holders)} open, {self._waiting} waiting>"
+
+    # --- who keeps it -------------------------------------------------------------------------------------------------
+
+    def hold(self, holder: Holder) -> bool:
+        """Keep the thread for this one, until `drop()`. False: it did already."""
+        self.check()
+        with self._lock:
+            if holder in self._holders:
+                return False
+            self._start()
+            self._holders.add(holder)
+            return True
+
+    def drop(self, holder: Holder) -> None:
+        """This one needs it no longer. The thread of the last ends before this returns."""
+        with self._lock:
+            self._holders.discard(holder)
+            self._end_if_idle()
+
+    # --- work ---------------------------------------------------------------------------------------------------------
+
+    def wait(
+        self, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Run `function(...)` on the loop and return what it returns.
+
+        Raises: what it raises; StateError on the loop's own thread and after a fork.
+        """
+        self.check()
+        with self._lock:
+            loop = self._start()
+            self._waiting += 1
+        try:
+            return _waited(loop, function, *args, **kwargs)
+        finally:
+            with self._lock:
+                self._waiting -= 1
+                self._end_if_idle()
+
+    def ask(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """As `wait()`, for what does not wait itself: it runs between two turns of the loop."""
+
+        async def asked() -> R:
+            return function(*args, **kwargs)
+
+        return self.wait(asked)
+
+    def check(self) -> None:
+        """Refuse what would wait for ever. Raises: StateError."""
+        if self is not _portal:
+            raise StateError(
+                "forked",
+                message="this was made before fork(), and its connections stayed in the parent: make a new one",
+            )
+        if self._thread is not None and threading.get_ident() == self._thread.ident:
+            raise StateError(
+                "busy",
+                message="a blocking call inside a handler would wait for itself: handlers run on the loop's thread; "
+                "do it on another thread, or use the async client",
+            )
+
+    # --- the thread ---------------------------------------------------------------------------------------------------
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        """The loop, running. With the lock held."""
+        if self._loop is None:
+            _watch_process()
+            self._is_ending = False
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._run, args=(self._loop,), name="mooring-sync", daemon=True
+            )
+            self._thread.start()
+        return self._loop
+
+    def _end_if_idle(self) -> None:
+        """End the thread if nobody needs it. With the lock held: whoever comes now waits, and starts a new one."""
+        if self._holders or self._waiting or self._loop is None or self._thread is None:
+            return
+        self._is_ending = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop = self._thread = None
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            while not self._is_ending:
+                try:
+                    loop.run_forever()
+                except (KeyboardInterrupt, SystemExit):
+                    # A handler asked the whole program to end; this is not the thread that can do that.
+                    logger.exception("a handler tried to end the program; it ended only itself")
+            loop.run_until_complete(_leave_nothing())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+    def end_all(self) -> None:
+        """Stop everything that is open: the interpreter exits."""
+        holders = list(self._holders)
+        if not holders or self is not _portal:
+            return
+
+        async def stop() -> None:
+            await asyncio.gather(*(holder.end() for holder in holders), return_exceptions=True)
+
+        self.wait(stop)
+        for holder in holders:
+            self.drop(holder)
+
+
+def _waited(
+    loop: asyncio.AbstractEventLoop,
+    function: Callable[P, Coroutine[Any, Any, R]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> R:
+    """Run it on the loop of another thread. Not `run_coroutine_threadsafe`: its future, once cancelled, cannot say when
+    the work has ended."""
+    outcome: Future[R] = Future()
+    tasks: list[asyncio.Task[R]] = []
+
+    def begin() -> None:
+        task = loop.create_task(function(*args, **kwargs))
+        tasks.append(task)
+        task.add_done_callback(settle)
+
+    def settle(task: asyncio.Task[R]) -> None:
+        if task.cancelled():
+            outcome.cancel()
+        elif (error := task.exception()) is not None:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(task.result())
+
+    def cancel() -> None:
+        for task in tasks:
+            task.cancel()
+
+    loop.call_soon_threadsafe(begin)
+    try:
+        return outcome.result()
+    except CancelledError:
+        raise ShutdownError("the work was cancelled while it was waited for") from None
+    except BaseException:
+        if not outcome.done():  # interrupted, not failed: end the work, and see it ended; a second Ctrl-C gives that up
+            loop.call_soon_threadsafe(cancel)
+            try:
+                outcome.exception()
+            except CancelledError:
+                pass
+        raise
+
+
+async def _leave_nothing() -> None:
+    """Cancel what handlers began and nobody awaited, and let it end."""
+    mine = asyncio.current_task()
+    others = [task for task in asyncio.all_tasks() if task is not mine]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    loop = asyncio.get_running_loop()
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()
+
+
+# --- one for the process ----------------------------------------------------------------------------------------------
+
+_portal = Portal()
+_is_watched = False
+
+
+def portal() -> Portal:
+    """The portal of this process."""
+    return _portal
+
+
+def _watch_process() -> None:
+    """Hear of a fork and of the interpreter's exit. At the first start and not on import, which registers nothing."""
+    global _is_watched  # noqa: PLW0603  # hooks of the process are of the process
+    if not _is_watched:
+        _is_watched = True
+        os.register_at_fork(after_in_child=_forget)
+        atexit.register(lambda: _portal.end_all())
+
+
+def _forget() -> None:
+    """In the child of a fork: the thread is not here, and the lock may be held by one that is not here either."""
+    global _portal  # noqa: PLW0603  # as above
+    _abandoned.append(_portal)
+    _portal = Portal()
+
+
+# Loops of parents: kept, because to collect them would be to close them, and say so.
+_abandoned: list[Portal] = []

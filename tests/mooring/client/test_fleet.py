@@ -1,0 +1,362 @@
+"""Many servers as one: opened together, failing alone, their tools in one list with a table of names."""
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from peers.answering import Answering, with_tools
+
+from mooring.client import Fleet
+from mooring.client._fleet import MAX_NAME, fleet_name
+from mooring.errors import (
+    CapabilityError,
+    ClosedError,
+    JsonRpcError,
+    StateError,
+    TransportError,
+    UsageError,
+)
+
+PEER = Path(__file__).parents[2] / "peers" / "stdio_server.py"
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    async def guarded() -> None:
+        async with asyncio.timeout(20):
+            await work()
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "a task was left behind"
+
+    asyncio.run(guarded())
+
+
+def refusing(name: str, *, permanent: bool = True) -> Answering:
+    target = with_tools(name)
+    target.refusal = TransportError(f"{name} is not there", permanent=permanent)
+    return target
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+LONG = "x" * 70
+NAMES = [
+    ("git", "status", "__", "git__status"),
+    ("git", "status", ".", "git.status"),
+    ("a", "b" * 61, "__", "a__" + "b" * 61),  # 64 characters: whole
+]
+
+
+@pytest.mark.parametrize(("server", "tool", "separator", "name"), NAMES)
+def test_a_name_that_fits_is_whole(server: str, tool: str, separator: str, name: str) -> None:
+    assert fleet_name(server, tool, separator) == name
+
+
+def test_a_long_name_is_cut_and_ends_in_a_hash_that_never_changes() -> None:
+    one, other = fleet_name("a", "b" * 62, "__"), fleet_name("a", "b" * 63, "__")
+    assert one != other
+    assert one[:55] == other[:55] == "a__" + "b" * 52
+    # Kept conversations hold these names: they must be the same in the next version too.
+    assert one == "a__bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb_8000a2df"
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_a_name_is_never_longer_than_allowed(server: str, tool: str) -> None:
+    assert len(fleet_name(server, tool, "__")) <= MAX_NAME
+
+
+# --- the tools --------------------------------------------------------------------------------------------------------
+
+
+def test_tools_of_all_servers_are_one_list_and_called_by_their_names_in_it() -> None:
+    async def work() -> None:
+        one, two = with_tools("one", "add", LONG), with_tools("two", "add")
+        async with Fleet({"one": one, "two": two}) as fleet:
+            names = [tool.name for tool in await fleet.tools()]
+            assert names == ["one__add", fleet.name_of("one", LONG), "two__add"]
+            assert all(len(name) <= MAX_NAME for name in names)
+            for name, (server, tool) in fleet.names.items():
+                assert fleet.name_of(server, tool) == name
+                answer = await fleet.call(name, {"n": 1}, timeout=5)
+                assert answer.text == f'{server}.{tool}({{"n": 1}})'
+            assert (await fleet.call("two__add")).text == "two.add({})"
+
+    run(work)
+
+
+def test_the_separator_can_be_chosen() -> None:
+    async def work() -> None:
+        async with Fleet({"one": with_tools("one", "add")}, separator=".") as fleet:
+            assert list(fleet.names) == ["one.add"]
+
+    run(work)
+
+
+CLASHES = [
+    ({"a": ("b__c",), "a__b": ("c",)}, "'b__c' of 'a' and 'c' of 'a__b'"),
+    ({"a_": ("b",), "a": ("_b",)}, "'b' of 'a_' and '_b' of 'a'"),
+    ({"a": ("b", "b")}, "'b' of 'a' and 'b' of 'a'"),
+]
+
+
+@pytest.mark.parametrize(("servers", "said"), CLASHES)
+def test_a_clash_is_an_error_at_open_and_leaves_nothing_open(
+    servers: dict[str, tuple[str, ...]], said: str
+) -> None:
+    async def work() -> None:
+        fleet = Fleet({name: with_tools(name, *tools) for name, tools in servers.items()})
+        with pytest.raises(UsageError) as raised:
+            await fleet.open()
+        assert said in str(raised.value)
+        assert set(fleet.states.values()) == {"closed"}
+
+    run(work)
+
+
+def test_a_tool_that_came_later_is_found_and_listed() -> None:
+    async def work() -> None:
+        tools = ["old"]
+
+        def answer(method: str, params: dict[str, Any]) -> Any:
+            if method == "tools/list":
+                return {"tools": [{"name": name, "inputSchema": {}} for name in tools]}
+            return {"content": [{"type": "text", "text": params["name"]}]}
+
+        async with Fleet({"one": Answering("one", answer)}) as fleet:
+            tools.append("new")
+            assert (await fleet.call("one__new")).text == "new"
+            assert [tool.name for tool in await fleet.tools()] == ["one__old", "one__new"]
+            with pytest.raises(UsageError, match="no server of this fleet has a tool 'one__other'"):
+                await fleet.call("one__other")
+            with pytest.raises(UsageError, match="no tool 'other' of a server 'one'"):
+                fleet.name_of("one", "other")
+
+    run(work)
+
+
+def test_everything_of_a_tool_but_its_name_is_kept() -> None:
+    async def work() -> None:
+        tool = {"name": "t", "inputSchema": {"type": "object"}, "description": "d", "x-vendor": {"a": 1}}
+        target = Answering("one", lambda method, params: {"tools": [tool]})
+        async with Fleet({"one": target}) as fleet:
+            (listed,) = await fleet.tools()
+            assert listed.raw == {**tool, "name": "one__t"}
+
+    run(work)
+
+
+# --- one failing server never disturbs the others ---------------------------------------------------------------------
+
+
+def test_a_server_that_cannot_be_opened_is_seen_and_disturbs_no_other() -> None:
+    async def work() -> None:
+        async with Fleet({"bad": refusing("bad"), "good": with_tools("good", "add")}) as fleet:
+            assert fleet.states == {"bad": "closed", "good": "ready"}
+            assert [str(error) for error in fleet.errors.values()] == ["bad is not there"]
+            assert [tool.name for tool in await fleet.tools()] == ["good__add"]
+            assert (await fleet.call("good__add")).text == "good.add({})"
+            with pytest.raises(ClosedError, match="bad is not there") as raised:
+                await fleet.call("bad__add")
+            assert raised.value.details["server"] == "bad"
+            assert raised.value.may_have_run is False
+
+    run(work)
+
+
+def test_with_require_all_the_first_failure_is_the_fleets_and_nothing_is_left_open() -> None:
+    async def work() -> None:
+        good = with_tools("good", "add")
+        fleet = Fleet({"good": good, "bad": refusing("bad"), "worse": refusing("worse")}, require_all=True)
+        with pytest.raises(TransportError, match="bad is not there") as raised:
+            await fleet.open()
+        assert raised.value.details["server"] == "bad"
+        assert "'bad'" in raised.value.__notes__[0]
+        assert fleet.states == {"good": "closed", "bad": "closed", "worse": "closed"}
+
+    run(work)
+
+
+def test_with_require_all_a_whole_fleet_opens() -> None:
+    async def work() -> None:
+        async with Fleet({"good": with_tools("good", "add")}, require_all=True) as fleet:
+            assert fleet.errors == {}
+
+    run(work)
+
+
+def test_servers_are_opened_at_the_same_time() -> None:
+    async def work() -> None:
+        begun = asyncio.Barrier(3)
+
+        class Meeting(Answering):
+            async def open(self, *args: Any) -> Any:
+                await begun.wait()  # passes only when all are here
+                return await super().open(*args)
+
+        targets = {name: Meeting(name, lambda method, params: {"tools": []}) for name in "abc"}
+        async with Fleet(targets) as fleet:
+            assert set(fleet.states.values()) == {"ready"}
+
+    run(work)
+
+
+def test_a_server_without_tools_is_part_of_the_fleet() -> None:
+    async def work() -> None:
+        silent = with_tools("silent", capabilities={"prompts": {}})
+        async with Fleet({"silent": silent, "good": with_tools("good", "add")}) as fleet:
+            assert [tool.name for tool in await fleet.tools()] == ["good__add"]
+            assert fleet.errors == {}
+            assert "tools/list" not in silent.methods()
+            with pytest.raises(CapabilityError):
+                await fleet["silent"].tools.list()
+
+    run(work)
+
+
+def test_a_server_that_cannot_list_now_keeps_the_tools_it_had_and_shows_its_error() -> None:
+    async def work() -> None:
+        is_broken = False
+
+        def answer(method: str, params: dict[str, Any]) -> Any:
+            if is_broken:
+                raise JsonRpcError(-32603, "not now")
+            return {"tools": [{"name": "t", "inputSchema": {}}]}
+
+        async with Fleet({"odd": Answering("odd", answer), "good": with_tools("good", "add")}) as fleet:
+            is_broken = True
+            assert [tool.name for tool in await fleet.tools()] == ["odd__t", "good__add"]
+            assert "not now" in str(fleet.errors["odd"])
+            is_broken = False
+            await fleet.tools()
+            assert fleet.errors == {}
+
+    run(work)
+
+
+def test_a_server_that_never_listed_has_its_error_for_whoever_calls_its_tools() -> None:
+    async def work() -> None:
+        def answer(method: str, params: dict[str, Any]) -> Any:
+            raise JsonRpcError(-32603, "never")
+
+        async with Fleet({"odd": Answering("odd", answer)}) as fleet:
+            assert fleet.states == {"odd": "ready"}
+            with pytest.raises(ClosedError, match="never"):
+                await fleet.call("odd__t")
+
+    run(work)
+
+
+# --- opening, closing, misuse -----------------------------------------------------------------------------------------
+
+
+def test_a_fleet_is_a_collection_of_clients_by_name() -> None:
+    targets = {"one": with_tools("one"), "two": with_tools("two")}
+    fleet = Fleet(targets, request_timeout=7.0)
+    assert list(fleet) == ["one", "two"]
+    assert len(fleet) == 2
+    assert "one" in fleet
+    assert "three" not in fleet
+    assert fleet["one"].settings.name == "one"
+    assert fleet["two"].settings.request_timeout == 7.0
+    assert repr(fleet) == "<Fleet one new, two new>"
+    assert repr(Fleet({})) == "<Fleet of none>"
+    with pytest.raises(KeyError):
+        fleet["three"]
+
+
+MISUSES: list[tuple[dict[str, Any], str]] = [
+    ({"separator": ""}, "separator"),
+    ({"name": "x"}, "name"),
+    ({"request_timeout": -1}, "request_timeout"),
+    ({"nonsense": 1}, "nonsense"),
+]
+
+
+@pytest.mark.parametrize(("options", "named"), MISUSES)
+def test_a_bad_option_is_refused_by_name(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        Fleet({"one": with_tools("one")}, **options)
+
+
+def test_a_server_without_a_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="must not be empty"):
+        Fleet({"": with_tools("one")})
+
+
+def test_a_fleet_is_opened_once_and_only_then_used() -> None:
+    async def work() -> None:
+        fleet = Fleet({"one": with_tools("one", "add")})
+        with pytest.raises(StateError, match="the fleet is not open"):
+            await fleet.tools()
+        with pytest.raises(StateError, match="the fleet is not open"):
+            await fleet.call("one__add")
+        await fleet.stop()  # nothing to stop
+        await fleet.open()
+        with pytest.raises(StateError, match="opened once"):
+            await fleet.open()
+        assert fleet.states == {"one": "ready"}, "the second attempt closed it"
+        await fleet.stop(drain=1)
+        await fleet.stop()
+        assert fleet.states == {"one": "closed"}
+
+    run(work)
+
+
+def test_an_opener_that_is_cancelled_leaves_nothing_behind() -> None:
+    async def work() -> None:
+        waiting = asyncio.Event()
+
+        class Stuck(Answering):
+            async def open(self, *args: Any) -> Any:
+                waiting.set()
+                return await asyncio.Event().wait()
+
+        fleet = Fleet({"stuck": Stuck("stuck", lambda method, params: None), "good": with_tools("good", "add")})
+        opening = asyncio.create_task(fleet.open())
+        await waiting.wait()
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert fleet.states == {"stuck": "closed", "good": "closed"}
+
+    run(work)
+
+
+# --- from a file ------------------------------------------------------------------------------------------------------
+
+
+def test_a_fleet_from_a_file_runs_real_processes(tmp_path: Path) -> None:
+    real = {"command": sys.executable, "args": [str(PEER)]}
+    servers = {
+        "real": {**real, "env": {"PEER_GREETING": "hello"}},
+        "gone": {"command": str(tmp_path / "absent")},
+        "off": {**real, "disabled": True},
+    }
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": servers}))
+
+    async def work() -> None:
+        async with Fleet.from_config(path, separator=".", close_step=1.0) as fleet:
+            assert fleet.states == {"real": "ready", "gone": "closed"}
+            assert "absent" in str(fleet.errors["gone"])
+            assert (await fleet.call("real.greet", {"who": "you"})).text == "hello, you"
+            assert fleet["real"].settings.close_step == 1.0
+        chosen = Fleet.from_config(path, servers=["off"], require_all=True)
+        async with chosen:
+            assert chosen.states == {"off": "ready"}
+
+    run(work)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("mooring")]
+
+
+def test_a_file_with_a_mistake_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {"good": {"command": "x"}, "web": {"url": "https://x"}}}')
+    with pytest.raises(UsageError, match=r"mcpServers\.web is reached over HTTP"):
+        Fleet.from_config(path)
+    assert list(Fleet.from_config(path, servers=["good"])) == ["good"]

@@ -1,0 +1,116 @@
+"""A server in memory that is one function: a target for `connect()` on whatever loop opens it.
+
+`Answering(name, answer)` calls `answer(method, params)` for every request; what it returns is the result, a JsonRpcError it
+raises is the error, and None leaves the request without an answer. What arrived stands in `received`, in order. It speaks
+the handshake era, 2025-11-25.
+"""
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from mooring.errors import JsonRpcError, McpError, TransportError
+from mooring.transport import Owner, memory_pair
+
+Answer = Callable[[str, dict[str, Any]], Any]
+
+
+class Answering:
+    """The target, and the server behind it."""
+
+    is_http = False
+    init_timeout = 10.0
+
+    def __init__(self, name: str, answer: Answer, *, capabilities: dict[str, Any] | None = None) -> None:
+        self.name = name
+        self.answer = answer
+        self.capabilities = {"tools": {}} if capabilities is None else capabilities
+        self.received: list[dict[str, Any]] = []
+        self.arrived = threading.Condition()
+        self.refusal: TransportError | None = None
+        self.opened = 0
+        self.thread = 0
+        self._pair = memory_pair(name)
+        self._end: Any = None
+
+    async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> Any:
+        if self.refusal is not None:
+            raise self.refusal
+        self.opened += 1
+        self.thread = threading.get_ident()
+        self._end = await self._pair.server.open(self, max_frame_bytes, close_step)
+        return await self._pair.client.open(owner, max_frame_bytes, close_step)
+
+    def methods(self) -> list[str]:
+        """What arrived, by name, without the opening."""
+        opening = ("initialize", "server/discover", "notifications/initialized")
+        return [message["method"] for message in list(self.received) if message.get("method") not in opening]
+
+    def wait_for(self, method: str) -> dict[str, Any]:
+        """The first message with this method; waits for it, on another thread than the loop's."""
+        with self.arrived:
+            found = lambda: [message for message in self.received if message.get("method") == method]  # noqa: E731
+            assert self.arrived.wait_for(found, 10), f"{method} did not arrive"
+            return found()[0]
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Say something unasked; on the loop's thread."""
+        self._end.send(json.dumps({"jsonrpc": "2.0", **message}).encode(), 0)
+
+    def cut(self) -> None:
+        """End the connection; on the loop's thread."""
+        self._pair.cut()
+
+    # --- as the owner of the server's end -----------------------------------------------------------------------------
+
+    def frames_arrived(self) -> None:
+        while (frame := self._end.next_frame()) is not None:
+            assert isinstance(frame, bytes)
+            message = json.loads(frame)
+            with self.arrived:
+                self.received.append(message)
+                self.arrived.notify_all()
+            if "method" in message and "id" in message:
+                self._reply(message)
+
+    def _reply(self, message: dict[str, Any]) -> None:
+        try:
+            result = self._result(message["method"], message.get("params") or {})
+        except JsonRpcError as error:
+            self.send({"id": message["id"], "error": {"code": error.code, "message": error.message}})
+        else:
+            if result is not None:
+                self.send({"id": message["id"], "result": result})
+
+    def _result(self, method: str, params: dict[str, Any]) -> Any:
+        if method == "server/discover":
+            raise JsonRpcError(-32601, "no such method")
+        if method == "initialize":
+            return {
+                "protocolVersion": "2025-11-25",
+                "capabilities": self.capabilities,
+                "serverInfo": {"name": self.name, "version": "1"},
+                "instructions": "Be kind.",
+            }
+        return self.answer(method, params)
+
+    def wrote(self, through: int) -> None: ...
+
+    def room_made(self) -> None: ...
+
+    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None: ...
+
+
+def with_tools(name: str, *tools: str, **options: Any) -> Answering:
+    """A server whose tools answer with their own name and what they were given."""
+
+    def answer(method: str, params: dict[str, Any]) -> Any:
+        if method == "tools/list":
+            return {"tools": [{"name": tool, "inputSchema": {"type": "object"}} for tool in tools]}
+        if method == "tools/call":
+            said = f"{name}.{params['name']}({json.dumps(params['arguments'])})"
+            return {"content": [{"type": "text", "text": said}]}
+        raise JsonRpcError(-32601, f"no {method} here")
+
+    return Answering(name, answer, **options)
