@@ -12,7 +12,7 @@ SKIP ?=
 FORMAT ?= table
 
 .DEFAULT_GOAL := help
-.PHONY: help states test check lint types rooms exports docs-check wheel test-all test-bare format docs bench soak clean
+.PHONY: help states test check lint types rooms exports docs-check wheel test-all test-bare format docs bench soak interop clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -77,6 +77,10 @@ bench: $(VENV)/.installed ## measure; ONLY=core runs bench/core.py alone
 soak: $(VENV)/.installed ## the tests with many more random examples, different ones each time
 	MOORING_PROFILE=soak $(RUN) -m pytest
 
+interop: $(VENV)/.installed ## servers and clients nobody here wrote, each in an environment of its own in .interop
+	$(RUN) tests/interop/install.py
+	$(RUN) -m pytest tests/interop
+
 clean: ## remove environments, caches and build output
-	rm -rf .venv .venv-* dist build .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* .interop dist build .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests tools bench examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -22,7 +22,11 @@ def schema(required=(), **properties):
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 TOOLS = [
-    {"name": "greet", "description": "Greets somebody.\n\nIn a few words.", "inputSchema": schema(["who"], who=STRING)},
+    {
+        "name": "greet",
+        "description": "Greets somebody.\n\nIn a few words.",
+        "inputSchema": schema(["who"], who=STRING),
+    },
     {
         "name": "echo",
         "title": "Echo",
@@ -44,6 +48,7 @@ TOOLS = [
     {"name": "die", "description": "Ends the process.", "inputSchema": schema()},
     {"name": "picture", "description": "Gives many kinds.", "inputSchema": schema()},
     {"name": "data", "description": "Gives structure only.", "inputSchema": schema()},
+    {"name": "nothing", "description": "Gives nothing.", "inputSchema": schema()},
     {"name": "change", "description": "Changes the list of tools.", "inputSchema": schema()},
     {"name": "environment", "description": "Names its variables.", "inputSchema": schema()},
 ]
@@ -59,8 +64,13 @@ PROMPTS = [
         "arguments": [{"name": "code", "required": True}, {"name": "style"}],
     }
 ]
-CAPABILITIES = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}}
-for name in os.environ.get("PEER_WITHOUT", "").split():
+CAPABILITIES = {
+    "tools": {"listChanged": True},
+    "resources": {"subscribe": True},
+    "prompts": {},
+    "logging": {},
+}
+for name in [word[10:] for word in sys.argv if word.startswith("--without=")]:
     CAPABILITIES.pop(name)
 
 
@@ -90,7 +100,12 @@ def call(params, token):
         return text(f"it failed: {given.get('why', 'no reason')}", isError=True)
     if name == "work":
         for step in range(given.get("steps", 2)):
-            report = {"progressToken": token, "progress": step, "total": given.get("steps", 2), "message": f"step {step}"}
+            report = {
+                "progressToken": token,
+                "progress": step,
+                "total": given.get("steps", 2),
+                "message": f"step {step}",
+            }
             send({"method": "notifications/progress", "params": report})
         return text("worked")
     if name == "hang":
@@ -111,9 +126,16 @@ def call(params, token):
         return {"content": blocks}
     if name == "data":
         return {"content": [], "structuredContent": {"a": [1, 2]}}
+    if name == "nothing":
+        return {"content": []}
     if name == "change":
         send({"method": "notifications/tools/list_changed"})
-        send({"method": "notifications/message", "params": {"level": "warning", "logger": "peer", "data": ESCAPE}})
+        send(
+            {
+                "method": "notifications/message",
+                "params": {"level": "warning", "logger": "peer", "data": ESCAPE},
+            }
+        )
         return text("changed")
     if name == "environment":
         return text(" ".join(sorted(os.environ)))
@@ -134,10 +156,11 @@ def answer(method, params):
         info = {"name": "peer", "version": "1.0"}
         return {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "serverInfo": info}
     if method == "server/discover" and STATELESS:
+        info = {"io.modelcontextprotocol/serverInfo": {"name": "peer", "version": "1.0"}}
         return {
             "supportedVersions": ["2026-07-28"],
             "capabilities": CAPABILITIES,
-            "serverInfo": {"name": "peer", "version": "1.0"},
+            "_meta": {} if "--nameless" in sys.argv else info,
             "ttlMs": 0,
             "cacheScope": "private",
         }
@@ -146,8 +169,12 @@ def answer(method, params):
     if method == "tools/call":
         return call(params, params.get("_meta", {}).get("progressToken"))
     if method == "resources/list":
-        return {"resources": RESOURCES, "ttlMs": 0, "cacheScope": "private"}
+        resources = [] if "--no-resources" in sys.argv else RESOURCES
+        return {"resources": resources, "ttlMs": 0, "cacheScope": "private"}
     if method == "resources/templates/list":
+        for word in sys.argv:
+            if word.startswith("--no-templates="):
+                raise Refusal(int(word[15:]), "no templates")
         return {"resourceTemplates": TEMPLATES, "ttlMs": 0, "cacheScope": "private"}
     if method == "resources/read":
         return {**read(params), "ttlMs": 0, "cacheScope": "private"}
@@ -155,7 +182,8 @@ def answer(method, params):
         send({"method": "notifications/resources/updated", "params": {"uri": params["uri"]}})
         return {}
     if method == "prompts/list":
-        return {"prompts": PROMPTS, "ttlMs": 0, "cacheScope": "private"}
+        prompts = [] if "--no-prompts" in sys.argv else PROMPTS
+        return {"prompts": prompts, "ttlMs": 0, "cacheScope": "private"}
     if method == "ping" and not STATELESS:
         return {}
     raise Refusal(-32601, f"no method {method}")

@@ -20,15 +20,35 @@ class Command(Protocol):
 
 
 class CommandRow(NamedTuple):
-    """One sub-command. `home` is imported when the command is the one that was typed."""
+    """One sub-command. `home` is imported when the command is the one that was typed.
+
+    `has_server`: words after `--` are the command of a server to start.
+    """
 
     name: str
     summary: str
     home: str
+    has_server: bool = True
 
 
 COMMANDS = (
-    CommandRow("states", "print the state machines, drawn from the tables that run", "mooring.cli._states"),
+    CommandRow("tools", "list the tools of a server", "mooring.cli._tools"),
+    CommandRow(
+        "resources", "list the resources and resource templates of a server", "mooring.cli._resources"
+    ),
+    CommandRow("prompts", "list the prompts of a server", "mooring.cli._prompts"),
+    CommandRow("call", "call a tool and print what it answers", "mooring.cli._call"),
+    CommandRow("read", "read a resource and print what is in it", "mooring.cli._read"),
+    CommandRow("watch", "print notifications and changes of state until Ctrl-C", "mooring.cli._watch"),
+    CommandRow(
+        "ping", "ask a server for a sign of life, as keepalive does, and time it", "mooring.cli._ping"
+    ),
+    CommandRow(
+        "states",
+        "print the state machines, drawn from the tables that run",
+        "mooring.cli._states",
+        has_server=False,
+    ),
 )
 
 

@@ -2,25 +2,26 @@
 
 Manners: results go to standard output and everything else to standard error; a reader that closes the pipe early and
 a Ctrl-C end the program quietly; a wrong argument is told in one line. This file knows no command by name.
+
+Everything after the first `--` is the command of a server, and no argument of ours: it is taken away before arguments
+are read, so that no option of a server's can be mistaken for one of ours.
 """
 
 import argparse
 import io
+import json
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from mooring._version import __version__
-from mooring.cli._commands import COMMANDS, load
+from mooring.cli._commands import COMMANDS, CommandRow, load
+from mooring.cli._exits import DONE, FAILED, INTERRUPTED, code_of, exit_codes
 from mooring.errors import McpError
 
-EXIT_CODES = """\
-exit codes:
-  0    done (also when the reader of our output closed the pipe early)
-  1    the command was understood and failed; the reason is on standard error
-  2    the command was not understood: unknown command, option or value
-  130  interrupted (Ctrl-C)
-"""
+# Of what a server that died said last: enough for the end of a traceback.
+LAST_WORDS = 10
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,9 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
         try:
-            code = _dispatch(sys.argv[1:] if argv is None else list(argv))
+            code = _dispatch(words)
         except SystemExit as ended:
             # argparse leaves this way after --help, --version and a usage error, always with a number.
             code = int(ended.code or 0)
@@ -40,45 +42,114 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()
-        return 0
+        return DONE
     except KeyboardInterrupt:
-        return 130
-    except (McpError, OSError) as error:
+        _discard_output()
+        return INTERRUPTED
+    except McpError as error:
+        _tell(error, as_json="--json" in _ours(words))
+        _discard_output()
+        return code_of(error)
+    except OSError as error:
         print(f"mooring: {error}", file=sys.stderr)
         _discard_output()
-        return 1
+        return FAILED
     return code
 
 
-def _dispatch(argv: list[str]) -> int:
+def _dispatch(words: list[str]) -> int:
     """Find the row that was typed, let its file declare its arguments, and run it."""
-    parser = argparse.ArgumentParser(
-        prog="mooring",
-        description="Mooring holds MCP connections.",
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"mooring {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    ours = _ours(words)
     # Options before the command take no value, so the first word without a dash is the command.
-    typed = next((word for word in argv if not word.startswith("-")), None)
-    command = None
-    for row in COMMANDS:
-        sub_parser = commands.add_parser(
-            row.name,
-            help=row.summary,
-            description=row.summary[0].upper() + row.summary[1:] + ".",
-            epilog=EXIT_CODES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        if row.name == typed:
-            command = load(row)
-            command.add_arguments(sub_parser)
-    arguments = parser.parse_args(argv)
-    if command is None:
-        # Not left to argparse, which would report the missing command and hide a misspelt option before it.
-        parser.error("a COMMAND is required; mooring --help lists them")
+    typed = next((word for word in ours if not word.startswith("-")), None)
+    row = next((row for row in COMMANDS if row.name == typed), None)
+    if row is None:
+        _refuse(ours)
+    place = ours.index(row.name)
+    if place > 0:
+        _front().parse_args(ours[:place])  # --help and --version end here; anything else is refused
+    command = load(row)
+    parser = argparse.ArgumentParser(
+        prog=f"mooring {row.name}",
+        description=row.summary[0].upper() + row.summary[1:] + ".",
+        epilog=exit_codes(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # an option that is added later must not change what a script means
+    )
+    command.add_arguments(parser)
+    arguments = parser.parse_intermixed_args(ours[place + 1 :])
+    _take_server(row, parser, arguments, words[len(ours) :])
     return command.run(arguments)
+
+
+def _ours(words: list[str]) -> list[str]:
+    return words[: words.index("--")] if "--" in words else words
+
+
+def _take_server(
+    row: CommandRow, parser: argparse.ArgumentParser, arguments: argparse.Namespace, rest: list[str]
+) -> None:
+    """Put the words after `--` where the command finds them: None if there was no `--`."""
+    if rest and not row.has_server:
+        parser.error("there is nothing to start here: no words after --")
+    if rest == ["--"]:
+        parser.error("after -- there must be the command of a server")
+    arguments.server = rest[1:] or None
+
+
+def _front() -> argparse.ArgumentParser:
+    """What is shown for `mooring --help`."""
+    front = argparse.ArgumentParser(
+        prog="mooring",
+        usage="mooring [-h] [--version] COMMAND ...",
+        description="Mooring holds MCP connections.",
+        epilog=f"{_rows_of_commands()}\nmooring COMMAND --help says more.\n\n{exit_codes()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    front.add_argument("--version", action="version", version=f"mooring {__version__}")
+    return front
+
+
+def _rows_of_commands() -> str:
+    width = max(len(row.name) for row in COMMANDS)
+    return "commands:\n" + "".join(f"  {row.name:<{width}}  {row.summary}\n" for row in COMMANDS)
+
+
+def _refuse(words: list[str]) -> NoReturn:
+    """No command was typed, or none that exists. Options are read first: one may be `--help`, or the real mistake."""
+    front = _front()
+    _, unknown = front.parse_known_args(words)
+    options = [word for word in unknown if word.startswith("-")]
+    if options:
+        front.error(f"unrecognized arguments: {' '.join(options)}")
+    if unknown:
+        names = ", ".join(row.name for row in COMMANDS)
+        front.error(f"there is no command {unknown[0]!r}; there are {names}")
+    front.error("a COMMAND is required; mooring --help lists them")
+
+
+def _tell(error: McpError, *, as_json: bool) -> None:
+    """Say what went wrong on standard error: a sentence for people, an object for programs."""
+    if as_json:
+        said = {
+            "type": error.type,
+            "message": str(error),
+            "code": error.code,
+            "mayHaveRun": error.may_have_run,
+            "retryable": error.retryable,
+            "details": error.details,
+        }
+        print(json.dumps({"error": said}, default=str), file=sys.stderr)
+        return
+    from mooring.cli._screen import clean  # noqa: PLC0415  # only where there is something to clean
+
+    print(f"mooring: {clean(str(error))}", file=sys.stderr)
+    tail = getattr(error, "stderr_tail", "") or getattr(getattr(error, "reason", None), "stderr_tail", "")
+    lines = tail.strip("\n").splitlines()[-LAST_WORDS:]
+    if len(lines) > 1:  # the last one is in the sentence
+        print("its last words on standard error were:", file=sys.stderr)
+        print("\n".join(f"  {clean(line)}" for line in lines), file=sys.stderr)
 
 
 def _discard_output() -> None:

@@ -5,20 +5,23 @@ API, in the driver and the protocol's core, the same for every method. Never imp
 """
 
 from mooring.client._asking import ElicitationHandler, SamplingHandler
-from mooring.client._client import Client, Notification, NotificationHandler, ProgressHandler, connect
+from mooring.client._call import Call
+from mooring.client._client import Client, Notification, NotificationHandler, connect
 from mooring.client._completion import Completions
 from mooring.client._config import Config, read_config
-from mooring.client._connection import Call
 from mooring.client._elicitation import Elicitation
 from mooring.client._fleet import Fleet
 from mooring.client._lists import Cache
+from mooring.client._log_events import log_events
 from mooring.client._logging import Logging
+from mooring.client._otel import opentelemetry
 from mooring.client._prompts import Prompts
-from mooring.client._requests import CallOptions
+from mooring.client._requests import CallOptions, ProgressHandler
 from mooring.client._resources import Resources
 from mooring.client._roots import Roots
 from mooring.client._sampling import Sampling
-from mooring.client._telemetry import EVENTS, Fields, Listener
+from mooring.client._subscriptions import EndHandler, UpdateHandler
+from mooring.client._telemetry import EVENTS, Fields, Listener, Span, Trace
 from mooring.client._tools import ToolOptions, Tools
 
 __all__ = [
@@ -31,6 +34,7 @@ __all__ = [
     "Config",
     "Elicitation",
     "ElicitationHandler",
+    "EndHandler",
     "Fields",
     "Fleet",
     "Listener",
@@ -43,8 +47,13 @@ __all__ = [
     "Roots",
     "Sampling",
     "SamplingHandler",
+    "Span",
     "ToolOptions",
     "Tools",
+    "Trace",
+    "UpdateHandler",
     "connect",
+    "log_events",
+    "opentelemetry",
     "read_config",
 ]

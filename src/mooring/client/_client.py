@@ -9,39 +9,41 @@ import asyncio
 import builtins
 import inspect
 import logging
+import random
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 
 import msgspec
 
-from mooring._version import __version__
 from mooring.client._asking import Asking
+from mooring.client._call import Call
 from mooring.client._completion import Completions
-from mooring.client._connection import Call, Connection
+from mooring.client._connection import Connection
 from mooring.client._elicitation import Elicitation
 from mooring.client._lists import Cache
 from mooring.client._logging import Logging
 from mooring.client._prompts import Prompts
-from mooring.client._requests import CallOptions, Requests
+from mooring.client._requests import CallOptions, ProgressHandler, Requests
 from mooring.client._resources import Resources
 from mooring.client._roots import Roots
 from mooring.client._sampling import Sampling
-from mooring.client._telemetry import Listener, Telemetry
+from mooring.client._subscriptions import Subscriptions
+from mooring.client._telemetry import Listener, Telemetry, Trace
 from mooring.client._tools import Tools
-from mooring.errors import Json, McpError, TimeoutError, UsageError
+from mooring.errors import Json, McpError, ProtocolError, ShutdownError, StateError, TimeoutError
+from mooring.protocol import Era
 from mooring.protocol.client import Notice, Settings
 from mooring.protocol.client import events as e
 from mooring.transport import Target
 from mooring.types import (
+    DiscoverResult,
+    EmptyResult,
     Implementation,
-    NotificationMetaObject,
     ProgressNotificationParams,
     ResourceUpdatedNotificationParams,
     ServerCapabilities,
-    SubscriptionsAcknowledgedNotificationParams,
     decode,
-    from_json,
 )
 
 logger = logging.getLogger("mooring.client")
@@ -56,8 +58,6 @@ class Notification(msgspec.Struct, frozen=True):
 
 # Hears of notifications, sync or async.
 NotificationHandler: TypeAlias = Callable[[Notification], object | Awaitable[object]]
-# Hears of progress, sync or async.
-ProgressHandler: TypeAlias = Callable[[ProgressNotificationParams], object | Awaitable[object]]
 
 
 def connect(target: Target, **options: Any) -> "Client":
@@ -71,31 +71,28 @@ def connect(target: Target, **options: Any) -> "Client":
     options.setdefault("name", target.name)
     if target.init_timeout is not None:
         options.setdefault("init_timeout", target.init_timeout)
-    options.setdefault("client_info", {"name": "mooring", "version": __version__})
-    try:
-        settings = Settings(**options)
-    except TypeError as error:
-        known = ", ".join(sorted(Settings.__struct_fields__))
-        raise UsageError(f"{error}; the options are {known}") from error
-    return Client(target, settings)
+    return Client(target, Settings.of(**options))
 
 
 class Client:
-    """A client that holds. Safe to share between tasks; make it with `connect()`."""
+    """A client that holds. Safe to share between the tasks of one event loop; make it with `connect()`.
 
-    def __init__(self, target: Target, settings: Settings) -> None:
+    `lots` is where chance comes from (jitter, the names of calls in telemetry): give it for runs that can be repeated.
+    """
+
+    def __init__(self, target: Target, settings: Settings, *, lots: random.Random | None = None) -> None:
         self.settings = settings
         self.cache = Cache()
         self._target = target
+        self._lots = lots
         self._telemetry = Telemetry(settings.name)
         self._asking = Asking()
         self._requests = Requests(self._asking)
+        self._subscriptions = Subscriptions(self._requests)
         self._connection: Connection | None = None
         self._notification_handlers: list[NotificationHandler] = []
-        self._progress_handlers: list[ProgressHandler] = []
-        self._idle: list[asyncio.Future[None]] = []
         self.tools = Tools(self._requests, self.cache)
-        self.resources = Resources(self._requests, self.cache)
+        self.resources = Resources(self._requests, self.cache, self._subscriptions)
         self.prompts = Prompts(self._requests, self.cache)
         self.sampling = Sampling(self._asking, self._requests)
         self.roots = Roots(self._asking, self._requests)
@@ -118,30 +115,33 @@ class Client:
         await self.stop()
 
     async def open(self, *, wait: bool = True) -> None:
-        """Connect. With `wait` it returns when ready; otherwise at once, and `ready()` waits.
+        """Connect. With `wait` it returns when ready; otherwise at once, and `ready()` waits. Once in a client's life.
 
         Raises: the newest cause, with exit code and stderr tail, when it cannot be done: after `max_attempts`, a permanent
         failure or `open_timeout`, whichever is first. Nothing is left running then.
         """
+        if self._connection is not None:
+            raise StateError(self.state, message="a client is opened once; make a new one")
         settings = self.settings
         if settings.capabilities is None:
             settings = msgspec.structs.replace(settings, capabilities=self._asking.capabilities())
-        connection = Connection(self._target, settings, self._telemetry)
+        connection = Connection(self._target, settings, self._telemetry, self._lots)
+        connection.on_arrival = self._take_arrival
         connection.on_notice = self._take_notice
         connection.on_request = self._asking.answer
         connection.on_transition = self._note_transition
-        connection.on_subscription_end = self.resources.ended
-        if self._connection is not None:
-            self._connection.start()  # raises: a connection is opened once
+        connection.on_subscription_end = self._subscriptions.ended
         self._connection = connection
         self._requests.attach(connection)
         connection.start()
         if wait:
             try:
                 await self.ready(settings.open_timeout)
-            except BaseException as error:  # noqa: BLE001  # cancelled or failed: nothing may be left running
+            except BaseException as error:
                 await asyncio.shield(self.stop())
-                raise _plain(error) from error.__cause__
+                if isinstance(error, McpError):
+                    raise _plain(error) from None
+                raise
 
     async def ready(self, timeout: float | None = None) -> None:
         """Wait until calls can be made.
@@ -151,7 +151,7 @@ class Client:
         connection = self._requests.connection
         try:
             await connection.ready(timeout)
-        except TimeoutError:
+        except McpError:
             raise
         except builtins.TimeoutError:
             cause = connection.core.cause
@@ -161,22 +161,19 @@ class Client:
     async def stop(self, drain: float | None = None) -> None:
         """End it: open calls fail with ShutdownError, the server is closed, and this returns when it is gone.
 
-        `drain` waits that many seconds for open calls first. May be called by many, and again.
+        `drain` waits that many seconds for open calls first. May be called by many, from any task, and again.
         """
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             return
         if drain is not None:
-            await self._drained(drain)
-        await self._connection.stop()
-
-    async def _drained(self, seconds: float) -> None:
-        assert self._connection is not None  # `stop()` looked
-        try:
-            async with asyncio.timeout(seconds):
-                while open_calls := self._connection.open_calls():
-                    await asyncio.wait(open_calls)
-        except builtins.TimeoutError:
-            pass  # as long as was asked for: the rest is ended by stopping
+            try:
+                async with asyncio.timeout(drain):
+                    while open_calls := connection.open_calls():
+                        await asyncio.wait(open_calls)
+            except builtins.TimeoutError:
+                pass  # as long as was asked for: the rest is ended by stopping
+        await connection.stop()
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
@@ -197,6 +194,11 @@ class Client:
         return self._requests.capabilities()
 
     @property
+    def is_server_stale(self) -> bool:
+        """True where what is known of the server is from before the last loss. Raises: StateError before `open()`."""
+        return self._requests.connection.is_stale()
+
+    @property
     def protocol_version(self) -> str:
         """The revision agreed on. Raises: StateError before the first ready."""
         return self._requests.connection.server().version
@@ -209,26 +211,60 @@ class Client:
     # --- listening ----------------------------------------------------------------------------------------------------
 
     def on_notification(self, handler: NotificationHandler) -> NotificationHandler:
-        """Call `handler(notification)` for each, one at a time and in order; sync or async; usable as a decorator."""
+        """Call `handler(notification)` for each, one at a time and in order; sync or async; usable as a decorator.
+
+        Changes of lists are among them: a stateless server, which must be asked for those, is asked.
+        """
         self._notification_handlers.append(handler)
+        if self.state == "ready" and len(self._notification_handlers) == 1:
+            self._subscriptions.want_lists()
         return handler
 
     def on_progress(self, handler: ProgressHandler) -> ProgressHandler:
-        """Call `handler(progress)` whenever a call made with `on_progress` reports; usable as a decorator."""
-        self._progress_handlers.append(handler)
+        """Call `handler(progress)` whenever a call reports; usable as a decorator.
+
+        From now on every call asks for reports, and a report moves the soft deadline of its call.
+        """
+        self._requests.progress_handlers.append(handler)
         return handler
 
     def on_event(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(name, fields)` for every telemetry event; call what is returned to end that."""
         return self._telemetry.subscribe(listener)
 
+    def trace_with(self, trace: Trace | None) -> None:
+        """Make a span of every request, and hand its trace on to the server: see `opentelemetry()`. None ends that."""
+        self._requests.trace = trace
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
     def submit(
         self, method: str, params: Mapping[str, Json] | None = None, **options: Unpack[CallOptions]
     ) -> Call[dict[str, Json]]:
-        """Make a request and return at once: `.id` is its id, `await .future` its result as plain JSON."""
+        """Make a request and return at once: `.id` is its id; await it for its result as plain JSON, or `cancel()` it."""
         return self._requests.submit(method, params or {}, options)
 
+    async def ping(self, **options: Unpack[CallOptions]) -> str:
+        """Ask for a sign of life with what `keepalive` would send, and return which method that was."""
+        connection = await self._requests.settled(options)
+        if connection.server().era is Era.STATELESS:
+            await self._requests.ask("server/discover", {}, DiscoverResult, options)
+            return "server/discover"
+        await self._requests.ask("ping", {}, EmptyResult, options)
+        return "ping"
+
     # --- what arrives -------------------------------------------------------------------------------------------------
+
+    def _take_arrival(self, method: str, params: msgspec.Raw | None) -> bool:
+        """What cannot wait for a slow handler: lists that changed, and the server's word that it listens."""
+        self.cache.changed(method)
+        if method != "notifications/subscriptions/acknowledged":
+            return False
+        try:
+            self._subscriptions.acknowledged(b"{}" if params is None else params)
+        except McpError as error:
+            logger.warning("%s: %s cannot be read: %s", self.settings.name, method, error)
+        return True
 
     async def _take_notice(self, notice: Notice) -> None:
         try:
@@ -239,38 +275,28 @@ class Client:
     async def _dispatch(self, notice: Notice) -> None:
         params = notice.params or b"{}"
         if notice.method == "notifications/progress":
-            await self._report(decode(ProgressNotificationParams, params), params)
-            return
-        self.cache.changed(notice.method)
-        if notice.method == "notifications/subscriptions/acknowledged":
-            self._acknowledge(decode(SubscriptionsAcknowledgedNotificationParams, params))
+            await self._report(decode(ProgressNotificationParams, params))
             return
         if notice.method == "notifications/resources/updated":
-            uri = decode(ResourceUpdatedNotificationParams, params).uri
-            handler = self.resources.handlers.get(uri)
-            if handler is not None:
-                await self._run(handler, uri)
+            update = decode(ResourceUpdatedNotificationParams, params)
+            for handler in self._subscriptions.handlers_for(update):
+                await self._run(handler, update.uri)
         if self._notification_handlers:
-            notification = Notification(notice.method, msgspec.json.decode(params))
+            members = msgspec.json.decode(params)
+            if not isinstance(members, dict):
+                raise ProtocolError("the params are not an object", path="$.params")
+            notification = Notification(notice.method, members)
             for each in self._notification_handlers:
                 await self._run(each, notification)
 
-    async def _report(self, progress: ProgressNotificationParams, raw: bytes) -> None:
-        token = progress.progress_token
-        call = self._requests.connection.reported(token) if isinstance(token, int) else None
-        if call is None or call.future.done():
-            return  # it was answered while this waited here
+    async def _report(self, progress: ProgressNotificationParams) -> None:
+        call = self._requests.connection.reported(progress.progress_token)
+        if call is None or not call.is_heard:
+            return  # given up or failed while this waited here
         if call.on_progress is not None:
-            await self._run(call.on_progress, msgspec.Raw(raw))
-        for handler in self._progress_handlers:
+            await self._run(call.on_progress, progress)
+        for handler in self._requests.progress_handlers:
             await self._run(handler, progress)
-
-    def _acknowledge(self, params: SubscriptionsAcknowledgedNotificationParams) -> None:
-        meta = from_json(NotificationMetaObject, dict(params.meta or {}))
-        id = meta.subscription_id
-        key = self._requests.connection.standing_key(id) if isinstance(id, int) else None
-        if key is not None:
-            self.resources.acknowledged(key, honoured=bool(params.notifications.resource_subscriptions))
 
     async def _run(self, handler: Callable[[Any], object], argument: object) -> None:
         try:
@@ -281,11 +307,17 @@ class Client:
             logger.exception("%s: a handler raised", self.settings.name)
 
     def _note_transition(self, transition: e.Transition) -> None:
-        if transition.target in ("backoff", "closed"):
+        if transition.target == "ready":
+            if self._notification_handlers and transition.epoch == 1:
+                self._subscriptions.want_lists()
+            return
+        if transition.target in ("backoff", "closing", "closed"):
             self.cache.clear()
+        if transition.target in ("closing", "closed"):
+            self._subscriptions.closed(transition.reason or ShutdownError())
 
 
-def _plain(error: BaseException) -> BaseException:
-    """The reason itself: whoever opens wants to know why, not that it is closed."""
-    reason = getattr(error, "reason", None)
+def _plain(error: McpError) -> McpError:
+    """The reason itself: whoever opens wants to know why it failed, not that it is closed or late."""
+    reason = getattr(error, "reason", None) or error.__cause__
     return reason if isinstance(reason, McpError) else error

@@ -468,7 +468,9 @@ class Connection:
             while (notice := self._inbox.take()) is not None:
                 if self.on_notice is not None:
                     await self.on_notice(notice)
-        except Exception:  # the outermost edge: one notification that cannot be handled must not stop the next
+        except (
+            Exception
+        ):  # the outermost edge: one notification that cannot be handled must not stop the next
             logger.exception("%s: a notification could not be handled", self.telemetry.client)
         finally:
             self._consumer = None
@@ -546,7 +548,9 @@ def _error(code: int, message: str, data: Json = None) -> bytes:
         try:
             return encode_json({**error, "data": data})
         except UsageError:
-            logger.exception("the data of an error cannot be sent")  # the error can, and somebody waits for it
+            logger.exception(
+                "the data of an error cannot be sent"
+            )  # the error can, and somebody waits for it
     return encode_json(error)
 
 

@@ -62,6 +62,7 @@ _CHOICES = {"busy": ("retry", "wait"), "replay": ("never", "safe")}
 _PASSED = ("timeout", "max_timeout", "wait_for_ready", "busy")
 
 Answer: TypeAlias = R | InputRequiredResult | CreateTaskResult
+Reader: TypeAlias = Callable[[msgspec.Raw], Any]
 
 
 @cache
@@ -162,7 +163,7 @@ class Requests:
         how = self._how(method, options, is_safe)
         read = _reader(result)
         for asked in range(MAX_ROUNDS + 1):
-            call = self._begin(method, params, read, options, how, subject)
+            call = self._begin(method, params, read, how, subject)
             try:
                 answer = await call.future
             except asyncio.CancelledError:
@@ -196,40 +197,21 @@ class Requests:
         if row is not None and row.capability:
             self.check(row.capability)
         how = self._how(method, options, None)
-        call = self._begin(method, dict(params), _read_json, options, how, "")
+        call = self._begin(method, dict(params), _read_json, how, "")
         call.future.add_done_callback(partial(_give_up_if_cancelled, self.connection, call))
         return call
 
     def _begin(
-        self,
-        method: str,
-        params: dict[str, Any],
-        read: "Callable[[msgspec.Raw], Any]",
-        options: CallOptions,
-        how: dict[str, Any],
-        subject: str,
+        self, method: str, params: dict[str, Any], read: "Reader", how: dict[str, Any], subject: str
     ) -> Call[Any]:
-        if self.trace is not None:
-            return self._begin_traced(self.trace(method, subject), method, params, read, options, how)
-        return self.connection.submit(
-            method, encode_json(params), read, options.get("on_progress"), **how
-        )
-
-    def _begin_traced(
-        self,
-        span: Span,
-        method: str,
-        params: dict[str, Any],
-        read: "Callable[[msgspec.Raw], Any]",
-        options: CallOptions,
-        how: dict[str, Any],
-    ) -> Call[Any]:
-        # What the caller put into `meta` itself stands: it is passed last, and of two members the last counts.
-        members = {**span.meta, **options.get("meta", {})}
-        traced = {**how, "meta": encode_json(members)[1:-1]}
-        call: Call[Any] = self.connection.submit(
-            method, encode_json(params), read, options.get("on_progress"), **traced
-        )
+        if self.trace is None:
+            return self.connection.submit(method, encode_json(params), read, **how)
+        span = self.trace(method, subject)
+        own = how.get("meta", b"")
+        # What the caller put into `meta` himself stands.
+        members = {key: value for key, value in span.meta.items() if encode_json(key) not in own}
+        meta = b",".join(part for part in (encode_json(members)[1:-1], own) if part)
+        call: Call[Any] = self.connection.submit(method, encode_json(params), read, **{**how, "meta": meta})
         call.future.add_done_callback(partial(_end_span, span, call))
         return call
 
@@ -248,6 +230,8 @@ class Requests:
             replay = options.get("replay", replay)
             if meta := options.get("meta"):
                 how["meta"] = encode_json(dict(meta))[1:-1]
+            if "on_progress" in options:
+                how["on_progress"] = options["on_progress"]
         if self.progress_handlers or "on_progress" in options:
             how["wants_progress"] = True
         if replay == "safe":

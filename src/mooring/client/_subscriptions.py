@@ -18,7 +18,7 @@ import msgspec
 
 from mooring.client._connection import Connection
 from mooring.client._requests import CallOptions, Requests
-from mooring.errors import CapabilityError, McpError, TimeoutError
+from mooring.errors import CapabilityError, McpError, StateError, TimeoutError
 from mooring.protocol import Era
 from mooring.protocol.client import ClientState
 from mooring.protocol.client import events as e
@@ -104,18 +104,16 @@ class Subscriptions:
     def _forget(self, uri: str, wanted: _Wanted, connection: Connection, error: BaseException) -> None:
         del self._wanted[uri]
         connection.step(e.Unsubscribed(_key(uri)))
-        if not wanted.opened.done():  # others may wait for the same
-            reason = error if isinstance(error, McpError) else CapabilityError("resources.subscribe")
-            wanted.opened.set_exception(reason)
-        if not wanted.opened.cancelled():
-            wanted.opened.exception()  # seen: whoever waits for it has his own await
+        # Others may wait for the same: if he who asked was cancelled, they are told so, and may ask themselves.
+        gone = StateError("unsubscribed", message=f"who subscribed to {uri} gave it up")
+        _fail(wanted.opened, error if isinstance(error, McpError) else gone)
 
     async def close(self, uri: str, options: CallOptions) -> None:
         """Want it no more, and tell the server if there is one to tell."""
         connection = self._requests.connection
         wanted = self._wanted.pop(uri, None)
         if wanted is not None:
-            wanted.opened.cancel()
+            _fail(wanted.opened, StateError("unsubscribed", message=f"{uri} was unsubscribed meanwhile"))
         connection.step(e.Unsubscribed(_key(uri)))
         if connection.core.state is ClientState.READY and connection.server().era is Era.HANDSHAKE:
             await self._requests.ask("resources/unsubscribe", {"uri": uri}, EmptyResult, options)
@@ -140,7 +138,12 @@ class Subscriptions:
             if said.notifications.resource_subscriptions:
                 wanted.opened.set_result(None)
             else:
-                wanted.opened.set_exception(CapabilityError("resources.subscribe"))
+                _fail(wanted.opened, CapabilityError("resources.subscribe"))
+
+    def closed(self, reason: McpError) -> None:
+        """The connection ends: nobody will listen any more."""
+        for wanted in self._wanted.values():
+            _fail(wanted.opened, reason)
 
     def ended(self, key: str, error: McpError | None) -> None:
         """A subscription ended by the server's will."""
@@ -148,11 +151,9 @@ class Subscriptions:
         if wanted is None:
             return
         if not wanted.opened.done():
-            wanted.opened.set_exception(error or CapabilityError("resources.subscribe"))
+            _fail(wanted.opened, error or CapabilityError("resources.subscribe"))
             return
-        logger.warning(
-            "the server ended the subscription of %s: %s", key, error or "it gave no reason"
-        )
+        logger.warning("the server ended the subscription of %s: %s", key, error or "it gave no reason")
         if wanted.on_end is not None:
             try:
                 wanted.on_end(error)
@@ -161,7 +162,9 @@ class Subscriptions:
 
     def handlers_for(self, update: ResourceUpdatedNotificationParams) -> list[UpdateHandler]:
         """Who hears of this update: who wants that resource, or one that it is a part of (2025-06-18 server/resources)."""
-        wanted = self._wanted.get(update.uri) or self._by_id(dict(update.meta or {}).get(META_SUBSCRIPTION_ID))
+        wanted = self._wanted.get(update.uri) or self._by_id(
+            dict(update.meta or {}).get(META_SUBSCRIPTION_ID)
+        )
         if wanted is not None:
             found = [wanted]
         else:
@@ -174,6 +177,12 @@ class Subscriptions:
 
 
 _PREFIX = "resource "
+
+
+def _fail(opened: "asyncio.Future[None]", error: McpError) -> None:
+    if not opened.done():
+        opened.set_exception(error)
+        opened.exception()  # seen: whoever waits for it awaits it himself, and perhaps nobody does
 
 
 def _key(uri: str) -> str:

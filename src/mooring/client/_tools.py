@@ -81,7 +81,7 @@ class Tools:
         """Before anything runs: is there what checking needs? Raises: UsageError, and as a list does."""
         if name not in self._known:
             shared = {key: options[key] for key in options if key not in ("on_progress", "meta")}  # type: ignore[literal-required]  # names from the TypedDict
-            await self.list(**shared)  # type: ignore[arg-type]  # as above
+            await self.list(**shared)
         if self._check(name) is None and self._schema(name) is not None:
             message = f"checking output needs the extra `schema`: {install_command('schema')}"
             raise UsageError(message, path="check_output")

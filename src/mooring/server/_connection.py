@@ -71,6 +71,7 @@ class Connection:
         offer: ServerOffer,
         offered: frozenset[str],
         handlers: Handlers,
+        *,
         telemetry: Telemetry,
         number: int = 0,
         core: ServerConnection | None = None,
@@ -109,7 +110,9 @@ class Connection:
         self._ending: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        return f"<Connection {self.number} {self.core!r} {len(self._tasks)} tasks, {len(self._backlog)} waiting>"
+        return (
+            f"<Connection {self.number} {self.core!r} {len(self._tasks)} tasks, {len(self._backlog)} waiting>"
+        )
 
     # --- what its owner does ------------------------------------------------------------------------------------------
 
@@ -339,7 +342,8 @@ class Connection:
             logger.exception("%s failed", request.method.name)
             self.fail(request, JsonRpcError(-32603, "internal error"))
         else:
-            self.finish(request, result)
+            if result:  # empty: it stays open
+                self.finish(request, result)
         finally:
             self._tasks.pop(request.serial, None)
 
@@ -392,9 +396,7 @@ class Connection:
             waiting.set_exception(effect.error)
 
     def _transition(self, effect: e.Transition) -> None:
-        logger.debug(
-            "connection %d: %s -> %s: %s", self.number, effect.source, effect.target, effect.reason
-        )
+        logger.debug("connection %d: %s -> %s: %s", self.number, effect.source, effect.target, effect.reason)
         if self.telemetry.listeners:
             fields = {"from": effect.source, "to": effect.target, "reason": effect.reason}
             self._tell("connection.transition", **fields)

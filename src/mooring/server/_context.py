@@ -73,7 +73,11 @@ class Context:
     """
 
     def __init__(
-        self, connection: "Connection", request: e.Serve, params: bytes, rounds: "Rounds | None" = None
+        self,
+        connection: "Connection",
+        request: e.Serve,
+        params: bytes,
+        make_rounds: "Callable[[], Rounds] | None" = None,
     ) -> None:
         self.method = request.method.name
         self.request_id: RequestId = request.id
@@ -90,7 +94,9 @@ class Context:
         self._level = None if meta is None else meta.log_level
         self._is_stateless = meta is not None
         self._token = progress_token(msgspec.Raw(params)) if b'"progressToken"' in params else None
-        self._rounds = rounds
+        # Made when it is needed: most handlers never ask, and sealing has to be loaded.
+        self._make_rounds = make_rounds
+        self._rounds: Rounds | None = None
         self._has_ended = False
         self._is_cancelled = False
         self._cancelled: threading.Event | None = None
@@ -162,6 +168,15 @@ class Context:
         if self._cancelled is not None:
             self._cancelled.set()
 
+    def rounds(self) -> "Rounds | None":
+        """The server's: the rounds of this request; None where it has none.
+
+        Raises: JsonRpcError (-32602), if the client sent a state that cannot be used.
+        """
+        if self._rounds is None and self._make_rounds is not None:
+            self._rounds = self._make_rounds()
+        return self._rounds
+
     def end(self) -> None:
         """The server's: the handler has returned, and nothing more is said for this request."""
         self._has_ended = True
@@ -187,9 +202,7 @@ class Context:
             return
         name = b"" if logger is None else b',"logger":%b' % encode_json(logger)
         params = b'{"level":"%b"%b,"data":%b}' % (level.encode(), name, encode_json(data))
-        self._connection.call(
-            self._connection.notify, "notifications/message", params, self.request_id
-        )
+        self._connection.call(self._connection.notify, "notifications/message", params, self.request_id)
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -244,7 +257,9 @@ class Context:
             stop_sequences=stop_sequences,
             **dict(more or {}),
         )
-        return decode(CreateMessageResult, await self._ask("sampling/createMessage", encode_json(params), key))
+        return decode(
+            CreateMessageResult, await self._ask("sampling/createMessage", encode_json(params), key)
+        )
 
     async def roots(self, *, key: str | None = None) -> Sequence[Root]:
         """The places that the client lets the server work in.
@@ -265,14 +280,15 @@ class Context:
         """
         if key in self._once:
             return self._once[key]  # type: ignore[return-value]  # as JSON: the author was told
-        said = None if self._rounds is None else self._rounds.recall(key)
+        rounds = self.rounds()
+        said = None if rounds is None else rounds.recall(key)
         if said is None:
             value = function()
             if inspect.isawaitable(value):
                 value = await value
             said = encode_json(value)
-            if self._rounds is not None:
-                self._rounds.remember(key, said)
+            if rounds is not None:
+                rounds.remember(key, said)
         self._once[key] = msgspec.json.decode(said)
         return self._once[key]  # type: ignore[return-value]  # as JSON: the author was told
 
@@ -289,7 +305,7 @@ class Context:
     async def _elicit(self, params: bytes, key: str | None, form: "Form | None") -> Elicited:
         while True:
             answer = decode(ElicitResult, await self._ask("elicitation/create", params, key))
-            content = None if answer.content is None else dict(answer.content)
+            content: dict[str, Any] | None = None if answer.content is None else dict(answer.content)
             if form is None or answer.action != "accept":
                 return Elicited(answer.action, content)
             try:
@@ -302,11 +318,12 @@ class Context:
     async def _ask(self, method: str, params: bytes, key: str | None) -> bytes | msgspec.Raw:
         if not self._is_stateless:
             return await self._connection.ask(method, params, self.request_id)
-        if self._rounds is None:
+        rounds = self.rounds()
+        if rounds is None:
             raise CapabilityError(
                 method, f"{self.method} cannot ask: only tools, prompts and resources can (2026-07-28)"
             )
-        answer = self._rounds.look_up(method, params, key)
+        answer = rounds.look_up(method, params, key)
         if answer is not None:
             return answer
         from mooring.server._rounds import InputRequired  # noqa: PLC0415  # loaded: there is a round
@@ -319,7 +336,9 @@ class Context:
         return self.version >= "2025-11-25"
 
     def _require(self, capability: str, method: str) -> None:
-        """Refuse to ask for what the client did not declare; the stateless era has a code for it."""
+        """Refuse to ask for what the client did not declare."""
+        if not self._is_stateless and self._connection.core.client is None:
+            return  # a request without a session: the core says so in its own words
         refusal = refuse_undeclared(self._declared(), (capability,), method=self.method)
         if refusal is not None:
             raise CapabilityError(

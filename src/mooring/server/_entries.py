@@ -27,7 +27,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is offered. `call` is run as `is_async` and `is_blocking` say, with what its `bind` gave.
 
     `is_async`: call it and await the result, in a task. Else `is_blocking`: call it in the pool of threads. Else call
-    it in place.
+    it in place. `takes_context`: what its `bind` is given as context is used.
     """
 
     key: str
@@ -36,6 +36,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     call: Callable[..., object]
     is_async: bool
     is_blocking: bool
+    takes_context: bool = True
 
 
 def check_name(name: str, what: str) -> str:

@@ -113,6 +113,11 @@ class Function:
         names = ", ".join(parameter.name for parameter in self.parameters)
         return f"<Function {self.name}({names}){' async' if self.is_async else ''}>"
 
+    @property
+    def takes_context(self) -> bool:
+        """True if a parameter is filled by the server."""
+        return self._context is not None
+
     def _take(
         self,
         parameter: inspect.Parameter,

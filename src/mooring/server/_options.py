@@ -78,7 +78,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
         if not all(offer in OFFERS for offer in self.offers):
             raise UsageError(f"offers must be some of {', '.join(OFFERS)}", path="offers")
-        if not all(isinstance(key, bytes) and len(key) >= 16 for key in self.keys):
+        keys: tuple[object, ...] = self.keys
+        if not all(isinstance(key, bytes) and len(key) >= 16 for key in keys):
             raise UsageError("keys must be secrets of at least 16 bytes each", path="keys")
         if not 0 < self.round_timeout <= 86_400:  # NaN compares false with everything
             raise UsageError(
@@ -129,5 +130,7 @@ def make_options(**given: object) -> Options:
     unknown = given.keys() - set(Options.__struct_fields__)
     if unknown:
         known = ", ".join(Options.__struct_fields__)
-        raise UsageError(f"{sorted(unknown)[0]} is no option of a server; the options are {known}", path=sorted(unknown)[0])
+        raise UsageError(
+            f"{sorted(unknown)[0]} is no option of a server; the options are {known}", path=sorted(unknown)[0]
+        )
     return Options(**given)  # type: ignore[arg-type]  # the rows check their values, as far as a wrong one could do harm

@@ -37,7 +37,9 @@ class Pool:
         self._is_closed = False
 
     def __repr__(self) -> str:
-        return f"<Pool {len(self._threads)} of {self._limit} threads, {self.busy} busy, {self._queued} queued>"
+        return (
+            f"<Pool {len(self._threads)} of {self._limit} threads, {self.busy} busy, {self._queued} queued>"
+        )
 
     @property
     def busy(self) -> int:

@@ -114,6 +114,7 @@ def prompt_from_function(
         call=call,
         is_async=function.is_async,
         is_blocking=runs_blocking(function, options.blocking),
+        takes_context=function.takes_context,
         body=body,
         function=function,
     )

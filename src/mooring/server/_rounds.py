@@ -51,7 +51,7 @@ _FROM_URL = bytes.maketrans(b"-_", b"+/")
 _SEAL_BYTES = 32
 
 
-class InputRequired(BaseException):  # noqa: N818  # not an error: the end of a round
+class InputRequired(BaseException):  # not an error: the end of a round
     """Unwinds a handler whose question has no answer yet. Not an Exception, so that `except Exception` lets it pass."""
 
 

@@ -86,9 +86,7 @@ class Listening:
         subscription = Subscription(bare, honoured, frozenset(uris or ()))
         self._open[request.serial] = subscription
         params = b'{"notifications":%b,"_meta":%b}' % (encode_json(honoured), subscription.mark)
-        self._connection.step(
-            e.Notified("notifications/subscriptions/acknowledged", params, request.id)
-        )
+        self._connection.step(e.Notified("notifications/subscriptions/acknowledged", params, request.id))
 
     def forget(self, serial: int) -> None:
         """The client cancelled it, if that is one."""

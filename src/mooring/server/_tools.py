@@ -199,6 +199,7 @@ def _make(
         call=function.call,
         is_async=function.is_async,
         is_blocking=runs_blocking(function, options.blocking),
+        takes_context=function.takes_context,
         body=body,
         bind=bind,
         answer=output.answer,

@@ -16,21 +16,17 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from mooring.errors import ShutdownError, StateError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# How something open is stopped, on the loop.
+End: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
 logger = logging.getLogger("mooring.sync")
-
-
-class Holder(Protocol):
-    """Whoever keeps the thread alive: something open."""
-
-    async def end(self) -> None:
-        """Stop it, on the loop: the interpreter is about to exit."""
 
 
 class Portal:
@@ -38,7 +34,9 @@ class Portal:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._holders: set[Holder] = set()
+        self._holders: dict[
+            object, End
+        ] = {}  # what is open, and how it is stopped when the interpreter exits
         self._waiting = 0  # threads that have brought work and wait for it
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -50,32 +48,33 @@ class Portal:
 
     # --- who keeps it -------------------------------------------------------------------------------------------------
 
-    def hold(self, holder: Holder) -> bool:
-        """Keep the thread for this one, until `drop()`. False: it did already."""
-        self.check()
+    def hold(self, holder: object, end: End) -> bool:
+        """Keep the thread for this one, until `drop()`; `end()` stops it if that never comes. False: it was held before.
+
+        Raises: StateError on the loop's own thread and after a fork.
+        """
+        self._check()
         with self._lock:
             if holder in self._holders:
                 return False
             self._start()
-            self._holders.add(holder)
+            self._holders[holder] = end
             return True
 
-    def drop(self, holder: Holder) -> None:
+    def drop(self, holder: object) -> None:
         """This one needs it no longer. The thread of the last ends before this returns."""
         with self._lock:
-            self._holders.discard(holder)
+            self._holders.pop(holder, None)
             self._end_if_idle()
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
-    def wait(
-        self, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
-    ) -> R:
+    def wait(self, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run `function(...)` on the loop and return what it returns.
 
         Raises: what it raises; StateError on the loop's own thread and after a fork.
         """
-        self.check()
+        self._check()
         with self._lock:
             loop = self._start()
             self._waiting += 1
@@ -87,25 +86,28 @@ class Portal:
                 self._end_if_idle()
 
     def ask(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """As `wait()`, for what does not wait itself: it runs between two turns of the loop."""
+        """As `wait()`, for what does not wait itself: it runs between two turns of the loop. Handlers may ask, too."""
 
         async def asked() -> R:
             return function(*args, **kwargs)
 
-        return self.wait(asked)
+        return function(*args, **kwargs) if self._is_here() else self.wait(asked)
 
-    def check(self) -> None:
-        """Refuse what would wait for ever. Raises: StateError."""
+    def _is_here(self) -> bool:
+        return self._thread is not None and threading.get_ident() == self._thread.ident
+
+    def _check(self) -> None:
+        """Refuse what would wait for ever."""
         if self is not _portal:
             raise StateError(
                 "forked",
                 message="this was made before fork(), and its connections stayed in the parent: make a new one",
             )
-        if self._thread is not None and threading.get_ident() == self._thread.ident:
+        if self._is_here():
             raise StateError(
                 "busy",
-                message="a blocking call inside a handler would wait for itself: handlers run on the loop's thread; "
-                "do it on another thread, or use the async client",
+                message="a blocking call inside a handler would wait for itself, because handlers run on the loop's "
+                "thread: make it on another thread, or use the async client",
             )
 
     # --- the thread ---------------------------------------------------------------------------------------------------
@@ -147,12 +149,12 @@ class Portal:
 
     def end_all(self) -> None:
         """Stop everything that is open: the interpreter exits."""
-        holders = list(self._holders)
-        if not holders or self is not _portal:
+        holders = dict(self._holders)
+        if not holders:
             return
 
         async def stop() -> None:
-            await asyncio.gather(*(holder.end() for holder in holders), return_exceptions=True)
+            await asyncio.gather(*(end() for end in holders.values()), return_exceptions=True)
 
         self.wait(stop)
         for holder in holders:
@@ -193,7 +195,9 @@ def _waited(
     except CancelledError:
         raise ShutdownError("the work was cancelled while it was waited for") from None
     except BaseException:
-        if not outcome.done():  # interrupted, not failed: end the work, and see it ended; a second Ctrl-C gives that up
+        if (
+            not outcome.done()
+        ):  # interrupted, not failed: end the work, and see it ended; a second Ctrl-C gives that up
             loop.call_soon_threadsafe(cancel)
             try:
                 outcome.exception()

@@ -123,7 +123,11 @@ def test_what_cannot_be_understood_is_refused_by_file_and_key(
 
 
 def test_a_mistake_in_one_server_does_not_keep_another_from_being_used(tmp_path: Path) -> None:
-    servers = {"bad": {"command": "${UNSET_EVERYWHERE}"}, "remote": {"url": "https://x"}, "good": {"command": "x"}}
+    servers = {
+        "bad": {"command": "${UNSET_EVERYWHERE}"},
+        "remote": {"url": "https://x"},
+        "good": {"command": "x"},
+    }
     config = read_config(written(tmp_path, {"mcpServers": servers}))
     assert config.target("good").command == "x"
 
@@ -159,7 +163,12 @@ def test_a_server_can_be_disabled_for_hosts(tmp_path: Path) -> None:
 
 
 def test_no_value_is_ever_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    entry = {"command": "x", "args": ["--token=${TOKEN}"], "env": {"KEY": "${TOKEN}", "B": "s3cret"}, "headers": {"A": "s3cret"}}
+    entry = {
+        "command": "x",
+        "args": ["--token=${TOKEN}"],
+        "env": {"KEY": "${TOKEN}", "B": "s3cret"},
+        "headers": {"A": "s3cret"},
+    }
     config = read_config(written(tmp_path, {"mcpServers": {"git": entry}}), environment=ENVIRONMENT)
     with caplog.at_level(logging.DEBUG):
         target = config.target("git")

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peers.answering import Answering, with_tools
 
 from mooring.client import Fleet
 from mooring.client._fleet import MAX_NAME, fleet_name
@@ -23,6 +22,7 @@ from mooring.errors import (
     TransportError,
     UsageError,
 )
+from peers.answering import Answering, with_tools
 
 PEER = Path(__file__).parents[2] / "peers" / "stdio_server.py"
 
@@ -316,7 +316,9 @@ def test_an_opener_that_is_cancelled_leaves_nothing_behind() -> None:
                 waiting.set()
                 return await asyncio.Event().wait()
 
-        fleet = Fleet({"stuck": Stuck("stuck", lambda method, params: None), "good": with_tools("good", "add")})
+        fleet = Fleet(
+            {"stuck": Stuck("stuck", lambda method, params: None), "good": with_tools("good", "add")}
+        )
         opening = asyncio.create_task(fleet.open())
         await waiting.wait()
         opening.cancel()

@@ -1,0 +1,78 @@
+"""Clients over stdio, ours and the peers', all against the same least server, in one interleaved run.
+
+    python bench/client.py        or: make bench ONLY=client
+
+Each program runs in its own process and environment; the revision is 2025-11-25. Ratios are ours to the official SDK 2.3 and
+to the limit, a hand-written program that does the least that is still correct. Exits with 1 if a target is missed by more
+than the noise of the run.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from _measure import Sample, Series, compare, in_words, interleave, print_platform, print_rows
+from _peers import ENVIRONMENTS, python_of
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = HERE / "programs"
+SERVER = [sys.executable, str(PROGRAMS / "limit_server.py")]
+
+# name -> (program, environment, calls one at a time, calls 64 in flight)
+CLIENTS = {
+    "limit": ("client_limit.py", None, 3000, 20000),
+    "mooring": ("client_mooring.py", None, 3000, 20000),
+    "mcp 2.3.0": ("client_sdk.py", "mcp-2.3.0", 1000, 2000),
+    "mcp 1.30.0": ("client_sdk.py", "mcp-1.30.0", 1000, 2000),
+    "fastmcp 4.1.2": ("client_fastmcp.py", "fastmcp-4.1.2", 1000, 2000),
+    "fastmcp 3.4.10": ("client_fastmcp.py", "fastmcp-3.4.10", 1000, 2000),
+}
+ROUNDS = 5
+
+# At least so many times as fast as the official SDK 2.3: one at a time, 64 in flight.
+TARGETS = {1: 1.4, 64: 8.0}
+
+
+def sample(program: str, environment: str | None, calls: int, in_flight: int) -> Sample:
+    """Seconds of one call, by the program's own clock."""
+    command = [python_of(environment), str(PROGRAMS / program), str(calls), str(in_flight), *SERVER]
+
+    def run() -> float:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        if ended.returncode:
+            raise SystemExit(f"{program} in {environment} failed:\n{ended.stderr[-2000:]}")
+        return float(ended.stdout.split()[0])
+
+    return run
+
+
+def print_speeds(title: str, series: dict[str, Series]) -> None:
+    """Every program beside the limit and the SDK."""
+    print(f"\n{title}")
+    for name, one in series.items():
+        limit, sdk = series["limit"].middle / one.middle, series["mcp 2.3.0"].middle / one.middle
+        spread = f"({in_words(min(one.samples))} .. {in_words(max(one.samples))})"
+        print(
+            f"  {name:16} {1 / one.middle:>9,.0f} calls/s {in_words(one.middle):>9} {spread:>22}  {limit:5.2f} of limit  {sdk:6.2f} x SDK"
+        )
+
+
+def main() -> int:
+    """Run, print, judge."""
+    print_platform()
+    print("peers: " + ", ".join(ENVIRONMENTS))
+    is_good = True
+    for in_flight, target in TARGETS.items():
+        programs = {
+            name: sample(program, environment, one if in_flight == 1 else many, in_flight)
+            for name, (program, environment, one, many) in CLIENTS.items()
+        }
+        series = interleave(programs, rounds=ROUNDS)
+        print_speeds(f"stdio, {in_flight} in flight", series)
+        row = compare(f"mooring, {in_flight} in flight", series["mooring"], series["mcp 2.3.0"], 1 / target)
+        is_good = print_rows(f"target: at least {target:g} x the official SDK 2.3", [row]) and is_good
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

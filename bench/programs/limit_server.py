@@ -1,0 +1,71 @@
+"""The least that is still a correct server over stdio: read lines, decode, echo, write. For clients to be measured against."""
+
+import asyncio
+import sys
+
+import msgspec
+from _catalogue import ECHO, catalogue
+
+
+class Request(msgspec.Struct):
+    method: str
+    id: int | str | None = None
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Call(msgspec.Struct):
+    arguments: dict[str, str]
+
+
+class Hello(msgspec.Struct, rename="camel"):
+    protocol_version: str = "2025-11-25"
+
+
+decode = msgspec.json.Decoder(Request).decode
+decode_call = msgspec.json.Decoder(Call).decode
+decode_hello = msgspec.json.Decoder(Hello).decode
+encode = msgspec.json.encode
+
+INFO = b'{"protocolVersion":"%b","capabilities":{"tools":{}},"serverInfo":{"name":"limit","version":"1"}}'
+COUNT = int(sys.argv[2]) if sys.argv[1:2] == ["--tools"] else 0
+TOOL = msgspec.json.encode({"tools": [ECHO, *catalogue(COUNT)]})
+
+
+def answer(line: bytes) -> bytes | None:
+    request = decode(line)
+    if request.id is None:
+        return None
+    id = encode(request.id)
+    if request.method == "tools/call":
+        text = encode(decode_call(request.params).arguments["text"])
+        return b'{"jsonrpc":"2.0","id":%b,"result":{"content":[{"type":"text","text":%b}]}}\n' % (id, text)
+    if request.method == "initialize":
+        version = decode_hello(request.params).protocol_version.encode()
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id, INFO % version)
+    if request.method == "tools/list":
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id, TOOL)
+    if request.method == "ping":
+        return b'{"jsonrpc":"2.0","id":%b,"result":{}}\n' % id
+    return b'{"jsonrpc":"2.0","id":%b,"error":{"code":-32601,"message":"no"}}\n' % id
+
+
+class Reader(asyncio.Protocol):
+    def __init__(self, out: asyncio.WriteTransport, done: asyncio.Event) -> None:
+        self.out, self.done, self.rest = out, done, b""
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        self.out.write(b"".join(said for line in lines if line and (said := answer(line)) is not None))
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.done.set()
+
+
+async def main() -> None:
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    out, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout)
+    await loop.connect_read_pipe(lambda: Reader(out, done), sys.stdin)
+    await done.wait()
+
+
+asyncio.run(main())

@@ -1,0 +1,26 @@
+"""FastMCP, 3.x and 4.x: one async echo, and with `--tools N` a catalogue."""
+
+import sys
+
+from fastmcp import FastMCP
+
+server = FastMCP("echo")
+
+
+@server.tool(output_schema=None)
+async def echo(text: str) -> str:
+    """Say the same again."""
+    return text
+
+
+def add(number: int) -> None:
+    names = [f"property_{index}" for index in range(10)]
+    scope: dict[str, object] = {}
+    parameters = ", ".join(f"{name}: str = ''" for name in names)
+    exec(f"async def tool_{number:03}({parameters}) -> str:\n    return property_0\n", scope)
+    server.tool(scope[f"tool_{number:03}"])
+
+
+for number in range(int(sys.argv[2]) if sys.argv[1:2] == ["--tools"] else 0):
+    add(number)
+server.run(show_banner=False)

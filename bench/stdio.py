@@ -1,0 +1,221 @@
+"""Servers over stdio, ours and the peers', under the same load, in one interleaved run.
+
+    python bench/stdio.py        or: make bench ONLY=stdio
+
+The load is raw: frames made beforehand, written and counted with the operating system's own calls, so that it is never the
+bottleneck. Ours is `examples/echo.py`, through the public decorators. The revision is 2025-11-25; ours is also shown at
+2026-07-28. Exits with 1 if a target is missed by more than the noise of the run.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from _measure import Sample, Series, compare, in_words, interleave, print_platform, print_rows
+from _peers import ENVIRONMENTS, python_of
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = HERE / "programs"
+ECHO = HERE.parent / "examples" / "echo.py"
+ROUNDS = 5
+
+OLD, NEW = "2025-11-25", "2026-07-28"
+
+# name -> (command, revision)
+SERVERS: dict[str, tuple[list[str], str]] = {
+    "limit": ([sys.executable, str(PROGRAMS / "limit_server.py")], OLD),
+    "mooring": ([sys.executable, str(ECHO)], OLD),
+    "mooring, 2026-07-28": ([sys.executable, str(ECHO)], NEW),
+    "mcp 2.3.0, low level": ([python_of("mcp-2.3.0"), str(PROGRAMS / "server_sdk_2.py")], OLD),
+    "mcp 1.30.0, low level": ([python_of("mcp-1.30.0"), str(PROGRAMS / "server_sdk_1.py")], OLD),
+    "fastmcp 4.1.2": ([python_of("fastmcp-4.1.2"), str(PROGRAMS / "server_fastmcp.py")], OLD),
+    "fastmcp 3.4.10": ([python_of("fastmcp-3.4.10"), str(PROGRAMS / "server_fastmcp.py")], OLD),
+}
+SLOW = {name for name in SERVERS if not name.startswith(("limit", "mooring"))}
+SDK = "mcp 2.3.0, low level"
+
+INITIALIZE = (
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+    b'"clientInfo":{"name":"bench","version":"1"}}}\n'
+)
+INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
+META = (
+    b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}'
+    b',"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}},'
+)
+
+
+class Server:
+    """A server that was started, and the raw load on it."""
+
+    def __init__(self, command: list[str], revision: str) -> None:
+        self.child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        assert self.child.stdin is not None
+        assert self.child.stdout is not None
+        self.to, self.out = self.child.stdin.fileno(), self.child.stdout.fileno()
+        self.meta = META if revision == NEW else b""
+        self.ids = iter(range(1, 1 << 60))
+        if revision == OLD:
+            self.exchange([INITIALIZE])
+            os.write(self.to, INITIALIZED)
+
+    def call(self) -> bytes:
+        """A frame that calls echo."""
+        return (
+            b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{%b"name":"echo","arguments":{"text":"hello"}}}\n'
+            % (
+                next(self.ids),
+                self.meta,
+            )
+        )
+
+    def listing(self) -> bytes:
+        """A frame that lists the tools."""
+        params = b"{%b}" % self.meta.rstrip(b",")
+        return b'{"jsonrpc":"2.0","id":%d,"method":"tools/list","params":%b}\n' % (next(self.ids), params)
+
+    def exchange(self, frames: list[bytes]) -> bytes:
+        """Write these in one go and read as many answers."""
+        os.write(self.to, b"".join(frames))
+        answers, missing = b"", len(frames)
+        while missing:
+            data = os.read(self.out, 1 << 20)
+            if not data:
+                raise SystemExit(f"{self.child.args} ended")
+            missing -= data.count(b"\n")
+            answers += data
+        return answers
+
+    def rss(self) -> float:
+        """Resident MiB."""
+        status = Path(f"/proc/{self.child.pid}/status").read_text(encoding="ascii")
+        return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+    def close(self) -> None:
+        """End it."""
+        assert self.child.stdin is not None
+        self.child.stdin.close()
+        self.child.kill()
+        self.child.wait()
+
+
+def load(name: str, kind: str, width: int, count: int) -> Sample:
+    """Seconds of one request of this kind, so many in flight."""
+    command, revision = SERVERS[name]
+    extra = ["--tools", "100"] if kind == "list" else []
+
+    def run() -> float:
+        server = Server([*command, *extra], revision)
+        make = server.listing if kind == "list" else server.call
+        checked = server.exchange([make()])
+        if (b'"hello"' if kind == "call" else b"tool_099") not in checked:
+            raise SystemExit(f"{name} answered {checked[:300]!r}")
+        for _ in range(20):
+            server.exchange([make() for _ in range(width)])
+        batches = [[make() for _ in range(width)] for _ in range(count // width)]
+        started = time.perf_counter()
+        for batch in batches:
+            server.exchange(batch)
+        took = (time.perf_counter() - started) / (len(batches) * width)
+        server.close()
+        return took
+
+    return run
+
+
+def start(name: str) -> Sample:
+    """Seconds from the start of the process to its first answer to a call."""
+    command, revision = SERVERS[name]
+
+    def run() -> float:
+        started = time.perf_counter()
+        server = Server(command, revision)
+        server.exchange([server.call()])
+        took = time.perf_counter() - started
+        server.close()
+        return took
+
+    return run
+
+
+def print_speeds(title: str, series: dict[str, Series], *, is_rate: bool) -> None:
+    """Every program beside the limit and the SDK."""
+    print(f"\n{title}")
+    for name, one in series.items():
+        limit, sdk = series["limit"].middle / one.middle, series[SDK].middle / one.middle
+        spread = f"({in_words(min(one.samples))} .. {in_words(max(one.samples))})"
+        rate = f"{1 / one.middle:>9,.0f}/s" if is_rate else " " * 11
+        print(
+            f"  {name:22} {rate} {in_words(one.middle):>9} {spread:>22}  {limit:5.2f} of limit  {sdk:6.2f} x SDK"
+        )
+
+
+def part(
+    title: str, programs: dict[str, Sample], over_sdk: float, of_limit: float, *, is_rate: bool = True
+) -> bool:
+    """Run one part, print it, judge it: at least so many times the SDK, and so much of the limit."""
+    series = interleave(programs, rounds=ROUNDS)
+    print_speeds(title, series, is_rate=is_rate)
+    rows = []
+    for name in ("mooring", "mooring, 2026-07-28"):
+        if name in series:
+            rows.append(compare(f"{name} to the SDK", series[name], series[SDK], 1 / over_sdk))
+            rows.append(compare(f"{name} to the limit", series[name], series["limit"], 1 / of_limit))
+    return print_rows(f"targets: {over_sdk:g} x SDK, {of_limit:.2g} of limit", rows)
+
+
+def print_memory() -> bool:
+    """RSS after start, and its growth from call 10,000 to 40,000."""
+    print("\nResident memory after the first answer")
+    for name, (command, revision) in SERVERS.items():
+        server = Server(command, revision)
+        server.exchange([server.call()])
+        print(f"  {name:22} {server.rss():6.1f} MiB")
+        server.close()
+    server = Server(*SERVERS["mooring"])
+    grown = []
+    for until in (10_000, 40_000):
+        for _ in range((until - 10_000 * bool(grown)) // 50):
+            server.exchange([server.call() for _ in range(50)])
+        grown.append(server.rss())
+    each = (grown[1] - grown[0]) * 1024 / 3
+    print(
+        f"  mooring grows by {each:.1f} KiB per 10,000 calls between call 10,000 and 40,000 (target: under 64)"
+    )
+    print(f"  mooring after 10,000 calls: {grown[0]:.1f} MiB (target: 30)")
+    server.close()
+    return each < 64 and grown[0] <= 30
+
+
+def main() -> int:
+    """Run, print, judge."""
+    print_platform()
+    print("peers: " + ", ".join(ENVIRONMENTS))
+    counts = {name: (1000, 2000, 100) if name in SLOW else (3000, 30000, 500) for name in SERVERS}
+    results = [
+        part("One at a time", {name: load(name, "call", 1, counts[name][0]) for name in SERVERS}, 6, 0.35),
+        part("64 in flight", {name: load(name, "call", 64, counts[name][1]) for name in SERVERS}, 40, 0.18),
+        part(
+            "tools/list of 100",
+            {name: load(name, "list", 1, counts[name][2]) for name in SERVERS},
+            20,
+            0.5,
+        ),
+        part(
+            "Cold start to the first answer",
+            {name: start(name) for name in SERVERS},
+            4.5,
+            1 / 1.6,
+            is_rate=False,
+        ),
+        print_memory(),
+    ]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""Logs of a command: on standard error, as text or as a JSON object a line.
+
+Only a command sets this up, and only for `mooring.*`: the library itself configures nothing. What may be logged at all is
+decided where it is logged.
+
+Above: `_server`. Below: `logging`.
+"""
+
+import json
+import logging
+import sys
+from typing import Final
+
+from mooring.cli._screen import clean
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+FORMATS: Final = ("text", "json")
+
+
+class TextLines(logging.Formatter):
+    """`12:00:00 warning mooring.client: words`, with what a server said cleaned."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(lowlevel)s %(name)s: %(message)s", "%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One record; a traceback has its lines below."""
+        record.lowlevel = record.levelname.lower()
+        return clean(super().format(record))
+
+
+class JsonLines(logging.Formatter):
+    """One object a line: time, level, logger, message, and the traceback if there is one."""
+
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03d"
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One record."""
+        said = {
+            "time": self.formatTime(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(said)
+
+
+class Logs:
+    """Logging, for as long as a command runs: use it with `with`."""
+
+    def __init__(self, level: str, format: str) -> None:
+        self._level = level
+        self._handler = logging.StreamHandler(sys.stderr)
+        self._handler.setFormatter(TextLines() if format == "text" else JsonLines())
+        self._before = logging.NOTSET
+
+    def __enter__(self) -> None:
+        logger = logging.getLogger("mooring")
+        self._before = logger.level
+        logger.setLevel(self._level.upper())
+        logger.addHandler(self._handler)
+
+    def __exit__(self, *ended: object) -> None:
+        logger = logging.getLogger("mooring")
+        logger.removeHandler(self._handler)
+        logger.setLevel(self._before)

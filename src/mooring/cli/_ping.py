@@ -1,0 +1,50 @@
+"""`mooring ping`: ask for a sign of life with what keepalive would send, say what that was, and how long it took.
+
+Above: `_main`. Below: `_running`.
+"""
+
+import time
+from argparse import ArgumentParser, Namespace
+
+from mooring.cli import _target
+from mooring.cli._exits import DONE
+from mooring.cli._output import print_json
+from mooring.cli._running import who, with_client
+from mooring.cli._screen import Screen
+from mooring.client import Client
+from mooring.protocol import REVISIONS, Era
+
+# `ping` is gone from the stateless era (2026-07-28); there, what every server must answer is the question who it is.
+SIGN_OF_LIFE = {Era.HANDSHAKE: "ping", Era.STATELESS: "server/discover"}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which server."""
+    _target.add_arguments(parser, "", "the server", "--config mcp.json git", "-- uvx mcp-server-git")
+
+
+def run(arguments: Namespace) -> int:
+    """Ping it."""
+    chosen, words = _target.choose(arguments)
+    _target.take_no_more(words)
+
+    async def work(client: Client) -> int:
+        method = SIGN_OF_LIFE[REVISIONS[client.protocol_version].era]
+        begun = time.perf_counter()
+        await client.submit(method)
+        milliseconds = (time.perf_counter() - begun) * 1000
+        if arguments.json:
+            info = client.server_info
+            print_json(
+                {
+                    "method": method,
+                    "milliseconds": round(milliseconds, 3),
+                    "protocolVersion": client.protocol_version,
+                    "server": None if info is None else info.raw,
+                }
+            )
+        else:
+            Screen().say(f"{method} answered in {milliseconds:.1f} ms ({who(client)})")
+        return DONE
+
+    return with_client(arguments, chosen, work)

@@ -1,0 +1,41 @@
+"""The server's room: a server that survives its clients.
+
+`Server` is what an author holds; everything else here is what it takes from him or gives to his functions. Never imports
+the client's room.
+"""
+
+from mooring.server._catalogue import Catalogue, Kind
+from mooring.server._connection import Connection
+from mooring.server._content import Audio, Image
+from mooring.server._context import Context, Elicited
+from mooring.server._dispatch import Middleware, Next, OnInvalidArguments
+from mooring.server._failures import ResourceNotFoundError, ToolError
+from mooring.server._options import Options
+from mooring.server._problems import InvalidArguments, Problem
+from mooring.server._server import Server, find_server
+from mooring.server._telemetry import EVENTS, Fields, Listener
+from mooring.server._tracing import trace_requests
+
+__all__ = [
+    "EVENTS",
+    "Audio",
+    "Catalogue",
+    "Connection",
+    "Context",
+    "Elicited",
+    "Fields",
+    "Image",
+    "InvalidArguments",
+    "Kind",
+    "Listener",
+    "Middleware",
+    "Next",
+    "OnInvalidArguments",
+    "Options",
+    "Problem",
+    "ResourceNotFoundError",
+    "Server",
+    "ToolError",
+    "find_server",
+    "trace_requests",
+]

@@ -1,0 +1,144 @@
+"""A process that is a server: signals, the end within a second and a half, and what is left when a thread hangs.
+
+Only here are signal handlers installed, and only here may the process be ended (connection.md, section 8). The end begins
+with EOF or a signal. From that moment a watchdog counts: whatever hangs, in a handler, a hook, a log handler's lock or the
+loop itself, the process is gone before the client loses patience (its first step is two seconds).
+
+Above: `Server.run`, the commands. Below: the loop, signals, `_server`.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mooring.errors import UsageError
+
+if TYPE_CHECKING:
+    from mooring.server._server import Server
+
+logger = logging.getLogger("mooring.server")
+
+# From the beginning of the end to the end. The promise is 1.5 s; handlers get 1 s of it and flushing 0.35 s.
+END_TIMEOUT = 1.45
+
+# For what is left on the loop: tasks that were cancelled, threads of the loop's own executor.
+LEFTOVERS_TIMEOUT = 0.05
+
+# What ends a server in order. SIGHUP is the terminal's end; SIGPIPE is ignored by Python, and a closed pipe is told.
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+_LoopFactory: TypeAlias = "Callable[[], asyncio.AbstractEventLoop] | None"
+
+
+class Ending:
+    """How the process ends: begun by EOF or a signal, bounded by a watchdog, at once by a second signal."""
+
+    def __init__(self, server: "Server", leave: Callable[[int], Any] = os._exit) -> None:
+        self.code = 0
+        self._server = server
+        self._leave = leave
+        self._watchdog: threading.Timer | None = None
+        self._was_asked = False
+        self._before: dict[int, Any] = {}
+
+    def install(self) -> None:
+        """Take the signals over, where that can be done: on the main thread."""
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                self._before[number] = signal.signal(number, self.ask)
+
+    def restore(self) -> None:
+        """Give the signals back, and call the watchdog off."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+            self._watchdog = None
+
+    def ask(self, number: int, _: FrameType | None) -> None:
+        """A signal came: drain; a second one: leave at once."""
+        if self._was_asked:
+            self._leave(128 + number)
+            return
+        self._was_asked = True
+        self.code = 130 if number == signal.SIGINT else 0
+        self.begin()  # before the loop hears of it: it may be what hangs
+        self._server.drain()
+
+    def begin(self) -> None:
+        """The end has begun: from now on there is a limit."""
+        if self._watchdog is None:
+            self._watchdog = threading.Timer(END_TIMEOUT, self._give_up)
+            self._watchdog.daemon = True
+            self._watchdog.start()
+
+    def leave(self) -> None:
+        """End the process now, after what is buffered was written; the watchdog is still there if that hangs."""
+        self.begin()
+        flush()
+        self._leave(self.code)
+
+    def _give_up(self) -> None:
+        self._leave(self.code)
+
+
+def flush() -> None:
+    """Write what is buffered: log handlers and the standard streams."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            pass  # closed, or nobody reads it
+
+
+def run(server: "Server", loop_factory: _LoopFactory = None, leave: Callable[[int], Any] = os._exit) -> int:
+    """As `Server.run`; `leave` ends the process."""
+    if asyncio._get_running_loop() is not None:
+        raise UsageError("run() makes its own loop; inside one use `await server.serve_stdio()`")
+    threads = set(threading.enumerate())
+    ending = Ending(server, leave)
+    loop = (loop_factory or asyncio.new_event_loop)()
+    server.dispatch.on_draining = ending.begin
+    ending.install()
+    try:
+        left = loop.run_until_complete(server.serve_stdio())
+        has_leftovers = not loop.run_until_complete(_settle(loop))
+        if left or has_leftovers or _still_running(threads):
+            ending.leave()
+    finally:
+        server.dispatch.on_draining = None
+        ending.restore()
+        loop.close()
+    return ending.code
+
+
+async def _settle(loop: asyncio.AbstractEventLoop) -> bool:
+    """Cancel what is left on the loop and wait a moment for it. True: nothing is left."""
+    tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
+    for task in tasks:
+        task.cancel()
+    pending: set[asyncio.Task[Any]] = set()
+    if tasks:
+        _, pending = await asyncio.wait(tasks, timeout=LEFTOVERS_TIMEOUT)
+    await loop.shutdown_asyncgens()
+    try:
+        async with asyncio.timeout(LEFTOVERS_TIMEOUT):
+            # Threads of `asyncio.to_thread`: the interpreter would wait for them at exit.
+            await loop.shutdown_default_executor()
+    except TimeoutError:
+        return False
+    return not pending
+
+
+def _still_running(before: set[threading.Thread]) -> bool:
+    """Whether a thread that was started meanwhile would keep the interpreter from ending."""
+    return any(not thread.daemon for thread in threading.enumerate() if thread not in before)

@@ -1,0 +1,428 @@
+"""`Server`: what an author holds. Functions go in by decorators, connections are served from it.
+
+It joins the parts and knows none of their rules: the catalogue holds what is offered, the dispatch serves it, a connection
+drives one client, `_run` owns the process. One server may have many connections at once; what changes in its catalogue, from
+whatever thread, is told to each of them.
+
+Above: authors, the commands, the applications. Below: everything else in this room.
+"""
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
+
+from mooring.errors import Json, UsageError
+from mooring.protocol.server import ServerOffer
+from mooring.server._catalogue import CHANGES, Catalogue, Kind
+from mooring.server._completions import completion_from_function
+from mooring.server._connection import Connection
+from mooring.server._context import Context
+from mooring.server._dispatch import Dispatch, Middleware, OnInvalidArguments
+from mooring.server._entries import IconLike
+from mooring.server._options import make_options
+from mooring.server._pool import Pool
+from mooring.server._prompts import PromptOptions, prompt_from_function
+from mooring.server._resources import ResourceOptions, resource_from_function
+from mooring.server._telemetry import Listener, Telemetry
+from mooring.server._tools import ReadySchema, ToolOptions, tool_from_function, tool_from_schema
+from mooring.transport import Target
+from mooring.types import Annotations, PromptReference, ResourceTemplateReference
+
+if TYPE_CHECKING:
+    from mooring.server._rounds import KeyRing
+
+logger = logging.getLogger("mooring.server")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What the hooks of an author may take together when a server ends: the rest of its second and a half is spoken for.
+HOOKS_TIMEOUT = 0.05
+
+
+class ServerKeywords(TypedDict, total=False):
+    """The options of a server; `docs/server.md` explains each."""
+
+    title: str | None
+    description: str | None
+    website_url: str | None
+    icons: Sequence[IconLike] | None
+    versions: tuple[str, ...]
+    offers: tuple[str, ...]
+    strict: bool
+    max_concurrent: int
+    max_frame_bytes: int
+    drain_timeout: float
+    threads: int
+    page_size: int
+    ttl_ms: int
+    cache_scope: str
+    keys: tuple[bytes, ...]
+    round_timeout: float
+
+
+class ToolKeywords(TypedDict, total=False):
+    """What may be said of a tool; see `ToolOptions`."""
+
+    name: str
+    title: str
+    description: str
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+    open_world: bool
+    icons: Sequence[IconLike]
+    meta: Mapping[str, Json]
+    structured: bool
+    blocking: bool
+
+
+class AddedToolKeywords(TypedDict, total=False):
+    """What may be said of a tool with a ready schema."""
+
+    title: str
+    description: str
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+    open_world: bool
+    icons: Sequence[IconLike]
+    meta: Mapping[str, Json]
+    blocking: bool
+
+
+class ResourceKeywords(TypedDict, total=False):
+    """What may be said of a resource; see `ResourceOptions`."""
+
+    name: str
+    title: str
+    description: str
+    mime_type: str
+    size: int
+    annotations: Annotations
+    icons: Sequence[IconLike]
+    meta: Mapping[str, Json]
+    ttl_ms: int
+    cache_scope: str
+    blocking: bool
+    allow_traversal: bool
+
+
+class PromptKeywords(TypedDict, total=False):
+    """What may be said of a prompt; see `PromptOptions`."""
+
+    name: str
+    title: str
+    description: str
+    icons: Sequence[IconLike]
+    meta: Mapping[str, Json]
+    blocking: bool
+
+
+class Server:
+    """An MCP server. Register functions, then `run()` it, or `serve()` connections of your own making.
+
+    Raises: UsageError for an option that is unknown or out of range.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str = "0",
+        instructions: str = "",
+        middleware: Sequence[Middleware] = (),
+        on_invalid_arguments: OnInvalidArguments | None = None,
+        **options: Unpack[ServerKeywords],
+    ) -> None:
+        self.options = make_options(name=name, version=version, instructions=instructions, **options)
+        self.catalogue = Catalogue(self.options.for_catalogue(), self._changed)
+        self._pool = Pool(self.options.threads)
+        self._telemetry = Telemetry(name)
+        self._ring: KeyRing | None = None
+        self.dispatch = Dispatch(
+            self.catalogue,
+            self._pool,
+            ring=self._key_ring,
+            round_timeout=self.options.round_timeout,
+            on_invalid_arguments=on_invalid_arguments,
+        )
+        self.dispatch.middleware = tuple(middleware)
+        self._lock = threading.Lock()
+        self._connections: dict[int, Connection] = {}
+        self._next_number = 1
+        self._offers: dict[frozenset[str], ServerOffer] = {}
+        self._shutdown_hooks: list[Callable[[], object]] = []
+
+    def __repr__(self) -> str:
+        return f"<Server {self.options.name} {self.catalogue!r} {len(self._connections)} connections>"
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.options.name
+
+    # --- registering --------------------------------------------------------------------------------------------------
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+    @overload
+    def tool(self, /, **options: Unpack[ToolKeywords]) -> Callable[[F], F]: ...
+    def tool(self, function: F | None = None, /, **options: Unpack[ToolKeywords]) -> F | Callable[[F], F]:
+        """Offer a function as a tool: `@server.tool` or `@server.tool(read_only=True)`. The function is returned.
+
+        Raises: UsageError, naming the function, the parameter and the reason.
+        """
+
+        def register(call: F) -> F:
+            self.catalogue.add_tools(tool_from_function(call, Context, ToolOptions(**options)))
+            return call
+
+        return register if function is None else register(function)
+
+    def add_tool(
+        self,
+        name: str,
+        *,
+        input_schema: Mapping[str, Json],
+        handler: Callable[..., object],
+        output_schema: Mapping[str, Json] | None = None,
+        validate: bool = True,
+        replace: bool = False,
+        **options: Unpack[AddedToolKeywords],
+    ) -> None:
+        """Offer a tool with a ready schema. `handler` takes the arguments as a dict, and the context if it can.
+
+        Raises: UsageError for a schema that cannot be used, a name that is taken (unless `replace`), a missing extra.
+        """
+        ready = ReadySchema(input_schema=input_schema, output_schema=output_schema, validate=validate)
+        entry = tool_from_schema(handler, ready, ToolOptions(name=name, **options))
+        self.catalogue.add_tools(entry, replace=replace)
+
+    def resource(self, uri: str, **options: Unpack[ResourceKeywords]) -> Callable[[F], F]:
+        """Offer what a function returns as a resource; variables in braces are its parameters.
+
+        Raises: UsageError, where variables and parameters do not match.
+        """
+
+        def register(call: F) -> F:
+            self.catalogue.add_resources(
+                resource_from_function(uri, call, Context, ResourceOptions(**options))
+            )
+            return call
+
+        return register
+
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+    @overload
+    def prompt(self, /, **options: Unpack[PromptKeywords]) -> Callable[[F], F]: ...
+    def prompt(self, function: F | None = None, /, **options: Unpack[PromptKeywords]) -> F | Callable[[F], F]:
+        """Offer what a function returns as a prompt: `@server.prompt` or `@server.prompt(title="...")`.
+
+        Raises: UsageError for a parameter that a string cannot say.
+        """
+
+        def register(call: F) -> F:
+            self.catalogue.add_prompts(prompt_from_function(call, Context, PromptOptions(**options)))
+            return call
+
+        return register if function is None else register(function)
+
+    def completion(
+        self,
+        of: str | PromptReference | ResourceTemplateReference,
+        argument: str,
+        *,
+        blocking: bool | None = None,
+    ) -> Callable[[F], F]:
+        """Complete an argument of a prompt (by its name) or a variable of a template (by its text, with the braces).
+
+        Raises: UsageError for a function that takes anything but `(typed)` or `(typed, settled)`.
+        """
+        reference = of
+        if isinstance(reference, str):
+            is_template = "{" in reference or "://" in reference
+            reference = (
+                ResourceTemplateReference(uri=reference) if is_template else PromptReference(name=reference)
+            )
+        found = reference
+
+        def register(call: F) -> F:
+            self.catalogue.add_completion(completion_from_function(found, argument, call, Context, blocking))
+            return call
+
+        return register
+
+    def remove_tool(self, *names: str) -> None:
+        """Offer these tools no longer. Raises: UsageError for one that is not there."""
+        self.catalogue.remove_tools(*names)
+
+    def remove_resource(self, *uris: str) -> None:
+        """Offer these resources and templates no longer. Raises: UsageError for one that is not there."""
+        self.catalogue.remove_resources(*uris)
+
+    def remove_prompt(self, *names: str) -> None:
+        """Offer these prompts no longer. Raises: UsageError for one that is not there."""
+        self.catalogue.remove_prompts(*names)
+
+    def add_middleware(self, middleware: Middleware) -> None:
+        """Put this around every request, inside what was added before."""
+        self.dispatch.middleware = (*self.dispatch.middleware, middleware)
+
+    def on_shutdown(self, hook: F) -> F:
+        """Call this, sync or async, when the server that `run()` or `serve_stdio()` serves has ended. A decorator."""
+        self._shutdown_hooks.append(hook)
+        return hook
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener(name, fields)` for every telemetry event; call what is returned to end that."""
+        return self._telemetry.subscribe(listener)
+
+    # --- telling clients ----------------------------------------------------------------------------------------------
+
+    def notify_resource_updated(self, uri: str) -> None:
+        """Tell everyone who subscribed to this resource that it changed. From any thread."""
+        self._tell("notifications/resources/updated", uri)
+
+    def _changed(self, kind: Kind) -> None:
+        self._tell(CHANGES[kind], "")
+
+    def _tell(self, method: str, uri: str) -> None:
+        with self._lock:
+            connections = list(self._connections.values())
+        for connection in connections:
+            connection.call(connection.listening.changed, method, uri)
+
+    # --- serving ------------------------------------------------------------------------------------------------------
+
+    def run(self, *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> int:
+        """Serve stdio until the client is gone or a signal ends it; returns the exit code.
+
+        It owns the process meanwhile: SIGINT, SIGTERM and SIGHUP drain, a second one ends at once. If a thread still
+        runs at the end, the process ends here, after everything was flushed: a client does not wait for hung tools.
+
+        Raises: UsageError inside a running loop, where `await server.serve_stdio()` is the way.
+        """
+        from mooring.server._run import run  # noqa: PLC0415  # signals: only who runs a process needs them
+
+        return run(self, loop_factory)
+
+    async def serve_stdio(self, framing: str = "lines") -> int:
+        """Serve this process's stdin and stdout until the client is gone. Never ends the process.
+
+        Returns how many blocking functions still run in threads; they cannot be stopped, and are reported.
+
+        Raises: TransportError, if stdio is taken or closed.
+        """
+        from mooring.transport import own_stdio  # noqa: PLC0415  # loaded, and named where it is used
+
+        await self.serve(own_stdio(framing))
+        await self.shutdown()
+        left = self._pool.busy
+        if left:
+            logger.warning("%d blocking functions still run in threads", left)
+        return left
+
+    async def serve(self, target: Target) -> None:
+        """Serve one connection until it ends: one end of a `memory_pair()`, or any other transport.
+
+        Cancelling this ends the connection at once.
+
+        Raises: TransportError, if it cannot be opened.
+        """
+        connection = self.open_connection()
+        try:
+            await connection.open(target)
+            await connection.closed.wait()
+        except asyncio.CancelledError:
+            connection.stop()
+            await connection.closed.wait()
+            raise
+        finally:
+            self.forget(connection)
+
+    def open_connection(self) -> Connection:
+        """A connection on the running loop, for whoever brings the transport; `forget()` it in the end."""
+        offered = self._offered()
+        with self._lock:
+            number, self._next_number = self._next_number, self._next_number + 1
+            connection = Connection(
+                self.offer_of(offered), offered, self.dispatch, telemetry=self._telemetry, number=number
+            )
+            self._connections[number] = connection
+        return connection
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is over."""
+        with self._lock:
+            self._connections.pop(connection.number, None)
+
+    def drain(self) -> None:
+        """End every connection: no new requests, and running ones get their time. From any thread."""
+        with self._lock:
+            connections = list(self._connections.values())
+        for connection in connections:
+            connection.call(connection.drain)
+
+    async def shutdown(self) -> None:
+        """Run the shutdown hooks, each bounded, and let the pool go."""
+        for hook in self._shutdown_hooks:
+            try:
+                async with asyncio.timeout(HOOKS_TIMEOUT):
+                    if inspect.iscoroutinefunction(hook):
+                        await hook()
+                    else:
+                        await self._pool.run(self, hook)
+            except Exception:  # the edge of the author's hook
+                logger.exception("a shutdown hook failed, or took more than %g s", HOOKS_TIMEOUT)
+        self._pool.close()
+
+    def offer_of(self, offered: frozenset[str]) -> ServerOffer:
+        """What clients are told of a server that offers this much. Made once."""
+        offer = self._offers.get(offered)
+        if offer is None:
+            offer = self._offers[offered] = ServerOffer(self.options.for_core(offered))
+        return offer
+
+    def _offered(self) -> frozenset[str]:
+        catalogue = self.catalogue
+        found = set(self.options.offers)
+        if catalogue.tools:
+            found.add("tools")
+        if catalogue.resources or catalogue.templates:
+            found.add("resources")
+        if catalogue.prompts:
+            found.add("prompts")
+        if catalogue.completions:
+            found.add("completions")
+        return frozenset(found)
+
+    def _key_ring(self) -> "KeyRing":
+        if self._ring is None:
+            from mooring.server._rounds import KeyRing  # noqa: PLC0415  # loads cryptography; most servers never ask
+
+            self._ring = KeyRing(self.options.keys)
+        return self._ring
+
+
+def find_server(module: object, name: str | None = None) -> Server:
+    """The server in a module: the one of this name, or else the only one there is.
+
+    Raises: UsageError, saying what is there.
+    """
+    if name is not None:
+        found = getattr(module, name, None)
+        if not isinstance(found, Server):
+            raise UsageError(f"{name} is not a Server in {getattr(module, '__name__', module)!r}", path=name)
+        return found
+    servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
+    distinct = {id(server): server for server in servers.values()}
+    if len(distinct) == 1:
+        return next(iter(distinct.values()))
+    names = ", ".join(servers) or "none"
+    raise UsageError(
+        f"{getattr(module, '__name__', module)!r} must have one Server, and has {names}; name it as FILE:NAME"
+    )

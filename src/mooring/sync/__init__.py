@@ -1,0 +1,43 @@
+"""The client's face for blocking code: the same names, types and errors, without `await`.
+
+    from mooring.sync import connect, stdio
+
+    with connect(stdio("uvx", "mcp-server-git")) as client:
+        print(client.tools.call("git_status", {"repo_path": "."}).text)
+
+It works wherever it is called: in a script, under a running event loop (a notebook), from several threads at once. Ctrl-C
+while waiting cancels the call on the wire. Two things cannot work and are refused with StateError: a blocking call inside a
+handler, and using after `fork()` what was opened before.
+
+Above: users. Below: `mooring.client`, and one thread with one event loop for all of it.
+"""
+
+from mooring.sync._client import Call, Client, connect
+from mooring.sync._features import (
+    Completions,
+    Elicitation,
+    Logging,
+    Prompts,
+    Resources,
+    Roots,
+    Sampling,
+    Tools,
+)
+from mooring.sync._fleet import Fleet
+from mooring.transport import stdio
+
+__all__ = [
+    "Call",
+    "Client",
+    "Completions",
+    "Elicitation",
+    "Fleet",
+    "Logging",
+    "Prompts",
+    "Resources",
+    "Roots",
+    "Sampling",
+    "Tools",
+    "connect",
+    "stdio",
+]

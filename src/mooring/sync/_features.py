@@ -1,0 +1,210 @@
+"""The namespaces of a blocking client: `tools`, `resources` and the others, each a mirror of its async namesake.
+
+There is nothing to know here that the async face does not know: each method brings its namesake to the loop and waits for
+it. A test compares the signatures.
+
+Above: `_client`. Below: `_portal`, `mooring.client`.
+"""
+
+import builtins
+from collections.abc import Callable, Iterable, Mapping
+from typing import Unpack
+
+from mooring.client import (
+    CallOptions,
+    ElicitationHandler,
+    SamplingHandler,
+    ToolOptions,
+)
+from mooring.client import Completions as AsyncCompletions
+from mooring.client import Elicitation as AsyncElicitation
+from mooring.client import Logging as AsyncLogging
+from mooring.client import Prompts as AsyncPrompts
+from mooring.client import Resources as AsyncResources
+from mooring.client import Roots as AsyncRoots
+from mooring.client import Sampling as AsyncSampling
+from mooring.client import Tools as AsyncTools
+from mooring.errors import Json
+from mooring.sync._portal import Portal
+from mooring.types import (
+    CallToolResult,
+    Completion,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    GetPromptResult,
+    LoggingLevel,
+    Prompt,
+    PromptReference,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ResourceTemplateReference,
+    Root,
+    Tool,
+)
+
+
+class Tools:
+    """The tools of a server."""
+
+    def __init__(self, portal: Portal, tools: AsyncTools) -> None:
+        self._portal = portal
+        self._tools = tools
+
+    def list(self, **options: Unpack[CallOptions]) -> list[Tool]:
+        """Every tool, all pages. Kept for as long as the server allows."""
+        return self._portal.wait(self._tools.list, **options)
+
+    def call(
+        self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[ToolOptions]
+    ) -> CallToolResult:
+        """Run a tool. A tool that failed has `is_error` on its result; `.text` is what it says.
+
+        Ctrl-C while waiting cancels it on the wire.
+
+        Raises: OutcomeUnknownError or TimeoutError where it may have run, others where it surely did not, JsonRpcError
+        where the server refused it: `docs/errors.md` says what each allows you to assume.
+        """
+        return self._portal.wait(self._tools.call, name, arguments, **options)
+
+    def session_mode(self) -> str:
+        """`required` when any listed tool is stateful, else `optional`."""
+        return self._tools.session_mode()
+
+
+class Resources:
+    """The resources of a server."""
+
+    def __init__(self, portal: Portal, resources: AsyncResources) -> None:
+        self._portal = portal
+        self._resources = resources
+
+    def list(self, **options: Unpack[CallOptions]) -> list[Resource]:
+        """Every resource, all pages. Kept for as long as the server allows."""
+        return self._portal.wait(self._resources.list, **options)
+
+    def templates(self, **options: Unpack[CallOptions]) -> "builtins.list[ResourceTemplate]":
+        """Every template for the addresses of resources, all pages."""
+        return self._portal.wait(self._resources.templates, **options)
+
+    def read(self, uri: str, **options: Unpack[CallOptions]) -> ReadResourceResult:
+        """What is in it."""
+        return self._portal.wait(self._resources.read, uri, **options)
+
+    def subscribe(
+        self, uri: str, handler: Callable[[str], object] | None = None, **options: Unpack[CallOptions]
+    ) -> None:
+        """Hear of every change of it: `handler(uri)` is called on the loop's thread.
+
+        Raises: CapabilityError where the server has no subscriptions, and as every request does.
+        """
+        self._portal.wait(self._resources.subscribe, uri, handler, **options)
+
+    def unsubscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
+        """Hear no more of it."""
+        self._portal.wait(self._resources.unsubscribe, uri, **options)
+
+
+class Prompts:
+    """The prompts of a server."""
+
+    def __init__(self, portal: Portal, prompts: AsyncPrompts) -> None:
+        self._portal = portal
+        self._prompts = prompts
+
+    def list(self, **options: Unpack[CallOptions]) -> list[Prompt]:
+        """Every prompt, all pages. Kept for as long as the server allows."""
+        return self._portal.wait(self._prompts.list, **options)
+
+    def get(
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
+    ) -> GetPromptResult:
+        """One prompt, filled in."""
+        return self._portal.wait(self._prompts.get, name, arguments, **options)
+
+
+class Completions:
+    """Completion of arguments, by the server."""
+
+    def __init__(self, portal: Portal, completion: AsyncCompletions) -> None:
+        self._portal = portal
+        self._completion = completion
+
+    def complete(
+        self,
+        reference: PromptReference | ResourceTemplateReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Completion:
+        """What may follow `value` in this argument; `context` are the arguments already known."""
+        return self._portal.wait(self._completion.complete, reference, argument, value, context, **options)
+
+
+class Logging:
+    """The level of the server's log messages, which arrive as notifications."""
+
+    def __init__(self, portal: Portal, logging: AsyncLogging) -> None:
+        self._portal = portal
+        self._logging = logging
+
+    def set_level(self, level: LoggingLevel, **options: Unpack[CallOptions]) -> None:
+        """Hear of this level and above. In the stateless era a level belongs to each request: pass it in `meta`.
+
+        Raises: CapabilityError there, and where the server does not log.
+        """
+        self._portal.wait(self._logging.set_level, level, **options)
+
+
+class Sampling:
+    """Sampling, from the client's side: register a handler before the client is opened."""
+
+    def __init__(self, portal: Portal, sampling: AsyncSampling) -> None:
+        self._portal = portal
+        self._sampling = sampling
+
+    def handle(self, handler: SamplingHandler) -> SamplingHandler:
+        """Answer the server's requests with `handler(params)`, on the loop's thread; usable as a decorator."""
+        return self._sampling.handle(handler)
+
+    def create_message(self, params: CreateMessageRequestParams) -> CreateMessageResult:
+        """Ask the *server* to sample, which MCP does not have: for servers that declare it all the same.
+
+        Raises: CapabilityError where the server does not declare `sampling`.
+        """
+        return self._portal.wait(self._sampling.create_message, params)
+
+
+class Elicitation:
+    """Elicitation: register a handler before the client is opened.
+
+    For a URL, show it whole, never open it unasked and never fetch it: that is the person's decision (2025-11-25
+    client/elicitation).
+    """
+
+    def __init__(self, elicitation: AsyncElicitation) -> None:
+        self._elicitation = elicitation
+
+    def handle(self, handler: ElicitationHandler) -> ElicitationHandler:
+        """Answer the server's questions with `handler(params)`, on the loop's thread; usable as a decorator."""
+        return self._elicitation.handle(handler)
+
+
+class Roots:
+    """The roots we declare. Set them before the client is opened, change them at any time."""
+
+    def __init__(self, portal: Portal, roots: AsyncRoots) -> None:
+        self._portal = portal
+        self._roots = roots
+
+    def set(self, roots: Iterable[Root | str]) -> None:
+        """These, from now on: `file://` addresses. A server of the handshake era is told that they changed."""
+        self._portal.ask(self._roots.set, roots)
+
+    def list(self) -> list[Root]:
+        """Ask the *server* for roots, which MCP does not have: for servers that declare it all the same.
+
+        Raises: CapabilityError where the server does not declare `roots`.
+        """
+        return self._portal.wait(self._roots.list)

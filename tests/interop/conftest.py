@@ -1,0 +1,19 @@
+"""Every test here talks to a program that nobody here wrote; none may leave anything behind, and none is skipped."""
+
+import pytest
+from chaos.leftovers import _nothing_left
+from interop.install import stamp_of
+from interop.peers import PEERS
+
+__all__ = ["_nothing_left"]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse to begin without every peer: a suite that skips what is missing proves nothing."""
+    missing = []
+    for peer in PEERS:
+        stamp = peer.home / ".installed"
+        if not stamp.exists() or stamp.read_text(encoding="utf-8") != stamp_of(peer):
+            missing.append(peer.name)
+    if missing and not session.config.option.collectonly:
+        raise pytest.UsageError(f"not installed: {', '.join(missing)}; run: make interop")

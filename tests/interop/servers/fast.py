@@ -1,0 +1,91 @@
+"""A FastMCP server, run by the interpreter of FastMCP 3 or 4: the same features as its neighbours here.
+
+Imperative elicitation is refused by FastMCP 4 in the stateless era, and completion is not offered by either.
+"""
+
+import anyio
+from fastmcp import Context, FastMCP
+from mcp.types import SamplingMessage, TextContent
+from pydantic import BaseModel
+
+server = FastMCP("harbour-fastmcp", version="1.0", instructions="Ask for the tide.")
+
+
+class Name(BaseModel):
+    name: str
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+server.tool(add)
+
+
+@server.tool
+def fail() -> str:
+    raise ValueError("the rope broke")
+
+
+@server.tool
+async def count(steps: int, ctx: Context) -> str:
+    for step in range(1, steps + 1):
+        await ctx.report_progress(step, steps, f"step {step}")
+    return f"counted to {steps}"
+
+
+@server.tool
+async def hold(ctx: Context) -> str:
+    """Reports once, and never ends by itself."""
+    await ctx.report_progress(1, 2, "holding")
+    await anyio.sleep_forever()
+    return "never"
+
+
+@server.tool
+async def log(text: str, ctx: Context) -> str:
+    await ctx.warning(text)
+    return "logged"
+
+
+@server.tool
+async def ask_person(ctx: Context) -> str:
+    answer = await ctx.elicit("Who are you?", Name)
+    return f"{answer.action} {answer.data.name if answer.action == 'accept' else ''}".strip()
+
+
+@server.tool
+async def ask_model(question: str, ctx: Context) -> str:
+    messages = [SamplingMessage(role="user", content=TextContent(type="text", text=question))]
+    answer = await ctx.session.create_message(messages, max_tokens=16)
+    return f"{answer.model}: {answer.content.text}"
+
+
+@server.tool
+async def ask_roots(ctx: Context) -> str:
+    return ", ".join(str(root.uri) for root in (await ctx.session.list_roots()).roots)
+
+
+@server.tool
+async def grow(ctx: Context) -> str:
+    server.tool(add, name="added")
+    await ctx.session.send_tool_list_changed()
+    return "grown"
+
+
+@server.resource("note://today")
+def today() -> str:
+    return "high water at noon"
+
+
+@server.resource("note://day/{day}")
+def day(day: str) -> str:
+    return f"low water on {day}"
+
+
+@server.prompt
+def greet(name: str) -> str:
+    return f"Say ahoy to {name}."
+
+
+server.run(transport="stdio", show_banner=False)

@@ -1,0 +1,93 @@
+"""A server on the official SDK 1.x, run by that peer's own interpreter: the same features as its neighbours here."""
+
+import anyio
+from mcp.server.fastmcp import Context, FastMCP
+from mcp.types import Completion, SamplingMessage, TextContent
+from pydantic import BaseModel
+
+server = FastMCP("harbour-sdk1", instructions="Ask for the tide.")
+
+
+class Name(BaseModel):
+    name: str
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@server.tool()
+def fail() -> str:
+    raise ValueError("the rope broke")
+
+
+@server.tool()
+async def count(steps: int, ctx: Context) -> str:
+    for step in range(1, steps + 1):
+        await ctx.report_progress(step, steps, f"step {step}")
+    return f"counted to {steps}"
+
+
+@server.tool()
+async def hold(ctx: Context) -> str:
+    """Reports once, and never ends by itself."""
+    await ctx.report_progress(1, 2, "holding")
+    await anyio.sleep_forever()
+    return "never"
+
+
+@server.tool()
+async def log(text: str, ctx: Context) -> str:
+    await ctx.warning(text)
+    return "logged"
+
+
+@server.tool()
+async def ask_person(ctx: Context) -> str:
+    answer = await ctx.elicit("Who are you?", Name)
+    return f"{answer.action} {answer.data.name if answer.action == 'accept' else ''}".strip()
+
+
+@server.tool()
+async def ask_model(question: str, ctx: Context) -> str:
+    messages = [SamplingMessage(role="user", content=TextContent(type="text", text=question))]
+    answer = await ctx.session.create_message(messages, max_tokens=16)
+    assert isinstance(answer.content, TextContent)
+    return f"{answer.model}: {answer.content.text}"
+
+
+@server.tool()
+async def ask_roots(ctx: Context) -> str:
+    return ", ".join(str(root.uri) for root in (await ctx.session.list_roots()).roots)
+
+
+@server.tool()
+async def grow(ctx: Context) -> str:
+    server.add_tool(add, name="added")
+    await ctx.session.send_tool_list_changed()
+    return "grown"
+
+
+@server.resource("note://today")
+def today() -> str:
+    return "high water at noon"
+
+
+@server.resource("note://day/{day}")
+def day(day: str) -> str:
+    return f"low water on {day}"
+
+
+@server.prompt()
+def greet(name: str) -> str:
+    return f"Say ahoy to {name}."
+
+
+@server.completion()
+async def complete(ref, argument, context):
+    names = [name for name in ("Anna", "Anton", "Berta") if name.startswith(argument.value)]
+    return Completion(values=names, total=len(names), hasMore=False)
+
+
+server.run()

@@ -1,0 +1,85 @@
+"""Our client against every server: it connects, lists, calls, and comes back by itself after kill -9."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from interop.known_servers import KNOWN, Known
+from interop.peers import PEERS
+from interop.processes import freeze, on_a_loop, only_child, something_in_stdin_of
+
+from mooring.client import connect
+from mooring.errors import OutcomeUnknownError
+
+every_server = pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)
+
+
+def test_every_server_among_the_peers_is_walked() -> None:
+    walked = {known.name for known in KNOWN}
+    assert walked == {peer.name for peer in PEERS if peer.role in ("server", "both")}
+
+
+@every_server
+@on_a_loop
+async def test_it_agrees_on_a_revision_and_everything_it_offers_can_be_listed(known: Known, tmp_path: Path) -> None:
+    async with connect(known.target(tmp_path)) as client:
+        assert client.protocol_version == known.revision
+        assert client.server_info is not None
+        assert client.server_info.name == known.server_name
+        offered = client.server_capabilities
+        assert known.tool in [tool.name for tool in await client.tools.list()]
+        if offered.resources is not None:
+            await client.resources.list()
+            await client.resources.templates()
+        if offered.prompts is not None:
+            await client.prompts.list()
+
+
+@every_server
+@on_a_loop
+async def test_a_call_gives_the_known_answer(known: Known, tmp_path: Path) -> None:
+    async with connect(known.target(tmp_path)) as client:
+        result = await client.tools.call(known.tool, known.arguments(tmp_path))
+        assert known.answer in result.text
+
+
+@every_server
+@on_a_loop
+async def test_many_calls_at_once_are_all_answered(known: Known, tmp_path: Path) -> None:
+    async with connect(known.target(tmp_path)) as client:
+        calls = [client.tools.call(known.tool, known.arguments(tmp_path)) for _ in range(20)]
+        assert all(known.answer in result.text for result in await asyncio.gather(*calls))
+
+
+@every_server
+@on_a_loop
+async def test_after_kill_9_the_lost_call_tells_the_truth_and_the_next_one_succeeds(known: Known, tmp_path: Path) -> None:
+    async with connect(known.target(tmp_path), backoff_min=0.01) as client:
+        pid = only_child()
+        # Frozen, it surely does not answer; what was written to it is surely lost with it.
+        freeze(pid)
+        lost = client.submit("tools/call", {"name": known.tool, "arguments": known.arguments(tmp_path)})
+        await something_in_stdin_of(pid)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(OutcomeUnknownError) as told:
+            await lost
+        assert told.value.may_have_run
+        result = await client.tools.call(known.tool, known.arguments(tmp_path), wait_for_ready=True)
+        assert known.answer in result.text
+        assert only_child() != pid
+        assert client.protocol_version == known.revision
+
+
+@every_server
+@on_a_loop
+async def test_a_call_that_is_safe_to_repeat_survives_kill_9_unnoticed(known: Known, tmp_path: Path) -> None:
+    async with connect(known.target(tmp_path), backoff_min=0.01) as client:
+        pid = only_child()
+        freeze(pid)
+        listing = asyncio.ensure_future(client.tools.list(replay="safe"))
+        await something_in_stdin_of(pid)
+        os.kill(pid, signal.SIGKILL)
+        assert known.tool in [tool.name for tool in await listing]
+        assert only_child() != pid

@@ -1,0 +1,96 @@
+"""Which server: the words of a command line, as a table."""
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from mooring.cli import main
+from mooring.cli._target import add_arguments, choose, take_no_more, take_word
+from mooring.errors import UsageError
+
+
+def parsed(words: list[str], server: list[str] | None) -> tuple[str, list[str]]:
+    parser = ArgumentParser(prog="mooring x", epilog="codes")
+    add_arguments(parser, "[WORD]", "words", "an example")
+    arguments = parser.parse_intermixed_args(words)
+    arguments.server = server
+    chosen, rest = choose(arguments)
+    return chosen.shown, rest
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    servers = {
+        "git": {"command": "uvx", "args": ["mcp-server-git", "a b"], "env": {"TOKEN": "s3cret"}},
+        "plain": {"command": "x", "args": ["${MOORING_TEST_SECRET:-s3cret}"]},
+        "web": {"url": "https://x"},
+    }
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return str(path)
+
+
+def test_a_command_after_the_dashes_leaves_every_word_to_the_command() -> None:
+    assert parsed(["a", "b"], ["uvx", "x y"]) == ("uvx 'x y'", ["a", "b"])
+    assert parsed([], ["uvx"]) == ("uvx", [])
+
+
+def test_a_name_from_a_file_is_the_first_word(config: str) -> None:
+    shown = "uvx mcp-server-git 'a b' (with TOKEN set)"
+    assert parsed(["--config", config, "git", "more"], None) == (shown, ["more"])
+    assert parsed(["git", "--json", "more", "--config", config], None) == (shown, ["more"])
+
+
+def test_no_value_of_a_variable_is_shown(config: str) -> None:
+    assert parsed(["--config", config, "plain"], None)[0] == "x '${MOORING_TEST_SECRET:-s3cret}'"
+
+
+MISTAKES = [
+    ([], None, "which server"),
+    (["git"], None, "where is 'git' named"),
+    (
+        ["https://x/mcp?token=s3cret"],
+        None,
+        "https://x/mcp is a URL, and this version speaks only to commands",
+    ),
+    (["--config", "CONFIG", "gti"], None, "names no server 'gti'; it names git, plain, web"),
+    (["--config", "CONFIG", "web"], None, "over HTTP, which this version cannot"),
+    (["--config", "absent.json", "git"], None, "cannot read absent.json"),
+    (["--config", "CONFIG", "git"], ["uvx"], "two servers: give one"),
+]
+
+
+@pytest.mark.parametrize(("words", "server", "said"), MISTAKES)
+def test_a_mistake_says_what_to_try(
+    words: list[str], server: list[str] | None, said: str, config: str
+) -> None:
+    with pytest.raises(UsageError) as raised:
+        parsed([config if word == "CONFIG" else word for word in words], server)
+    assert said in str(raised.value)
+    assert "s3cret" not in str(raised.value)
+
+
+def test_words_are_taken_one_by_one() -> None:
+    words = ["a"]
+    assert take_word(words, "TOOL") == "a"
+    take_no_more(words)
+    with pytest.raises(UsageError, match="TOOL is missing"):
+        take_word(words, "TOOL")
+    with pytest.raises(UsageError, match="'b' is one word too many"):
+        take_no_more(["b"])
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "soon", "1e10"])
+def test_a_timeout_must_be_a_number_of_seconds(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ping", f"--timeout={seconds}", "--", "x"]) == 2
+    assert f"{seconds!r} is not a number of seconds" in capsys.readouterr().err
+
+
+def test_help_shows_both_ways_and_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["call", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "mooring call [options] --config FILE TARGET TOOL [KEY=VALUE ...]\n" in shown
+    assert "mooring call [options] TOOL [KEY=VALUE ...] -- COMMAND [ARGUMENT ...]\n" in shown
+    assert "mooring call --config mcp.json weather forecast city=Rome days=3\n" in shown

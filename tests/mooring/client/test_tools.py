@@ -1,0 +1,174 @@
+"""`client.tools`: listed whole, called and checked."""
+
+import logging
+import sys
+from typing import Any
+
+import pytest
+
+from mooring.errors import CapabilityError, JsonRpcError, OutcomeUnknownError, ProtocolError, UsageError
+from mooring.types import CallToolResult, Tool
+from scripted.loop import timeless
+from scripted.peer import ERAS, Refusal, opened, said, tool
+
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize("version", ERAS)
+@timeless
+async def test_a_tool_is_called_with_its_arguments_and_its_result_is_typed(version: str) -> None:
+    async with opened(version) as (client, peer):
+        peer.on["tools/call"] = said("sunny", structuredContent={"sky": "blue"})
+        result = await client.tools.call("forecast", {"city": "Bern"})
+        assert isinstance(result, CallToolResult)
+        assert result.text == "sunny"
+        assert result.structured_content == {"sky": "blue"}
+        params = peer.got("tools/call")[0]["params"]
+        assert (params["name"], params["arguments"]) == ("forecast", {"city": "Bern"})
+        await client.tools.call("forecast")
+        assert peer.got("tools/call")[1]["params"]["arguments"] == {}
+
+
+@timeless
+async def test_a_tool_that_failed_is_a_result_and_a_refusal_is_an_error() -> None:
+    async with opened() as (client, peer):
+        peer.on["tools/call"] = said("no such city", isError=True)
+        assert (await client.tools.call("forecast")).is_error
+
+        def refuse(params: Any) -> None:
+            raise Refusal(-32602, "unknown tool", {"tool": "x"})
+
+        peer.on["tools/call"] = refuse
+        with pytest.raises(JsonRpcError) as caught:
+            await client.tools.call("x")
+        assert (caught.value.code, caught.value.data) == (-32602, {"tool": "x"})
+        assert caught.value.may_have_run is None
+
+
+@timeless
+async def test_what_the_server_does_not_offer_is_not_even_sent() -> None:
+    async with opened(offers={}) as (client, peer):
+        with pytest.raises(CapabilityError) as caught:
+            await client.tools.call("forecast")
+        assert caught.value.required == "tools"
+        assert caught.value.may_have_run is False
+        with pytest.raises(CapabilityError):
+            await client.tools.list()
+        assert peer.got("tools/call") == peer.got("tools/list") == []
+
+
+@timeless
+async def test_a_result_that_is_not_one_is_a_protocol_error_that_may_have_run() -> None:
+    async with opened() as (client, peer):
+        peer.on["tools/call"] = {"content": "text"}
+        with pytest.raises(ProtocolError) as caught:
+            await client.tools.call("forecast")
+        assert caught.value.may_have_run is True
+        assert caught.value.path == "$.content"
+
+
+@timeless
+async def test_every_page_is_fetched_and_modes_make_the_session_mode() -> None:
+    async with opened() as (client, peer):
+        pages = {
+            None: {"tools": [tool("a", mode="stateless")], "nextCursor": ""},
+            "": {"tools": [tool("b", _meta={"mode": "stateless"})], "nextCursor": "2"},
+            "2": {"tools": [tool("c", mode="stateless")]},
+        }
+        peer.on["tools/list"] = lambda params: pages[params.get("cursor")]
+        tools = await client.tools.list()
+        assert [each.name for each in tools] == ["a", "b", "c"]
+        assert isinstance(tools[0], Tool)
+        assert client.tools.session_mode() == "optional"
+        pages["2"] = {"tools": [tool("c")]}
+        await client.tools.list()
+        assert client.tools.session_mode() == "required"
+
+
+# --- output -----------------------------------------------------------------------------------------------------------
+
+
+@timeless
+async def test_output_that_breaks_its_schema_is_logged_or_refused_as_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with opened() as (client, peer):
+        peer.on["tools/list"] = {"tools": [tool("count", outputSchema=NUMBER), tool("free")]}
+        peer.on["tools/call"] = said("one", structuredContent={"n": "one"})
+        await client.tools.call("count")
+        assert caplog.records == [], "its schema is not known"
+        with pytest.raises(ProtocolError, match="breaks its schema") as caught:
+            await client.tools.call("count", check_output=True, timeout=5)
+        assert caught.value.may_have_run is True
+        assert len(peer.got("tools/list")) == 1, "it was listed for that"
+        with caplog.at_level(logging.WARNING, "mooring.client"):
+            assert (await client.tools.call("count")).text == "one"
+            assert "breaks its schema" in caplog.text
+            caplog.clear()
+            await client.tools.call("count", check_output=False)
+            await client.tools.call("free", check_output=True)
+            await client.tools.call("unlisted", check_output=True)
+            assert caplog.records == []
+
+
+@timeless
+async def test_output_that_keeps_to_its_schema_or_says_that_it_failed_passes() -> None:
+    async with opened() as (client, peer):
+        peer.on["tools/list"] = {"tools": [tool("count", outputSchema=NUMBER)]}
+        peer.on["tools/call"] = said("1", structuredContent={"n": 1})
+        assert (await client.tools.call("count", check_output=True)).text == "1"
+        peer.on["tools/call"] = said("no", isError=True)
+        assert (await client.tools.call("count", check_output=True)).is_error
+        peer.on["tools/call"] = said("1")
+        with pytest.raises(ProtocolError, match="there is no structured content"):
+            await client.tools.call("count", check_output=True)
+
+
+@timeless
+async def test_a_null_is_an_output_like_any_other() -> None:
+    async with opened() as (client, peer):
+        peer.on["tools/list"] = {"tools": [tool("nothing", outputSchema={"type": "null"})]}
+        peer.on["tools/call"] = said("-", structuredContent=None)
+        assert (await client.tools.call("nothing", check_output=True)).text == "-"
+
+
+@timeless
+async def test_without_the_extra_output_is_not_checked_and_asking_for_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "mooring.client._output", None)
+    async with opened() as (client, peer):
+        peer.on["tools/list"] = {"tools": [tool("count", outputSchema=NUMBER)]}
+        peer.on["tools/call"] = said("one", structuredContent={"n": "one"})
+        await client.tools.list()
+        assert (await client.tools.call("count")).text == "one"
+        with pytest.raises(UsageError, match=r"mooring\[schema\]") as caught:
+            await client.tools.call("count", check_output=True)
+        assert caught.value.may_have_run is False
+        assert len(peer.got("tools/call")) == 1, "it was said before anything ran"
+
+
+# --- replay -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hint", ["readOnlyHint", "idempotentHint"])
+@timeless
+async def test_a_tool_hinted_as_safe_is_sent_again_after_a_loss_if_asked_for(hint: str) -> None:
+    async with opened(replay="safe") as (client, peer):
+        peer.on["tools/list"] = {"tools": [tool("look", annotations={hint: True}), tool("shoot")]}
+        await client.tools.list()
+        looking = client.tools.call("look")
+        shooting = client.tools.call("shoot")
+        import asyncio
+
+        tasks = [asyncio.ensure_future(looking), asyncio.ensure_future(shooting)]
+        await peer.next("tools/call", 2)
+        peer.on["tools/call"] = said("seen")
+        peer.cut()
+        with pytest.raises(OutcomeUnknownError):
+            await tasks[1]
+        assert (await tasks[0]).text == "seen"
+        names = [message["params"]["name"] for message in peer.got("tools/call")]
+        assert names == ["look", "shoot", "look"]
+        ids = [message["id"] for message in peer.got("tools/call")]
+        assert len(set(ids)) == 3

@@ -1,0 +1,183 @@
+"""Threads for blocking functions: bounded, fair, and given back."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from chaos.servers_own.conversation import run
+from mooring.server._pool import Pool
+
+
+async def until(found: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not found():
+            await asyncio.sleep(0.001)
+
+
+def test_a_function_runs_in_a_thread_with_the_callers_context() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
+
+    async def test() -> None:
+        pool = Pool()
+        variable.set("here")
+        name, value = await pool.run("a", lambda: (threading.current_thread().name, variable.get()))
+        assert (name, value) == ("mooring-pool", "here")
+        await until(lambda: pool.busy == 0)
+        assert repr(pool) == "<Pool 1 of 32 threads, 0 busy, 0 queued>"
+        pool.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), SystemExit(1)])
+def test_what_a_function_raises_is_raised_to_whoever_awaits(error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    async def test() -> None:
+        pool = Pool()
+        try:
+            await pool.run("a", fail)
+        except BaseException as raised:
+            assert raised is error
+        else:
+            raise AssertionError("nothing was raised")
+        pool.close()
+
+    run(test)
+
+
+def test_a_stop_iteration_is_told_as_an_error() -> None:
+    async def test() -> None:
+        pool = Pool()
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await pool.run("a", next, iter(()))
+        pool.close()
+
+    run(test)
+
+
+def test_work_that_comes_while_a_thread_is_starting_has_a_thread_of_its_own() -> None:
+    async def test() -> None:
+        pool = Pool(4)
+        together = threading.Barrier(4)
+        await asyncio.gather(*(pool.run("a", together.wait, 5) for _ in range(4)))
+        pool.close()
+
+    run(test)
+
+
+def test_there_are_never_more_threads_than_allowed_and_idle_ones_are_used_again() -> None:
+    async def test() -> None:
+        pool = Pool(2)
+        names = await asyncio.gather(*(pool.run("a", threading.get_ident) for _ in range(20)))
+        assert len(set(names)) <= 2
+        pool.close()
+
+    run(test)
+
+
+def test_connections_take_turns() -> None:
+    async def test() -> None:
+        pool = Pool(1)
+        gate, order = threading.Event(), []
+        first = asyncio.create_task(pool.run("greedy", gate.wait, 5))
+        await until(lambda: pool.busy)
+        greedy = [asyncio.create_task(pool.run("greedy", order.append, f"g{n}")) for n in range(3)]
+        await asyncio.sleep(0)
+        modest = asyncio.create_task(pool.run("modest", order.append, "m"))
+        await asyncio.sleep(0)
+        assert pool.queued == 4
+        gate.set()
+        await asyncio.gather(first, modest, *greedy)
+        assert order == ["g0", "m", "g1", "g2"]
+        pool.close()
+
+    run(test)
+
+
+def test_work_that_has_not_begun_is_taken_back_by_a_cancelled_caller() -> None:
+    async def test() -> None:
+        pool = Pool(1)
+        gate, ran = threading.Event(), []
+        first = asyncio.create_task(pool.run("a", gate.wait, 5))
+        await until(lambda: pool.busy)
+        waiting = [asyncio.create_task(pool.run(owner, ran.append, owner)) for owner in ("a", "b", "b")]
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        await asyncio.wait([waiting[1]])
+        assert pool.queued == 2
+        waiting[2].cancel()
+        await asyncio.wait([waiting[2]])
+        assert pool.queued == 1
+        first.cancel()
+        await asyncio.wait([first])
+        assert pool.busy == 1, "what runs goes on"
+        gate.set()
+        await waiting[0]
+        assert ran == ["a"]
+        pool.close()
+
+    run(test)
+
+
+def test_work_that_was_cancelled_just_before_its_turn_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The thread is faster than the caller who takes it back.
+    monkeypatch.setattr(Pool, "_take_back", lambda self, owner, work: None)
+
+    async def test() -> None:
+        pool, gate, ran = Pool(1), threading.Event(), []
+        first = asyncio.create_task(pool.run("a", gate.wait, 5))
+        await until(lambda: pool.busy)
+        second = asyncio.create_task(pool.run("a", ran.append, 1))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.wait([second])
+        gate.set()
+        await first
+        await until(lambda: pool.queued == 0 and pool.busy == 0)
+        assert ran == []
+        pool.close()
+
+    run(test)
+
+
+def test_a_closed_pool_lets_its_threads_go_and_forgets_what_waits() -> None:
+    async def test() -> None:
+        pool = Pool(1)
+        gate = threading.Event()
+        first = asyncio.create_task(pool.run("a", gate.wait, 5))
+        await until(lambda: pool.busy)
+        second = asyncio.create_task(pool.run("a", print))
+        await asyncio.sleep(0)
+        pool.close()
+        assert pool.queued == 0
+        assert pool.busy == 1
+        gate.set()
+        await first
+        await until(lambda: not pool._threads)
+        second.cancel()
+        await asyncio.wait([second])
+        assert await pool.run("a", int) == 0, "a server that is run again"
+        pool.close()
+
+    run(test)
+
+
+def test_a_function_that_outlives_its_loop_tells_nobody() -> None:
+    pool, gate = Pool(1), threading.Event()
+
+    async def test() -> None:
+        task = asyncio.create_task(pool.run("a", gate.wait, 5))
+        await until(lambda: pool.busy)
+        task.cancel()
+
+    run(test)
+    thread = next(iter(pool._threads))
+    gate.set()
+    pool.close()
+    thread.join(5)
+    assert not thread.is_alive()
