@@ -68,6 +68,7 @@ def borrowed_names(module: ModuleType) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             is_ours = (node.module or "").split(".")[0] in {package.__name__ for package in PACKAGES}
+            is_ours = is_ours and node.module != "mooring._lazy"
             if path.name != "__init__.py" or not is_ours:
                 found |= {alias.asname or alias.name for alias in node.names}
     return found
@@ -243,3 +244,33 @@ def test_a_planted_silent_constant_is_found(tmp_path: Path) -> None:
         "E": True,
         "F": False,
     }
+
+
+def lazy_homes(path: Path) -> tuple[dict[str, str], dict[str, str]] | None:
+    """What a lazy `__init__` shows to type checkers and what it loads, as name -> file; None if it is not lazy."""
+    room = ".".join(path.parent.relative_to(SOURCE).parts)
+    shown: dict[str, str] = {}
+    loaded: dict[str, str] | None = None
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{room}."):
+            home = (node.module or "").removeprefix(f"{room}.")
+            shown |= {alias.name: home for alias in node.names}
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazy":
+            loaded = ast.literal_eval(node.args[1])
+    return None if loaded is None else (shown, loaded)
+
+
+LAZY = [path for path in sorted(SOURCE.rglob("__init__.py")) if lazy_homes(path) is not None]
+
+
+@pytest.mark.parametrize("path", LAZY, ids=lambda path: str(path.parent.relative_to(SOURCE)))
+def test_a_lazy_room_loads_what_it_shows(path: Path) -> None:
+    shown, loaded = lazy_homes(path) or ({}, {})
+    assert loaded == shown
+    module = importlib.import_module(".".join(path.parent.relative_to(SOURCE).parts))
+    assert sorted(module.__all__) == sorted(loaded)
+
+
+def test_the_rooms_that_start_programs_are_lazy() -> None:
+    lazy = {".".join(path.parent.relative_to(SOURCE).parts) for path in LAZY}
+    assert {"mooring.types", "mooring.transport", "mooring.protocol.wire", "mooring.protocol.client"} <= lazy

@@ -20,15 +20,16 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # --- the map ----------------------------------------------------------------------------------------------------------
 
 # room -> the rooms it may import from. A room is a package or file directly under `mooring`, or an application.
-# `version` is mooring/_version.py, reached as `mooring.__version__` or by its file.
-RULES = ("version", "errors", "types", "protocol")
+# `version` is mooring/_version.py, reached as `mooring.__version__` or by its file; `lazy` is mooring/_lazy.py.
+RULES = ("version", "lazy", "errors", "types", "protocol")
 CARRIERS = (*RULES, "extras", "transport")
 MAP: dict[str, tuple[str, ...]] = {
     "version": (),
+    "lazy": (),
     "extras": (),
     "errors": (),
-    "types": ("errors",),
-    "protocol": ("version", "errors", "types"),
+    "types": ("lazy", "errors"),
+    "protocol": ("version", "lazy", "errors", "types"),
     "transport": (*RULES, "extras"),
     "client": CARRIERS,
     "server": CARRIERS,
@@ -115,7 +116,7 @@ def room_of(module: str) -> str | None:
     if top != "mooring" or not rest:
         return None
     name = rest.split(".")[0]
-    return {"_version": "version", "__main__": "cli"}.get(name, name)
+    return {"_version": "version", "_lazy": "lazy", "__main__": "cli"}.get(name, name)
 
 
 def module_of(path: Path) -> str:
@@ -167,7 +168,10 @@ def import_violations(module: str, tree: ast.AST) -> Iterator[str]:
                 pass  # the front shows every room
             elif there not in MAP.get(here or "", ()):
                 yield f"{line}: {here} may not import {there} ({target})"
-            if any(part.startswith("_") for part in target.split(".")[1:]) and there != "version":
+            if any(part.startswith("_") for part in target.split(".")[1:]) and there not in (
+                "version",
+                "lazy",
+            ):
                 yield f"{line}: {target} is private to {there}; import from the room"
 
 

@@ -1,6 +1,7 @@
 """Every test here talks to a program that nobody here wrote; none may leave anything behind, and none is skipped."""
 
 import pytest
+
 from chaos.leftovers import _nothing_left
 from interop.install import stamp_of
 from interop.peers import PEERS

@@ -29,7 +29,9 @@ class NotInstalledError(Exception):
 
 def stamp_of(peer: Peer) -> str:
     """What an environment is made from. Its place is part of it: scripts inside name their interpreter by path."""
-    return "\n".join((sys.version, str(peer.home), *(() if peer.registry == "PyPI" else NODE.packages), *peer.packages))
+    return "\n".join(
+        (sys.version, str(peer.home), *(() if peer.registry == "PyPI" else NODE.packages), *peer.packages)
+    )
 
 
 def run(*command: str | Path) -> None:
@@ -112,7 +114,9 @@ def main(names: list[str]) -> int:
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             list(pool.map(attempt, [peer for peer in wanted if peer is not NODE]))
     if failed:
-        print(f"Not installed: {', '.join(failed)}. None is skipped; run make interop again.", file=sys.stderr)
+        print(
+            f"Not installed: {', '.join(failed)}. None is skipped; run make interop again.", file=sys.stderr
+        )
     return 1 if failed else 0
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from interop.peers import BY_NAME, node
-
 from mooring.transport import StdioTarget, stdio
 
 SCRIPTS = Path(__file__).parent / "servers"

@@ -6,10 +6,10 @@ import signal
 from pathlib import Path
 
 import pytest
+
 from interop.known_servers import KNOWN, Known
 from interop.peers import PEERS
 from interop.processes import freeze, on_a_loop, only_child, something_in_stdin_of
-
 from mooring.client import connect
 from mooring.errors import OutcomeUnknownError
 
@@ -23,7 +23,9 @@ def test_every_server_among_the_peers_is_walked() -> None:
 
 @every_server
 @on_a_loop
-async def test_it_agrees_on_a_revision_and_everything_it_offers_can_be_listed(known: Known, tmp_path: Path) -> None:
+async def test_it_connects_lists_what_it_offers_and_answers_many_calls_at_once(
+    known: Known, tmp_path: Path
+) -> None:
     async with connect(known.target(tmp_path)) as client:
         assert client.protocol_version == known.revision
         assert client.server_info is not None
@@ -35,27 +37,15 @@ async def test_it_agrees_on_a_revision_and_everything_it_offers_can_be_listed(kn
             await client.resources.templates()
         if offered.prompts is not None:
             await client.prompts.list()
-
-
-@every_server
-@on_a_loop
-async def test_a_call_gives_the_known_answer(known: Known, tmp_path: Path) -> None:
-    async with connect(known.target(tmp_path)) as client:
-        result = await client.tools.call(known.tool, known.arguments(tmp_path))
-        assert known.answer in result.text
-
-
-@every_server
-@on_a_loop
-async def test_many_calls_at_once_are_all_answered(known: Known, tmp_path: Path) -> None:
-    async with connect(known.target(tmp_path)) as client:
         calls = [client.tools.call(known.tool, known.arguments(tmp_path)) for _ in range(20)]
         assert all(known.answer in result.text for result in await asyncio.gather(*calls))
 
 
 @every_server
 @on_a_loop
-async def test_after_kill_9_the_lost_call_tells_the_truth_and_the_next_one_succeeds(known: Known, tmp_path: Path) -> None:
+async def test_after_kill_9_the_lost_call_tells_the_truth_and_the_next_one_succeeds(
+    known: Known, tmp_path: Path
+) -> None:
     async with connect(known.target(tmp_path), backoff_min=0.01) as client:
         pid = only_child()
         # Frozen, it surely does not answer; what was written to it is surely lost with it.

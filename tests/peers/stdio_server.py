@@ -1,7 +1,7 @@
 """A small MCP server as a process, of the standard library alone: what the tests of commands and faces start.
 
 It speaks the handshake era (2025-11-25), or with `--stateless` the stateless one (2026-07-28), and has tools that behave and
-tools that do not. What it received is written to the file PEER_LEDGER, a line each, where that is set.
+tools that do not. `--ledger=FILE` has what it received, a line each; a named pipe makes a test wait for it.
 """
 
 import json
@@ -11,7 +11,7 @@ import sys
 import threading
 
 STATELESS = "--stateless" in sys.argv
-LEDGER = os.environ.get("PEER_LEDGER")
+LEDGER = next((word[9:] for word in sys.argv if word.startswith("--ledger=")), None)
 LOCK = threading.Lock()
 ESCAPE = "\x1b[31mred\x1b[0m"
 
@@ -138,7 +138,7 @@ def call(params, token):
         )
         return text("changed")
     if name == "environment":
-        return text(" ".join(sorted(os.environ)))
+        return text(str(os.getpid()) if given.get("pid") else " ".join(sorted(os.environ)))
     raise Refusal(-32602, f"cannot do {name}")
 
 
@@ -179,6 +179,8 @@ def answer(method, params):
     if method == "resources/read":
         return {**read(params), "ttlMs": 0, "cacheScope": "private"}
     if method == "resources/subscribe" and not STATELESS:
+        if "--chatty" in sys.argv:
+            call({"name": "change"}, None)
         send({"method": "notifications/resources/updated", "params": {"uri": params["uri"]}})
         return {}
     if method == "prompts/list":
@@ -194,11 +196,12 @@ def main():
         signal.pause()
     if "--broken" in sys.argv:
         sys.exit("cannot find its settings")
+    ledger = open(LEDGER or os.devnull, "a", buffering=1)  # noqa: SIM115 (as long as the process)
     for line in sys.stdin:
         message = json.loads(line)
-        if LEDGER:
-            with open(LEDGER, "a") as ledger:
-                ledger.write(json.dumps(message) + "\n")
+        ledger.write(json.dumps(message) + "\n")
+        if "--noisy" in sys.argv and message.get("method") == "notifications/initialized":
+            print("Server started!", flush=True)
         if "id" not in message or "method" not in message:
             continue
         try:
@@ -210,6 +213,8 @@ def main():
                 if STATELESS:
                     result = {"resultType": "complete", **result}
                 send({"id": message["id"], "result": result})
+            if "--fragile" in sys.argv and message["method"] == "resources/subscribe":
+                sys.exit("not again")
 
 
 main()

@@ -6,6 +6,7 @@ the test answers them. When the connection ends it waits for the next one, as a 
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -53,6 +54,7 @@ class Peer:
         self._transport: MemoryTransport | None = None
         self._opening: asyncio.Task[None] | None = None
         self._number = 0
+        self._unsent: deque[bytes] = deque()
         self._changed = asyncio.Event()
 
     # --- what a test does ---------------------------------------------------------------------------------------------
@@ -75,10 +77,8 @@ class Peer:
 
     def send(self, message: Any) -> None:
         """Send a message, or bytes as they are."""
-        assert self._transport is not None
-        self._number += 1
-        frame = message if isinstance(message, bytes) else json.dumps(message).encode()
-        assert self._transport.send(frame, self._number)
+        self._unsent.append(message if isinstance(message, bytes) else json.dumps(message).encode())
+        self.room_made()
 
     def answer(self, id: Any, result: Any = None, **more: Any) -> None:
         """Answer a request."""
@@ -136,10 +136,14 @@ class Peer:
         pass
 
     def room_made(self) -> None:
-        pass
+        assert self._transport is not None, "there is nobody to send to"
+        while self._unsent and self._transport.send(self._unsent[0], self._number + 1):
+            self._number += 1
+            self._unsent.popleft()
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
         self._transport, self._number = None, 0
+        self._unsent.clear()
         self._changed.set()
         if self.is_reopened:
             self._opening = asyncio.ensure_future(self.open())

@@ -216,7 +216,7 @@ class Client:
         Changes of lists are among them: a stateless server, which must be asked for those, is asked.
         """
         self._notification_handlers.append(handler)
-        if self.state == "ready" and len(self._notification_handlers) == 1:
+        if self.state == "ready":
             self._subscriptions.want_lists()
         return handler
 
@@ -308,7 +308,7 @@ class Client:
 
     def _note_transition(self, transition: e.Transition) -> None:
         if transition.target == "ready":
-            if self._notification_handlers and transition.epoch == 1:
+            if self._notification_handlers:
                 self._subscriptions.want_lists()
             return
         if transition.target in ("backoff", "closing", "closed"):

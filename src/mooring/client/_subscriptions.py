@@ -64,6 +64,7 @@ class Subscriptions:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
         self._wanted: dict[str, _Wanted] = {}
+        self._hears_lists = False
 
     async def open(
         self, uri: str, handler: UpdateHandler | None, on_end: EndHandler | None, options: CallOptions
@@ -119,12 +120,13 @@ class Subscriptions:
             await self._requests.ask("resources/unsubscribe", {"uri": uri}, EmptyResult, options)
 
     def want_lists(self) -> None:
-        """Hear when lists change. A handshake-era server says so unasked; a stateless one must be asked."""
+        """Hear when lists change. A handshake-era server says so unasked; a stateless one must be asked, once."""
         connection = self._requests.connection
-        if connection.core.server is None or connection.server().era is Era.HANDSHAKE:
+        if self._hears_lists or connection.server().era is Era.HANDSHAKE:
             return
         flags = {flag: True for name, flag in _LIST_FLAGS.items() if self._requests.offers(name)}
         if flags:
+            self._hears_lists = True
             listen = ("subscriptions/listen", encode_json({"notifications": flags}))
             connection.step(e.Subscribed(_LISTS, None, listen))
 

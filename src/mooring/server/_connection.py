@@ -96,7 +96,7 @@ class Connection:
         self._is_stepping = False
         self._is_gone = False
         self._pull: asyncio.Handle | None = None
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._tasks: dict[int, tuple[asyncio.Task[None], Coroutine[Any, Any, bytes]]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._stop_hooks: dict[int, Callable[[], None]] = {}
         self._started: dict[int, tuple[e.Serve, int]] = {}
@@ -283,10 +283,8 @@ class Connection:
             self._stop_hooks.pop(request.serial, None)
         if self._started:
             self._tell_end(request)
-        if self._later:
+        if self._later:  # only while stepping: what the handler said comes first
             self._later.append(e.Finished(request.id, request.serial, result))
-            if not self._is_stepping:
-                self._work_off()
         elif self._is_stepping:
             self._perform(self.core.finish(request.id, request.serial, result, self._loop.time()))
         else:
@@ -327,7 +325,7 @@ class Connection:
                 return
         else:
             task = self._loop.create_task(self._run(request, work))
-        self._tasks[request.serial] = task
+        self._tasks[request.serial] = task, work
 
     async def _run(self, request: e.Serve, work: Coroutine[Any, Any, bytes]) -> None:
         try:
@@ -355,10 +353,13 @@ class Connection:
         hook = self._stop_hooks.pop(effect.serial, None)
         if hook is not None:
             hook()
-        task = self._tasks.pop(effect.serial, None)
-        if task is not None:
+        running = self._tasks.pop(effect.serial, None)
+        if running is not None:
+            task, work = running
             self._leaving.add(task)  # the loop itself keeps no task alive
             task.add_done_callback(self._leaving.discard)
+            # A task that is cancelled before its first step never looks at its work, which would be missed.
+            task.add_done_callback(lambda _: work.close())
             task.cancel(effect.reason or None)
 
     # --- other effects ------------------------------------------------------------------------------------------------

@@ -320,9 +320,7 @@ class Context:
             return await self._connection.ask(method, params, self.request_id)
         rounds = self.rounds()
         if rounds is None:
-            raise CapabilityError(
-                method, f"{self.method} cannot ask: only tools, prompts and resources can (2026-07-28)"
-            )
+            raise UsageError(f"{self.method} cannot ask: only tools, prompts and resources can (2026-07-28)")
         answer = rounds.look_up(method, params, key)
         if answer is not None:
             return answer

@@ -3,11 +3,16 @@
 Above: the client's and the server's rooms. Below: `protocol` (framing), the operating system.
 """
 
-from mooring.transport._contract import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, Owner, Target, Transport
-from mooring.transport._last_words import StderrTo
-from mooring.transport._memory import MemoryPair, MemoryTarget, MemoryTransport, memory_pair
-from mooring.transport._own_stdio import OwnStdioTarget, own_stdio
-from mooring.transport._stdio import StdioTarget, stdio
+from typing import TYPE_CHECKING
+
+from mooring._lazy import lazy
+
+if TYPE_CHECKING:
+    from mooring.transport._contract import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, Owner, Target, Transport
+    from mooring.transport._last_words import StderrTo
+    from mooring.transport._memory import MemoryPair, MemoryTarget, MemoryTransport, memory_pair
+    from mooring.transport._own_stdio import OwnStdioTarget, own_stdio
+    from mooring.transport._stdio import StdioTarget, stdio
 
 __all__ = [
     "MAX_QUEUED_BYTES",
@@ -25,3 +30,24 @@ __all__ = [
     "own_stdio",
     "stdio",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "MAX_QUEUED_BYTES": "_contract",
+            "MAX_QUEUED_FRAMES": "_contract",
+            "MemoryPair": "_memory",
+            "MemoryTarget": "_memory",
+            "MemoryTransport": "_memory",
+            "OwnStdioTarget": "_own_stdio",
+            "Owner": "_contract",
+            "StderrTo": "_last_words",
+            "StdioTarget": "_stdio",
+            "Target": "_contract",
+            "Transport": "_contract",
+            "memory_pair": "_memory",
+            "own_stdio": "_own_stdio",
+            "stdio": "_stdio",
+        },
+    )

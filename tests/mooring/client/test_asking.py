@@ -34,7 +34,7 @@ def handle_all(client: Client) -> list[str]:
     return asked
 
 
-def questions(peer: Peer, rounds: int, state: str | None = "s\u00e9al/+=\\\"null\u2028") -> None:
+def questions(peer: Peer, rounds: int, state: str | None = 's\u00e9al/+=\\"null\u2028') -> None:
     """Let `tools/call` ask for everything so many times before it answers."""
     asked = 0
 
@@ -69,13 +69,17 @@ async def test_questions_inside_a_result_are_answered_and_the_state_is_echoed_ex
         first, second, third = (message["params"] for message in peer.got("tools/call"))
         assert "inputResponses" not in first
         assert "requestState" not in first
-        assert second["requestState"] == "s\u00e9al/+=\\\"null\u20281"
-        assert third["requestState"] == "s\u00e9al/+=\\\"null\u20282"
-        assert second["inputResponses"] == third["inputResponses"] == {
-            "one": {"role": "assistant", "content": {"type": "text", "text": "4"}, "model": "m"},
-            "two": {"action": "accept", "content": {"name": "Ada"}},
-            "three": {"roots": [{"uri": "file:///a"}]},
-        }
+        assert second["requestState"] == 's\u00e9al/+=\\"null\u20281'
+        assert third["requestState"] == 's\u00e9al/+=\\"null\u20282'
+        assert (
+            second["inputResponses"]
+            == third["inputResponses"]
+            == {
+                "one": {"role": "assistant", "content": {"type": "text", "text": "4"}, "model": "m"},
+                "two": {"action": "accept", "content": {"name": "Ada"}},
+                "three": {"roots": [{"uri": "file:///a"}]},
+            }
+        )
         assert [params["arguments"] for params in (first, second, third)] == [{"seat": 3}] * 3
         ids = [message["id"] for message in peer.got("tools/call")]
         assert len(set(ids)) == 3
@@ -196,6 +200,20 @@ async def test_a_request_of_a_stateless_server_is_never_answered() -> None:
 
 
 # --- the handshake era ------------------------------------------------------------------------------------------------
+
+
+@timeless
+async def test_requests_of_every_kind_reach_their_handlers() -> None:
+    async with peered() as (client, peer):
+        asked = handle_all(client)
+        await client.open()
+        peer.ask(1, "sampling/createMessage", SAMPLE)
+        peer.ask(2, "elicitation/create", FORM)
+        peer.send({"jsonrpc": "2.0", "id": 3, "method": "roots/list"})
+        assert (await peer.next_answer(1))["result"]["model"] == "m"
+        assert (await peer.next_answer(2))["result"]["action"] == "accept"
+        assert (await peer.next_answer(3))["result"] == {"roots": [{"uri": "file:///a"}]}
+        assert asked == ["sample", "elicit"]
 
 
 @timeless

@@ -18,7 +18,7 @@ async def test_the_level_is_set_where_there_is_a_handshake() -> None:
 @timeless
 async def test_a_stateless_server_takes_it_with_each_request_and_the_error_says_how() -> None:
     async with opened(STATELESS) as (client, _):
-        with pytest.raises(CapabilityError, match='"io.modelcontextprotocol/logLevel": "debug"'):
+        with pytest.raises(CapabilityError, match=r'"io\.modelcontextprotocol/logLevel": "debug"'):
             await client.logging.set_level("debug")
 
 

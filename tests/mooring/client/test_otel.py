@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -40,7 +39,7 @@ class Tracer:
 
 
 @pytest.fixture
-def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tracer]:
+def tracer(monkeypatch: pytest.MonkeyPatch) -> Tracer:
     """The global tracer of the stand-in."""
     made = Tracer()
     package, trace, propagate = (ModuleType(f"opentelemetry{end}") for end in ("", ".trace", ".propagate"))
@@ -56,7 +55,7 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tracer]:
     propagate.inject = inject  # type: ignore[attr-defined]
     for module in (package, trace, propagate):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    yield made
+    return made
 
 
 @timeless

@@ -72,7 +72,11 @@ async def test_updates_reach_the_handler_and_are_asked_for_again_after_a_loss(ve
         if version == HANDSHAKE:
             assert peer.got("resources/unsubscribe")[0]["params"] == {"uri": URI}
         else:
-            listens = [m["id"] for m in peer.got("subscriptions/listen") if "resourceSubscriptions" in m["params"]["notifications"]]
+            listens = [
+                m["id"]
+                for m in peer.got("subscriptions/listen")
+                if "resourceSubscriptions" in m["params"]["notifications"]
+            ]
             assert [m["params"]["requestId"] for m in peer.got("notifications/cancelled")] == listens[-1:]
 
 
@@ -96,7 +100,7 @@ async def test_a_refused_subscription_is_an_error_and_forgotten_in_both_eras() -
             with pytest.raises(McpError):
                 await client.resources.subscribe(URI, print)
             peer.cut()
-            await peer.until(lambda: peer.connections == 2)  # noqa: B023  # waited for here
+            await peer.until(lambda: peer.connections == 2)  # waited for here
             await client.ready(60)
             await heard(client)
             assert len(peer.got(OPENS[version])) == 1
@@ -236,6 +240,7 @@ async def test_before_ready_it_waits_or_refuses_as_every_call_does(version: str)
             await client.resources.subscribe("file:///b", wait_for_ready=True, timeout=2)
         assert not caught.value.sent
         await client.resources.unsubscribe(URI)
+        await client.resources.unsubscribe("file:///never")
         await client.stop()
         with pytest.raises(McpError, match="stopped"):
             await client.resources.subscribe(URI, wait_for_ready=True)
@@ -260,6 +265,23 @@ async def test_a_stateless_server_is_asked_for_changes_of_lists_when_somebody_li
         await peer.next("subscriptions/listen", 2)
         peer.answer(peer.got("subscriptions/listen")[1]["id"], {"resultType": "complete"})
         await heard(client)
+
+
+@timeless
+async def test_a_server_that_offers_changes_only_after_a_restart_is_asked_then_and_once() -> None:
+    async with peered(STATELESS, offers={"tools": {}}) as (client, peer):
+        client.on_notification(print)
+        await client.open()
+        await client.ping()
+        assert peer.got("subscriptions/listen") == []
+        peer.capabilities = {"tools": {"listChanged": True}}
+        peer.cut()
+        await peer.next("subscriptions/listen")
+        peer.cut()
+        await peer.next("subscriptions/listen", 2)
+        await client.ready(60)
+        await heard(client)
+        assert len(peer.got("subscriptions/listen")) == 2
 
 
 @timeless

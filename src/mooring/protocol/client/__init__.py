@@ -3,13 +3,18 @@
 `events` holds both; `ClientConnection` is what a driver holds.
 """
 
-from mooring.protocol.client._backoff import backoff_delay, retry_delay
-from mooring.protocol.client._connection import ClientConnection
-from mooring.protocol.client._exchange import EXCHANGE, ExchangeState
-from mooring.protocol.client._inbox import Inbox, Notice
-from mooring.protocol.client._settings import SETTINGS, Setting, Settings
-from mooring.protocol.client._table import CLIENT, ClientState
-from mooring.protocol.client.events import ServerFacts
+from typing import TYPE_CHECKING
+
+from mooring._lazy import lazy
+
+if TYPE_CHECKING:
+    from mooring.protocol.client._backoff import backoff_delay, retry_delay
+    from mooring.protocol.client._connection import ClientConnection
+    from mooring.protocol.client._exchange import EXCHANGE, ExchangeState
+    from mooring.protocol.client._inbox import Inbox, Notice
+    from mooring.protocol.client._settings import SETTINGS, Setting, Settings
+    from mooring.protocol.client._table import CLIENT, ClientState
+    from mooring.protocol.client.events import ServerFacts
 
 __all__ = [
     "CLIENT",
@@ -26,3 +31,23 @@ __all__ = [
     "backoff_delay",
     "retry_delay",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "CLIENT": "_table",
+            "ClientConnection": "_connection",
+            "ClientState": "_table",
+            "EXCHANGE": "_exchange",
+            "ExchangeState": "_exchange",
+            "Inbox": "_inbox",
+            "Notice": "_inbox",
+            "SETTINGS": "_settings",
+            "ServerFacts": "events",
+            "Setting": "_settings",
+            "Settings": "_settings",
+            "backoff_delay": "_backoff",
+            "retry_delay": "_backoff",
+        },
+    )

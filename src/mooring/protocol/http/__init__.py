@@ -3,51 +3,56 @@
 Knows no socket, no framework and no client library. Loaded by who speaks HTTP, and by nobody else.
 """
 
-from mooring.protocol.http._client import delete_headers, listen_headers, new_session_id, post_headers
-from mooring.protocol.http._gate import (
-    Accepts,
-    Access,
-    Endpoint,
-    Refusal,
-    Verb,
-    check_access,
-    check_request,
-    read_accept,
-    refuse,
-    too_large,
-    verb_of,
-)
-from mooring.protocol.http._headers import (
-    HeaderMismatch,
-    ParamHeader,
-    ParamHeaders,
-    build_param_headers,
-    check_method_headers,
-    check_param_headers,
-    decode_header_value,
-    encode_header_value,
-    fold_headers,
-    is_session_id,
-    mirrored_name,
-    read_param_headers,
-)
-from mooring.protocol.http._server import (
-    ACCEPTED,
-    JSON_HEADERS,
-    RETRY_HEADERS,
-    STREAM_HEADERS,
-    Action,
-    Kind,
-    Route,
-    Session,
-    answer_status,
-    mismatch_refusal,
-    route_post,
-    route_verb,
-    session_header,
-)
-from mooring.protocol.http._urls import is_same_origin, origin_of, resolve_endpoint, resolve_url
-from mooring.protocol.http._verdict import Fact, Next, Sent, Verdict, error_for, judge, parse_retry_after
+from typing import TYPE_CHECKING
+
+from mooring._lazy import lazy
+
+if TYPE_CHECKING:
+    from mooring.protocol.http._client import delete_headers, listen_headers, new_session_id, post_headers
+    from mooring.protocol.http._gate import (
+        Accepts,
+        Access,
+        Endpoint,
+        Refusal,
+        Verb,
+        check_access,
+        check_request,
+        read_accept,
+        refuse,
+        too_large,
+        verb_of,
+    )
+    from mooring.protocol.http._headers import (
+        HeaderMismatch,
+        ParamHeader,
+        ParamHeaders,
+        build_param_headers,
+        check_method_headers,
+        check_param_headers,
+        decode_header_value,
+        encode_header_value,
+        fold_headers,
+        is_session_id,
+        mirrored_name,
+        read_param_headers,
+    )
+    from mooring.protocol.http._server import (
+        ACCEPTED,
+        JSON_HEADERS,
+        RETRY_HEADERS,
+        STREAM_HEADERS,
+        Action,
+        Kind,
+        Route,
+        Session,
+        answer_status,
+        mismatch_refusal,
+        route_post,
+        route_verb,
+        session_header,
+    )
+    from mooring.protocol.http._urls import is_same_origin, origin_of, resolve_endpoint, resolve_url
+    from mooring.protocol.http._verdict import Fact, Next, Sent, Verdict, error_for, judge, parse_retry_after
 
 __all__ = [
     "ACCEPTED",
@@ -102,3 +107,61 @@ __all__ = [
     "too_large",
     "verb_of",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "ACCEPTED": "_server",
+            "Accepts": "_gate",
+            "Access": "_gate",
+            "Action": "_server",
+            "Endpoint": "_gate",
+            "Fact": "_verdict",
+            "HeaderMismatch": "_headers",
+            "JSON_HEADERS": "_server",
+            "Kind": "_server",
+            "Next": "_verdict",
+            "ParamHeader": "_headers",
+            "ParamHeaders": "_headers",
+            "RETRY_HEADERS": "_server",
+            "Refusal": "_gate",
+            "Route": "_server",
+            "STREAM_HEADERS": "_server",
+            "Sent": "_verdict",
+            "Session": "_server",
+            "Verb": "_gate",
+            "Verdict": "_verdict",
+            "answer_status": "_server",
+            "build_param_headers": "_headers",
+            "check_access": "_gate",
+            "check_method_headers": "_headers",
+            "check_param_headers": "_headers",
+            "check_request": "_gate",
+            "decode_header_value": "_headers",
+            "delete_headers": "_client",
+            "encode_header_value": "_headers",
+            "error_for": "_verdict",
+            "fold_headers": "_headers",
+            "is_same_origin": "_urls",
+            "is_session_id": "_headers",
+            "judge": "_verdict",
+            "listen_headers": "_client",
+            "mirrored_name": "_headers",
+            "mismatch_refusal": "_server",
+            "new_session_id": "_client",
+            "origin_of": "_urls",
+            "parse_retry_after": "_verdict",
+            "post_headers": "_client",
+            "read_accept": "_gate",
+            "read_param_headers": "_headers",
+            "refuse": "_gate",
+            "resolve_endpoint": "_urls",
+            "resolve_url": "_urls",
+            "route_post": "_server",
+            "route_verb": "_server",
+            "session_header": "_server",
+            "too_large": "_gate",
+            "verb_of": "_gate",
+        },
+    )

@@ -3,17 +3,22 @@
 `events` holds both; `ServerConnection` is what a driver holds, and `ServerOffer` what all connections of a server share.
 """
 
-from mooring.protocol.server._connection import ServerConnection
-from mooring.protocol.server._offer import ServerOffer, ServerOptions
-from mooring.protocol.server._stateless import (
-    RequestMeta,
-    dress_result,
-    progress_token,
-    refuse_undeclared,
-    result_head,
-)
-from mooring.protocol.server._table import SERVER, ServerState
-from mooring.protocol.server.events import ClientFacts
+from typing import TYPE_CHECKING
+
+from mooring._lazy import lazy
+
+if TYPE_CHECKING:
+    from mooring.protocol.server._connection import ServerConnection
+    from mooring.protocol.server._offer import ServerOffer, ServerOptions
+    from mooring.protocol.server._stateless import (
+        RequestMeta,
+        dress_result,
+        progress_token,
+        refuse_undeclared,
+        result_head,
+    )
+    from mooring.protocol.server._table import SERVER, ServerState
+    from mooring.protocol.server.events import ClientFacts
 
 __all__ = [
     "SERVER",
@@ -28,3 +33,21 @@ __all__ = [
     "refuse_undeclared",
     "result_head",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "ClientFacts": "events",
+            "RequestMeta": "_stateless",
+            "SERVER": "_table",
+            "ServerConnection": "_connection",
+            "ServerOffer": "_offer",
+            "ServerOptions": "_offer",
+            "ServerState": "_table",
+            "dress_result": "_stateless",
+            "progress_token": "_stateless",
+            "refuse_undeclared": "_stateless",
+            "result_head": "_stateless",
+        },
+    )

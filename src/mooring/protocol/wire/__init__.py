@@ -3,30 +3,41 @@
 Knows no method, no state and no revision.
 """
 
-from mooring.protocol.wire._content_length import ContentLengthFramer, frame_content_length
-from mooring.protocol.wire._framer import MAX_FRAME_BYTES, Framer, Unfinished
-from mooring.protocol.wire._framing import FRAMINGS, Framing
-from mooring.protocol.wire._jsonrpc import (
-    ABSENT,
-    Absent,
-    Batch,
-    Error,
-    ErrorCode,
-    Malformed,
-    Message,
-    Notification,
-    Request,
-    Result,
-    decode,
-    encode_error,
-    encode_notification,
-    encode_request,
-    encode_result,
-    join_batch,
-    splice_meta,
-)
-from mooring.protocol.wire._lines import LineFramer, frame_line
-from mooring.protocol.wire._sse import KEEP_ALIVE, EventReader, ServerSentEvent, encode_comment, encode_event
+from typing import TYPE_CHECKING
+
+from mooring._lazy import lazy
+
+if TYPE_CHECKING:
+    from mooring.protocol.wire._content_length import ContentLengthFramer, frame_content_length
+    from mooring.protocol.wire._framer import MAX_FRAME_BYTES, Framer, Unfinished
+    from mooring.protocol.wire._framing import FRAMINGS, Framing
+    from mooring.protocol.wire._jsonrpc import (
+        ABSENT,
+        Absent,
+        Batch,
+        Error,
+        ErrorCode,
+        Malformed,
+        Message,
+        Notification,
+        Request,
+        Result,
+        decode,
+        encode_error,
+        encode_notification,
+        encode_request,
+        encode_result,
+        join_batch,
+        splice_meta,
+    )
+    from mooring.protocol.wire._lines import LineFramer, frame_line
+    from mooring.protocol.wire._sse import (
+        KEEP_ALIVE,
+        EventReader,
+        ServerSentEvent,
+        encode_comment,
+        encode_event,
+    )
 
 __all__ = [
     "ABSENT",
@@ -61,3 +72,41 @@ __all__ = [
     "join_batch",
     "splice_meta",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "ABSENT": "_jsonrpc",
+            "Absent": "_jsonrpc",
+            "Batch": "_jsonrpc",
+            "ContentLengthFramer": "_content_length",
+            "Error": "_jsonrpc",
+            "ErrorCode": "_jsonrpc",
+            "EventReader": "_sse",
+            "FRAMINGS": "_framing",
+            "Framer": "_framer",
+            "Framing": "_framing",
+            "KEEP_ALIVE": "_sse",
+            "LineFramer": "_lines",
+            "MAX_FRAME_BYTES": "_framer",
+            "Malformed": "_jsonrpc",
+            "Message": "_jsonrpc",
+            "Notification": "_jsonrpc",
+            "Request": "_jsonrpc",
+            "Result": "_jsonrpc",
+            "ServerSentEvent": "_sse",
+            "Unfinished": "_framer",
+            "decode": "_jsonrpc",
+            "encode_comment": "_sse",
+            "encode_error": "_jsonrpc",
+            "encode_event": "_sse",
+            "encode_notification": "_jsonrpc",
+            "encode_request": "_jsonrpc",
+            "encode_result": "_jsonrpc",
+            "frame_content_length": "_content_length",
+            "frame_line": "_lines",
+            "join_batch": "_jsonrpc",
+            "splice_meta": "_jsonrpc",
+        },
+    )

@@ -56,7 +56,9 @@ class ErrorCode(IntEnum):
     METHOD_NOT_FOUND = -32601
     INVALID_PARAMS = -32602
     INTERNAL_ERROR = -32603
-    SEQUENCE_ERROR = -32001  # a known message in the wrong state; handshake era only, docs/design/connection.md section 6
+    SEQUENCE_ERROR = (
+        -32001
+    )  # a known message in the wrong state; handshake era only, docs/design/connection.md section 6
     RESOURCE_NOT_FOUND = -32002  # handshake era; -32602 in 2026-07-28
     URL_ELICITATION_REQUIRED = -32042  # 2025-11-25 only
     HEADER_MISMATCH = -32020  # this and the two below: 2026-07-28

@@ -1,0 +1,139 @@
+"""The official SDK 1.x as a client: `sdk1.py COMMAND...` starts that server, uses all of it, and prints what it saw as JSON."""
+
+import json
+import sys
+import time
+
+import anyio
+from mcp import ClientSession, McpError, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
+from pydantic import AnyUrl
+
+seen: dict = {"log": [], "changes": [], "updates": []}
+changed, updated, logged = anyio.Event(), anyio.Event(), anyio.Event()
+
+
+async def on_sampling(context, params):
+    return types.CreateMessageResult(role="assistant", content=types.TextContent(type="text", text="aye"), model="parrot")
+
+
+async def on_elicitation(context, params):
+    return types.ElicitResult(action="accept", content={"name": "Ada"})
+
+
+async def on_roots(context):
+    return types.ListRootsResult(roots=[types.Root(uri="file:///harbour")])
+
+
+async def on_log(params):
+    seen["log"].append([params.level, params.data])
+    logged.set()
+
+
+async def on_message(message):
+    if isinstance(message, types.ServerNotification):
+        if isinstance(message.root, types.ToolListChangedNotification):
+            seen["changes"].append(message.root.method)
+            changed.set()
+        if isinstance(message.root, types.ResourceUpdatedNotification):
+            seen["updates"].append(str(message.root.params.uri))
+            updated.set()
+
+
+async def code_of(awaitable):
+    try:
+        await awaitable
+    except McpError as error:
+        return error.error.code
+    return None
+
+
+async def use(session: ClientSession) -> None:
+    seen["tools"] = [tool.name for tool in (await session.list_tools()).tools]
+    added = await session.call_tool("add", {"a": 19, "b": 23})
+    seen["sum"] = [added.content[0].text, added.structuredContent]
+    failed = await session.call_tool("fail")
+    seen["failed"] = [failed.isError, failed.content[0].text]
+    seen["invalid"] = (await session.call_tool("add", {"a": "many"})).isError
+    seen["unknown_tool"] = await code_of(session.call_tool("no_such_tool"))
+    seen["resources"] = [str(resource.uri) for resource in (await session.list_resources()).resources]
+    templates = (await session.list_resource_templates()).resourceTemplates
+    seen["templates"] = [template.uriTemplate for template in templates]
+    seen["read"] = [
+        (await session.read_resource(AnyUrl(uri))).contents[0].text for uri in ("note://today", "note://day/monday")
+    ]
+    seen["unknown_resource"] = await code_of(session.read_resource(AnyUrl("note://no/such/note")))
+    seen["prompts"] = [prompt.name for prompt in (await session.list_prompts()).prompts]
+    seen["prompt"] = (await session.get_prompt("greet", {"name": "Bo"})).messages[0].content.text
+    reference = types.PromptReference(type="ref/prompt", name="greet")
+    seen["completion"] = (await session.complete(reference, {"name": "name", "value": "An"})).completion.values
+    await session.send_ping()
+
+
+async def ask_and_hear(session: ClientSession) -> None:
+    progress = []
+    full = anyio.Event()
+
+    async def on_progress(done, total, message):
+        progress.append([done, total, message])
+        if done == total:
+            full.set()
+
+    seen["counted"] = (await session.call_tool("count", {"steps": 3}, progress_callback=on_progress)).content[0].text
+    await full.wait()
+    seen["progress"] = progress
+    await session.set_logging_level("info")
+    await session.call_tool("log", {"text": "swell"})
+    await logged.wait()
+    asked = [("ask_person", {}), ("ask_model", {"question": "Ready?"}), ("ask_roots", {})]
+    seen["asked"] = [(await session.call_tool(name, arguments)).content[0].text for name, arguments in asked]
+    await session.call_tool("grow")
+    await changed.wait()
+    seen["grown"] = "added" in [tool.name for tool in (await session.list_tools()).tools]
+    await session.subscribe_resource(AnyUrl("note://today"))
+    await session.call_tool("touch", {"uri": "note://today"})
+    await updated.wait()
+    await session.unsubscribe_resource(AnyUrl("note://today"))
+
+
+async def cancel(session: ClientSession) -> None:
+    started = anyio.Event()
+
+    async def on_progress(done, total, message):
+        started.set()
+
+    async with anyio.create_task_group() as group:
+        request = session._request_id  # the next one: this SDK has no public name for it
+        group.start_soon(lambda: session.call_tool("hold", progress_callback=on_progress))
+        await started.wait()
+        # A cancelled call of this SDK is forgotten silently; the server is told by hand.
+        params = types.CancelledNotificationParams(requestId=request, reason="no longer wanted")
+        note = types.CancelledNotification(method="notifications/cancelled", params=params)
+        await session.send_notification(types.ClientNotification(note))
+        group.cancel_scope.cancel()
+    seen["cancelled"] = (await session.call_tool("cancelled")).content[0].text
+
+
+async def main() -> None:
+    command, *arguments = sys.argv[1:]
+    with anyio.fail_after(30):
+        async with stdio_client(StdioServerParameters(command=command, args=arguments)) as (read, write):
+            callbacks = {
+                "sampling_callback": on_sampling,
+                "elicitation_callback": on_elicitation,
+                "list_roots_callback": on_roots,
+                "logging_callback": on_log,
+                "message_handler": on_message,
+            }
+            async with ClientSession(read, write, **callbacks) as session:
+                hello = await session.initialize()
+                seen["revision"] = hello.protocolVersion
+                seen["server"] = [hello.serverInfo.name, hello.serverInfo.version, hello.instructions]
+                await use(session)
+                await ask_and_hear(session)
+                await cancel(session)
+            seen["closing"] = time.clock_gettime(time.CLOCK_MONOTONIC)
+    print(json.dumps(seen))
+
+
+anyio.run(main)

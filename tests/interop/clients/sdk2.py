@@ -1,0 +1,147 @@
+"""The official SDK 2.x as a client: `sdk2.py MODE COMMAND...` starts that server, uses all of it, and prints what it saw as JSON.
+
+MODE is its own: `auto` probes for the stateless era, `legacy` shakes hands.
+"""
+
+import json
+import sys
+import time
+import warnings
+
+import anyio
+from mcp import Client, MCPError, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
+
+warnings.simplefilter("ignore")  # it calls the whole handshake era deprecated
+
+seen: dict = {"log": [], "changes": [], "updates": []}
+changed, updated, logged = anyio.Event(), anyio.Event(), anyio.Event()
+
+
+async def on_sampling(context, params):
+    return types.CreateMessageResult(role="assistant", content=types.TextContent(type="text", text="aye"), model="parrot")
+
+
+async def on_elicitation(context, params):
+    return types.ElicitResult(action="accept", content={"name": "Ada"})
+
+
+async def on_roots(context):
+    return types.ListRootsResult(roots=[types.Root(uri="file:///harbour")])
+
+
+async def on_log(params):
+    seen["log"].append([params.level, params.data])
+    logged.set()
+
+
+async def on_message(message):
+    if isinstance(message, types.ToolListChangedNotification):
+        seen["changes"].append(message.method)
+        changed.set()
+    if isinstance(message, types.ResourceUpdatedNotification):
+        seen["updates"].append(str(message.params.uri))
+        updated.set()
+
+
+async def code_of(awaitable):
+    try:
+        await awaitable
+    except MCPError as error:
+        return error.code
+    return None
+
+
+async def use(client: Client) -> None:
+    seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
+    added = await client.call_tool("add", {"a": 19, "b": 23})
+    seen["sum"] = [added.content[0].text, added.structured_content]
+    failed = await client.call_tool("fail")
+    seen["failed"] = [failed.is_error, failed.content[0].text]
+    seen["invalid"] = (await client.call_tool("add", {"a": "many"})).is_error
+    seen["unknown_tool"] = await code_of(client.call_tool("no_such_tool"))
+    seen["resources"] = [str(resource.uri) for resource in (await client.list_resources()).resources]
+    templates = (await client.list_resource_templates()).resource_templates
+    seen["templates"] = [template.uri_template for template in templates]
+    seen["read"] = [(await client.read_resource(uri)).contents[0].text for uri in ("note://today", "note://day/monday")]
+    seen["unknown_resource"] = await code_of(client.read_resource("note://no/such/note"))
+    seen["prompts"] = [prompt.name for prompt in (await client.list_prompts()).prompts]
+    seen["prompt"] = (await client.get_prompt("greet", {"name": "Bo"})).messages[0].content.text
+    reference = types.PromptReference(type="ref/prompt", name="greet")
+    seen["completion"] = (await client.complete(reference, {"name": "name", "value": "An"})).completion.values
+
+
+async def ask_and_hear(client: Client) -> None:
+    progress = []
+    full = anyio.Event()
+
+    async def on_progress(done, total, message):
+        progress.append([done, total, message])
+        if done == total:
+            full.set()
+
+    seen["counted"] = (await client.call_tool("count", {"steps": 3}, progress_callback=on_progress)).content[0].text
+    await full.wait()
+    seen["progress"] = progress
+    if client.protocol_version < "2026":
+        await client.set_logging_level("info")
+    await client.call_tool("log", {"text": "swell"})
+    await logged.wait()
+    asked = [("ask_person", {}), ("ask_model", {"question": "Ready?"}), ("ask_roots", {})]
+    seen["asked"] = [(await client.call_tool(name, arguments)).content[0].text for name, arguments in asked]
+    if client.protocol_version < "2026":
+        await client.send_ping()
+        await client.call_tool("grow")
+        await changed.wait()
+        await client.subscribe_resource("note://today")
+        await client.call_tool("touch", {"uri": "note://today"})
+        await updated.wait()
+        await client.unsubscribe_resource("note://today")
+    else:
+        async with client.listen(tools_list_changed=True, resource_subscriptions=["note://today"]):
+            await client.call_tool("grow")
+            await changed.wait()
+            await client.call_tool("touch", {"uri": "note://today"})
+            await updated.wait()
+    seen["grown"] = "added" in [tool.name for tool in (await client.list_tools()).tools]
+
+
+async def cancel(client: Client) -> None:
+    started = anyio.Event()
+
+    async def on_progress(done, total, message):
+        started.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: client.call_tool("hold", progress_callback=on_progress))
+        await started.wait()
+        group.cancel_scope.cancel()  # it tells the server by itself
+    seen["cancelled"] = (await client.call_tool("cancelled")).content[0].text
+
+
+async def main() -> None:
+    mode, command, *arguments = sys.argv[1:]
+    transport = stdio_client(StdioServerParameters(command=command, args=arguments))
+    client = Client(
+        transport,
+        mode=mode,
+        sampling_callback=on_sampling,
+        elicitation_callback=on_elicitation,
+        list_roots_callback=on_roots,
+        logging_callback=on_log,
+        log_level="info",
+        message_handler=on_message,
+    )
+    with anyio.fail_after(30):
+        async with client:
+            seen["revision"] = client.protocol_version
+            info = client.server_info
+            seen["server"] = [info.name, info.version, client.instructions] if info else None
+            await use(client)
+            await ask_and_hear(client)
+            await cancel(client)
+            seen["closing"] = time.clock_gettime(time.CLOCK_MONOTONIC)
+    print(json.dumps(seen))
+
+
+anyio.run(main)

@@ -1,0 +1,136 @@
+"""Our client against the reference servers that do something: git, time, fetch and filesystem."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from interop.known_servers import BY_SERVER, FILE_TEXT, make_repository
+from interop.peers import BY_NAME, node
+from interop.processes import on_a_loop
+from mooring.client import connect
+from mooring.transport import stdio
+
+
+class _Page(BaseHTTPRequestHandler):
+    """One page of plain text, and no robots.txt: everything is allowed."""
+
+    def do_GET(self) -> None:
+        is_page = self.path == "/tide"
+        body = FILE_TEXT.encode() if is_page else b""
+        self.send_response(200 if is_page else 404)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def _pages() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+@on_a_loop
+async def test_git_commits_what_it_is_told_to(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path)
+    (repository / "second.txt").write_text("low water at six\n", encoding="utf-8")
+    for key, value in (
+        ("user.name", "Ada"),
+        ("user.email", "ada@example.invalid"),
+        ("commit.gpgsign", "false"),
+    ):
+        subprocess.run(["git", "-C", repository, "config", key, value], check=True)
+    async with connect(BY_SERVER["git"].target(tmp_path)) as client:
+        where = {"repo_path": str(repository)}
+        assert "second.txt" in (await client.tools.call("git_status", where)).text
+        await client.tools.call("git_add", {**where, "files": ["second.txt"]})
+        committed = await client.tools.call("git_commit", {**where, "message": "Second entry"})
+        assert not committed.is_error
+        shown = await client.tools.call("git_show", {**where, "revision": "HEAD"})
+        assert "low water at six" in shown.text
+    subjects = subprocess.run(
+        ["git", "-C", repository, "log", "--format=%s"], check=True, capture_output=True, text=True
+    )
+    assert subjects.stdout.split("\n")[:2] == ["Second entry", "First entry"]
+
+
+@on_a_loop
+async def test_git_refuses_a_repository_that_is_not_the_one_it_was_started_for(tmp_path: Path) -> None:
+    async with connect(BY_SERVER["git"].target(tmp_path)) as client:
+        refused = await client.tools.call("git_status", {"repo_path": str(tmp_path)})
+        assert refused.is_error
+
+
+@on_a_loop
+async def test_time_says_what_is_wrong_with_a_zone(tmp_path: Path) -> None:
+    async with connect(BY_SERVER["time"].target(tmp_path)) as client:
+        converted = await client.tools.call("convert_time", BY_SERVER["time"].arguments(tmp_path))
+        assert json.loads(converted.text)["time_difference"] == "+9.0h"
+        refused = await client.tools.call("get_current_time", {"timezone": "Sea/Atlantis"})
+        assert refused.is_error
+        assert "Sea/Atlantis" in refused.text
+
+
+@on_a_loop
+async def test_fetch_refuses_a_loopback_address_as_a_tool_error(tmp_path: Path) -> None:
+    with _pages() as address:
+        async with connect(BY_SERVER["fetch"].target(tmp_path)) as client:
+            refused = await client.tools.call("fetch", {"url": f"{address}/tide"})
+            assert refused.is_error
+            assert "127.0.0.1" in refused.text
+
+
+@on_a_loop
+async def test_fetch_reads_a_page_of_ours_where_loopback_is_allowed() -> None:
+    peer = BY_NAME["fetch"]
+    with _pages() as address:
+        async with connect(stdio(peer.home / peer.program, "--allow-private-ips")) as client:
+            page = await client.tools.call("fetch", {"url": f"{address}/tide"})
+            assert FILE_TEXT.strip() in page.text
+            prompt = await client.prompts.get("fetch", {"url": f"{address}/tide"})
+            assert FILE_TEXT.strip() in prompt.messages[0].content.text
+
+
+@on_a_loop
+async def test_filesystem_writes_a_file_and_keeps_to_its_directory(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    async with connect(BY_SERVER["filesystem"].target(inside)) as client:
+        written = await client.tools.call("write_file", {"path": str(inside / "new.txt"), "content": "ebb"})
+        assert not written.is_error
+        assert (inside / "new.txt").read_text(encoding="utf-8") == "ebb"
+        listed = await client.tools.call("list_directory", {"path": str(inside)}, check_output=True)
+        assert "[FILE] new.txt" in listed.text
+        refused = await client.tools.call("read_text_file", {"path": str(tmp_path / "outside.txt")})
+        assert refused.is_error
+
+
+@on_a_loop
+async def test_filesystem_takes_its_directories_from_our_roots(tmp_path: Path) -> None:
+    peer = BY_NAME["filesystem"]
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "ours" / "log.txt").write_text(FILE_TEXT, encoding="utf-8")
+    client = connect(stdio(node(), peer.home / peer.program, tmp_path / "theirs"))
+    client.roots.set([(tmp_path / "ours").as_uri()])
+    async with client:
+        # It asks for roots after `initialized`, at its own pace, and lets calls pass meanwhile: so it is asked until it
+        # has them. Each answer comes from the server, so this is no wait by the clock.
+        while str(tmp_path / "ours") not in (await client.tools.call("list_allowed_directories")).text:
+            pass
+        read = await client.tools.call("read_text_file", {"path": str(tmp_path / "ours" / "log.txt")})
+        assert read.text == FILE_TEXT

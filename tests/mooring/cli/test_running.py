@@ -1,0 +1,214 @@
+"""One command about one server: what it says of itself, how it is ended, and that nothing is left."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.cli import main
+from mooring.cli._running import _settings
+from mooring.cli._target import Chosen
+from mooring.transport import stdio
+
+PEER = Path(__file__).parents[2] / "peers" / "stdio_server.py"
+SOURCE = Path(__file__).parents[3] / "src"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> str:
+    """A named pipe: whoever reads it waits for what the server received."""
+    path = tmp_path / "ledger"
+    os.mkfifo(path)
+    return str(path)
+
+
+def received(ledger: str) -> Iterator[dict[str, Any]]:
+    with open(ledger) as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def until(messages: Iterator[dict[str, Any]], method: str) -> dict[str, Any]:
+    return next(message for message in messages if message.get("method") == method)
+
+
+def hanging(ledger: str) -> list[str]:
+    return ["call", "hang", "--", sys.executable, str(PEER), f"--ledger={ledger}"]
+
+
+# --- what it says of itself -------------------------------------------------------------------------------------------
+
+
+def test_verbose_says_what_is_started_and_who_answered(mooring: Callable) -> None:
+    shown = mooring("ping", "-v")
+    first, second = shown.err.splitlines()
+    assert first == f"starting: {sys.executable} {PEER}"
+    assert re.fullmatch(r"connected: peer 1\.0, protocol 2025-11-25 after \d+\.\d\d s", second)
+
+
+def test_without_verbose_nothing_is_said(mooring: Callable) -> None:
+    assert mooring("ping").err == ""
+
+
+def test_verbose_never_shows_a_value_of_a_variable(mooring: Callable, tmp_path: Path) -> None:
+    entry = {"command": sys.executable, "args": [str(PEER), "${SECRET_WORD}"], "env": {"TOKEN": "s3cret"}}
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"peer": entry}}))
+    os.environ["SECRET_WORD"] = "s3cret"
+    try:
+        shown = mooring("ping", "-v", "--config", str(path), "peer", "--log-level", "debug", peer=False)
+    finally:
+        del os.environ["SECRET_WORD"]
+    assert shown.code == 0
+    assert "'${SECRET_WORD}' (with TOKEN set)" in shown.err
+    assert "s3cret" not in shown.err
+
+
+def test_logs_are_on_standard_error_in_the_format_asked_for(mooring: Callable) -> None:
+    shown = mooring("ping", "--log-level", "info", "--log-format", "json")
+    lines = [json.loads(line) for line in shown.err.splitlines()]
+    assert any(line["logger"] == "mooring.client" and "ready" in line["message"] for line in lines)
+    assert mooring("ping", "--log-level", "info").err.splitlines()[0][9:].startswith("info mooring.client: ")
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+TIMEOUTS = [
+    (None, "x", {}),
+    (2.0, "x", {"open_timeout": 2.0, "request_timeout": 2.0, "init_timeout": 10.0}),
+    (20.0, "x", {"open_timeout": 20.0, "request_timeout": 20.0, "init_timeout": 20.0}),
+    (20.0, "uvx", {"open_timeout": 20.0, "request_timeout": 20.0, "init_timeout": 30.0}),
+]
+
+
+@pytest.mark.parametrize(("timeout", "command", "settings"), TIMEOUTS)
+def test_a_timeout_is_for_opening_and_for_answers_and_never_shortens_a_start(
+    timeout: float | None, command: str, settings: dict[str, float]
+) -> None:
+    chosen = Chosen(stdio(command), command)
+    assert _settings(Namespace(timeout=timeout), chosen) == {"max_attempts": 1, **settings}
+
+
+def test_a_server_that_cannot_be_started_is_exit_code_3_at_once(mooring: Callable) -> None:
+    shown = mooring("ping", "--", "/no/such/server", peer=False)
+    assert (shown.code, shown.out) == (3, "")
+    assert "cannot start '/no/such/server'" in shown.err
+    shown = mooring("ping", more=("--broken",))
+    assert (shown.code, shown.out) == (3, "")
+    assert "[exit code 1] [stderr: cannot find its settings]" in shown.err
+
+
+def test_a_server_that_says_nothing_is_exit_code_3_after_the_timeout(mooring: Callable) -> None:
+    shown = mooring("ping", "--timeout", "0.3", more=("--silent",))
+    assert (shown.code, shown.out) == (3, "")
+    assert "not ready within 0.3 s" in shown.err
+
+
+# --- signals ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_in_order_and_the_call_is_cancelled_on_the_wire(number: int, ledger: str) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def follow() -> None:
+        messages = received(ledger)
+        seen.append(until(messages, "tools/call"))
+        os.kill(os.getpid(), number)
+        seen.extend(messages)  # until the server is gone
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    before = signal.getsignal(number)
+    assert main(hanging(ledger)) == 143
+    follower.join(10)
+    call, cancelled = seen
+    assert cancelled["method"] == "notifications/cancelled"
+    assert cancelled["params"]["requestId"] == call["id"]
+    assert signal.getsignal(number) == before
+
+
+def start(words: list[str], prelude: str = "") -> subprocess.Popen[str]:
+    code = (
+        "import signal, sys\n"
+        # A parent that ignores SIGINT (a background job of a shell) hands that down.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"{prelude}\n"
+        "from mooring.cli import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    )
+
+
+def test_ctrl_c_cancels_the_call_on_the_wire_and_is_exit_code_130(ledger: str) -> None:
+    with start(hanging(ledger)) as process:
+        messages = received(ledger)
+        call = until(messages, "tools/call")
+        process.send_signal(signal.SIGINT)
+        (cancelled,) = messages
+        shown = process.communicate(timeout=30)
+    assert (process.returncode, *shown) == (130, "", "")
+    assert cancelled["params"]["requestId"] == call["id"]
+
+
+def test_a_signal_that_is_ignored_stays_ignored(ledger: str) -> None:
+    with start(hanging(ledger), "signal.signal(signal.SIGHUP, signal.SIG_IGN)") as process:
+        messages = received(ledger)
+        until(messages, "tools/call")
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        list(messages)
+        process.communicate(timeout=30)
+    assert process.returncode == 143
+
+
+def test_a_second_signal_ends_at_once(tmp_path: Path, ledger: str) -> None:
+    # This one does not end when its input does: closing it takes a while.
+    stubborn = tmp_path / "stubborn.py"
+    stubborn.write_text(
+        f"import runpy, signal, sys\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nsys.argv[0] = {str(PEER)!r}\n"
+        f"runpy.run_path({str(PEER)!r})\nprint('end', file=open({str(ledger)!r}, 'w'), flush=True)\nsignal.pause()\n"
+    )
+    words = ["call", "hang", "--", sys.executable, str(stubborn), f"--ledger={ledger}"]
+    with start(words) as process:
+        with open(ledger) as lines:
+            call = next(line for line in lines if "tools/call" in line)
+            process.send_signal(signal.SIGTERM)
+            assert next(line for line in lines if "cancelled" in line)
+        server = int(subprocess.check_output(["ps", "-o", "pid=", "--ppid", str(process.pid)], text=True))
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+        os.kill(server, signal.SIGKILL)
+    assert "hang" in call
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_outside_the_main_thread_signals_are_left_alone(mooring: Callable) -> None:
+    codes: list[int] = []
+    worker = threading.Thread(target=lambda: codes.append(main(["ping", "--", sys.executable, str(PEER)])))
+    worker.start()
+    worker.join(30)
+    assert codes == [0]
+
+
+def test_nothing_is_left_when_a_command_has_ended(mooring: Callable) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        assert mooring("ping").code == 0
+    assert set(os.listdir("/proc/self/fd")) == before
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("mooring")]

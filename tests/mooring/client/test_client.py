@@ -1,0 +1,614 @@
+"""What a user holds: opened, shared, listened to and stopped, from any task and in any order."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from mooring.client import Client, Notification, connect
+from mooring.errors import (
+    ClosedError,
+    McpError,
+    OutcomeUnknownError,
+    ProtocolError,
+    ShutdownError,
+    StateError,
+    TimeoutError,
+    TransportError,
+    UsageError,
+)
+from mooring.transport import memory_pair
+from mooring.types import Implementation
+from scripted.loop import timeless
+from scripted.peer import ERAS, HANDSHAKE, STATELESS, Peer, Refusal, opened, peered, said
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class FailingTarget:
+    """A target that cannot be opened; each time with the next of its errors."""
+
+    is_http = False
+    name = "failing"
+    init_timeout = None
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.opened = 0
+
+    async def open(self, owner: Any, max_frame_bytes: int, close_step: float) -> Any:
+        self.opened += 1
+        raise self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
+
+
+# --- opening ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ERAS)
+@timeless
+async def test_both_eras_are_found_and_what_the_server_says_is_known(version: str) -> None:
+    async with peered(version) as (client, peer):
+        assert (client.state, repr(client)) == ("new", "<Client scripted new>")
+        async with client as same:
+            assert same is client
+            assert (client.state, client.protocol_version) == ("ready", version)
+            assert isinstance(client.server_info, Implementation)
+            assert client.server_info.name == "scripted"
+            assert client.server_capabilities.tools is not None
+            assert client.instructions == "ask nicely"
+            assert not client.is_server_stale
+            assert await client.ping() == ("ping" if version == HANDSHAKE else "server/discover")
+        assert client.state == "closed"
+        assert client.is_server_stale
+        assert client.protocol_version == version, "the last known"
+        initialized = peer.got("notifications/initialized")
+        assert len(initialized) == (version == HANDSHAKE)
+
+
+@timeless
+async def test_a_stateless_server_without_a_name_has_none() -> None:
+    async with peered(STATELESS) as (client, peer):
+        plain = {"resultType": "complete", "supportedVersions": [STATELESS], "capabilities": {}}
+        peer.on["server/discover"] = plain
+        async with client:
+            assert client.server_info is None
+            assert client.instructions == ""
+
+
+@timeless
+async def test_a_server_that_never_answers_the_probe_gets_initialize_too() -> None:
+    async with peered() as (client, peer):
+        peer.on["server/discover"] = lambda params: None
+        async with client:
+            assert client.protocol_version == HANDSHAKE
+            assert now() == pytest.approx(3, abs=0.1)
+
+
+@timeless
+async def test_a_slow_stateless_server_is_waited_for() -> None:
+    async with peered(STATELESS, init_timeout=20) as (client, peer):
+        peer.on["server/discover"] = lambda params: None
+        peer.on["initialize"] = lambda params: None
+        opening = asyncio.ensure_future(client.open())
+        probe = await peer.next("server/discover")
+        initialize = await peer.next("initialize")
+        await asyncio.sleep(2)
+        peer.answer(probe["id"], peer._server_discover({}))
+        peer.refuse(initialize["id"], -32601)
+        await opening
+        assert client.protocol_version == STATELESS
+
+
+@timeless
+async def test_one_era_alone_is_not_probed() -> None:
+    async with opened(versions=(HANDSHAKE,)) as (_, peer):
+        assert peer.got("server/discover") == []
+    async with opened(STATELESS, versions=(STATELESS,)) as (_, peer):
+        assert peer.got("initialize") == []
+
+
+@timeless
+async def test_no_common_revision_is_permanent_and_plain() -> None:
+    async with peered(versions=("2024-11-05",)) as (client, _):
+        with pytest.raises(ProtocolError, match="no common protocol revision"):
+            await client.open()
+        assert client.state == "closed"
+        assert now() < 1
+
+
+@timeless
+async def test_opening_ends_at_once_for_what_is_permanent_and_raises_it_as_it_is() -> None:
+    gone = TransportError("no such command", permanent=True)
+    client = connect(FailingTarget(gone))
+    with pytest.raises(TransportError) as caught:
+        await client.open()
+    assert caught.value is gone
+    assert now() == 0
+    with pytest.raises(ClosedError) as later:
+        await client.tools.call("x")
+    assert later.value.reason is gone
+    with pytest.raises(ClosedError):
+        await client.ready()
+    await client.stop()
+
+
+@timeless
+async def test_opening_gives_up_after_the_attempts_and_raises_the_newest_cause() -> None:
+    errors = [TransportError(f"attempt {n}", exit_code=n, stderr_tail=f"tail {n}") for n in (1, 2, 3)]
+    target = FailingTarget(*errors)
+    client = connect(target, max_attempts=3)
+    with pytest.raises(TransportError) as caught:
+        await client.open()
+    assert caught.value is errors[2]
+    assert (caught.value.exit_code, caught.value.stderr_tail) == (3, "tail 3")
+    assert target.opened == 3
+    assert now() == pytest.approx(3, abs=0.7)
+
+
+@timeless
+async def test_opening_gives_up_at_its_timeout_with_the_newest_cause_or_the_timeout() -> None:
+    target = FailingTarget(TransportError("refused"))
+    client = connect(target, max_attempts=100, open_timeout=10)
+    with pytest.raises(TransportError, match="refused"):
+        await client.open()
+    assert now() == pytest.approx(10, abs=0.1)
+    async with peered(open_timeout=2) as (silent, peer):
+        peer.on["server/discover"] = peer.on["initialize"] = lambda params: None
+        with pytest.raises(TimeoutError, match="not ready within 2 s"):
+            await silent.open()
+        assert silent.state == "closed"
+
+
+@timeless
+async def test_an_opener_that_is_cancelled_leaves_nothing_behind() -> None:
+    async with peered() as (client, peer):
+        peer.on["server/discover"] = peer.on["initialize"] = lambda params: None
+        opening = asyncio.ensure_future(client.open())
+        await peer.next("server/discover")
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert client.state == "closed"
+        await asyncio.sleep(0)  # no cancellation is left to strike
+
+
+@timeless
+async def test_a_client_is_opened_once() -> None:
+    async with opened() as (client, _):
+        with pytest.raises(StateError, match="opened once"):
+            await client.open()
+        await client.ping()
+
+
+@timeless
+async def test_without_waiting_open_returns_and_ready_waits() -> None:
+    async with peered() as (client, _):
+        with pytest.raises(StateError, match="not open"):
+            await client.ready()
+        await client.open(wait=False)
+        assert client.state == "starting"
+        for unknown in ("server_info", "server_capabilities", "protocol_version", "instructions"):
+            with pytest.raises(StateError):
+                getattr(client, unknown)
+        await client.ready(5)
+        await client.ready()
+        assert client.state == "ready"
+
+
+@timeless
+async def test_ready_that_is_late_names_the_newest_cause() -> None:
+    client = connect(FailingTarget(TransportError("refused")), max_attempts=100)
+    await client.open(wait=False)
+    with pytest.raises(TimeoutError, match="not ready within 3 s: refused") as caught:
+        await client.ready(3)
+    assert isinstance(caught.value.__cause__, TransportError)
+    await client.stop()
+
+
+def test_options_are_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="there is no setting 'retries'"):
+        connect(memory_pair().client, retries=3)
+    with pytest.raises(UsageError, match="close_step must be"):
+        connect(memory_pair().client, close_step=0)
+    named = connect(memory_pair("weather").client)
+    assert (named.settings.name, named.settings.init_timeout) == ("weather", 10.0)
+    assert connect(memory_pair("weather").client, name="mine").settings.name == "mine"
+
+
+@timeless
+async def test_a_target_may_say_how_long_its_start_takes() -> None:
+    target = FailingTarget(TransportError("x", permanent=True))
+    target.init_timeout = 30.0  # type: ignore[assignment]
+    assert connect(target).settings.init_timeout == 30.0
+    assert connect(target, init_timeout=1).settings.init_timeout == 1
+
+
+@timeless
+async def test_capabilities_that_are_given_win_over_the_handlers() -> None:
+    async with peered(capabilities={"experimental": {}}) as (client, peer):
+        client.roots.set(["file:///a"])
+        await client.open()
+        assert peer.got("initialize")[0]["params"]["capabilities"] == {"experimental": {}}
+
+
+# --- stopping ---------------------------------------------------------------------------------------------------------
+
+
+@timeless
+async def test_stop_is_for_everybody_any_number_of_times() -> None:
+    async with peered() as (client, _):
+        await client.stop()
+        await client.open()
+        await asyncio.gather(*(client.stop() for _ in range(5)))
+        await client.stop()
+        assert client.state == "closed"
+        with pytest.raises(ClosedError):
+            await client.ping()
+
+
+@timeless
+async def test_stopping_releases_every_caller_at_once_and_says_whether_it_may_have_run() -> None:
+    async with opened() as (client, peer):
+        written = client.submit("tools/call", {"name": "a"})
+        await peer.next("tools/call")
+        peer.pair.client.stall()
+        queued = client.submit("tools/call", {"name": "b"})
+        await client.stop()
+        with pytest.raises(ShutdownError) as sent:
+            await written
+        with pytest.raises(ShutdownError) as unsent:
+            await queued
+        assert (sent.value.may_have_run, unsent.value.may_have_run) == (True, False)
+        assert now() < 0.1
+
+
+@timeless
+async def test_draining_waits_for_open_calls_but_not_for_ever() -> None:
+    async with opened() as (client, peer):
+        call = client.submit("tools/call", {"name": "a"})
+        stopping = asyncio.ensure_future(client.stop(drain=10))
+        await peer.next("tools/call")
+        await asyncio.sleep(4)
+        assert client.state == "ready"
+        peer.answer(call.id, said("in time"))
+        await stopping
+        assert (await call)["content"][0]["text"] == "in time"
+        assert now() == pytest.approx(4, abs=0.1)
+    async with opened() as (client, peer):
+        call = client.submit("tools/call", {"name": "a"})
+        await client.stop(drain=3)
+        with pytest.raises(ShutdownError):
+            await call
+        assert now() == pytest.approx(7, abs=0.1)
+
+
+@timeless
+async def test_it_is_opened_in_one_task_and_stopped_in_another() -> None:
+    async with peered() as (client, _):
+        await asyncio.create_task(client.open())
+        await asyncio.create_task(client.ping())  # type: ignore[arg-type]
+        await asyncio.create_task(client.stop())
+        assert client.state == "closed"
+
+
+@timeless
+async def test_stopping_before_the_first_step_of_opening_ends_at_once() -> None:
+    async with peered() as (client, _):
+        await client.open(wait=False)
+        await client.stop()
+        assert client.state == "closed"
+        assert now() == 0
+
+
+@timeless
+async def test_a_handler_may_stop_the_client() -> None:
+    async with opened() as (client, peer):
+        stopped = asyncio.Event()
+
+        async def stop(notification: Notification) -> None:
+            await client.stop()
+            stopped.set()
+
+        client.on_notification(stop)
+        peer.notify("notifications/message", level="info", data="x")
+        await stopped.wait()
+        await client.stop()
+    async with peered() as (client, peer):
+        stopped.clear()
+
+        async def elicit(params: Any) -> Any:
+            await client.stop()
+            stopped.set()
+
+        client.elicitation.handle(elicit)
+        await client.open()
+        schema = {"type": "object", "properties": {}}
+        peer.ask(1, "elicitation/create", {"message": "?", "requestedSchema": schema})
+        await stopped.wait()
+        assert peer.answers(1) == []
+
+
+@timeless
+async def test_a_handler_that_hangs_does_not_hold_stop_up(caplog: pytest.LogCaptureFixture) -> None:
+    async with opened() as (client, peer):
+        started = asyncio.Event()
+
+        async def hang(notification: Notification) -> None:
+            started.set()
+            await asyncio.Event().wait()
+
+        client.on_notification(hang)
+        peer.notify("notifications/message", level="info", data="x")
+        await started.wait()
+        await client.stop()
+        assert now() < 0.1
+    async with opened(close_step=1) as (client, peer):
+        started.clear()
+        release = asyncio.Event()
+
+        async def refuse(notification: Notification) -> None:
+            started.set()
+            while not release.is_set():
+                try:
+                    await release.wait()
+                except asyncio.CancelledError:
+                    pass
+
+        client.on_notification(refuse)
+        peer.notify("notifications/message", level="info", data="x")
+        await started.wait()
+        await client.stop()
+        assert "a handler does not end" in caplog.text
+        release.set()
+
+
+# --- sharing ----------------------------------------------------------------------------------------------------------
+
+
+@timeless
+async def test_many_tasks_share_one_client_and_each_gets_its_own_answer() -> None:
+    async with opened() as (client, peer):
+        peer.on["tools/call"] = lambda params: said(params["name"])
+
+        async def work(name: str) -> None:
+            for _ in range(10):
+                assert (await client.tools.call(name)).text == name
+
+        await asyncio.gather(*(work(f"t{n}") for n in range(50)))
+        assert len(peer.got("tools/call")) == 500
+
+
+@timeless
+async def test_one_cancelled_user_disturbs_no_other() -> None:
+    async with opened() as (client, peer):
+        peer.on["tools/call"] = lambda params: None if params["name"] == "slow" else said("fine")
+        slow = asyncio.ensure_future(client.tools.call("slow"))
+        await peer.next("tools/call")
+        slow.cancel()
+        assert (await client.tools.call("quick")).text == "fine"
+        assert client.state == "ready"
+
+
+@timeless
+async def test_after_a_loss_everybody_is_served_by_one_reconnect() -> None:
+    async with opened(wait_for_ready=True) as (client, peer):
+        peer.on["tools/call"] = said("fine")
+        peer.cut()
+        await peer.until(lambda: client.state == "backoff")
+        results = await asyncio.gather(*(client.tools.call("x") for _ in range(20)))
+        assert [result.text for result in results] == ["fine"] * 20
+        assert peer.connections == 2
+
+
+# --- listening --------------------------------------------------------------------------------------------------------
+
+
+async def told(client: Client) -> None:
+    await client.ping()
+    for _ in range(4):
+        await asyncio.sleep(0)
+
+
+@timeless
+async def test_notifications_arrive_in_order_one_at_a_time_and_of_some_kinds_only_once() -> None:
+    async with opened() as (client, peer):
+        heard: list[str] = []
+        running = 0
+
+        @client.on_notification
+        async def note(notification: Notification) -> None:
+            nonlocal running
+            running += 1
+            assert running == 1
+            await asyncio.sleep(0)
+            heard.append(str(notification.params.get("data", notification.method.split("/")[1])))
+            running -= 1
+
+        for data in ("one", "two"):
+            peer.notify("notifications/message", level="info", data=data)
+        for _ in range(3):
+            peer.notify("notifications/tools/list_changed")
+        peer.send({"jsonrpc": "2.0", "method": "notifications/vendor"})
+        await told(client)
+        await asyncio.sleep(1)
+        assert heard == ["one", "two", "tools", "vendor"]
+
+
+@timeless
+async def test_a_handler_that_raises_is_logged_and_the_next_is_called(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with opened() as (client, peer):
+        heard: list[Notification] = []
+
+        def fail(notification: Notification) -> None:
+            raise RuntimeError("mine")
+
+        client.on_notification(fail)
+        client.on_notification(heard.append)
+        with caplog.at_level(logging.ERROR, "mooring.client"):
+            peer.notify("notifications/message", level="info", data="x")
+            await told(client)
+        assert "mine" in caplog.text
+        assert [each.method for each in heard] == ["notifications/message"]
+        assert client.state == "ready"
+
+
+@timeless
+async def test_notifications_that_cannot_be_read_are_logged_and_dropped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with opened() as (client, peer):
+        heard: list[Notification] = []
+        client.on_notification(heard.append)
+        peer.send({"jsonrpc": "2.0", "method": "notifications/vendor", "params": [1]})
+        peer.notify("notifications/resources/updated")
+        peer.notify("notifications/message", level="info", data="x")
+        await told(client)
+        assert [each.method for each in heard] == ["notifications/message"]
+        assert caplog.text.count("cannot be read") == 2
+
+
+@timeless
+async def test_a_handler_that_awaits_a_call_gets_its_answer() -> None:
+    async with opened() as (client, peer):
+        peer.on["tools/call"] = said("inside")
+        got: list[str] = []
+
+        async def call(notification: Notification) -> None:
+            got.append((await client.tools.call("x")).text)
+
+        client.on_notification(call)
+        peer.notify("notifications/message", level="info", data="x")
+        await told(client)
+        await peer.next("tools/call")
+        await told(client)
+        assert got == ["inside"]
+
+
+@timeless
+async def test_progress_handlers_that_raise_harm_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async with opened() as (client, peer):
+
+        def fail(progress: object) -> None:
+            raise RuntimeError("mine")
+
+        call = client.submit("tools/call", {"name": "x"}, on_progress=fail)
+        await peer.next("tools/call")
+        peer.notify("notifications/progress", progressToken=call.id, progress=1)
+        peer.notify("notifications/progress", progressToken=call.id, progress="half")
+        await told(client)
+        peer.answer(call.id, said("done"))
+        assert (await call)["content"]
+
+
+@timeless
+async def test_a_handler_for_all_progress_hears_of_every_call_until_it_is_given_up() -> None:
+    async with opened() as (client, peer):
+        heard: list[Any] = []
+        events: list[str] = []
+        leave = client.on_event(lambda name, fields: events.append(name))
+
+        @client.on_progress
+        async def note(progress: Any) -> None:
+            heard.append(progress.progress)
+
+        first = client.submit("tools/call", {"name": "a"})
+        second = client.submit("tools/call", {"name": "b"}, on_progress=heard.append)
+        await peer.next("tools/call", 2)
+        peer.notify("notifications/progress", progressToken=first.id, progress=1)
+        peer.notify("notifications/progress", progressToken=second.id, progress=2)
+        await told(client)
+        assert [getattr(each, "progress", each) for each in heard] == [1, 2, 2]
+        peer.notify("notifications/progress", progressToken=first.id, progress=3)
+        peer.refuse(first.id, -1)
+        with pytest.raises(McpError):
+            await first
+        await told(client)
+        assert len(heard) == 3, "of a call that failed nobody wants to hear"
+        second.cancel()
+        leave()
+        assert "mooring.request.start" in events
+
+
+@timeless
+async def test_what_a_server_says_of_subscriptions_is_taken_as_it_comes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with opened(STATELESS) as (client, peer):
+        seen: list[str] = []
+        client.on_notification(lambda notification: seen.append(notification.method))
+        listen = await peer.next("subscriptions/listen")
+        meta = {"io.modelcontextprotocol/subscriptionId": listen["id"]}
+        peer.notify("notifications/subscriptions/acknowledged", notifications={}, _meta=meta)
+        peer.notify("notifications/subscriptions/acknowledged", notifications=1)
+        peer.send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged"})
+        peer.notify("notifications/resources/updated", uri="file:///a")
+        await told(client)
+        assert seen == ["notifications/resources/updated"]
+        assert caplog.text.count("cannot be read") == 2
+        client.trace_with(None)
+
+
+@timeless
+async def test_a_resource_that_changed_reaches_its_handler_without_any_other() -> None:
+    async with opened() as (client, peer):
+        peer.on["resources/subscribe"] = {}
+        changes: list[str] = []
+        await client.resources.subscribe("file:///a", changes.append)
+        peer.notify("notifications/resources/updated", uri="file:///a")
+        await told(client)
+        assert changes == ["file:///a"]
+
+
+# --- coming back ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ERAS)
+@timeless
+async def test_after_a_crash_the_first_call_that_waits_succeeds(version: str) -> None:
+    async with opened(version) as (client, peer):
+        peer.on["tools/call"] = said("back")
+        lost = client.submit("resources/read", {"uri": "x"})
+        await peer.next("resources/read")
+        peer.cut()
+        with pytest.raises(OutcomeUnknownError):
+            await lost
+        assert client.is_server_stale
+        assert (await client.tools.call("x", wait_for_ready=True, timeout=10)).text == "back"
+        assert now() == pytest.approx(1, abs=0.3), "the least delay"
+        assert not client.is_server_stale
+
+
+@timeless
+async def test_a_server_that_fails_its_handshake_once_is_tried_again() -> None:
+    async with peered() as (client, peer):
+        answers = iter([Refusal(-32603, "not yet")])
+
+        def initialize(params: dict[str, Any]) -> Any:
+            for refusal in answers:
+                raise refusal
+            return peer._initialize(params)
+
+        peer.on["initialize"] = initialize
+        await client.open()
+        assert client.state == "ready"
+        assert len(peer.got("initialize")) == 2
+
+
+def test_the_reason_of_a_failed_opening_is_never_lost() -> None:
+    from mooring.client._client import _plain
+
+    plain = TransportError("x")
+    assert _plain(plain) is plain
+    assert _plain(ClosedError(plain)) is plain
+    late: McpError = TimeoutError(1, sent=False)
+    late.__cause__ = ValueError()
+    assert _plain(late) is late
+
+
+def test_a_peer_can_be_made_before_there_is_a_loop() -> None:
+    assert Peer().connections == 0

@@ -1,0 +1,29 @@
+"""What a client is told of a failure: an author's words, or one sentence with a reference."""
+
+import logging
+import pickle
+import re
+
+import pytest
+
+from mooring.errors import McpError
+from mooring.server import ResourceNotFoundError, ToolError
+from mooring.server._failures import report
+
+
+def test_an_authors_words_are_the_message() -> None:
+    error = ToolError("no such city")
+    assert (error.message, error.type) == ("no such city", "tool")
+    assert isinstance(error, McpError)
+    assert str(pickle.loads(pickle.dumps(error))) == "no such city"
+    assert ResourceNotFoundError().message == "there is no such resource"
+    assert ResourceNotFoundError("gone").message == "gone"
+
+
+def test_an_accident_is_logged_whole_and_told_by_its_reference(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR, "mooring.server"):
+        told = report("tool x", ValueError("the password is 1234"))
+    found = re.fullmatch(r"tool x failed \(reference ([0-9a-f]{8}) in the server's log\)", told)
+    assert found is not None
+    assert found[1] in caplog.text
+    assert "the password is 1234" in caplog.text

@@ -1,0 +1,239 @@
+"""The face: decorators with and without parentheses, adding and removing, serving and ending."""
+
+import asyncio
+import logging
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from chaos.servers_own.conversation import STATELESS, run, talking
+from chaos.standing_in import standing_in
+from mooring.errors import UsageError
+from mooring.server import Context, Server, find_server
+from mooring.types import PromptReference, ResourceTemplateReference
+
+SCHEMA: Any = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+# --- registering ------------------------------------------------------------------------------------------------------
+
+
+def test_decorators_take_options_or_none_and_return_the_function() -> None:
+    server = Server("x")
+
+    @server.tool
+    def one() -> str:
+        """The first."""
+        return "one"
+
+    @server.tool(name="second", title="Second", read_only=True, blocking=False)
+    def two() -> str:
+        return "two"
+
+    @server.prompt
+    async def three() -> str:
+        return "three"
+
+    @server.prompt(title="Fourth")
+    def four() -> str:
+        return "four"
+
+    @server.resource("x://five", mime_type="text/plain")
+    def five() -> str:
+        return "five"
+
+    assert (one(), two(), four(), five()) == ("one", "two", "four", "five")
+    assert list(server.catalogue.tools) == ["one", "second"]
+    assert server.catalogue.tools["one"].body.description == "The first."
+    assert server.catalogue.tools["second"].body.annotations.read_only_hint is True  # type: ignore[union-attr]  # given
+    assert list(server.catalogue.prompts) == ["three", "four"]
+    assert list(server.catalogue.resources) == ["x://five"]
+    assert repr(server) == "<Server x <Catalogue 2 tools, 1 resources, 0 resourceTemplates, 2 prompts> 0 connections>"
+    assert server.name == "x"
+
+
+def test_what_cannot_be_registered_is_refused_and_named() -> None:
+    server = Server("x")
+    with pytest.raises(UsageError, match=r"bad\(z\)"):
+
+        @server.tool
+        def bad(z: complex) -> None: ...
+
+    with pytest.raises(UsageError, match="colour"):
+        Server("x", colour="red")  # type: ignore[call-arg]  # that is the point
+
+
+@pytest.mark.parametrize(
+    ("of", "kind"),
+    [
+        ("say", "ref/prompt"),
+        ("x://{a}", "ref/resource"),
+        (PromptReference(name="say"), "ref/prompt"),
+        (ResourceTemplateReference(uri="x://{a}"), "ref/resource"),
+    ],
+)
+def test_a_completion_is_of_a_prompt_or_of_a_template(of: Any, kind: str) -> None:
+    server = Server("x")
+    server.completion(of, "a", blocking=False)(lambda typed: [])
+    ((found, _, argument),) = server.catalogue.completions
+    assert (found, argument) == (kind, "a")
+
+
+def test_a_tool_with_a_ready_schema_takes_arguments_and_a_context() -> None:
+    async def test() -> None:
+        server = Server("x")
+
+        async def handler(arguments: dict[str, Any], ctx: Context) -> dict[str, Any]:
+            return {"a": arguments["a"], "method": ctx.method}
+
+        out: Any = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+        server.add_tool("ready", input_schema=SCHEMA, output_schema=out, handler=handler, read_only=True)
+        server.add_tool("bare", input_schema=SCHEMA, handler=lambda arguments: str(arguments), validate=False)
+        with pytest.raises(UsageError, match="already"):
+            server.add_tool("bare", input_schema=SCHEMA, handler=handler)
+        async with talking(server) as peer:
+            result = await peer.call("ready", a=1)
+            assert result["structuredContent"] == {"a": 1, "method": "tools/call"}
+            assert (await peer.call("ready", a="x"))["isError"] is True
+            assert await peer.text("bare", b=2) == "{'b': 2}"
+            server.add_tool("bare", input_schema=SCHEMA, handler=lambda arguments: "new", replace=True)
+            assert await peer.text("bare", a=2) == "new"
+
+    run(test)
+
+
+# --- serving ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_connection_has_a_number_and_is_forgotten_in_the_end() -> None:
+    async def test() -> None:
+        server = Server("x")
+        async with talking(server), talking(server):
+            assert list(server._connections) == [1, 2]
+        assert server._connections == {}
+
+    run(test)
+
+
+def test_what_is_told_to_clients_is_made_once() -> None:
+    server = Server("x")
+    assert server.offer_of(frozenset()) is server.offer_of(frozenset())
+    assert server.offer_of(frozenset({"tools"})) is not server.offer_of(frozenset())
+
+
+def test_everything_registered_is_offered() -> None:
+    server = Server("x")
+    server.resource("x://{a}")(lambda a: a)
+    server.prompt(name="p")(lambda: "")
+    server.completion("p", "a")(lambda typed: [])
+    server.tool(name="t")(lambda: "")
+    assert server._offered() == {"tools", "resources", "prompts", "completions"}
+    assert server._key_ring() is server._key_ring()
+
+
+def test_a_connection_that_cannot_be_opened_is_forgotten() -> None:
+    class Refusing:
+        name, is_http, init_timeout = "x", False, 1.0
+
+        async def open(self, *_: object) -> Any:
+            raise UsageError("no")
+
+    async def test() -> None:
+        server = Server("x")
+        with pytest.raises(UsageError, match="no"):
+            await server.serve(Refusing())
+        assert server._connections == {}
+
+    run(test)
+
+
+def test_hooks_run_at_the_end_each_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        server, ran = Server("x"), []
+
+        @server.on_shutdown
+        def plain() -> None:
+            ran.append("plain")
+
+        @server.on_shutdown
+        async def waiting() -> None:
+            ran.append("async")
+            await asyncio.Event().wait()
+
+        @server.on_shutdown
+        def failing() -> None:
+            raise ValueError("x")
+
+        @server.on_shutdown
+        async def last() -> None:
+            ran.append("last")
+
+        with caplog.at_level(logging.ERROR):
+            await server.shutdown()
+        assert ran == ["plain", "async", "last"]
+        assert len(caplog.records) == 2
+
+    run(test)
+
+
+def test_serving_stdio_ends_with_its_input_and_reports_threads_that_are_left(
+    caplog: pytest.LogCaptureFixture, tmp_path: Any
+) -> None:
+    gate = threading.Event()
+    server = Server("x", drain_timeout=0.05)
+
+    @server.tool
+    def hang() -> None:
+        gate.wait(10)
+
+    requests = tmp_path / "requests"
+    call = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"hang","_meta":{%s}}}\n'
+    meta = (
+        '"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
+        '"io.modelcontextprotocol/clientCapabilities":{}'
+    )
+    requests.write_text(call % (1, meta))
+    before = threading.active_count()
+
+    async def test() -> None:
+        began = time.monotonic()
+        assert await server.serve_stdio() == 1
+        assert time.monotonic() - began < 3
+
+    with requests.open("rb") as stdin, (tmp_path / "answers").open("wb") as stdout:
+        with standing_in(stdin.fileno(), stdout.fileno()), caplog.at_level(logging.WARNING, "mooring.server"):
+            run(test)
+    assert "1 blocking functions still run" in caplog.text
+    gate.set()
+    while threading.active_count() > before:
+        time.sleep(0.001)
+
+
+# --- finding ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_server_of_a_module_is_found_by_name_or_alone() -> None:
+    server = Server("x")
+    module = SimpleNamespace(__name__="m", app=server, alias=server, other=3)
+    assert find_server(module) is server
+    assert find_server(module, "app") is server
+    with pytest.raises(UsageError, match="other is not a Server in 'm'"):
+        find_server(module, "other")
+    with pytest.raises(UsageError, match="has app, second; name it as FILE:NAME"):
+        find_server(SimpleNamespace(app=server, second=Server("y")))
+    with pytest.raises(UsageError, match="has none"):
+        find_server(SimpleNamespace())
+
+
+def test_a_stateless_server_refuses_the_handshake() -> None:
+    async def test() -> None:
+        server = Server("x", versions=(STATELESS,))
+        async with talking(server, STATELESS) as peer:
+            peer.version = "2025-11-25"
+            error = await peer.error("initialize", {"protocolVersion": "2025-11-25"})
+            assert error["code"] == -32022
+
+    run(test)

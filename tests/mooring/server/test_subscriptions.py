@@ -1,0 +1,224 @@
+"""Who hears of changes: everybody or nobody in the handshake era, who listens in the stateless one."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from chaos.servers_own.conversation import HANDSHAKE, STATELESS, Peer, run, talking
+from mooring.server import Server, _subscriptions
+
+ID = "io.modelcontextprotocol/subscriptionId"
+
+
+def make() -> Server:
+    server = Server("changing")
+    server.tool(name="first", blocking=False)(lambda: None)
+    server.resource("test://one", blocking=False)(lambda: "one")
+    server.prompt(name="say", blocking=False)(lambda: "say")
+    return server
+
+
+def add(server: Server, name: str) -> None:
+    server.tool(name=name, blocking=False)(lambda: None)
+
+
+async def listen(peer: Peer, id: Any, **wanted: Any) -> dict[str, Any]:
+    peer.ask("subscriptions/listen", {"notifications": wanted}, id=id)
+    acknowledged = await peer.note("notifications/subscriptions/acknowledged")
+    assert acknowledged["_meta"] == {ID: id}
+    honoured: dict[str, Any] = acknowledged["notifications"]
+    return honoured
+
+
+# --- the handshake era ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_every_connection_is_told_of_every_list_that_changes(version: str) -> None:
+    async def test() -> None:
+        server = make()
+        async with talking(server, version) as one, talking(server, version) as other:
+            await one.result("ping")
+            await other.result("ping")
+            add(server, "second")
+            server.remove_prompt("say")
+            server.remove_resource("test://one")
+            for peer in (one, other):
+                for kind in ("tools", "prompts", "resources"):
+                    assert await peer.note(f"notifications/{kind}/list_changed") == {}
+
+    run(test)
+
+
+def test_a_burst_of_changes_is_told_once() -> None:
+    async def test() -> None:
+        server = make()
+        async with talking(server) as peer:
+            await peer.result("ping")
+            for number in range(100):
+                add(server, f"tool_{number}")
+            await peer.note("notifications/tools/list_changed")
+            await peer.result("ping")
+            assert peer.notes == []
+
+    run(test)
+
+
+def test_changes_of_another_thread_are_told() -> None:
+    async def test() -> None:
+        server = make()
+        async with talking(server) as peer:
+            await peer.result("resources/subscribe", {"uri": "test://one"})
+            thread = threading.Thread(
+                target=lambda: (add(server, "second"), server.notify_resource_updated("test://one"))
+            )
+            thread.start()
+            await peer.note("notifications/tools/list_changed")
+            assert await peer.note("notifications/resources/updated") == {"uri": "test://one"}
+            thread.join()
+
+    run(test)
+
+
+def test_a_client_that_was_not_told_of_a_capability_is_not_told_of_its_changes() -> None:
+    async def test() -> None:
+        server = Server("empty")
+        async with talking(server) as peer:
+            add(server, "first")
+            await peer.result("ping")
+            assert peer.notes == []
+
+    run(test)
+
+
+def test_before_the_handshake_nothing_is_said() -> None:
+    async def test() -> None:
+        server = make()
+        async with talking(server, is_fresh=True) as peer:
+            add(server, "second")
+            await asyncio.sleep(0)
+            await peer.initialize()
+            await peer.result("ping")
+            assert peer.notes == []
+
+    run(test)
+
+
+def test_there_is_a_limit_to_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_subscriptions, "MOST_URIS", 2)
+
+    async def test() -> None:
+        async with talking(make()) as peer:
+            for number in range(2):
+                await peer.result("resources/subscribe", {"uri": f"test://{number}"})
+            error = await peer.error("resources/subscribe", {"uri": "test://3"})
+            assert error["message"] == "at most 2 resources can be subscribed to"
+
+    run(test)
+
+
+# --- the stateless era ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", [7, "seven"])
+def test_a_subscription_is_acknowledged_first_and_hears_what_it_asked_for(id: Any) -> None:
+    async def test() -> None:
+        server = make()
+        async with talking(server, STATELESS) as peer:
+            honoured = await listen(peer, id, toolsListChanged=True, resourceSubscriptions=["test://one"])
+            assert honoured == {"toolsListChanged": True, "resourceSubscriptions": ["test://one"]}
+            add(server, "second")
+            assert await peer.note("notifications/tools/list_changed") == {"_meta": {ID: id}}
+            server.notify_resource_updated("test://other")
+            server.notify_resource_updated("test://one")
+            said = await peer.note("notifications/resources/updated")
+            assert said == {"uri": "test://one", "_meta": {ID: id}}
+            server.remove_prompt("say")
+            server.remove_resource("test://one")
+            await peer.result("tools/list")
+            assert peer.notes == []
+
+    run(test)
+
+
+def test_only_what_is_offered_is_honoured() -> None:
+    async def test() -> None:
+        server = Server("tools only")
+        add(server, "first")
+        async with talking(server, STATELESS) as peer:
+            everything: dict[str, Any] = {
+                "toolsListChanged": True,
+                "promptsListChanged": True,
+                "resourcesListChanged": True,
+                "resourceSubscriptions": ["test://one"],
+            }
+            assert await listen(peer, 1, **everything) == {"toolsListChanged": True}
+            assert await listen(peer, 2, toolsListChanged=False) == {}
+
+    run(test)
+
+
+def test_many_subscriptions_hear_each_for_itself() -> None:
+    async def test() -> None:
+        server = make()
+        async with talking(server, STATELESS) as peer:
+            await listen(peer, 1, toolsListChanged=True)
+            await listen(peer, 2, toolsListChanged=True, promptsListChanged=True)
+            add(server, "second")
+            heard = [await peer.note("notifications/tools/list_changed") for _ in range(2)]
+            assert heard == [{"_meta": {ID: 1}}, {"_meta": {ID: 2}}]
+            assert "2 subscriptions" in repr(next(iter(server._connections.values())).listening)
+
+    run(test)
+
+
+def test_a_cancelled_subscription_hears_nothing_more() -> None:
+    async def test() -> None:
+        server = make()
+        async with talking(server, STATELESS) as peer:
+            await listen(peer, 1, toolsListChanged=True)
+            peer.notify("notifications/cancelled", {"requestId": 1})
+            await peer.result("tools/list")
+            add(server, "second")
+            await peer.result("tools/list")
+            assert peer.notes == []
+            assert not [frame for frame in peer.frames if frame.get("id") == 1]
+
+    run(test)
+
+
+def test_without_a_subscription_nothing_is_said() -> None:
+    async def test() -> None:
+        server = make()
+        async with talking(server, STATELESS) as peer:
+            await peer.result("tools/list")
+            add(server, "second")
+            server.notify_resource_updated("test://one")
+            await peer.result("tools/list")
+            assert peer.notes == []
+
+    run(test)
+
+
+def test_a_server_that_ends_says_so_in_both_ways() -> None:
+    async def test() -> None:
+        server = make()
+        async with talking(server, STATELESS) as peer:
+            await listen(peer, "s", toolsListChanged=True)
+            server.drain()
+            assert (await peer.note("notifications/cancelled"))["requestId"] == "s"
+            result = (await peer.answer("s"))["result"]
+            assert result["resultType"] == "complete"
+            assert result["_meta"][ID] == "s"
+
+    run(test)
+
+
+def test_a_filter_that_is_none_is_refused() -> None:
+    async def test() -> None:
+        async with talking(make(), STATELESS) as peer:
+            assert (await peer.error("subscriptions/listen", {}))["code"] == -32602
+
+    run(test)

@@ -1,0 +1,340 @@
+"""A client for blocking code: from any thread, under any loop, interrupted, forked, and left open."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.client import Notification
+from mooring.errors import ClosedError, ShutdownError, StateError, TimeoutError, TransportError, UsageError
+from mooring.sync import Client, connect, stdio
+from mooring.sync._portal import portal
+from peers.answering import Answering, with_tools
+
+SOURCE = Path(__file__).parents[3] / "src"
+PEER = Path(__file__).parents[2] / "peers" / "stdio_server.py"
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("mooring")]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> object:
+    yield
+    assert threads() == []
+
+
+def hanging() -> Answering:
+    def answer(method: str, params: dict[str, Any]) -> Any:
+        return {"tools": []} if method == "tools/list" else None
+
+    return Answering("hanging", answer)
+
+
+# --- opening and closing ----------------------------------------------------------------------------------------------
+
+
+def test_a_real_server_is_opened_called_and_gone() -> None:
+    with connect(stdio(sys.executable, PEER)) as client:
+        assert client.state == "ready"
+        assert repr(client) == f"<sync.Client {client.settings.name} ready>"
+        assert threads() == ["mooring-sync"]
+        assert client.tools.call("greet", {"who": "you"}).text == "hi, you"
+    assert client.state == "closed"
+
+
+def test_what_is_known_of_the_server_can_be_read() -> None:
+    with connect(with_tools("one", "t")) as client:
+        assert client.server_info is not None
+        assert client.server_info.name == "one"
+        assert client.server_capabilities.tools is not None
+        assert client.protocol_version == "2025-11-25"
+        assert client.instructions == "Be kind."
+
+
+def test_all_clients_share_one_thread_which_ends_with_the_last() -> None:
+    one, two = connect(with_tools("one", "t")), connect(with_tools("two", "t"))
+    one.open()
+    two.open(wait=False)
+    two.ready(timeout=5)
+    assert threads() == ["mooring-sync"]
+    one.stop()
+    assert threads() == ["mooring-sync"]
+    assert two.tools.call("t").text == "two.t({})"
+    two.stop(drain=1)
+    assert threads() == []
+
+
+def test_a_client_that_cannot_be_opened_leaves_nothing() -> None:
+    target = with_tools("gone")
+    target.refusal = TransportError("it is not there", permanent=True)
+    with pytest.raises(TransportError, match="it is not there"):
+        connect(target).open()
+    assert threads() == []
+
+
+def test_a_second_open_is_refused_and_changes_nothing() -> None:
+    with connect(with_tools("one", "t")) as client:
+        with pytest.raises(StateError, match="opened once"):
+            client.open()
+        assert client.tools.call("t").text == "one.t({})"
+
+
+def test_before_it_is_opened_and_after_it_is_stopped_calls_fail_as_the_async_ones_do() -> None:
+    client = connect(with_tools("one", "t"))
+    assert client.state == "new"
+    with pytest.raises(StateError, match="not open"):
+        client.tools.call("t")
+    with pytest.raises(StateError, match="not open"):
+        client.ready(1)
+    client.stop()
+    with client:
+        pass
+    client.stop()
+    for _ in range(2):
+        with pytest.raises((ClosedError, ShutdownError)):
+            client.tools.call("t")
+        assert threads() == []
+
+
+def test_a_bad_option_is_refused() -> None:
+    with pytest.raises(UsageError, match="nonsense"):
+        connect(with_tools("one"), nonsense=1)
+
+
+def test_it_works_under_a_running_loop() -> None:
+    async def main() -> str:
+        with connect(with_tools("one", "t")) as client:
+            return client.tools.call("t").text
+
+    assert asyncio.run(main()) == "one.t({})"
+
+
+def test_many_threads_share_a_client() -> None:
+    texts: set[str] = set()
+    with connect(with_tools("one", "t")) as client:
+
+        def work(number: int) -> None:
+            for turn in range(20):
+                texts.add(client.tools.call("t", {"n": number * 100 + turn}).text)
+
+        workers = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert texts == {f'one.t({{"n": {number * 100 + turn}}})' for number in range(8) for turn in range(20)}
+
+
+def test_stopping_from_one_thread_ends_the_call_of_another() -> None:
+    target = hanging()
+    errors: list[BaseException] = []
+    with connect(target) as client:
+
+        def work() -> None:
+            try:
+                client.tools.call("t")
+            except ShutdownError as error:
+                errors.append(error)
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        target.wait_for("tools/call")
+    worker.join(10)
+    assert len(errors) == 1
+
+
+# --- calls under way --------------------------------------------------------------------------------------------------
+
+
+def test_a_submitted_call_is_waited_for_later() -> None:
+    with connect(with_tools("one", "t")) as client:
+        call = client.submit("tools/call", {"name": "t", "arguments": {}}, timeout=5)
+        assert call.method == "tools/call"
+        assert call.id > 0
+        assert call.result()["content"] == [{"type": "text", "text": "one.t({})"}]
+        assert call.result() == call.result()
+        assert call.cancel() is False
+        assert repr(call) == f"<Call {call.id} tools/call done>"
+
+
+def test_a_submitted_call_that_is_given_up_is_cancelled_on_the_wire() -> None:
+    target = hanging()
+    with connect(target) as client:
+        call = client.submit("tools/call", {"name": "t", "arguments": {}})
+        target.wait_for("tools/call")
+        assert call.cancel() is True
+        assert target.wait_for("notifications/cancelled")["params"]["requestId"] == call.id
+        with pytest.raises(ShutdownError):
+            call.result()
+
+
+def test_time_that_runs_out_is_our_error() -> None:
+    with connect(hanging()) as client, pytest.raises(TimeoutError) as raised:
+        client.tools.call("t", timeout=0.05)
+    assert raised.value.sent is True
+
+
+def test_ctrl_c_while_waiting_cancels_the_call_on_the_wire() -> None:
+    target = hanging()
+
+    def interrupt() -> None:
+        target.wait_for("tools/call")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    worker = threading.Thread(target=interrupt)
+    worker.start()
+    try:
+        with connect(target) as client:
+            with pytest.raises(KeyboardInterrupt):
+                client.tools.call("t")
+            call, cancelled = target.wait_for("tools/call"), target.wait_for("notifications/cancelled")
+            assert cancelled["params"]["requestId"] == call["id"]
+            assert client.state == "ready", "the client is as good as before"
+    finally:
+        signal.signal(signal.SIGINT, before)
+        worker.join()
+
+
+# --- handlers ---------------------------------------------------------------------------------------------------------
+
+
+def test_handlers_run_on_the_loops_thread_and_may_not_make_blocking_calls() -> None:
+    target = with_tools("one", "t")
+    seen: list[object] = []
+    heard = threading.Event()
+    client = connect(target)
+
+    @client.on_notification
+    def handler(notification: Notification) -> None:
+        seen.append(notification.method)
+        seen.append(threading.current_thread().name)
+        seen.append(client.state)
+        seen.append(client.protocol_version)  # what does not wait can be read
+        try:
+            client.tools.call("t")
+        except StateError as error:
+            seen.append(str(error))
+        heard.set()
+
+    with client:
+        portal().ask(target.send, {"method": "notifications/tools/list_changed"})
+        assert heard.wait(10)
+    assert seen[:4] == ["notifications/tools/list_changed", "mooring-sync", "ready", "2025-11-25"]
+    assert "inside a handler would wait for itself" in str(seen[4])
+    assert "tools/call" not in target.methods()
+
+
+def test_progress_and_events_are_heard() -> None:
+    def answer(method: str, params: dict[str, Any]) -> Any:
+        report = {"progressToken": params["_meta"]["progressToken"], "progress": 1}
+        target.send({"method": "notifications/progress", "params": report})
+        return {"content": []}
+
+    target = Answering("one", answer)
+    own: list[float] = []
+    every: list[float] = []
+    events: list[str] = []
+    client = connect(target)
+    client.on_progress(lambda progress: every.append(progress.progress))
+    unsubscribe = client.on_event(lambda name, fields: events.append(name))
+    with client:
+        client.tools.call("t", on_progress=lambda progress: own.append(progress.progress))
+        unsubscribe()
+        count = len(events)
+        client.submit("ping").cancel()
+    assert (own, every) == ([1], [1])
+    assert "mooring.request.start" in events
+    assert len(events) == count
+
+
+# --- fork and exit ----------------------------------------------------------------------------------------------------
+
+
+def run_fresh(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        timeout=50,
+        check=False,
+    )
+
+
+def test_after_a_fork_a_client_is_refused_and_a_new_one_works() -> None:
+    done = run_fresh(
+        "import os, sys, warnings\n"
+        "warnings.simplefilter('ignore', DeprecationWarning)\n"
+        "from mooring.sync import connect, stdio\n"
+        "from mooring.errors import StateError\n"
+        f"target = lambda: stdio(sys.executable, {str(PEER)!r})\n"
+        "with connect(target()) as client:\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        for use in (lambda: client.tools.list(), client.stop, lambda: client.server_info):\n"
+        "            try:\n"
+        "                use()\n"
+        "            except StateError as error:\n"
+        "                print(error.state)\n"
+        "        with connect(target()) as mine:\n"
+        "            print(mine.tools.call('greet', {'who': 'child'}).text, flush=True)\n"
+        "        os._exit(5)\n"
+        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "    print(client.tools.call('greet', {'who': 'parent'}).text)\n"
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["forked", "forked", "forked", "hi, child", "5", "hi, parent"]
+
+
+def test_a_client_left_open_is_stopped_when_the_interpreter_exits() -> None:
+    done = run_fresh(
+        "import sys, subprocess\n"
+        "from mooring.sync import connect, stdio\n"
+        f"client = connect(stdio(sys.executable, {str(PEER)!r}))\n"
+        "client.open()\n"
+        "print(client.tools.call('environment', {'pid': True}).text)\n"
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    pid = int(done.stdout)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_ctrl_c_in_a_script_ends_it_with_the_call_cancelled(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    os.mkfifo(ledger)
+    code = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from mooring.sync import connect, stdio\n"
+        f"with connect(stdio(sys.executable, {str(PEER)!r}, '--ledger={ledger}')) as client:\n"
+        "    client.tools.call('hang')\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    )
+    with process, open(ledger) as lines:
+        call = next(message for message in map(json.loads, lines) if message.get("method") == "tools/call")
+        process.send_signal(signal.SIGINT)
+        rest = [json.loads(line) for line in lines]
+        _, complaint = process.communicate(timeout=30)
+    assert [message["params"]["requestId"] for message in rest] == [call["id"]]
+    assert complaint.rstrip().endswith("KeyboardInterrupt")
+    assert process.returncode == -signal.SIGINT
+
+
+def test_a_client_is_made_by_connect() -> None:
+    assert isinstance(connect(with_tools("one")), Client)
