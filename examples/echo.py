@@ -1,7 +1,7 @@
 """The smallest server: one async tool, over stdio. With `--tools N` also a catalogue of N tools, for measuring.
 
-    python examples/echo.py
-    python examples/echo.py --tools 100
+python examples/echo.py
+python examples/echo.py --tools 100
 """
 
 import sys

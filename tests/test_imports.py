@@ -86,6 +86,13 @@ ROWS = (
         90,
         "asyncio, logging, shutil, subprocess, threading",
     ),
+    Row(
+        "mooring.sync",
+        ("msgspec",),
+        ("pydantic", "jsonschema", *HTTP_STACKS),
+        90,
+        "asyncio, concurrent.futures, logging, shutil, subprocess, threading",
+    ),
     Row("mooring.cli", (), ("pydantic", "msgspec", *HTTP_STACKS, "asyncio", "logging", "subprocess"), 50),
     Row("apcore_mcp", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 0),
     Row("apcore_mcp.cli", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),

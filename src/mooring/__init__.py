@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mooring._version import __version__
 
 if TYPE_CHECKING:
+    from mooring.client import Client, Fleet, connect
     from mooring.errors import (
         BackpressureError,
         CapabilityError,
@@ -28,24 +29,31 @@ if TYPE_CHECKING:
         TransportError,
         UsageError,
     )
+    from mooring.server import Server
+    from mooring.transport import stdio
 
 # Where each lazy name lives. The imports above show a type checker the same; a test holds the two together.
 _HOMES = {
     "BackpressureError": "mooring.errors",
     "CapabilityError": "mooring.errors",
+    "Client": "mooring.client",
     "ClosedError": "mooring.errors",
+    "Fleet": "mooring.client",
     "FrameTooLargeError": "mooring.errors",
     "JsonRpcError": "mooring.errors",
     "McpError": "mooring.errors",
     "OutcomeUnknownError": "mooring.errors",
     "ProtocolError": "mooring.errors",
     "ResetError": "mooring.errors",
+    "Server": "mooring.server",
     "SessionLostError": "mooring.errors",
     "ShutdownError": "mooring.errors",
     "StateError": "mooring.errors",
     "TimeoutError": "mooring.errors",
     "TransportError": "mooring.errors",
     "UsageError": "mooring.errors",
+    "connect": "mooring.client",
+    "stdio": "mooring.transport",
 }
 
 # A type checker must not see this: to it, a module with `__getattr__` has every name, and misspelt ones pass.
@@ -68,13 +76,16 @@ if not TYPE_CHECKING:
 __all__ = [
     "BackpressureError",
     "CapabilityError",
+    "Client",
     "ClosedError",
+    "Fleet",
     "FrameTooLargeError",
     "JsonRpcError",
     "McpError",
     "OutcomeUnknownError",
     "ProtocolError",
     "ResetError",
+    "Server",
     "SessionLostError",
     "ShutdownError",
     "StateError",
@@ -82,4 +93,6 @@ __all__ = [
     "TransportError",
     "UsageError",
     "__version__",
+    "connect",
+    "stdio",
 ]

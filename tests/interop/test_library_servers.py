@@ -1,13 +1,15 @@
 """Our client against servers on the official SDK 1.x and 2.x and on FastMCP 3 and 4, in each era that they speak."""
 
 import asyncio
+import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from interop.known_servers import BY_SERVER
-from interop.processes import on_a_loop
+from interop.processes import on_a_loop, only_child
 from mooring.client import Client, Notification, connect
 from mooring.errors import CapabilityError, JsonRpcError, McpError
 from mooring.types import (
@@ -162,43 +164,60 @@ async def _count(client: Client) -> None:
 
 @every_row
 @on_a_loop
-async def test_what_the_server_asks_reaches_the_same_handlers_in_both_eras(row: Row) -> None:
+async def test_what_the_server_asks_and_tells_arrives_the_same_way_in_both_eras(row: Row) -> None:
     client = client_of(row)
     client.sampling.handle(
         lambda params: CreateMessageResult(role="assistant", content=TextContent(text="aye"), model="parrot")
     )
     client.elicitation.handle(lambda params: ElicitResult(action="accept", content={"name": "Ada"}))
     client.roots.set(["file:///harbour"])
+    changes: asyncio.Queue[Notification] = asyncio.Queue()
+    client.on_notification(changes.put_nowait)
     async with client:
         answers = [
             await client.tools.call("ask_person"),
             await client.tools.call("ask_model", {"question": "Ready?"}),
             await client.tools.call("ask_roots"),
         ]
-    if row.asks:
-        assert [answer.text for answer in answers] == ["accept Ada", "parrot: aye", "file:///harbour"]
-    else:
-        assert [answer.is_error for answer in answers] == [True, True, True]
-
-
-@every_row
-@on_a_loop
-async def test_changes_of_lists_and_resources_are_heard_of_where_they_are_offered(row: Row) -> None:
-    client = client_of(row)
-    changes: asyncio.Queue[Notification] = asyncio.Queue()
-    updates: asyncio.Queue[str] = asyncio.Queue()
-    client.on_notification(changes.put_nowait)
-    async with client:
+        if row.asks:
+            assert [answer.text for answer in answers] == ["accept Ada", "parrot: aye", "file:///harbour"]
+        else:
+            assert [answer.is_error for answer in answers] == [True, True, True]
         assert "added" not in [tool.name for tool in await client.tools.list()]
         await client.tools.call("grow")
         if row.tells_list_changes:
             assert (await changes.get()).method == "notifications/tools/list_changed"
         assert "added" in [tool.name for tool in await client.tools.list()]
-        if row.subscribes:
+        await _subscribe(client, row)
+
+
+async def _subscribe(client: Client, row: Row) -> None:
+    updates: asyncio.Queue[str] = asyncio.Queue()
+    if row.subscribes:
+        await client.resources.subscribe("note://today", updates.put_nowait)
+        await client.tools.call("touch", {"uri": "note://today"})
+        assert await updates.get() == "note://today"
+        await client.resources.unsubscribe("note://today")
+    else:
+        with pytest.raises(CapabilityError):
             await client.resources.subscribe("note://today", updates.put_nowait)
-            await client.tools.call("touch", {"uri": "note://today"})
-            assert await updates.get() == "note://today"
-            await client.resources.unsubscribe("note://today")
-        else:
-            with pytest.raises(CapabilityError):
-                await client.resources.subscribe("note://today", updates.put_nowait)
+
+
+@on_a_loop
+async def test_a_subscription_of_the_stateless_era_outlives_the_server() -> None:
+    row = next(row for row in ROWS if row.subscribes)
+    client = connect(BY_SERVER[row.name].target(Path()), versions=row.versions, backoff_min=0.01)
+    updates: asyncio.Queue[str] = asyncio.Queue()
+    lost = asyncio.Event()
+    async with client:
+        await client.resources.subscribe("note://today", updates.put_nowait)
+        client.on_event(lambda name, fields: lost.set() if name == "mooring.child.exit" else None)
+        os.kill(only_child(), signal.SIGKILL)
+        await (
+            lost.wait()
+        )  # a call made before the loss is noticed may be written, and is lost with the server
+        # Nobody subscribes again here. The new server opens its stream and runs calls side by side, so the first touch
+        # may come too early for it.
+        while updates.empty():
+            await client.tools.call("touch", {"uri": "note://today"}, wait_for_ready=True)
+        assert updates.get_nowait() == "note://today"

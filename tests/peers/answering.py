@@ -33,6 +33,7 @@ class Answering:
         self.thread = 0
         self._pair = memory_pair(name)
         self._end: Any = None
+        self._sent = 0
 
     async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> Any:
         if self.refusal is not None:
@@ -56,7 +57,8 @@ class Answering:
 
     def send(self, message: dict[str, Any]) -> None:
         """Say something unasked; on the loop's thread."""
-        self._end.send(json.dumps({"jsonrpc": "2.0", **message}).encode(), 0)
+        self._sent += 1
+        assert self._end.send(json.dumps({"jsonrpc": "2.0", **message}).encode(), self._sent), "busy"
 
     def cut(self) -> None:
         """End the connection; on the loop's thread."""

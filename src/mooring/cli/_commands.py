@@ -44,6 +44,12 @@ COMMANDS = (
         "ping", "ask a server for a sign of life, as keepalive does, and time it", "mooring.cli._ping"
     ),
     CommandRow(
+        "serve",
+        "serve the Server of a Python file or module over stdio",
+        "mooring.cli._serve",
+        has_server=False,
+    ),
+    CommandRow(
         "states",
         "print the state machines, drawn from the tables that run",
         "mooring.cli._states",

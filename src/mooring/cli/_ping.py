@@ -12,10 +12,6 @@ from mooring.cli._output import print_json
 from mooring.cli._running import who, with_client
 from mooring.cli._screen import Screen
 from mooring.client import Client
-from mooring.protocol import REVISIONS, Era
-
-# `ping` is gone from the stateless era (2026-07-28); there, what every server must answer is the question who it is.
-SIGN_OF_LIFE = {Era.HANDSHAKE: "ping", Era.STATELESS: "server/discover"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -29,9 +25,8 @@ def run(arguments: Namespace) -> int:
     _target.take_no_more(words)
 
     async def work(client: Client) -> int:
-        method = SIGN_OF_LIFE[REVISIONS[client.protocol_version].era]
         begun = time.perf_counter()
-        await client.submit(method)
+        method = await client.ping()
         milliseconds = (time.perf_counter() - begun) * 1000
         if arguments.json:
             info = client.server_info

@@ -227,7 +227,10 @@ class Connection:
             self._later.append(event)
             return
         self._do(self.core.step(event, self._running().time(), self._lots.random()))
-        self._work_off()
+        if self._later:
+            self._work_off()
+        else:
+            self._arm()
 
     def pull(self, transport: Transport, epoch: int) -> None:
         """Take every frame that is there, one at a time: the next is parsed when the last was handled."""
@@ -278,7 +281,7 @@ class Connection:
         self._is_stepping = True
         try:
             for effect in effects:
-                _PERFORM[type(effect)](self, effect)
+                _PERFORM[effect.__class__](self, effect)
         finally:
             self._is_stepping = False
 

@@ -89,6 +89,8 @@ class Connection:
         self.log_level = "info"
         self.listening = Listening(self)
         self.dropped = 0
+        # Who wants to know that the end has begun.
+        self.on_draining: Callable[[], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._transport: Transport | None = None
@@ -324,7 +326,7 @@ class Connection:
             if task.done():
                 return
         else:
-            task = self._loop.create_task(self._run(request, work))
+            task = asyncio.Task(self._run(request, work), loop=self._loop)
         self._tasks[request.serial] = task, work
 
     async def _run(self, request: e.Serve, work: Coroutine[Any, Any, bytes]) -> None:
@@ -403,6 +405,8 @@ class Connection:
             self._tell("connection.transition", **fields)
         if effect.target == "draining":
             self.handlers.draining(self)
+            if self.on_draining is not None:
+                self.on_draining()
 
     def _violation(self, effect: e.Violation) -> None:
         logger.warning(

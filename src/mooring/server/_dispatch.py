@@ -12,13 +12,13 @@ Must never know how frames move. Above: `_connection`, which asks; `_server`, wh
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from mooring.errors import CapabilityError, Json, JsonRpcError, McpError, ProtocolError
+from mooring.errors import CapabilityError, Json, JsonRpcError, McpError, ProtocolError, ShutdownError
 from mooring.protocol import METHODS, REVISIONS
 from mooring.protocol.server import events as e
 from mooring.protocol.server import refuse_undeclared
@@ -32,6 +32,7 @@ from mooring.server._functions import Call
 from mooring.server._output import answer_content, error_result
 from mooring.server._pool import Pool
 from mooring.server._problems import InvalidArguments
+from mooring.server._tools import ToolEntry
 from mooring.types import (
     Body,
     CompleteRequestParams,
@@ -137,7 +138,6 @@ class Dispatch:
         self.catalogue = catalogue
         self.pool = pool
         self.middleware: tuple[Middleware, ...] = ()
-        self.on_draining: Callable[[], None] | None = None
         self._ring = ring
         self._round_timeout = round_timeout
         self._on_invalid_arguments = on_invalid_arguments
@@ -167,8 +167,6 @@ class Dispatch:
 
     def draining(self, connection: Connection) -> None:
         """End the subscriptions of a connection that takes no new requests."""
-        if self.on_draining is not None:
-            self.on_draining()
         connection.listening.end()
 
     def _serve(self, connection: Connection, request: e.Serve) -> Outcome:
@@ -237,25 +235,32 @@ class Dispatch:
         if isinstance(call, InvalidArguments):
             return _dress(connection, request, self._refuse_arguments(entry.key, call, request.version))
         if entry.is_async or entry.is_blocking:
-            return self._run(
-                Job(
-                    connection,
-                    request,
-                    entry,
-                    call,
-                    _version(entry.answer, request),
-                    f"tool {name}",
-                    context,
-                    True,
-                )
-            )
+            return self._await_tool(connection, request, entry, call, context)
         try:
             result = entry.answer(entry.call(*call[0], **call[1]), request.version)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # the edge of the author's function
-            job = Job(connection, request, entry, call, error_result_of, f"tool {name}", context, True)
-            result = self._failed(job, error)
+            result = self._failed(_tool_job(connection, request, entry, call, context), error)
         if context is not None:
             context.end()
+        return result if request.meta is None else connection.offer.complete(result)
+
+    async def _await_tool(
+        self, connection: Connection, request: e.Serve, entry: ToolEntry, call: Call, context: Context | None
+    ) -> bytes:
+        """As `_run`, for what a server does all day: a job is made only of a failure."""
+        try:
+            if entry.is_async:
+                value = await entry.call(*call[0], **call[1])  # type: ignore[misc]  # `is_async` says so
+            else:
+                value = await self.pool.run(connection, entry.call, *call[0], **call[1])
+            result = entry.answer(value, request.version)
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001  # the edge of the author's function; `sys.exit()` ends only itself
+            result = self._failed(_tool_job(connection, request, entry, call, context), error)
+        finally:
+            if context is not None:
+                context.end()
         return result if request.meta is None else connection.offer.complete(result)
 
     def _refuse_arguments(self, tool: str, invalid: InvalidArguments, version: str) -> bytes:
@@ -366,27 +371,14 @@ class Dispatch:
             job.context.end()
         return _dress(job.connection, job.request, result)
 
-    def _run(self, job: Job) -> Coroutine[Any, Any, bytes]:
-        return self._await(job) if job.entry.is_async else self._await_thread(job)
-
-    async def _await(self, job: Job) -> bytes:
+    async def _run(self, job: Job) -> bytes:
         args, keywords = job.arguments
         try:
-            result = job.answer(await job.entry.call(*args, **keywords))  # type: ignore[misc]  # `is_async` says so
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # noqa: BLE001  # the edge of the author's function; `sys.exit()` ends only itself
-            result = self._failed(job, error)
-        finally:
-            if job.context is not None:
-                job.context.end()
-        request = job.request
-        return result if request.meta is None else job.connection.offer.complete(result)
-
-    async def _await_thread(self, job: Job) -> bytes:
-        args, keywords = job.arguments
-        try:
-            result = job.answer(await self.pool.run(job.connection, job.entry.call, *args, **keywords))
+            if job.entry.is_async:
+                value = await job.entry.call(*args, **keywords)  # type: ignore[misc]  # `is_async` says so
+            else:
+                value = await self.pool.run(job.connection, job.entry.call, *args, **keywords)
+            result = job.answer(value)
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001  # the edge of the author's function; `sys.exit()` ends only itself
@@ -401,8 +393,8 @@ class Dispatch:
         rounds = None if job.context is None else job.context.rounds()
         if rounds is not None and rounds.is_asking and _is_end_of_round(error):
             return rounds.result()
-        if isinstance(error, JsonRpcError):
-            raise error
+        if isinstance(error, JsonRpcError | ShutdownError):
+            raise error  # the author's own; or the client went while it was asked, and nobody waits
         if isinstance(error, ResourceNotFoundError) and job.uri:
             raise _not_found(job.request, job.uri) from error
         said = None
@@ -451,9 +443,11 @@ class Dispatch:
         return context
 
 
-def error_result_of(value: object) -> bytes:
-    """Never asked: a job that failed has no value."""
-    raise AssertionError(value)
+def _tool_job(
+    connection: Connection, request: e.Serve, entry: ToolEntry, call: Call, context: Context | None
+) -> Job:
+    answer = _version(entry.answer, request)
+    return Job(connection, request, entry, call, answer, f"tool {entry.key}", context, is_tool=True)
 
 
 def _is_end_of_round(error: BaseException) -> bool:

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -39,9 +40,12 @@ _LoopFactory: TypeAlias = "Callable[[], asyncio.AbstractEventLoop] | None"
 class Ending:
     """How the process ends: begun by EOF or a signal, bounded by a watchdog, at once by a second signal."""
 
-    def __init__(self, server: "Server", leave: Callable[[int], Any] = os._exit) -> None:
+    def __init__(
+        self, server: "Server", loop: asyncio.AbstractEventLoop, leave: Callable[[int], Any] = os._exit
+    ) -> None:
         self.code = 0
         self._server = server
+        self._loop = loop
         self._leave = leave
         self._watchdog: threading.Timer | None = None
         self._was_asked = False
@@ -60,6 +64,7 @@ class Ending:
         self._before.clear()
         if self._watchdog is not None:
             self._watchdog.cancel()
+            self._watchdog.join(LEFTOVERS_TIMEOUT)
             self._watchdog = None
 
     def ask(self, number: int, _: FrameType | None) -> None:
@@ -70,7 +75,8 @@ class Ending:
         self._was_asked = True
         self.code = 130 if number == signal.SIGINT else 0
         self.begin()  # before the loop hears of it: it may be what hangs
-        self._server.drain()
+        # On this very thread, but the loop may be asleep, and only this wakes it.
+        self._loop.call_soon_threadsafe(self._server.drain)
 
     def begin(self) -> None:
         """The end has begun: from now on there is a limit."""
@@ -105,24 +111,28 @@ def run(server: "Server", loop_factory: _LoopFactory = None, leave: Callable[[in
     if asyncio._get_running_loop() is not None:
         raise UsageError("run() makes its own loop; inside one use `await server.serve_stdio()`")
     threads = set(threading.enumerate())
-    ending = Ending(server, leave)
     loop = (loop_factory or asyncio.new_event_loop)()
-    server.dispatch.on_draining = ending.begin
+    ending = Ending(server, loop, leave)
+    server.on_stdio_ending = ending.begin
     ending.install()
     try:
         left = loop.run_until_complete(server.serve_stdio())
-        has_leftovers = not loop.run_until_complete(_settle(loop))
-        if left or has_leftovers or _still_running(threads):
+        pending = loop.run_until_complete(_settle(loop))
+        loop.close()  # lets the idle threads of its executor go, and does not wait for others
+        if left or pending or _still_running(threads):
             ending.leave()
     finally:
-        server.dispatch.on_draining = None
+        server.on_stdio_ending = None
         ending.restore()
         loop.close()
     return ending.code
 
 
 async def _settle(loop: asyncio.AbstractEventLoop) -> bool:
-    """Cancel what is left on the loop and wait a moment for it. True: nothing is left."""
+    """Cancel what is left on the loop and wait a moment for it. True: something still is.
+
+    Not `shutdown_default_executor()`, which in Python 3.11 waits for its threads even when it is cancelled.
+    """
     tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
     for task in tasks:
         task.cancel()
@@ -130,15 +140,15 @@ async def _settle(loop: asyncio.AbstractEventLoop) -> bool:
     if tasks:
         _, pending = await asyncio.wait(tasks, timeout=LEFTOVERS_TIMEOUT)
     await loop.shutdown_asyncgens()
-    try:
-        async with asyncio.timeout(LEFTOVERS_TIMEOUT):
-            # Threads of `asyncio.to_thread`: the interpreter would wait for them at exit.
-            await loop.shutdown_default_executor()
-    except TimeoutError:
-        return False
-    return not pending
+    return bool(pending)
 
 
 def _still_running(before: set[threading.Thread]) -> bool:
-    """Whether a thread that was started meanwhile would keep the interpreter from ending."""
-    return any(not thread.daemon for thread in threading.enumerate() if thread not in before)
+    """Whether a thread that was started meanwhile would keep the interpreter from ending, after a moment's patience."""
+    patience = time.monotonic() + LEFTOVERS_TIMEOUT
+    for thread in threading.enumerate():
+        if thread not in before and not thread.daemon:
+            thread.join(max(0.0, patience - time.monotonic()))
+            if thread.is_alive():
+                return True
+    return False

@@ -150,6 +150,8 @@ class Server:
             on_invalid_arguments=on_invalid_arguments,
         )
         self.dispatch.middleware = tuple(middleware)
+        # Set by who runs the process: told when the client at stdio is about to be left.
+        self.on_stdio_ending: Callable[[], None] | None = None
         self._lock = threading.Lock()
         self._connections: dict[int, Connection] = {}
         self._next_number = 1
@@ -319,7 +321,7 @@ class Server:
         """
         from mooring.transport import own_stdio  # noqa: PLC0415  # loaded, and named where it is used
 
-        await self.serve(own_stdio(framing))
+        await self._serve(own_stdio(framing), self.on_stdio_ending)
         await self.shutdown()
         left = self._pool.busy
         if left:
@@ -333,7 +335,11 @@ class Server:
 
         Raises: TransportError, if it cannot be opened.
         """
+        await self._serve(target, None)
+
+    async def _serve(self, target: Target, on_draining: Callable[[], None] | None) -> None:
         connection = self.open_connection()
+        connection.on_draining = on_draining
         try:
             await connection.open(target)
             await connection.closed.wait()
@@ -343,6 +349,8 @@ class Server:
             raise
         finally:
             self.forget(connection)
+            if not self._connections:
+                self._pool.close()  # its threads go; the next connection has new ones
 
     def open_connection(self) -> Connection:
         """A connection on the running loop, for whoever brings the transport; `forget()` it in the end."""

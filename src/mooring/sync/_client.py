@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
-from mooring.client import Cache, CallOptions, Listener, NotificationHandler, ProgressHandler
+from mooring.client import Cache, CallOptions, Listener, NotificationHandler, ProgressHandler, Trace
 from mooring.client import Call as AsyncCall
 from mooring.client import Client as AsyncClient
 from mooring.client import connect as connect_async
-from mooring.errors import Json
+from mooring.errors import ClosedError, Json, McpError
 from mooring.protocol.client import Settings
 from mooring.sync._features import (
     Completions,
@@ -27,7 +27,7 @@ from mooring.sync._features import (
     Sampling,
     Tools,
 )
-from mooring.sync._portal import Portal, portal
+from mooring.sync._portal import Passage
 from mooring.transport import Target
 from mooring.types import Implementation, ServerCapabilities
 
@@ -48,8 +48,8 @@ def connect(target: Target, **options: Any) -> "Client":
 class Call(Generic[R]):
     """One call under way: wait for it with `result()`, or give it up with `cancel()`."""
 
-    def __init__(self, portal: Portal, call: AsyncCall[R]) -> None:
-        self._portal = portal
+    def __init__(self, passage: Passage, call: AsyncCall[R]) -> None:
+        self._passage = passage
         self._call = call
 
     def __repr__(self) -> str:
@@ -71,11 +71,11 @@ class Call(Generic[R]):
         async def awaited() -> R:
             return await self._call
 
-        return self._portal.wait(awaited)
+        return self._passage.portal.wait(awaited)
 
     def cancel(self) -> bool:
         """Give it up: if it was written, the server is told, once. False: it had ended before."""
-        return self._portal.ask(self._call.cancel)
+        return self._passage.portal.ask(self._call.cancel)
 
 
 class Client:
@@ -83,15 +83,16 @@ class Client:
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
-        self._portal = portal()
-        self.tools = Tools(self._portal, client.tools)
-        self.resources = Resources(self._portal, client.resources)
-        self.prompts = Prompts(self._portal, client.prompts)
-        self.sampling = Sampling(self._portal, client.sampling)
-        self.roots = Roots(self._portal, client.roots)
+        self._passage = Passage()
+        self._portal = self._passage.portal
+        self.tools = Tools(self._passage, client.tools)
+        self.resources = Resources(self._passage, client.resources)
+        self.prompts = Prompts(self._passage, client.prompts)
+        self.sampling = Sampling(self._passage, client.sampling)
+        self.roots = Roots(self._passage, client.roots)
         self.elicitation = Elicitation(client.elicitation)
-        self.logging = Logging(self._portal, client.logging)
-        self.completion = Completions(self._portal, client.completion)
+        self.logging = Logging(self._passage, client.logging)
+        self.completion = Completions(self._passage, client.completion)
 
     def __repr__(self) -> str:
         return f"<sync.Client {self.settings.name} {self.state}>"
@@ -118,7 +119,7 @@ class Client:
             self._portal.wait(self._client.open, wait=wait)
         except BaseException:
             if is_ours:  # not at a second `open()`, which is refused and changes nothing
-                self._portal.drop(self._client)
+                self._shut()
             raise
 
     def ready(self, timeout: float | None = None) -> None:
@@ -126,7 +127,7 @@ class Client:
 
         Raises: the error that closed it; TimeoutError after `timeout` seconds, with the newest cause as its cause.
         """
-        self._portal.wait(self._client.ready, timeout)
+        self._passage.wait(self._client.ready, timeout)
 
     def stop(self, drain: float | None = None) -> None:
         """End it: open calls fail with ShutdownError, the server is closed, and this returns when it is gone.
@@ -134,6 +135,11 @@ class Client:
         `drain` waits that many seconds for open calls first. May be called by many, and again.
         """
         self._portal.wait(self._client.stop, drain)
+        self._shut()
+
+    def _shut(self) -> None:
+        """It has ended: calls fail with the reason from now on, without the loop that it lived on."""
+        self._passage.end = self._portal.wait(why_closed, self._client)
         self._portal.drop(self._client)
 
     # --- what is known ------------------------------------------------------------------------------------------------
@@ -164,6 +170,11 @@ class Client:
         return self._portal.ask(lambda: self._client.server_capabilities)
 
     @property
+    def is_server_stale(self) -> bool:
+        """True where what is known of the server is from before the last loss. Raises: StateError before `open()`."""
+        return self._portal.ask(lambda: self._client.is_server_stale)
+
+    @property
     def protocol_version(self) -> str:
         """The revision agreed on. Raises: StateError before the first ready."""
         return self._portal.ask(lambda: self._client.protocol_version)
@@ -188,8 +199,28 @@ class Client:
         unsubscribe = self._portal.ask(self._client.on_event, listener)
         return lambda: self._portal.ask(unsubscribe)
 
+    def trace_with(self, trace: Trace | None) -> None:
+        """Make a span of every request, and hand its trace on to the server: see `opentelemetry()`. None ends that."""
+        self._client.trace_with(trace)
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
     def submit(
         self, method: str, params: Mapping[str, Json] | None = None, **options: Unpack[CallOptions]
     ) -> Call[dict[str, Json]]:
         """Make a request and return at once: `.id` is its id, `.result()` waits for its result as plain JSON."""
-        return Call(self._portal, self._portal.ask(self._client.submit, method, params, **options))
+        return Call(self._passage, self._passage.submit(self._client.submit, method, params, **options))
+
+    def ping(self, **options: Unpack[CallOptions]) -> str:
+        """Ask for a sign of life with what `keepalive` would send, and return which method that was."""
+        return self._passage.wait(self._client.ping, **options)
+
+
+async def why_closed(client: AsyncClient) -> McpError | None:
+    """The error that closed this client; None if it is not closed."""
+    if client.state == "closed":
+        try:
+            await client.ready()
+        except ClosedError as error:
+            return error.reason
+    return None

@@ -7,7 +7,7 @@ Above: `_client`. Below: `_portal`, `mooring.client`.
 """
 
 import builtins
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Unpack
 
 from mooring.client import (
@@ -24,8 +24,8 @@ from mooring.client import Resources as AsyncResources
 from mooring.client import Roots as AsyncRoots
 from mooring.client import Sampling as AsyncSampling
 from mooring.client import Tools as AsyncTools
-from mooring.errors import Json
-from mooring.sync._portal import Portal
+from mooring.errors import Json, McpError
+from mooring.sync._portal import Passage
 from mooring.types import (
     CallToolResult,
     Completion,
@@ -47,13 +47,13 @@ from mooring.types import (
 class Tools:
     """The tools of a server."""
 
-    def __init__(self, portal: Portal, tools: AsyncTools) -> None:
-        self._portal = portal
+    def __init__(self, passage: Passage, tools: AsyncTools) -> None:
+        self._passage = passage
         self._tools = tools
 
     def list(self, **options: Unpack[CallOptions]) -> list[Tool]:
         """Every tool, all pages. Kept for as long as the server allows."""
-        return self._portal.wait(self._tools.list, **options)
+        return self._passage.wait(self._tools.list, **options)
 
     def call(
         self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[ToolOptions]
@@ -65,7 +65,7 @@ class Tools:
         Raises: OutcomeUnknownError or TimeoutError where it may have run, others where it surely did not, JsonRpcError
         where the server refused it: `docs/errors.md` says what each allows you to assume.
         """
-        return self._portal.wait(self._tools.call, name, arguments, **options)
+        return self._passage.wait(self._tools.call, name, arguments, **options)
 
     def session_mode(self) -> str:
         """`required` when any listed tool is stateful, else `optional`."""
@@ -75,59 +75,68 @@ class Tools:
 class Resources:
     """The resources of a server."""
 
-    def __init__(self, portal: Portal, resources: AsyncResources) -> None:
-        self._portal = portal
+    def __init__(self, passage: Passage, resources: AsyncResources) -> None:
+        self._passage = passage
         self._resources = resources
 
     def list(self, **options: Unpack[CallOptions]) -> list[Resource]:
         """Every resource, all pages. Kept for as long as the server allows."""
-        return self._portal.wait(self._resources.list, **options)
+        return self._passage.wait(self._resources.list, **options)
 
     def templates(self, **options: Unpack[CallOptions]) -> "builtins.list[ResourceTemplate]":
         """Every template for the addresses of resources, all pages."""
-        return self._portal.wait(self._resources.templates, **options)
+        return self._passage.wait(self._resources.templates, **options)
 
     def read(self, uri: str, **options: Unpack[CallOptions]) -> ReadResourceResult:
         """What is in it."""
-        return self._portal.wait(self._resources.read, uri, **options)
+        return self._passage.wait(self._resources.read, uri, **options)
 
     def subscribe(
-        self, uri: str, handler: Callable[[str], object] | None = None, **options: Unpack[CallOptions]
+        self,
+        uri: str,
+        handler: Callable[[str], object | Awaitable[object]] | None = None,
+        *,
+        on_end: Callable[[McpError | None], None] | None = None,
+        **options: Unpack[CallOptions],
     ) -> None:
-        """Hear of every change of it: `handler(uri)` is called on the loop's thread.
+        """Hear of every change of it: `handler(uri)` is called, on the loop's thread, and `on_notification` hears of it too.
+
+        It lasts until `unsubscribe()` and is opened again after every reconnect. Where the server ends it, `on_end(error)`
+        is called (None: it gave no reason); it is then opened again with the next connection. Subscribing twice
+        changes the handler.
 
         Raises: CapabilityError where the server has no subscriptions, and as every request does.
         """
-        self._portal.wait(self._resources.subscribe, uri, handler, **options)
+        self._passage.wait(self._resources.subscribe, uri, handler, on_end=on_end, **options)
 
     def unsubscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
         """Hear no more of it."""
-        self._portal.wait(self._resources.unsubscribe, uri, **options)
+        self._passage.wait(self._resources.unsubscribe, uri, **options)
 
 
 class Prompts:
     """The prompts of a server."""
 
-    def __init__(self, portal: Portal, prompts: AsyncPrompts) -> None:
-        self._portal = portal
+    def __init__(self, passage: Passage, prompts: AsyncPrompts) -> None:
+        self._passage = passage
         self._prompts = prompts
 
     def list(self, **options: Unpack[CallOptions]) -> list[Prompt]:
         """Every prompt, all pages. Kept for as long as the server allows."""
-        return self._portal.wait(self._prompts.list, **options)
+        return self._passage.wait(self._prompts.list, **options)
 
     def get(
         self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
     ) -> GetPromptResult:
         """One prompt, filled in."""
-        return self._portal.wait(self._prompts.get, name, arguments, **options)
+        return self._passage.wait(self._prompts.get, name, arguments, **options)
 
 
 class Completions:
     """Completion of arguments, by the server."""
 
-    def __init__(self, portal: Portal, completion: AsyncCompletions) -> None:
-        self._portal = portal
+    def __init__(self, passage: Passage, completion: AsyncCompletions) -> None:
+        self._passage = passage
         self._completion = completion
 
     def complete(
@@ -139,14 +148,14 @@ class Completions:
         **options: Unpack[CallOptions],
     ) -> Completion:
         """What may follow `value` in this argument; `context` are the arguments already known."""
-        return self._portal.wait(self._completion.complete, reference, argument, value, context, **options)
+        return self._passage.wait(self._completion.complete, reference, argument, value, context, **options)
 
 
 class Logging:
     """The level of the server's log messages, which arrive as notifications."""
 
-    def __init__(self, portal: Portal, logging: AsyncLogging) -> None:
-        self._portal = portal
+    def __init__(self, passage: Passage, logging: AsyncLogging) -> None:
+        self._passage = passage
         self._logging = logging
 
     def set_level(self, level: LoggingLevel, **options: Unpack[CallOptions]) -> None:
@@ -154,14 +163,14 @@ class Logging:
 
         Raises: CapabilityError there, and where the server does not log.
         """
-        self._portal.wait(self._logging.set_level, level, **options)
+        self._passage.wait(self._logging.set_level, level, **options)
 
 
 class Sampling:
     """Sampling, from the client's side: register a handler before the client is opened."""
 
-    def __init__(self, portal: Portal, sampling: AsyncSampling) -> None:
-        self._portal = portal
+    def __init__(self, passage: Passage, sampling: AsyncSampling) -> None:
+        self._passage = passage
         self._sampling = sampling
 
     def handle(self, handler: SamplingHandler) -> SamplingHandler:
@@ -173,7 +182,7 @@ class Sampling:
 
         Raises: CapabilityError where the server does not declare `sampling`.
         """
-        return self._portal.wait(self._sampling.create_message, params)
+        return self._passage.wait(self._sampling.create_message, params)
 
 
 class Elicitation:
@@ -194,17 +203,17 @@ class Elicitation:
 class Roots:
     """The roots we declare. Set them before the client is opened, change them at any time."""
 
-    def __init__(self, portal: Portal, roots: AsyncRoots) -> None:
-        self._portal = portal
+    def __init__(self, passage: Passage, roots: AsyncRoots) -> None:
+        self._passage = passage
         self._roots = roots
 
     def set(self, roots: Iterable[Root | str]) -> None:
         """These, from now on: `file://` addresses. A server of the handshake era is told that they changed."""
-        self._portal.ask(self._roots.set, roots)
+        self._passage.portal.ask(self._roots.set, roots)
 
     def list(self) -> list[Root]:
         """Ask the *server* for roots, which MCP does not have: for servers that declare it all the same.
 
         Raises: CapabilityError where the server does not declare `roots`.
         """
-        return self._portal.wait(self._roots.list)
+        return self._passage.wait(self._roots.list)

@@ -10,9 +10,9 @@ from typing import Any, Self, Unpack
 
 from mooring.client import CallOptions, ToolOptions
 from mooring.client import Fleet as AsyncFleet
-from mooring.errors import Json, McpError
+from mooring.errors import Json, McpError, ShutdownError
 from mooring.sync._client import Client
-from mooring.sync._portal import portal
+from mooring.sync._portal import Passage
 from mooring.transport import Target
 from mooring.types import CallToolResult, Tool
 
@@ -61,7 +61,8 @@ class Fleet:
 
     def _take(self, fleet: AsyncFleet) -> None:
         self._fleet = fleet
-        self._portal = portal()
+        self._passage = Passage()
+        self._portal = self._passage.portal
         self._clients = {name: Client(fleet[name]) for name in fleet}
 
     def __repr__(self) -> str:
@@ -113,12 +114,20 @@ class Fleet:
             self._portal.wait(self._fleet.open)
         except BaseException:
             if is_ours:  # not at a second `open()`, which is refused and changes nothing
-                self._portal.drop(self._fleet)
+                self._shut()
             raise
 
     def stop(self, drain: float | None = None) -> None:
         """End every server, as `client.stop()` does; returns when all are gone."""
         self._portal.wait(self._fleet.stop, drain)
+        self._shut()
+
+    def _shut(self) -> None:
+        """It has ended: calls fail with the reason from now on, without the loop that it lived on."""
+        for client in self._clients.values():
+            client._shut()
+        if "new" not in self.states.values():
+            self._passage.end = ShutdownError("the fleet was stopped")
         self._portal.drop(self._fleet)
 
     # --- the tools ----------------------------------------------------------------------------------------------------
@@ -130,7 +139,7 @@ class Fleet:
 
         Raises: UsageError where two tools have one name.
         """
-        return self._portal.wait(self._fleet.tools, **options)
+        return self._passage.wait(self._fleet.tools, **options)
 
     @property
     def names(self) -> Mapping[str, tuple[str, str]]:
@@ -148,4 +157,4 @@ class Fleet:
 
         Raises: UsageError for a name that no server has, ClosedError where its server could not be opened, and as every call.
         """
-        return self._portal.wait(self._fleet.call, name, arguments, **options)
+        return self._passage.wait(self._fleet.call, name, arguments, **options)

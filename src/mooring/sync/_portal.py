@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from mooring.errors import ShutdownError, StateError
+from mooring.errors import ClosedError, McpError, ShutdownError, StateError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,7 +40,7 @@ class Portal:
         self._waiting = 0  # threads that have brought work and wait for it
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._is_ending = False
+        self._ending = threading.Event()  # of the thread that runs now: each has its own
 
     def __repr__(self) -> str:
         state = "idle" if self._thread is None else "running"
@@ -75,15 +75,18 @@ class Portal:
         Raises: what it raises; StateError on the loop's own thread and after a fork.
         """
         self._check()
-        with self._lock:
-            loop = self._start()
-            self._waiting += 1
+        is_counted = False
         try:
+            with self._lock:
+                loop = self._start()
+                self._waiting += 1
+                is_counted = True
             return _waited(loop, function, *args, **kwargs)
         finally:
-            with self._lock:
-                self._waiting -= 1
-                self._end_if_idle()
+            if is_counted:
+                with self._lock:
+                    self._waiting -= 1
+                    self._end_if_idle()
 
     def ask(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """As `wait()`, for what does not wait itself: it runs between two turns of the loop. Handlers may ask, too."""
@@ -116,36 +119,22 @@ class Portal:
         """The loop, running. With the lock held."""
         if self._loop is None:
             _watch_process()
-            self._is_ending = False
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=self._run, args=(self._loop,), name="mooring-sync", daemon=True
-            )
-            self._thread.start()
+            loop, ending = asyncio.new_event_loop(), threading.Event()
+            thread = threading.Thread(target=_run, args=(loop, ending), name="mooring-sync", daemon=True)
+            thread.start()
+            # Only now: a Ctrl-C before must not leave a loop here that nobody runs.
+            self._loop, self._thread, self._ending = loop, thread, ending
         return self._loop
 
     def _end_if_idle(self) -> None:
         """End the thread if nobody needs it. With the lock held: whoever comes now waits, and starts a new one."""
         if self._holders or self._waiting or self._loop is None or self._thread is None:
             return
-        self._is_ending = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop = self._thread = None
-
-    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
-        try:
-            while not self._is_ending:
-                try:
-                    loop.run_forever()
-                except (KeyboardInterrupt, SystemExit):
-                    # A handler asked the whole program to end; this is not the thread that can do that.
-                    logger.exception("a handler tried to end the program; it ended only itself")
-            loop.run_until_complete(_leave_nothing())
-        finally:
-            asyncio.set_event_loop(None)
-            loop.close()
+        loop, thread = self._loop, self._thread
+        self._ending.set()
+        self._loop = self._thread = None  # before the wait, which a Ctrl-C may cut short
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
 
     def end_all(self) -> None:
         """Stop everything that is open: the interpreter exits."""
@@ -159,6 +148,47 @@ class Portal:
         self.wait(stop)
         for holder in holders:
             self.drop(holder)
+
+
+class Passage:
+    """The way of one client to the portal. After the end it is shut: the loop that knew the client may be gone.
+
+    `end` is then why, and every wait fails as a call of an async client that has ended does.
+    """
+
+    def __init__(self) -> None:
+        self.portal = portal()
+        self.end: McpError | None = None
+
+    def wait(self, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """As the portal's. Raises: ClosedError after the end."""
+        self._check()
+        return self.portal.wait(function, *args, **kwargs)
+
+    def submit(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """As the portal's `ask()`, for what begins a call. Raises: ClosedError after the end."""
+        self._check()
+        return self.portal.ask(function, *args, **kwargs)
+
+    def _check(self) -> None:
+        if self.end is not None:
+            raise ClosedError(self.end)
+
+
+def _run(loop: asyncio.AbstractEventLoop, ending: threading.Event) -> None:
+    """The thread's whole life."""
+    asyncio.set_event_loop(loop)
+    try:
+        while not ending.is_set():
+            try:
+                loop.run_forever()
+            except (KeyboardInterrupt, SystemExit):
+                # A handler asked the whole program to end; this is not the thread that can do that.
+                logger.exception("a handler tried to end the program; it ended only itself")
+        loop.run_until_complete(_leave_nothing())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
 
 
 def _waited(
@@ -185,12 +215,15 @@ def _waited(
         else:
             outcome.set_result(task.result())
 
-    def cancel() -> None:
+    def give_up() -> None:
+        if not tasks:  # interrupted before it was brought here: `begin` would have come first
+            outcome.cancel()
         for task in tasks:
             task.cancel()
 
-    loop.call_soon_threadsafe(begin)
     try:
+        # From here on: the work may begin, and a Ctrl-C arrive, before this line has ended.
+        loop.call_soon_threadsafe(begin)
         return outcome.result()
     except CancelledError:
         raise ShutdownError("the work was cancelled while it was waited for") from None
@@ -198,7 +231,7 @@ def _waited(
         if (
             not outcome.done()
         ):  # interrupted, not failed: end the work, and see it ended; a second Ctrl-C gives that up
-            loop.call_soon_threadsafe(cancel)
+            loop.call_soon_threadsafe(give_up)
             try:
                 outcome.exception()
             except CancelledError:

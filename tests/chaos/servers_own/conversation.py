@@ -106,7 +106,8 @@ class Peer:
 
         def found() -> Message | None:
             return next(
-                (f for f in self.frames if isinstance(f, dict) and f.get("id") == id and "method" not in f), None
+                (f for f in self.frames if isinstance(f, dict) and f.get("id") == id and "method" not in f),
+                None,
             )
 
         answer: Message = await self.until(found)

@@ -14,7 +14,9 @@ changed, updated, logged = anyio.Event(), anyio.Event(), anyio.Event()
 
 
 async def on_sampling(context, params):
-    return types.CreateMessageResult(role="assistant", content=types.TextContent(type="text", text="aye"), model="parrot")
+    return types.CreateMessageResult(
+        role="assistant", content=types.TextContent(type="text", text="aye"), model="parrot"
+    )
 
 
 async def on_elicitation(context, params):
@@ -48,8 +50,15 @@ async def code_of(awaitable):
     return None
 
 
-async def use(session: ClientSession) -> None:
+async def look(session: ClientSession) -> bool:
+    """List the tools, and say whether there is more than the one of the smallest example."""
     seen["tools"] = [tool.name for tool in (await session.list_tools()).tools]
+    if seen["tools"] == ["echo"]:
+        seen["echo"] = (await session.call_tool("echo", {"text": "ahoy"})).content[0].text
+    return len(seen["tools"]) > 1
+
+
+async def use(session: ClientSession) -> None:
     added = await session.call_tool("add", {"a": 19, "b": 23})
     seen["sum"] = [added.content[0].text, added.structuredContent]
     failed = await session.call_tool("fail")
@@ -60,13 +69,16 @@ async def use(session: ClientSession) -> None:
     templates = (await session.list_resource_templates()).resourceTemplates
     seen["templates"] = [template.uriTemplate for template in templates]
     seen["read"] = [
-        (await session.read_resource(AnyUrl(uri))).contents[0].text for uri in ("note://today", "note://day/monday")
+        (await session.read_resource(AnyUrl(uri))).contents[0].text
+        for uri in ("note://today", "note://day/monday")
     ]
     seen["unknown_resource"] = await code_of(session.read_resource(AnyUrl("note://no/such/note")))
     seen["prompts"] = [prompt.name for prompt in (await session.list_prompts()).prompts]
     seen["prompt"] = (await session.get_prompt("greet", {"name": "Bo"})).messages[0].content.text
     reference = types.PromptReference(type="ref/prompt", name="greet")
-    seen["completion"] = (await session.complete(reference, {"name": "name", "value": "An"})).completion.values
+    seen["completion"] = (
+        await session.complete(reference, {"name": "name", "value": "An"})
+    ).completion.values
     await session.send_ping()
 
 
@@ -79,7 +91,9 @@ async def ask_and_hear(session: ClientSession) -> None:
         if done == total:
             full.set()
 
-    seen["counted"] = (await session.call_tool("count", {"steps": 3}, progress_callback=on_progress)).content[0].text
+    seen["counted"] = (
+        (await session.call_tool("count", {"steps": 3}, progress_callback=on_progress)).content[0].text
+    )
     await full.wait()
     seen["progress"] = progress
     await session.set_logging_level("info")
@@ -129,9 +143,10 @@ async def main() -> None:
                 hello = await session.initialize()
                 seen["revision"] = hello.protocolVersion
                 seen["server"] = [hello.serverInfo.name, hello.serverInfo.version, hello.instructions]
-                await use(session)
-                await ask_and_hear(session)
-                await cancel(session)
+                if await look(session):
+                    await use(session)
+                    await ask_and_hear(session)
+                    await cancel(session)
             seen["closing"] = time.clock_gettime(time.CLOCK_MONOTONIC)
     print(json.dumps(seen))
 

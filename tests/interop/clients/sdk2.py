@@ -19,7 +19,9 @@ changed, updated, logged = anyio.Event(), anyio.Event(), anyio.Event()
 
 
 async def on_sampling(context, params):
-    return types.CreateMessageResult(role="assistant", content=types.TextContent(type="text", text="aye"), model="parrot")
+    return types.CreateMessageResult(
+        role="assistant", content=types.TextContent(type="text", text="aye"), model="parrot"
+    )
 
 
 async def on_elicitation(context, params):
@@ -52,8 +54,15 @@ async def code_of(awaitable):
     return None
 
 
-async def use(client: Client) -> None:
+async def look(client: Client) -> bool:
+    """List the tools, and say whether there is more than the one of the smallest example."""
     seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
+    if seen["tools"] == ["echo"]:
+        seen["echo"] = (await client.call_tool("echo", {"text": "ahoy"})).content[0].text
+    return len(seen["tools"]) > 1
+
+
+async def use(client: Client) -> None:
     added = await client.call_tool("add", {"a": 19, "b": 23})
     seen["sum"] = [added.content[0].text, added.structured_content]
     failed = await client.call_tool("fail")
@@ -63,7 +72,9 @@ async def use(client: Client) -> None:
     seen["resources"] = [str(resource.uri) for resource in (await client.list_resources()).resources]
     templates = (await client.list_resource_templates()).resource_templates
     seen["templates"] = [template.uri_template for template in templates]
-    seen["read"] = [(await client.read_resource(uri)).contents[0].text for uri in ("note://today", "note://day/monday")]
+    seen["read"] = [
+        (await client.read_resource(uri)).contents[0].text for uri in ("note://today", "note://day/monday")
+    ]
     seen["unknown_resource"] = await code_of(client.read_resource("note://no/such/note"))
     seen["prompts"] = [prompt.name for prompt in (await client.list_prompts()).prompts]
     seen["prompt"] = (await client.get_prompt("greet", {"name": "Bo"})).messages[0].content.text
@@ -80,7 +91,9 @@ async def ask_and_hear(client: Client) -> None:
         if done == total:
             full.set()
 
-    seen["counted"] = (await client.call_tool("count", {"steps": 3}, progress_callback=on_progress)).content[0].text
+    seen["counted"] = (
+        (await client.call_tool("count", {"steps": 3}, progress_callback=on_progress)).content[0].text
+    )
     await full.wait()
     seen["progress"] = progress
     if client.protocol_version < "2026":
@@ -137,9 +150,10 @@ async def main() -> None:
             seen["revision"] = client.protocol_version
             info = client.server_info
             seen["server"] = [info.name, info.version, client.instructions] if info else None
-            await use(client)
-            await ask_and_hear(client)
-            await cancel(client)
+            if await look(client):
+                await use(client)
+                await ask_and_hear(client)
+                await cancel(client)
             seen["closing"] = time.clock_gettime(time.CLOCK_MONOTONIC)
     print(json.dumps(seen))
 

@@ -14,5 +14,7 @@ from pathlib import Path
 ledger, *command = sys.argv[1:]
 code = subprocess.run(command, check=False).returncode
 # The clock is the system's, the same for every process: the client writes down when it began to close.
-Path(ledger).write_text(json.dumps({"code": code, "ended": time.clock_gettime(time.CLOCK_MONOTONIC)}), encoding="utf-8")
+Path(ledger).write_text(
+    json.dumps({"code": code, "ended": time.clock_gettime(time.CLOCK_MONOTONIC)}), encoding="utf-8"
+)
 sys.exit(code)

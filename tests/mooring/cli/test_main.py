@@ -10,9 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from mooring import McpError, __version__
+from mooring import (
+    ClosedError,
+    McpError,
+    OutcomeUnknownError,
+    TransportError,
+    UsageError,
+    __version__,
+)
 from mooring.cli import main
 from mooring.cli._commands import COMMANDS, load
+from mooring.cli._exits import exit_codes
 
 SOURCE = Path(__file__).parents[3] / "src"
 # Without PYTHONUNBUFFERED and the like, which change where a write fails.
@@ -51,7 +59,7 @@ def test_help_lists_the_exit_codes(arguments: list[str], capsys: pytest.CaptureF
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "exit codes:" in shown
-    assert all(f"\n  {code} " in shown for code in (0, 1, 2, 130))
+    assert exit_codes() in shown
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,6 +87,12 @@ MISUSES = [
     (["states", "--format"], "--format"),
     (["states", "client", "server"], "server"),
     (["states", "--nonsense"], "--nonsense"),
+    (["states", "--", "server"], "nothing to start here"),
+    (["--nonsense", "states"], "--nonsense"),
+    (["-v", "tools", "--", "x"], "-v"),
+    (["tools", "--"], "the command of a server"),
+    (["tools", "--time", "3", "--", "x"], "--time"),
+    (["--", "tools"], "a COMMAND is required"),
 ]
 
 
@@ -97,6 +111,16 @@ def test_a_misuse_is_exit_code_2_and_names_the_word(
     ("error", "code", "said"),
     [
         (McpError("the server said no"), 1, "mooring: the server said no"),
+        (McpError("it said \x1b[31m"), 1, "mooring: it said \\x1b[31m\n"),
+        (UsageError("no such thing"), 2, "mooring: no such thing"),
+        (TransportError("gone", stderr_tail="one line\n"), 3, "mooring: gone [stderr: one line]\n"),
+        (
+            ClosedError(TransportError("gone", stderr_tail="  first\nlast\n")),
+            3,
+            "mooring: the connection is closed: gone [stderr: last]\n"
+            "its last words on standard error were:\n    first\n  last\n",
+        ),
+        (OutcomeUnknownError("lost"), 4, "mooring: lost; it may have run"),
         (FileNotFoundError(2, "No such file", "mcp.json"), 1, "mooring: [Errno 2] No such file: 'mcp.json'"),
         (KeyboardInterrupt(), 130, ""),
         (BrokenPipeError(), 0, ""),

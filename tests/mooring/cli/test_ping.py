@@ -5,14 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mooring.cli._ping import SIGN_OF_LIFE
-from mooring.protocol import Era
-
 ERAS = [((), "ping", "2025-11-25"), (("--stateless",), "server/discover", "2026-07-28")]
-
-
-def test_every_era_has_its_sign_of_life() -> None:
-    assert set(SIGN_OF_LIFE) == set(Era)
 
 
 @pytest.mark.parametrize(("more", "method", "version"), ERAS)

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from mooring.cli import main
-from mooring.cli._running import _settings
+from mooring.cli._running import _settings, with_client
 from mooring.cli._target import Chosen
+from mooring.client import Client
 from mooring.transport import stdio
 
 PEER = Path(__file__).parents[2] / "peers" / "stdio_server.py"
@@ -135,6 +136,35 @@ def test_a_signal_ends_in_order_and_the_call_is_cancelled_on_the_wire(number: in
     assert cancelled["method"] == "notifications/cancelled"
     assert cancelled["params"]["requestId"] == call["id"]
     assert signal.getsignal(number) == before
+
+
+def test_an_interruption_is_passed_on_and_the_client_is_prepared_before_it_is_opened(
+    ledger: str,
+) -> None:
+    states: list[str] = []
+
+    def follow() -> None:
+        messages = received(ledger)
+        until(messages, "tools/call")
+        os.kill(os.getpid(), signal.SIGINT)
+        list(messages)
+
+    async def work(client: Client) -> int:
+        await client.tools.call("hang")
+        return 0
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    arguments = Namespace(timeout=None, verbose=False, log_level="warning", log_format="text")
+    chosen = Chosen(stdio(sys.executable, PEER, f"--ledger={ledger}"), "peer")
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            with_client(arguments, chosen, work, prepare=lambda client: states.append(client.state))
+    finally:
+        signal.signal(signal.SIGINT, before)
+        follower.join(10)
+    assert states == ["new"]
 
 
 def start(words: list[str], prelude: str = "") -> subprocess.Popen[str]:

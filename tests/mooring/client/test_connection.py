@@ -229,6 +229,39 @@ async def test_the_events_of_one_request_belong_together() -> None:
 
 
 @timeless
+async def test_without_a_listener_each_event_costs_one_look() -> None:
+    async with opened() as (client, _):
+        looks: list[str] = []
+
+        class Watched:
+            def __getattr__(self, name: str) -> Any:
+                looks.append(name)
+                return ()
+
+        connection = client._requests.connection
+        connection.telemetry, before = Watched(), connection.telemetry  # type: ignore[assignment]
+        await client.submit("ping")
+        connection.telemetry = before
+        assert looks == ["listeners", "listeners"], "one when it began, one when it ended"
+
+
+@timeless
+async def test_chance_is_injected() -> None:
+    names = []
+    for _ in range(2):
+        peer = Peer()
+        await peer.open()
+        client = Client(peer.pair.client, Settings(name="c"), lots=random.Random(7))
+        events = listen(client)
+        await client.open()
+        await client.ping()
+        names.append(dict(events)["mooring.request.start"]["corr_id"])
+        await client.stop()
+        await peer.close()
+    assert names[0] == names[1]
+
+
+@timeless
 async def test_a_call_that_is_given_up_ends_with_an_exception_event() -> None:
     async with opened() as (client, peer):
         events = listen(client)
@@ -439,6 +472,30 @@ async def test_a_fault_in_what_was_received_ends_the_connection() -> None:
         await client.ready(60)
         await client.stop()
         await peer.close()
+
+
+@timeless
+async def test_what_an_old_transport_says_late_cannot_touch_the_new_one() -> None:
+    peer, owners = Peer(), []
+
+    async def keep(owner: Any) -> None:
+        owners.append(owner)
+
+    client = await odd(peer, opens=keep)
+    await client.open()
+    peer.cut()
+    await peer.until(lambda: peer.connections == 2)
+    await client.ready(60)
+    old = owners[0]
+    old.went_down(TransportError("late news"), 1, False)
+    old.frames_arrived()
+    old.wrote(99)
+    old.room_made()
+    assert client.state == "ready"
+    await client.ping()
+    assert peer.connections == 2
+    await client.stop()
+    await peer.close()
 
 
 # --- busy -------------------------------------------------------------------------------------------------------------

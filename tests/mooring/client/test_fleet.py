@@ -307,6 +307,20 @@ def test_a_fleet_is_opened_once_and_only_then_used() -> None:
     run(work)
 
 
+def test_a_fleet_is_opened_in_one_task_and_stopped_in_another() -> None:
+    async def work() -> None:
+        fleet = Fleet({"one": with_tools("one", "add"), "bad": refusing("bad")})
+        await asyncio.create_task(fleet.open())
+        calls = [asyncio.create_task(fleet.call("one__add", {"n": number})) for number in range(20)]
+        assert {result.text for result in await asyncio.gather(*calls)} == {
+            f'one.add({{"n": {number}}})' for number in range(20)
+        }
+        await asyncio.create_task(fleet.stop())
+        assert fleet.states == {"one": "closed", "bad": "closed"}
+
+    run(work)
+
+
 def test_an_opener_that_is_cancelled_leaves_nothing_behind() -> None:
     async def work() -> None:
         waiting = asyncio.Event()

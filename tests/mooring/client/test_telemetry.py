@@ -1,6 +1,8 @@
 """Telemetry: who listens is told, who raises is kept, who does not listen costs nothing."""
 
 import logging
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,3 +50,9 @@ def test_the_names_begin_alike_and_no_field_stands_twice() -> None:
         assert name.startswith("mooring.")
         assert len(fields) == len(set(fields))
         assert "client" not in fields
+
+
+def test_the_page_shows_every_event_with_its_fields() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "client.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| `(mooring\.[a-z.]+)` \| (.+) \|$", page, re.MULTILINE))
+    assert {name: tuple(re.findall(r"`(\w+)`", fields)) for name, fields in shown.items()} == EVENTS

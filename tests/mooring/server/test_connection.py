@@ -23,7 +23,11 @@ INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    },
 }
 
 
@@ -111,6 +115,31 @@ def test_more_quick_requests_than_may_be_in_flight_are_served_when_they_are_pipe
     run(test)
 
 
+@pytest.mark.guard(120)
+def test_ten_thousand_requests_at_once_are_served_where_that_many_are_allowed() -> None:
+    async def test() -> None:
+        server = echoing(max_concurrent=10_000)
+        gate, waiting = asyncio.Event(), []
+
+        @server.tool
+        async def wait() -> None:
+            waiting.append(1)
+            await gate.wait()
+
+        async with talking(server) as peer:
+            for number in range(10_000):
+                while not peer.transport.send(json.dumps(call(number, "wait")).encode(), number + 100):
+                    await asyncio.sleep(0)
+            while len(waiting) < 10_000:
+                await asyncio.sleep(0)
+            assert await peer.result("ping") == {}
+            gate.set()
+            await peer.until(lambda: len(peer.frames) == 10_000)
+            assert all("result" in frame for frame in peer.frames)
+
+    run(test)
+
+
 def test_what_is_too_much_at_once_is_refused_as_busy_and_control_messages_pass() -> None:
     async def test() -> None:
         server = echoing(max_concurrent=2)
@@ -182,7 +211,9 @@ class Failing:
 
 
 @pytest.mark.parametrize("in_task", [True, False])
-def test_a_defect_of_the_dispatch_is_an_internal_error(in_task: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_of_the_dispatch_is_an_internal_error(
+    in_task: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     async def test() -> None:
         pair = memory_pair()
         offer = ServerOffer(ServerOptions(server_info=b'{"name":"x","version":"1"}'))
@@ -353,7 +384,9 @@ def test_a_client_that_does_not_read_is_not_read_from_and_then_gets_everything()
                 peer.say(call(f"m{number}", text="x"))
             for _ in range(20):
                 await asyncio.sleep(0)
-            assert connection.core._exchanges.serial == served, "requests were pulled from a client that does not read"
+            assert connection.core._exchanges.serial == served, (
+                "requests were pulled from a client that does not read"
+            )
             assert len(connection._backlog) == 1
             peer.is_reading = True
             peer.frames_arrived()
@@ -438,8 +471,11 @@ def test_a_connection_that_drains_refuses_what_is_new_and_finishes_what_runs() -
         async with talking(server) as peer:
             peer.say(call("w", "wait"))
             await peer.result("ping")
+            told: list[str] = []
+            next(iter(server._connections.values())).on_draining = lambda: told.append("the end has begun")
             server.drain()
             error = await peer.error("tools/list")
+            assert told == ["the end has begun"]
             assert error["data"]["retryable"] is True
             gate.set()
             assert (await peer.answer("w"))["result"]["content"][0]["text"] == "done"

@@ -79,7 +79,9 @@ def test_a_handler_knows_its_request_and_its_client(version: str) -> None:
     run(test)
 
 
-@pytest.mark.parametrize(("info", "name"), [({"name": "me", "version": "1"}, "me"), ({"name": 3}, "none"), (7, "none")])
+@pytest.mark.parametrize(
+    ("info", "name"), [({"name": "me", "version": "1"}, "me"), ({"name": 3}, "none"), (7, "none")]
+)
 def test_a_stateless_client_names_itself_or_not(info: Any, name: str) -> None:
     async def look(ctx: Context) -> str:
         return "none" if ctx.client_info is None else ctx.client_info.name
@@ -213,7 +215,8 @@ async def shout(ctx: Context) -> str:
 
 @pytest.mark.parametrize("version", HANDSHAKE)
 @pytest.mark.parametrize(
-    ("level", "heard"), [(None, ["info", "error"]), ("debug", ["debug", "info", "error"]), ("error", ["error"])]
+    ("level", "heard"),
+    [(None, ["info", "error"]), ("debug", ["debug", "info", "error"]), ("error", ["error"])],
 )
 def test_a_client_of_the_handshake_era_sets_its_level_once(
     version: str, level: str | None, heard: list[str]
@@ -364,7 +367,9 @@ def test_what_the_client_did_not_declare_is_not_asked(version: str, kind: str) -
             await ctx.roots()
 
     async def test() -> None:
-        async with talking(serving(ask), version, {"elicitation": {"url": {}}} if kind == "elicit" else {}) as peer:
+        async with talking(
+            serving(ask), version, {"elicitation": {"url": {}}} if kind == "elicit" else {}
+        ) as peer:
             answer = await peer.request("tools/call", {"name": "ask"})
             if version == STATELESS:
                 assert answer["error"]["code"] == -32021

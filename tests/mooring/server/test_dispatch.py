@@ -81,7 +81,9 @@ def test_a_whole_conversation_in_every_revision(version: str) -> None:
             assert (await peer.result("resources/read", {"uri": "test://static"}))["contents"]
             prompts = await peer.result("prompts/list")
             assert prompts["prompts"][0]["name"] == "review"
-            got = await peer.result("prompts/get", {"name": "review", "arguments": {"code": "x", "times": "2"}})
+            got = await peer.result(
+                "prompts/get", {"name": "review", "arguments": {"code": "x", "times": "2"}}
+            )
             assert got["messages"][0]["content"]["text"] == "review x 2"
             reference = {"type": "ref/prompt", "name": "review"}
             asked = {"ref": reference, "argument": {"name": "code", "value": "al"}}
@@ -90,7 +92,9 @@ def test_a_whole_conversation_in_every_revision(version: str) -> None:
             for result in (tools, resources, read, prompts, got, completed):
                 assert result.get("resultType") == ("complete" if version == STATELESS else None)
             is_cacheable = version == STATELESS
-            assert all(("ttlMs" in one) == is_cacheable for one in (tools, resources, templates, read, prompts))
+            assert all(
+                ("ttlMs" in one) == is_cacheable for one in (tools, resources, templates, read, prompts)
+            )
 
     run(test)
 
@@ -148,9 +152,13 @@ def test_wrong_params_are_refused(
     run(test)
 
 
-@pytest.mark.parametrize(("version", "code"), [("2025-11-25", -32002), ("2024-11-05", -32002), (STATELESS, -32602)])
+@pytest.mark.parametrize(
+    ("version", "code"), [("2025-11-25", -32002), ("2024-11-05", -32002), (STATELESS, -32602)]
+)
 @pytest.mark.parametrize("uri", ["test://nothing", "test://items/eleven", "test://items/11"])
-def test_a_resource_that_does_not_exist_has_the_code_of_its_revision(version: str, code: int, uri: str) -> None:
+def test_a_resource_that_does_not_exist_has_the_code_of_its_revision(
+    version: str, code: int, uri: str
+) -> None:
     async def test() -> None:
         async with talking(make(), version) as peer:
             error = await peer.error("resources/read", {"uri": uri})
@@ -457,7 +465,12 @@ def test_middleware_is_around_every_request_in_order() -> None:
         server.add_middleware(saying("inner"))
         async with talking(server) as peer:
             assert await peer.text("add", a=1) == "2"
-            assert said == ["outer before tools/call", "inner before tools/call", "inner after", "outer after"]
+            assert said == [
+                "outer before tools/call",
+                "inner before tools/call",
+                "inner after",
+                "outer after",
+            ]
             assert await peer.text("echo", text="x") == "x"
             assert await peer.result("tools/list")
 
@@ -594,8 +607,12 @@ def test_a_client_of_the_handshake_era_that_did_not_declare_it_is_told_in_words(
 def test_functions_with_a_context_that_do_not_ask_are_served_as_ever() -> None:
     async def test() -> None:
         async with talking(asking(), STATELESS) as peer:
-            assert (await peer.result("resources/read", {"uri": "ask://nicely"}))["contents"][0]["text"] == "nicely"
-            assert (await peer.result("resources/read", {"uri": "plain://me"}))["contents"][0]["text"] == "plain"
+            assert (await peer.result("resources/read", {"uri": "ask://nicely"}))["contents"][0][
+                "text"
+            ] == "nicely"
+            assert (await peer.result("resources/read", {"uri": "plain://me"}))["contents"][0][
+                "text"
+            ] == "plain"
             assert await peer.text("in_place", text="x") == "x"
 
     run(test)

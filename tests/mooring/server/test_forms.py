@@ -65,7 +65,10 @@ def test_an_answer_becomes_the_class() -> None:
         form.read({"name": ""})
 
 
-READY = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"enum": ["x"]}}}}
+READY = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"enum": ["x"]}}},
+}
 
 
 def test_a_ready_schema_is_taken_as_it_is() -> None:

@@ -1,13 +1,15 @@
 """The options of a server: rows with defaults, refused when wrong."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from mooring.errors import UsageError
-from mooring.server import Options
+from mooring.server import EVENTS, Options
 from mooring.server._options import OFFERS, make_options
+from mooring.server._server import ServerKeywords
 
 WRONG = [
     ("name", ""),
@@ -41,7 +43,9 @@ def test_a_wrong_value_is_refused_and_named(name: str, value: Any) -> None:
 
 
 def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"colour is no option of a server; the options are name, version") as raised:
+    with pytest.raises(
+        UsageError, match=r"colour is no option of a server; the options are name, version"
+    ) as raised:
         make_options(name="x", colour="red")
     assert raised.value.path == "colour"
 
@@ -53,7 +57,12 @@ def test_every_row_has_a_default_but_the_name() -> None:
 
 def test_a_server_says_who_it_is_and_what_it_offers() -> None:
     options = make_options(
-        name="x", version="2", title="X", website_url="https://x", description="An x", icons=["https://x/i.png"]
+        name="x",
+        version="2",
+        title="X",
+        website_url="https://x",
+        description="An x",
+        icons=["https://x/i.png"],
     )
     core = options.for_core(frozenset(OFFERS))
     assert msgspec.json.decode(core.server_info) == {
@@ -67,3 +76,22 @@ def test_a_server_says_who_it_is_and_what_it_offers() -> None:
     assert set(msgspec.json.decode(core.capabilities)) == {*OFFERS, "logging"}
     assert set(msgspec.json.decode(options.for_core(frozenset()).capabilities)) == {"logging"}
     assert options.for_catalogue().page_size == options.page_size
+
+
+PAGE = (Path(__file__).parent.parent.parent.parent / "docs" / "server.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [*Options.__struct_fields__, "middleware", "on_invalid_arguments"])
+def test_every_option_is_documented(name: str) -> None:
+    table = PAGE.partition("## Options")[2]
+    assert f"`{name}`" in table
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_every_event_is_documented_with_its_fields(event: str) -> None:
+    assert f"| `{event}` | {', '.join(EVENTS[event])} |" in PAGE
+
+
+def test_the_keywords_of_a_server_are_the_rows() -> None:
+    given = {"name", "version", "instructions"}
+    assert ServerKeywords.__annotations__.keys() | given == set(Options.__struct_fields__)

@@ -39,12 +39,9 @@ def test_what_a_function_raises_is_raised_to_whoever_awaits(error: BaseException
 
     async def test() -> None:
         pool = Pool()
-        try:
+        with pytest.raises(type(error)) as raised:
             await pool.run("a", fail)
-        except BaseException as raised:
-            assert raised is error
-        else:
-            raise AssertionError("nothing was raised")
+        assert raised.value is error
         pool.close()
 
     run(test)

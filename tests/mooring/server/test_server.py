@@ -13,6 +13,7 @@ from chaos.servers_own.conversation import STATELESS, run, talking
 from chaos.standing_in import standing_in
 from mooring.errors import UsageError
 from mooring.server import Context, Server, find_server
+from mooring.transport import memory_pair
 from mooring.types import PromptReference, ResourceTemplateReference
 
 SCHEMA: Any = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -51,7 +52,10 @@ def test_decorators_take_options_or_none_and_return_the_function() -> None:
     assert server.catalogue.tools["second"].body.annotations.read_only_hint is True  # type: ignore[union-attr]  # given
     assert list(server.catalogue.prompts) == ["three", "four"]
     assert list(server.catalogue.resources) == ["x://five"]
-    assert repr(server) == "<Server x <Catalogue 2 tools, 1 resources, 0 resourceTemplates, 2 prompts> 0 connections>"
+    assert (
+        repr(server)
+        == "<Server x <Catalogue 2 tools, 1 resources, 0 resourceTemplates, 2 prompts> 0 connections>"
+    )
     assert server.name == "x"
 
 
@@ -114,6 +118,20 @@ def test_every_connection_has_a_number_and_is_forgotten_in_the_end() -> None:
         async with talking(server), talking(server):
             assert list(server._connections) == [1, 2]
         assert server._connections == {}
+
+    run(test)
+
+
+def test_threads_go_with_the_last_connection_and_come_again() -> None:
+    async def test() -> None:
+        server = Server("x")
+        server.tool(name="t")(lambda: threading.current_thread().name)
+        for _ in range(2):
+            async with talking(server) as one, talking(server) as other:
+                assert await one.text("t") == await other.text("t") == "mooring-pool"
+            async with asyncio.timeout(5):
+                while server._pool._threads:
+                    await asyncio.sleep(0.001)
 
     run(test)
 
@@ -203,9 +221,13 @@ def test_serving_stdio_ends_with_its_input_and_reports_threads_that_are_left(
         assert await server.serve_stdio() == 1
         assert time.monotonic() - began < 3
 
-    with requests.open("rb") as stdin, (tmp_path / "answers").open("wb") as stdout:
-        with standing_in(stdin.fileno(), stdout.fileno()), caplog.at_level(logging.WARNING, "mooring.server"):
-            run(test)
+    with (
+        requests.open("rb") as stdin,
+        (tmp_path / "answers").open("wb") as stdout,
+        standing_in(stdin.fileno(), stdout.fileno()),
+        caplog.at_level(logging.WARNING, "mooring.server"),
+    ):
+        run(test)
     assert "1 blocking functions still run" in caplog.text
     gate.set()
     while threading.active_count() > before:
@@ -237,3 +259,66 @@ def test_a_stateless_server_refuses_the_handshake() -> None:
             assert error["code"] == -32022
 
     run(test)
+
+
+def test_what_was_registered_can_be_removed_and_its_clients_are_told() -> None:
+    async def passing(ctx: Context, call_next: Any) -> bytes:
+        return await call_next()  # type: ignore[no-any-return]  # as the type says
+
+    async def test() -> None:
+        server, heard = Server("x"), []
+        server.tool(name="t", blocking=False)(lambda: "t")
+        server.prompt(name="p")(lambda: "p")
+        server.resource("x://r")(lambda: "r")
+        server.add_middleware(passing)
+        leave = server.subscribe(lambda name, fields: heard.append(name))
+        async with talking(server) as peer:
+            await peer.result("resources/subscribe", {"uri": "x://r"})
+            server.remove_tool("t")
+            server.remove_prompt("p")
+            server.remove_resource("x://r")
+            server.notify_resource_updated("x://r")
+            for what in ("tools/list_changed", "prompts/list_changed", "resources/updated"):
+                await peer.note(f"notifications/{what}")
+            assert (await peer.result("tools/list"))["tools"] == []
+            assert "mooring.server.request.stop" in heard
+            leave()
+            server.drain()
+        with pytest.raises(UsageError, match="has no 't'"):
+            server.remove_tool("t")
+
+    run(test)
+
+
+def test_cancelling_who_serves_ends_the_connection_first() -> None:
+    async def test() -> None:
+        server = Server("x")
+        serving = asyncio.create_task(server.serve(memory_pair().server))
+        await asyncio.sleep(0)
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+        assert server._connections == {}
+
+    run(test)
+
+
+def test_running_is_refused_inside_a_loop() -> None:
+    async def test() -> None:
+        with pytest.raises(UsageError, match="serve_stdio"):
+            Server("x").run()
+
+    run(test)
+
+
+def test_serving_stdio_without_threads_left_reports_none(tmp_path: Any) -> None:
+    async def test() -> None:
+        assert await Server("x").serve_stdio() == 0
+
+    (tmp_path / "in").write_bytes(b"")
+    with (
+        (tmp_path / "in").open("rb") as stdin,
+        (tmp_path / "out").open("wb") as stdout,
+        standing_in(stdin.fileno(), stdout.fileno()),
+    ):
+        run(test)

@@ -101,7 +101,7 @@ def marked(name: str) -> Any:
 def test_arguments_may_travel_in_headers() -> None:
     def query(region: Annotated[str, marked("Region")]) -> None: ...
 
-    (row,) = tool_from_function(query).param_headers.rows
+    (row,) = tool_from_function(query).param_headers
     assert (row.path, row.header) == (("region",), "Mcp-Param-Region")
 
 

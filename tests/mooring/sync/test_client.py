@@ -58,6 +58,7 @@ def test_what_is_known_of_the_server_can_be_read() -> None:
         assert client.server_capabilities.tools is not None
         assert client.protocol_version == "2025-11-25"
         assert client.instructions == "Be kind."
+        assert client.is_server_stale is False
 
 
 def test_all_clients_share_one_thread_which_ends_with_the_last() -> None:
@@ -76,9 +77,12 @@ def test_all_clients_share_one_thread_which_ends_with_the_last() -> None:
 def test_a_client_that_cannot_be_opened_leaves_nothing() -> None:
     target = with_tools("gone")
     target.refusal = TransportError("it is not there", permanent=True)
+    client = connect(target)
     with pytest.raises(TransportError, match="it is not there"):
-        connect(target).open()
+        client.open()
     assert threads() == []
+    with pytest.raises(ClosedError, match="it is not there"):
+        client.tools.call("t")
 
 
 def test_a_second_open_is_refused_and_changes_nothing() -> None:
@@ -99,10 +103,34 @@ def test_before_it_is_opened_and_after_it_is_stopped_calls_fail_as_the_async_one
     with client:
         pass
     client.stop()
-    for _ in range(2):
-        with pytest.raises((ClosedError, ShutdownError)):
-            client.tools.call("t")
-        assert threads() == []
+    for use in (lambda: client.tools.call("t"), client.ready, lambda: client.submit("ping"), client.ping):
+        with pytest.raises(ClosedError, match="the client was stopped") as raised:
+            use()
+        assert raised.value.may_have_run is False
+    assert client.protocol_version == "2025-11-25", "what was known is still known"
+    assert client.state == "closed"
+    with pytest.raises(StateError, match="opened once"):
+        client.open()
+
+
+class Span:
+    """A span that says in `_meta` that it is one."""
+
+    meta = {"traceparent": "00-1"}  # noqa: RUF012 (never changed)
+
+    def end(self, request_id: int, error: BaseException | None) -> None: ...
+
+
+def test_requests_can_be_traced_and_left_untraced_again() -> None:
+    target = with_tools("one", "t")
+    with connect(target) as client:
+        client.trace_with(lambda method, name: Span())
+        client.tools.call("t")
+        client.trace_with(None)
+        client.tools.call("t")
+    traced, untraced = (sent for sent in target.received if sent.get("method") == "tools/call")
+    assert traced["params"]["_meta"]["traceparent"] == "00-1"
+    assert "traceparent" not in untraced["params"].get("_meta", {})
 
 
 def test_a_bad_option_is_refused() -> None:
@@ -236,6 +264,8 @@ def test_handlers_run_on_the_loops_thread_and_may_not_make_blocking_calls() -> N
 
 def test_progress_and_events_are_heard() -> None:
     def answer(method: str, params: dict[str, Any]) -> Any:
+        if method == "ping":
+            return {}
         report = {"progressToken": params["_meta"]["progressToken"], "progress": 1}
         target.send({"method": "notifications/progress", "params": report})
         return {"content": []}
@@ -251,7 +281,7 @@ def test_progress_and_events_are_heard() -> None:
         client.tools.call("t", on_progress=lambda progress: own.append(progress.progress))
         unsubscribe()
         count = len(events)
-        client.submit("ping").cancel()
+        client.ping()
     assert (own, every) == ([1], [1])
     assert "mooring.request.start" in events
     assert len(events) == count

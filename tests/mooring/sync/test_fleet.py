@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.errors import StateError, TransportError, UsageError
+from mooring.errors import ClosedError, StateError, TransportError, UsageError
 from mooring.sync import Client, Fleet
 from peers.answering import with_tools
 
@@ -51,8 +51,23 @@ def test_a_fleet_is_opened_once_and_a_failed_one_leaves_nothing() -> None:
         assert fleet.call("one__t").text == "one.t({})"
     gone = with_tools("gone")
     gone.refusal = TransportError("it is not there", permanent=True)
+    fleet = Fleet({"gone": gone}, require_all=True)
     with pytest.raises(TransportError, match="it is not there"):
-        Fleet({"gone": gone}, require_all=True).open()
+        fleet.open()
+
+
+def test_before_it_is_opened_and_after_it_is_stopped_calls_fail() -> None:
+    fleet = Fleet({"one": with_tools("one", "t")})
+    with pytest.raises(StateError, match="not open"):
+        fleet.tools()
+    fleet.stop()
+    with fleet:
+        assert fleet.call("one__t").text == "one.t({})"
+    fleet.stop()
+    for use in (fleet.tools, lambda: fleet.call("one__t"), lambda: fleet["one"].tools.call("t")):
+        with pytest.raises(ClosedError, match="was stopped"):
+            use()
+    assert dict(fleet.names) == {"one__t": ("one", "t")}
 
 
 def test_a_fleet_from_a_file_runs_real_processes(tmp_path: Path) -> None:

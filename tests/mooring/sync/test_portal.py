@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mooring.errors import ShutdownError, StateError
+from mooring.errors import ClosedError, ShutdownError, StateError
 from mooring.sync import _portal
-from mooring.sync._portal import Portal, portal
+from mooring.sync._portal import Passage, Portal, portal
 
 SOURCE = Path(__file__).parents[3] / "src"
 
@@ -215,6 +216,41 @@ def test_work_that_ended_well_in_spite_of_the_interruption_is_still_an_interrupt
         worker.join()
 
 
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_an_interruption_while_the_work_is_brought_over_neither_hangs_nor_loses_it(
+    is_begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    portal().hold("one", nothing)
+    loop = portal()._loop
+    assert loop is not None
+    bring = loop.call_soon_threadsafe
+
+    def interrupted(callback: Callable[..., object], *args: object, context: object = None) -> object:
+        monkeypatch.undo()
+        if is_begun:
+            bring(callback, *args)
+            begun.wait(10)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            portal().wait(work)
+        assert begun.is_set() == ended.is_set() == is_begun
+        assert portal().wait(where) == threads()[0].ident
+    finally:
+        portal().drop("one")
+
+
 # --- what would wait for ever -----------------------------------------------------------------------------------------
 
 
@@ -302,6 +338,20 @@ def test_a_real_fork_while_the_lock_is_held_does_not_hang_the_child() -> None:
         "old.drop('one')\n"
     )
     assert (done.stdout, done.stderr, done.returncode) == ("worked\n7\nworked\n", "", 0)
+
+
+# --- the passage of one client ----------------------------------------------------------------------------------------
+
+
+def test_a_passage_leads_to_the_portal_until_its_end() -> None:
+    passage = Passage()
+    assert passage.portal is portal()
+    assert passage.wait(where) != threading.get_ident()
+    assert passage.submit(lambda number: number + 1, 1) == 2
+    passage.end = ShutdownError()
+    for use in (lambda: passage.wait(where), lambda: passage.submit(threading.get_ident)):
+        with pytest.raises(ClosedError, match="the client was stopped"):
+            use()
 
 
 # --- the interpreter's exit -------------------------------------------------------------------------------------------

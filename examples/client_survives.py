@@ -1,0 +1,49 @@
+"""A client that survives its server: calls go on while the server is killed, and every caller hears the truth.
+
+    python examples/client_survives.py
+
+After `OutcomeUnknownError` the call may have run, so whoever made it decides; after every other error with
+`may_have_run=False` it surely did not.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+from mooring.client import connect
+from mooring.errors import McpError
+from mooring.transport import stdio
+
+ECHO = Path(__file__).parent / "echo.py"
+
+
+def children() -> list[int]:
+    """The processes that this one started (Linux)."""
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return [int(pid) for pid in listed.split()]
+
+
+async def main() -> None:
+    target = stdio(sys.executable, ECHO, inherit_env=["PYTHONPATH"])
+    async with connect(target, wait_for_ready=True, backoff_min=0.05) as client:
+        client.on_event(
+            lambda name, fields: (
+                print(f"  {fields['from']} -> {fields['to']}")
+                if name == "mooring.connection.transition"
+                else None
+            )
+        )
+        print((await client.tools.call("echo", {"text": "one"})).text)
+        for pid in children():
+            os.kill(pid, signal.SIGKILL)
+        try:
+            print((await client.tools.call("echo", {"text": "two"})).text)
+        except McpError as error:
+            print("may it have run?", error.may_have_run)
+        print((await client.tools.call("echo", {"text": "three"})).text)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

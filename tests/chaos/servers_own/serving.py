@@ -1,0 +1,101 @@
+"""A real server over stdio whose tools do what tools should not: hang, print, spawn, block. For tests of the whole process.
+
+`serving.py [hook-hangs]`
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+
+from mooring.server import Context, Server
+
+server = Server("serving", version="1.0")
+forever = threading.Event()
+
+
+@server.tool
+async def echo(text: str) -> str:
+    return text
+
+
+@server.tool(blocking=False)
+def large(size: int) -> str:
+    return "x" * size
+
+
+@server.tool
+def hang() -> None:
+    """A thread that never comes back, cancelled or not."""
+    forever.wait()
+
+
+@server.tool
+async def hang_in_executor() -> None:
+    await asyncio.to_thread(forever.wait)
+
+
+@server.tool
+async def hang_in_thread_of_its_own() -> str:
+    threading.Thread(target=forever.wait).start()
+    return "started"
+
+
+@server.tool
+async def block_the_loop() -> None:
+    print("blocking", file=sys.stderr, flush=True)
+    time.sleep(60)
+
+
+@server.tool
+async def refuse_to_be_cancelled() -> None:
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+
+
+@server.tool
+async def take(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+@server.tool
+def shout() -> str:
+    """Everything that goes to a stdout that is not ours to use."""
+    print("a print of a tool")
+    os.write(1, b"a write of a tool\n")
+    subprocess.run([sys.executable, "-c", "print('a print of a child')"], check=True)
+    return "shouted"
+
+
+@server.tool
+def what_a_child_reads() -> str:
+    """What is on the stdin of a child: nothing, or it would steal our requests."""
+    done = subprocess.run(["/bin/cat"], check=True, capture_output=True, timeout=10)
+    return done.stdout.decode()
+
+
+@server.tool
+async def flood(ctx: Context) -> str:
+    for number in range(20_000):
+        ctx.log("error", "x" * 1000)
+        if number % 100 == 0:
+            await asyncio.sleep(0)
+    return "flooded"
+
+
+@server.on_shutdown
+def say_goodbye() -> None:
+    print("goodbye", file=sys.stderr)
+
+
+if sys.argv[1:] == ["hook-hangs"]:
+    server.on_shutdown(lambda: forever.wait())
+
+if __name__ == "__main__":
+    sys.exit(server.run())

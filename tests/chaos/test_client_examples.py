@@ -1,0 +1,35 @@
+"""The examples of clients run, say what they should, and leave nothing behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLES = ROOT / "examples"
+
+EXPECTED = {
+    "client_first_call.py": "['echo']\nhello\n",
+    "client_in_memory.py": "the server asks: Which seat?\nbooked 3A\n",
+    "client_survives.py": "three\n  ready -> closing\n  closing -> closed\n",
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_an_example_runs_and_says_what_it_should(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(EXPECTED[name]), done.stdout
+
+
+def test_every_example_of_a_client_is_run() -> None:
+    assert {path.name for path in EXAMPLES.glob("client_*.py")} == set(EXPECTED)

@@ -1,0 +1,170 @@
+"""A FastMCP client, 3 or 4: `fast.py MODE COMMAND...` starts that server, uses all of it, and prints what it saw as JSON.
+
+MODE is FastMCP 4's own (`auto` or `legacy`); FastMCP 3 knows only the handshake and gets a dash.
+"""
+
+import asyncio
+import json
+import sys
+import time
+import warnings
+
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+from mcp import types
+
+try:
+    from mcp import MCPError as RefusedError  # SDK 2.x, below FastMCP 4
+except ImportError:
+    from mcp import McpError as RefusedError  # SDK 1.x, below FastMCP 3
+
+warnings.simplefilter("ignore")  # FastMCP 4 calls the whole handshake era deprecated
+
+seen: dict = {"log": [], "changes": [], "updates": []}
+changed, updated, logged = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+
+async def on_sampling(messages, params, context):
+    content = types.TextContent(type="text", text="aye")
+    return types.CreateMessageResult(role="assistant", content=content, model="parrot")
+
+
+async def on_elicitation(message, response_type, params, context):
+    return response_type(name="Ada")
+
+
+async def on_log(message):
+    seen["log"].append([message.level, message.data])
+    logged.set()
+
+
+async def on_message(message):
+    notification = getattr(message, "root", message)
+    method = getattr(notification, "method", "")
+    if method == "notifications/tools/list_changed":
+        seen["changes"].append(method)
+        changed.set()
+    if method == "notifications/resources/updated":
+        seen["updates"].append(str(notification.params.uri))
+        updated.set()
+
+
+async def code_of(awaitable):
+    try:
+        await awaitable
+    except RefusedError as error:
+        return error.error.code
+    return None
+
+
+async def look(client: Client) -> bool:
+    """List the tools, and say whether there is more than the one of the smallest example."""
+    seen["tools"] = [tool.name for tool in await client.list_tools()]
+    if seen["tools"] == ["echo"]:
+        seen["echo"] = (await client.call_tool("echo", {"text": "ahoy"})).content[0].text
+    return len(seen["tools"]) > 1
+
+
+async def use(client: Client) -> None:
+    added = await client.call_tool("add", {"a": 19, "b": 23})
+    seen["sum"] = [added.content[0].text, added.structured_content]
+    failed = await client.call_tool("fail", raise_on_error=False)
+    seen["failed"] = [failed.is_error, failed.content[0].text]
+    seen["invalid"] = (await client.call_tool("add", {"a": "many"}, raise_on_error=False)).is_error
+    seen["unknown_tool"] = await code_of(client.call_tool("no_such_tool"))
+    seen["resources"] = [str(resource.uri) for resource in await client.list_resources()]
+    templates = await client.list_resource_templates()
+    seen["templates"] = [
+        getattr(template, "uri_template", None) or template.uriTemplate for template in templates
+    ]
+    seen["read"] = [
+        (await client.read_resource(uri))[0].text for uri in ("note://today", "note://day/monday")
+    ]
+    seen["unknown_resource"] = await code_of(client.read_resource("note://no/such/note"))
+    seen["prompts"] = [prompt.name for prompt in await client.list_prompts()]
+    seen["prompt"] = (await client.get_prompt("greet", {"name": "Bo"})).messages[0].content.text
+    reference = types.PromptReference(type="ref/prompt", name="greet")
+    seen["completion"] = (await client.complete(reference, {"name": "name", "value": "An"})).values
+
+
+async def ask_and_hear(client: Client, is_stateless: bool) -> None:
+    progress = []
+    full = asyncio.Event()
+
+    async def on_progress(done, total, message):
+        progress.append([done, total, message])
+        if done == total:
+            full.set()
+
+    seen["counted"] = (
+        (await client.call_tool("count", {"steps": 3}, progress_handler=on_progress)).content[0].text
+    )
+    await full.wait()
+    seen["progress"] = progress
+    if is_stateless:
+        await client.call_tool("log", {"text": "swell"}, meta={"io.modelcontextprotocol/logLevel": "info"})
+    else:
+        await client.ping()
+        await client.set_logging_level("info")
+        await client.call_tool("log", {"text": "swell"})
+    await logged.wait()
+    asked = [("ask_person", {}), ("ask_model", {"question": "Ready?"}), ("ask_roots", {})]
+    seen["asked"] = [(await client.call_tool(name, arguments)).content[0].text for name, arguments in asked]
+    await client.call_tool("grow")
+    if not is_stateless:  # this client never opens `subscriptions/listen`
+        await changed.wait()
+        uri = "note://today"
+        await client.session.subscribe_resource(uri if client_is_new() else types.AnyUrl(uri))
+        await client.call_tool("touch", {"uri": uri})
+        await updated.wait()
+    seen["grown"] = "added" in [tool.name for tool in await client.list_tools()]
+
+
+def client_is_new() -> bool:
+    """True below FastMCP 4, whose SDK takes addresses as text."""
+    return RefusedError.__name__ == "MCPError"
+
+
+async def cancel(client: Client) -> None:
+    started = asyncio.Event()
+
+    async def on_progress(done, total, message):
+        started.set()
+
+    request = getattr(client.session, "_request_id", None)  # SDK 1.x: the next one; it has no public name
+    call = asyncio.ensure_future(client.call_tool("hold", progress_handler=on_progress))
+    await started.wait()
+    if not client_is_new():
+        await client.cancel(request)  # SDK 2.x tells the server by itself
+    call.cancel()
+    await asyncio.wait([call])
+    seen["cancelled"] = (await client.call_tool("cancelled")).content[0].text
+
+
+async def main() -> None:
+    mode, command, *arguments = sys.argv[1:]
+    client = Client(
+        StdioTransport(command, arguments, keep_alive=False),
+        roots=["file:///harbour"],
+        sampling_handler=on_sampling,
+        elicitation_handler=on_elicitation,
+        log_handler=on_log,
+        message_handler=on_message,
+        **({} if mode == "-" else {"mode": mode}),
+    )
+    async with asyncio.timeout(30):
+        async with client:
+            hello = client.initialize_result
+            seen["revision"] = getattr(client, "protocol_version", None) or hello.protocolVersion
+            info = getattr(client, "server_info", None) or hello.serverInfo
+            said = client.instructions if client_is_new() else hello.instructions
+            seen["server"] = [info.name, info.version, said]
+            if await look(client):
+                await use(client)
+                await ask_and_hear(client, seen["revision"] > "2026")
+                await cancel(client)
+            seen["closing"] = time.clock_gettime(time.CLOCK_MONOTONIC)
+    print(json.dumps(seen))
+
+
+asyncio.run(main())

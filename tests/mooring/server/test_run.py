@@ -1,0 +1,196 @@
+"""The process that is a server: its signals, its limit, its end. Whole processes are in `tests/chaos/test_server.py`."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.standing_in import standing_in
+from mooring.errors import UsageError
+from mooring.server import Server, _run
+from mooring.server._run import SIGNALS, Ending, flush, run
+
+META = (
+    '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
+    '"io.modelcontextprotocol/clientCapabilities":{}}'
+)
+
+
+def served(server: Server, tmp_path: Path, *tools: str, **options: Any) -> tuple[int, bytes]:
+    """Run it over files with one call of each tool."""
+    lines = [
+        f'{{"jsonrpc":"2.0","id":{n},"method":"tools/call","params":{{"name":"{tool}",{META}}}}}\n'
+        for n, tool in enumerate(tools, 1)
+    ]
+    (tmp_path / "in").write_text("".join(lines))
+    with (
+        (tmp_path / "in").open("rb") as stdin,
+        (tmp_path / "out").open("wb") as stdout,
+        standing_in(stdin.fileno(), stdout.fileno()),
+    ):
+        code = run(server, **options)
+    return code, (tmp_path / "out").read_bytes()
+
+
+def test_it_serves_until_the_end_of_input_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    server = Server("x")
+    server.tool(name="echo", blocking=False)(lambda: "hello")
+    handlers = [signal.getsignal(number) for number in SIGNALS]
+    code, said = served(server, tmp_path, "echo")
+    assert code == 0
+    assert b"hello" in said
+    assert [signal.getsignal(number) for number in SIGNALS] == handlers
+    assert server.on_stdio_ending is None
+    assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+
+
+def test_the_face_runs_it_and_a_loop_may_be_brought_along(tmp_path: Path) -> None:
+    made: list[asyncio.AbstractEventLoop] = []
+
+    def factory() -> asyncio.AbstractEventLoop:
+        made.append(asyncio.new_event_loop())
+        return made[0]
+
+    with (
+        open(os.devnull, "rb") as stdin,
+        (tmp_path / "out").open("wb") as stdout,
+        standing_in(stdin.fileno(), stdout.fileno()),
+    ):
+        assert Server("x").run(loop_factory=factory) == 0
+    assert made[0].is_closed()
+
+
+def test_inside_a_loop_it_says_what_to_use_instead() -> None:
+    async def test() -> None:
+        with pytest.raises(UsageError, match="serve_stdio"):
+            run(Server("x"))
+
+    asyncio.run(test())
+
+
+def test_a_thread_that_hangs_is_left_by_ending_the_process(tmp_path: Path) -> None:
+    gate, left = threading.Event(), []
+    server = Server("x", drain_timeout=0.05)
+    server.tool(name="hang")(lambda: gate.wait(10))
+    before = threading.active_count()
+    code, _ = served(server, tmp_path, "hang", leave=left.append)
+    assert (code, left) == (0, [0])
+    gate.set()
+    while threading.active_count() > before:
+        time.sleep(0.001)
+
+
+def test_a_thread_of_the_loops_executor_is_left_too(tmp_path: Path) -> None:
+    gate, left = threading.Event(), []
+    server = Server("x", drain_timeout=0.05)
+
+    @server.tool
+    async def hang() -> None:
+        await asyncio.to_thread(gate.wait, 10)
+
+    before = threading.active_count()
+    served(server, tmp_path, "hang", leave=left.append)
+    assert left == [0]
+    gate.set()
+    while threading.active_count() > before:
+        time.sleep(0.001)
+
+
+def test_a_task_that_was_left_on_the_loop_is_cancelled(tmp_path: Path) -> None:
+    ended: list[str] = []
+    left: list[int] = []
+    tasks: list[asyncio.Task[None]] = []
+    server = Server("x")
+
+    async def stay() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+
+    @server.tool
+    async def start() -> str:
+        tasks.append(asyncio.create_task(stay()))
+        await asyncio.sleep(0)
+        return "started"
+
+    served(server, tmp_path, "start", leave=left.append)
+    assert (ended, left) == (["cancelled"], [])
+
+
+# --- signals ----------------------------------------------------------------------------------------------------------
+
+
+class Draining:
+    """What is used of a server."""
+
+    def __init__(self) -> None:
+        self.drained = threading.Event()
+
+    def drain(self) -> None:
+        self.drained.set()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
+def test_a_signal_drains_and_a_second_one_leaves_at_once(number: signal.Signals, code: int) -> None:
+    async def test() -> None:
+        server, left = Draining(), []
+        ending = Ending(server, asyncio.get_running_loop(), left.append)  # type: ignore[arg-type]  # all it needs
+        ending.install()
+        try:
+            os.kill(os.getpid(), number)
+            await asyncio.sleep(0.01)
+            assert server.drained.is_set()
+            assert (ending.code, left) == (code, [])
+            os.kill(os.getpid(), number)
+            assert left == [128 + number]
+        finally:
+            ending.restore()
+
+    asyncio.run(test())
+
+
+def test_the_watchdog_ends_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_run, "END_TIMEOUT", 0.01)
+    left, gone = [], threading.Event()
+
+    def leave(code: int) -> None:
+        left.append(code)
+        gone.set()
+
+    loop = asyncio.new_event_loop()
+    ending = Ending(Draining(), loop, leave)  # type: ignore[arg-type]  # all it needs
+    ending.code = 7
+    ending.begin()
+    ending.begin()
+    assert gone.wait(5)
+    assert left == [7]
+    ending.restore()
+    loop.close()
+
+
+def test_no_signal_is_taken_on_another_thread() -> None:
+    loop = asyncio.new_event_loop()
+    ending = Ending(Draining(), loop)  # type: ignore[arg-type]  # all it needs
+    before = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=ending.install)
+    thread.start()
+    thread.join()
+    assert signal.getsignal(signal.SIGTERM) is before
+    ending.restore()
+    loop.close()
+
+
+def test_flushing_survives_streams_that_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_run.logging, "shutdown", lambda: None)
+    closed = open(os.devnull, "w")  # noqa: SIM115  # closed here
+    closed.close()
+    monkeypatch.setattr(sys, "stdout", closed)
+    monkeypatch.setattr(sys, "stderr", None)
+    flush()
