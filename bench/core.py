@@ -17,7 +17,7 @@ from mooring.protocol.wire._framing import FRAMINGS
 from mooring.protocol.wire._jsonrpc import Request, Result, decode
 
 # Each statement is measured in a fresh interpreter against the base.
-IMPORTS = ["import mooring.protocol, mooring.types, mooring.errors"]
+IMPORTS = ["from mooring import connect, stdio, Server"]
 IMPORT_BASE = "import asyncio, msgspec"
 
 ENVELOPE_TARGET = 2.5

@@ -168,7 +168,7 @@ def test_the_map_in_the_readme_shows_every_package_and_room() -> None:
 
 
 def test_the_readme_names_the_command_that_runs_it_and_the_one_that_tests_it() -> None:
-    assert {"states", "test"} <= make_words(README)
+    assert {"run", "test"} <= make_words(README)
     assert any(line.startswith("mooring states") for line in commands(README))
 
 

@@ -80,6 +80,13 @@ ROWS = (
         "asyncio, logging, shutil, subprocess, threading",
     ),
     Row(
+        "mooring.server",
+        ("msgspec",),
+        ("pydantic", "jsonschema", *HTTP_STACKS),
+        90,
+        "asyncio, logging, shutil, subprocess, threading",
+    ),
+    Row(
         "mooring.testing",
         ("msgspec",),
         ("pydantic", "jsonschema", "pytest", *HTTP_STACKS),

@@ -177,7 +177,8 @@ def test_the_inspector_is_answered_and_our_server_ends_by_itself(
 
 def test_the_inspector_finds_nothing_to_criticise_in_our_schemas(tmp_path: Path) -> None:
     done = _inspect(tmp_path / "ledger.json", HERE / "servers" / "ours.py", "tools/list", "--strict")
-    assert done.returncode == 0, done.stderr
+    # An error would be exit code 6; what is less than that is only printed.
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_inspector_calls_the_smallest_example(tmp_path: Path) -> None:

@@ -4,25 +4,31 @@
 API, in the driver and the protocol's core, the same for every method. Never imports the server's room.
 """
 
-from mooring.client._asking import ElicitationHandler, SamplingHandler
-from mooring.client._call import Call
-from mooring.client._client import Client, Notification, NotificationHandler, connect
-from mooring.client._completion import Completions
-from mooring.client._config import Config, read_config
-from mooring.client._elicitation import Elicitation
-from mooring.client._fleet import Fleet
-from mooring.client._lists import Cache
-from mooring.client._log_events import log_events
-from mooring.client._logging import Logging
-from mooring.client._otel import opentelemetry
-from mooring.client._prompts import Prompts
-from mooring.client._requests import CallOptions, ProgressHandler
-from mooring.client._resources import Resources
-from mooring.client._roots import Roots
-from mooring.client._sampling import Sampling
-from mooring.client._subscriptions import EndHandler, UpdateHandler
-from mooring.client._telemetry import EVENTS, Fields, Listener, Span, Trace
-from mooring.client._tools import ToolOptions, Tools
+from typing import TYPE_CHECKING
+
+from mooring._lazy import lazy
+
+if TYPE_CHECKING:
+    from mooring.client._asking import ElicitationHandler, SamplingHandler
+    from mooring.client._call import Call
+    from mooring.client._client import Client, Notification, NotificationHandler
+    from mooring.client._completion import Completions
+    from mooring.client._config import Config, read_config
+    from mooring.client._connect import connect
+    from mooring.client._elicitation import Elicitation
+    from mooring.client._fleet import Fleet
+    from mooring.client._lists import Cache
+    from mooring.client._log_events import log_events
+    from mooring.client._logging import Logging
+    from mooring.client._otel import opentelemetry
+    from mooring.client._prompts import Prompts
+    from mooring.client._requests import CallOptions, ProgressHandler
+    from mooring.client._resources import Resources
+    from mooring.client._roots import Roots
+    from mooring.client._sampling import Sampling
+    from mooring.client._subscriptions import EndHandler, UpdateHandler
+    from mooring.client._telemetry import EVENTS, Fields, Listener, Span, Trace
+    from mooring.client._tools import ToolOptions, Tools
 
 __all__ = [
     "EVENTS",
@@ -57,3 +63,41 @@ __all__ = [
     "opentelemetry",
     "read_config",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "Cache": "_lists",
+            "Call": "_call",
+            "CallOptions": "_requests",
+            "Client": "_client",
+            "Completions": "_completion",
+            "Config": "_config",
+            "EVENTS": "_telemetry",
+            "Elicitation": "_elicitation",
+            "ElicitationHandler": "_asking",
+            "EndHandler": "_subscriptions",
+            "Fields": "_telemetry",
+            "Fleet": "_fleet",
+            "Listener": "_telemetry",
+            "Logging": "_logging",
+            "Notification": "_client",
+            "NotificationHandler": "_client",
+            "ProgressHandler": "_requests",
+            "Prompts": "_prompts",
+            "Resources": "_resources",
+            "Roots": "_roots",
+            "Sampling": "_sampling",
+            "SamplingHandler": "_asking",
+            "Span": "_telemetry",
+            "ToolOptions": "_tools",
+            "Tools": "_tools",
+            "Trace": "_telemetry",
+            "UpdateHandler": "_subscriptions",
+            "connect": "_connect",
+            "log_events": "_log_events",
+            "opentelemetry": "_otel",
+            "read_config": "_config",
+        },
+    )

@@ -60,20 +60,6 @@ class Notification(msgspec.Struct, frozen=True):
 NotificationHandler: TypeAlias = Callable[[Notification], object | Awaitable[object]]
 
 
-def connect(target: Target, **options: Any) -> "Client":
-    """A client for this target; `options` are the settings of `docs/settings.md`. Open it with `async with`.
-
-    Register handlers (`client.sampling.handle(...)`) before it is opened: what it declares to the server depends on
-    them.
-
-    Raises: UsageError for an option that is unknown or out of range.
-    """
-    options.setdefault("name", target.name)
-    if target.init_timeout is not None:
-        options.setdefault("init_timeout", target.init_timeout)
-    return Client(target, Settings.of(**options))
-
-
 class Client:
     """A client that holds. Safe to share between the tasks of one event loop; make it with `connect()`.
 

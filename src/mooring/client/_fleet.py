@@ -17,8 +17,9 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
-from mooring.client._client import Client, connect
+from mooring.client._client import Client
 from mooring.client._config import read_config
+from mooring.client._connect import connect
 from mooring.client._requests import CallOptions
 from mooring.client._tools import ToolOptions
 from mooring.errors import ClosedError, Json, McpError, StateError, UsageError

@@ -4,17 +4,22 @@
 the client's room.
 """
 
-from mooring.server._catalogue import Catalogue, Kind
-from mooring.server._connection import Connection
-from mooring.server._content import Audio, Image
-from mooring.server._context import Context, Elicited
-from mooring.server._dispatch import Middleware, Next, OnInvalidArguments
-from mooring.server._failures import ResourceNotFoundError, ToolError
-from mooring.server._options import Options
-from mooring.server._problems import InvalidArguments, Problem
-from mooring.server._server import Server, find_server
-from mooring.server._telemetry import EVENTS, Fields, Listener
-from mooring.server._tracing import trace_requests
+from typing import TYPE_CHECKING
+
+from mooring._lazy import lazy
+
+if TYPE_CHECKING:
+    from mooring.server._catalogue import Catalogue, Kind
+    from mooring.server._connection import Connection
+    from mooring.server._content import Audio, Image
+    from mooring.server._context import Context, Elicited
+    from mooring.server._dispatch import Middleware, Next, OnInvalidArguments
+    from mooring.server._failures import ResourceNotFoundError, ToolError
+    from mooring.server._options import Options
+    from mooring.server._problems import InvalidArguments, Problem
+    from mooring.server._server import Server, find_server
+    from mooring.server._telemetry import EVENTS, Fields, Listener
+    from mooring.server._tracing import trace_requests
 
 __all__ = [
     "EVENTS",
@@ -39,3 +44,31 @@ __all__ = [
     "find_server",
     "trace_requests",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "Audio": "_content",
+            "Catalogue": "_catalogue",
+            "Connection": "_connection",
+            "Context": "_context",
+            "EVENTS": "_telemetry",
+            "Elicited": "_context",
+            "Fields": "_telemetry",
+            "Image": "_content",
+            "InvalidArguments": "_problems",
+            "Kind": "_catalogue",
+            "Listener": "_telemetry",
+            "Middleware": "_dispatch",
+            "Next": "_dispatch",
+            "OnInvalidArguments": "_dispatch",
+            "Options": "_options",
+            "Problem": "_problems",
+            "ResourceNotFoundError": "_failures",
+            "Server": "_server",
+            "ToolError": "_failures",
+            "find_server": "_server",
+            "trace_requests": "_tracing",
+        },
+    )

@@ -7,20 +7,19 @@ whatever thread, is told to each of them.
 Above: authors, the commands, the applications. Below: everything else in this room.
 """
 
+from __future__ import annotations
+
 import asyncio
 import inspect
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from mooring.errors import Json, UsageError
-from mooring.protocol.server import ServerOffer
 from mooring.server._catalogue import CHANGES, Catalogue, Kind
 from mooring.server._completions import completion_from_function
-from mooring.server._connection import Connection
-from mooring.server._context import Context
-from mooring.server._dispatch import Dispatch, Middleware, OnInvalidArguments
 from mooring.server._entries import IconLike
 from mooring.server._options import make_options
 from mooring.server._pool import Pool
@@ -28,11 +27,14 @@ from mooring.server._prompts import PromptOptions, prompt_from_function
 from mooring.server._resources import ResourceOptions, resource_from_function
 from mooring.server._telemetry import Listener, Telemetry
 from mooring.server._tools import ReadySchema, ToolOptions, tool_from_function, tool_from_schema
-from mooring.transport import Target
 from mooring.types import Annotations, PromptReference, ResourceTemplateReference
 
 if TYPE_CHECKING:
+    from mooring.protocol.server import ServerOffer
+    from mooring.server._connection import Connection
+    from mooring.server._dispatch import Dispatch, Middleware, OnInvalidArguments
     from mooring.server._rounds import KeyRing
+    from mooring.transport import Target
 
 logger = logging.getLogger("mooring.server")
 
@@ -142,14 +144,8 @@ class Server:
         self._pool = Pool(self.options.threads)
         self._telemetry = Telemetry(name)
         self._ring: KeyRing | None = None
-        self.dispatch = Dispatch(
-            self.catalogue,
-            self._pool,
-            ring=self._key_ring,
-            round_timeout=self.options.round_timeout,
-            on_invalid_arguments=on_invalid_arguments,
-        )
-        self.dispatch.middleware = tuple(middleware)
+        self._middleware = tuple(middleware)
+        self._on_invalid_arguments = on_invalid_arguments
         # Set by who runs the process: told when the client at stdio is about to be left.
         self.on_stdio_ending: Callable[[], None] | None = None
         self._lock = threading.Lock()
@@ -157,6 +153,21 @@ class Server:
         self._next_number = 1
         self._offers: dict[frozenset[str], ServerOffer] = {}
         self._shutdown_hooks: list[Callable[[], object]] = []
+
+    @cached_property
+    def dispatch(self) -> Dispatch:
+        """Who serves the requests. What it needs is loaded with the first connection, not with the name `Server`."""
+        from mooring.server._dispatch import Dispatch  # noqa: PLC0415  # as it says
+
+        dispatch = Dispatch(
+            self.catalogue,
+            self._pool,
+            ring=self._key_ring,
+            round_timeout=self.options.round_timeout,
+            on_invalid_arguments=self._on_invalid_arguments,
+        )
+        dispatch.middleware = self._middleware
+        return dispatch
 
     def __repr__(self) -> str:
         return f"<Server {self.options.name} {self.catalogue!r} {len(self._connections)} connections>"
@@ -179,7 +190,7 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_tools(tool_from_function(call, Context, ToolOptions(**options)))
+            self.catalogue.add_tools(tool_from_function(call, _context_type(), ToolOptions(**options)))
             return call
 
         return register if function is None else register(function)
@@ -211,7 +222,7 @@ class Server:
 
         def register(call: F) -> F:
             self.catalogue.add_resources(
-                resource_from_function(uri, call, Context, ResourceOptions(**options))
+                resource_from_function(uri, call, _context_type(), ResourceOptions(**options))
             )
             return call
 
@@ -228,7 +239,7 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_prompts(prompt_from_function(call, Context, PromptOptions(**options)))
+            self.catalogue.add_prompts(prompt_from_function(call, _context_type(), PromptOptions(**options)))
             return call
 
         return register if function is None else register(function)
@@ -253,7 +264,9 @@ class Server:
         found = reference
 
         def register(call: F) -> F:
-            self.catalogue.add_completion(completion_from_function(found, argument, call, Context, blocking))
+            self.catalogue.add_completion(
+                completion_from_function(found, argument, call, _context_type(), blocking)
+            )
             return call
 
         return register
@@ -272,7 +285,9 @@ class Server:
 
     def add_middleware(self, middleware: Middleware) -> None:
         """Put this around every request, inside what was added before."""
-        self.dispatch.middleware = (*self.dispatch.middleware, middleware)
+        self._middleware = (*self._middleware, middleware)
+        if "dispatch" in self.__dict__:
+            self.dispatch.middleware = self._middleware
 
     def on_shutdown(self, hook: F) -> F:
         """Call this, sync or async, when the server that `run()` or `serve_stdio()` serves has ended. A decorator."""
@@ -354,6 +369,8 @@ class Server:
 
     def open_connection(self) -> Connection:
         """A connection on the running loop, for whoever brings the transport; `forget()` it in the end."""
+        from mooring.server._connection import Connection  # noqa: PLC0415  # see `dispatch`
+
         offered = self._offered()
         with self._lock:
             number, self._next_number = self._next_number, self._next_number + 1
@@ -392,6 +409,8 @@ class Server:
         """What clients are told of a server that offers this much. Made once."""
         offer = self._offers.get(offered)
         if offer is None:
+            from mooring.protocol.server import ServerOffer  # noqa: PLC0415  # see `dispatch`
+
             offer = self._offers[offered] = ServerOffer(self.options.for_core(offered))
         return offer
 
@@ -408,7 +427,7 @@ class Server:
             found.add("completions")
         return frozenset(found)
 
-    def _key_ring(self) -> "KeyRing":
+    def _key_ring(self) -> KeyRing:
         if self._ring is None:
             from mooring.server._rounds import KeyRing  # noqa: PLC0415  # loads cryptography; most servers never ask
 
@@ -434,3 +453,10 @@ def find_server(module: object, name: str | None = None) -> Server:
     raise UsageError(
         f"{getattr(module, '__name__', module)!r} must have one Server, and has {names}; name it as FILE:NAME"
     )
+
+
+def _context_type() -> type:
+    """The class that marks a parameter as the request's context."""
+    from mooring.server._context import Context  # noqa: PLC0415  # see `Server.dispatch`
+
+    return Context

@@ -13,7 +13,6 @@ from typing import Final
 
 from mooring.errors import TransportError, UsageError
 from mooring.protocol.wire import FRAMINGS
-from mooring.transport._child import ChildTransport
 from mooring.transport._contract import Owner, Transport
 from mooring.transport._environment import check_environment, child_environment, find_executable
 from mooring.transport._last_words import LastWords, StderrTo, check_stderr
@@ -82,6 +81,8 @@ class StdioTarget:
         except (TransportError, asyncio.CancelledError):
             words.close()
             raise
+        from mooring.transport._child import ChildTransport  # noqa: PLC0415  # what moves bytes is loaded when they move
+
         return ChildTransport(
             child,
             owner,

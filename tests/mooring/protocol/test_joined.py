@@ -24,6 +24,9 @@ from mooring.protocol.server._connection import ServerConnection
 from mooring.protocol.server._offer import ServerOffer, ServerOptions
 from mooring.protocol.wire._lines import LineFramer, frame_line
 
+# A search measures nothing that other tests do not, and being measured makes it five times as long.
+pytestmark = [pytest.mark.no_cover, pytest.mark.long]
+
 
 class Pipe:
     """One direction of a transport: bytes in flight, in chunks as they were written."""

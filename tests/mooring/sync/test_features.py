@@ -56,7 +56,9 @@ DUNDERS = {"__getitem__", "__iter__", "__len__", "__contains__", "__repr__"}
 def shape(member: Any) -> tuple[Any, ...]:
     """Parameters and types of a method or property, async or not; our own classes by name only."""
     function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-    hints = {name: _named(hint) for name, hint in get_type_hints(function).items()}
+    # `connect` names the client that it loads only when it is called.
+    known = {"Client": async_room.Client} if function is async_room.connect else None
+    hints = {name: _named(hint) for name, hint in get_type_hints(function, localns=known).items()}
     parameters = [
         (parameter.name, parameter.kind, parameter.default)
         for parameter in inspect.signature(function).parameters.values()

@@ -21,6 +21,9 @@ from mooring.protocol.client._exchange import ExchangeEvent, ExchangeState, If, 
 from mooring.protocol.client._settings import Settings
 from mooring.protocol.client._table import CELLS, ENTRIES, ClientState, Do, Timer, When
 
+# A search measures nothing that other tests do not, and being measured makes it five times as long.
+pytestmark = [pytest.mark.no_cover, pytest.mark.long]
+
 e = _client_events
 S = ClientState
 

@@ -9,6 +9,7 @@ Above: nothing. Below: `ClientConnection`.
 
 import json
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -25,6 +26,9 @@ from mooring.errors import FrameTooLargeError, OutcomeUnknownError, TransportErr
 from mooring.protocol.client import events as e
 from mooring.protocol.client._core import Wire
 from mooring.protocol.client._table import Timer
+
+# A search measures nothing that other tests do not, and being measured makes it five times as long.
+pytestmark = [pytest.mark.no_cover, pytest.mark.long]
 
 
 class Ledger:

@@ -37,6 +37,9 @@ from mooring.protocol.server._table import CELLS, Do, When
 from mooring.protocol.server._table import ServerState as S
 from mooring.protocol.wire._jsonrpc import Request, encode_result
 
+# A search measures nothing that other tests do not, and being measured makes it five times as long.
+pytestmark = [pytest.mark.no_cover, pytest.mark.long]
+
 NOW = 10.0
 
 

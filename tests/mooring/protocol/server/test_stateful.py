@@ -7,6 +7,7 @@ here ids, frames, limits and the order of things are Hypothesis's choice, rubbis
 import json
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -30,6 +31,9 @@ from mooring.protocol.server import events as e
 from mooring.protocol.server._connection import ServerConnection
 from mooring.protocol.server._table import ServerState as S
 from mooring.protocol.wire._jsonrpc import Batch, Malformed, Notification, Request, decode
+
+# A search measures nothing that other tests do not, and being measured makes it five times as long.
+pytestmark = [pytest.mark.no_cover, pytest.mark.long]
 
 # Few ids and mostly one method, so that requests meet; the ends come late, so that something runs when they come.
 IDS = st.sampled_from([1, 1, 2, "1", "", 2**60])

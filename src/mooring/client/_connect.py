@@ -1,0 +1,28 @@
+"""`connect()`: the way in. The rest of the room is loaded when the first client is made, not when the name is imported.
+
+Above: users, `_fleet`, the commands. Below: `_client`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from mooring.transport import Target
+
+if TYPE_CHECKING:
+    from mooring.client._client import Client
+
+
+def connect(target: Target, **options: Any) -> "Client":
+    """A client for this target; `options` are the settings of `docs/settings.md`. Open it with `async with`.
+
+    Register handlers (`client.sampling.handle(...)`) before it is opened: what it declares to the server depends on
+    them.
+
+    Raises: UsageError for an option that is unknown or out of range.
+    """
+    from mooring.client._client import Client  # noqa: PLC0415  # eighty files: a program that only serves needs none
+    from mooring.protocol.client import Settings  # noqa: PLC0415  # as above
+
+    options.setdefault("name", target.name)
+    if target.init_timeout is not None:
+        options.setdefault("init_timeout", target.init_timeout)
+    return Client(target, Settings.of(**options))
