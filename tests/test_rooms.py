@@ -101,7 +101,6 @@ TESTED_ELSEWHERE = {
     "mooring/_version.py": "tests/test_exports.py",
     "mooring/cli/_commands.py": "tests/mooring/cli/test_main.py",
     # Data and the walk over the table: tested by what is built on them.
-    "mooring/client/_connect.py": "tests/mooring/client/test_client.py",
     "mooring/protocol/client/_core.py": "tests/mooring/protocol/client/test_connection.py",
     "mooring/protocol/client/events.py": "tests/mooring/protocol/client/test_connection.py",
 }

@@ -5,7 +5,7 @@ Above: users, `_fleet`, the commands. Below: `_client`.
 
 from typing import TYPE_CHECKING, Any
 
-from mooring.transport import Target
+from mooring.transport import StdioTarget, Target
 
 if TYPE_CHECKING:
     from mooring.client._client import Client
@@ -22,7 +22,12 @@ def connect(target: Target, **options: Any) -> "Client":
     from mooring.client._client import Client  # noqa: PLC0415  # eighty files: a program that only serves needs none
     from mooring.protocol.client import Settings  # noqa: PLC0415  # as above
 
-    options.setdefault("name", target.name)
-    if target.init_timeout is not None:
-        options.setdefault("init_timeout", target.init_timeout)
-    return Client(target, Settings.of(**options))
+    settings = Settings.of(**{"name": target.name, **_start_of(target), **options})
+    if "stderr" in options and isinstance(target, StdioTarget):
+        target = target.with_stderr(settings.stderr)
+    return Client(target, settings)
+
+
+def _start_of(target: Target) -> dict[str, float]:
+    """What the target asks for itself, where the caller does not say."""
+    return {} if target.init_timeout is None else {"init_timeout": target.init_timeout}

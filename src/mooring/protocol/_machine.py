@@ -15,6 +15,13 @@ from enum import Enum
 import msgspec
 
 
+class Word(Enum):
+    """A name in a table: a state, an event, what is done, what is asked."""
+
+    # Enum hashes by name, in Python; identity is the same to a table and costs a call nothing.
+    __hash__ = object.__hash__
+
+
 class Cell(msgspec.Struct, frozen=True):
     """One pair of state and event: `do` these things in order, then go `to` that state (None: stay)."""
 

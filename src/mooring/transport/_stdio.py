@@ -9,6 +9,7 @@ Must never know what is said to the server, nor when it is started again. Above:
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Final
 
 from mooring.errors import TransportError, UsageError
@@ -54,6 +55,13 @@ class StdioTarget:
     def __repr__(self) -> str:
         # Values of `env` are never shown, and arguments may hold tokens, too.
         return f"<{self.__class__.__name__} {self.name}: {self.command} with {len(self.arguments)} arguments>"
+
+    def with_stderr(self, stderr: StderrTo) -> "StdioTarget":
+        """The same command with its stderr going there, as `stdio()` takes it. Raises: UsageError."""
+        check_stderr(stderr)
+        twin = copy(self)
+        twin._stderr = stderr
+        return twin
 
     async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> Transport:
         """Start the command. It is ready to be written to as soon as it runs.

@@ -209,3 +209,13 @@ def test_stderr_goes_to_the_log_of_the_server(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.INFO, "mooring.server.git"):
         run(test)
     assert caplog.record_tuples == [("mooring.server.git", logging.INFO, "a word")]
+
+
+def test_the_same_command_can_send_its_stderr_elsewhere() -> None:
+    lines: list[str] = []
+    target = stdio("server", "-x", env={"A": "1"})
+    other = target.with_stderr(lines.append)
+    assert (other.name, other.command, other.arguments) == (target.name, target.command, target.arguments)
+    assert (target._stderr, other._stderr) == ("log", lines.append)
+    with pytest.raises(UsageError):
+        target.with_stderr(5)  # type: ignore[arg-type]

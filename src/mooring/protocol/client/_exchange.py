@@ -17,16 +17,16 @@ Above: the client's core, which runs this table for every call. Below: `_machine
 """
 
 from collections.abc import Iterator
-from enum import Enum, unique
+from enum import unique
 from typing import TypeAlias
 
 import msgspec
 
-from mooring.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine
+from mooring.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, Word
 
 
 @unique
-class ExchangeState(Enum):
+class ExchangeState(Word):
     """Where a call stands."""
 
     WAITING = "waiting"  # for ready, or for room
@@ -37,7 +37,7 @@ class ExchangeState(Enum):
 
 
 @unique
-class ExchangeEvent(Enum):
+class ExchangeEvent(Word):
     """What can happen to a call."""
 
     HANDED = "handed"
@@ -54,7 +54,7 @@ class ExchangeEvent(Enum):
 
 
 @unique
-class Then(Enum):
+class Then(Word):
     """What is done about it."""
 
     COMPLETE = "complete the caller"
@@ -71,7 +71,7 @@ class Then(Enum):
 
 
 @unique
-class If(Enum):
+class If(Word):
     """What it depends on."""
 
     WRITTEN = "written"
@@ -179,7 +179,7 @@ EXCHANGE = Machine(
 
 
 @unique
-class Role(Enum):
+class Role(Word):
     """Whose request it is: a caller's, or one of the connection's own."""
 
     CALL = "call"

@@ -213,7 +213,9 @@ class FrameRows(ClientCore):
         self._strikes += 1
         error = event.error
         self._last_line = getattr(error, "quote", "")
-        self._do(e.Violation(error.message, event.size))
+        self._do(
+            e.Violation(str(error), event.size)
+        )  # with the line: whoever reads the log can mend the server
         if self._strikes >= MAX_STRIKES:
             said = ProtocolError(f"{MAX_STRIKES} bad lines in a row", quote=self._last_line)
             said.__cause__ = error

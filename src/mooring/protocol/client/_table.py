@@ -27,14 +27,14 @@ negotiation has tried (`_negotiation`).
 Above: `_connection`, which runs this; `_drawing`, which shows it. Below: `_machine`, `events`.
 """
 
-from enum import Enum, unique
+from enum import unique
 
-from mooring.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, words
+from mooring.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, Word, words
 from mooring.protocol.client import events as e
 
 
 @unique
-class ClientState(Enum):
+class ClientState(Word):
     """Where a client's connection stands."""
 
     STARTING = "starting"
@@ -46,7 +46,7 @@ class ClientState(Enum):
 
 
 @unique
-class Do(Enum):
+class Do(Word):
     """What is done. The words stand in the drawings."""
 
     # Calls and everything else a user holds.
@@ -123,7 +123,7 @@ class Do(Enum):
 
 
 @unique
-class When(Enum):
+class When(Word):
     """What it depends on."""
 
     REAPED = "the old transport is gone"
@@ -290,7 +290,7 @@ ENTRIES: dict[ClientState, tuple[Do, ...]] = {
 
 
 @unique
-class Timer(Enum):
+class Timer(Word):
     """The waits of a connection itself; calls have timers of their own."""
 
     CONNECT = "connect"

@@ -40,15 +40,15 @@ what was asked of the client, the revision agreed on, and the time of the drain 
 Above: `_connection`, which runs this; `_drawing`, which shows it. Below: `_machine`, `events`.
 """
 
-from enum import Enum, unique
+from enum import unique
 
 from mooring.errors import InvalidEventError, NoTransitionError, UnknownEventError
-from mooring.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, words
+from mooring.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, Word, words
 from mooring.protocol.server import events as e
 
 
 @unique
-class ServerState(Enum):
+class ServerState(Word):
     """Where a server's connection stands."""
 
     FRESH = "fresh"
@@ -61,7 +61,7 @@ class ServerState(Enum):
 
 # Unique, because two names for the same words would silently be one action.
 @unique
-class Do(Enum):
+class Do(Word):
     """What is done. The words stand in the drawings."""
 
     # Frames that are no messages.
@@ -121,7 +121,7 @@ class Do(Enum):
 
 
 @unique
-class When(Enum):
+class When(Word):
     """What it depends on."""
 
     BATCH_IS_ALLOWED = "2025-03-26, 1 to 100 members, no initialize"
