@@ -25,6 +25,7 @@ settings.register_profile(
 )
 settings.register_profile(
     "soak",
+    derandomize=False,  # said, because Hypothesis turns it on by itself where CI is set
     deadline=None,
     max_examples=5_000,
     stateful_step_count=200,
