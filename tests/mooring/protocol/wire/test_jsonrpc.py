@@ -148,8 +148,7 @@ IDS = [
 def test_an_id_comes_back_exactly(id: int | str) -> None:
     message = decode(encode_request(id, "m"))
     assert isinstance(message, Request)
-    # Beyond what the stack of the Python at hand allows, the id cannot be looked for; newer ones allow more.
-    assert message.id == id or (id is ABSENT and "deep" in words and message.id == 5)
+    assert message.id == id
     assert type(message.id) is type(id)
     answer = decode(encode_result(id, b"{}"))
     assert isinstance(answer, Result)
@@ -303,7 +302,8 @@ def test_a_malformed_frame_gets_its_code_its_place_and_its_id(
     assert message.code is code
     assert words in message.message
     assert message.path.startswith(path) if "deep" in words else message.path == path
-    assert message.id == id
+    # Beyond what the stack of the Python at hand allows, the id cannot be looked for; newer ones allow more.
+    assert message.id == id or (id is ABSENT and "deep" in words and message.id == 5)
     assert message.is_answer is is_answer
 
 
