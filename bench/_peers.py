@@ -3,6 +3,7 @@
 Made on first use, from the registries, and kept. One place for the versions; the programs print them.
 """
 
+import shutil
 import subprocess
 import sys
 import venv
@@ -17,6 +18,32 @@ ENVIRONMENTS = {
     "fastmcp-3.4.10": ["fastmcp==3.4.10"],
     "fastmcp-4.1.2": ["fastmcp==4.1.2"],
 }
+
+# The same for node: one environment, one package.
+TYPESCRIPT = "@modelcontextprotocol/sdk@1.32.2"
+
+
+def node_of(program: Path) -> list[str]:
+    """The command that runs a program of node's beside the official TypeScript SDK, installed if need be.
+
+    Empty where this machine has no node: then that peer is left out, and the run says so.
+    """
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        print(f"node is not here: {program.name} is left out")
+        return []
+    folder = HERE / f".env-typescript-{TYPESCRIPT.rpartition('@')[2]}"
+    stamp = folder / ".installed"
+    if not stamp.exists():
+        print(f"installing {TYPESCRIPT} ...", flush=True)
+        folder.mkdir(exist_ok=True)
+        subprocess.run(
+            [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), TYPESCRIPT],
+            check=True,
+        )
+        stamp.touch()
+    # Node looks for packages beside the program and above it, and nowhere else.
+    return [node, shutil.copy(program, folder)]
 
 
 def python_of(environment: str | None) -> str:

@@ -1,14 +1,17 @@
 """What every client under test does: warm up, then so many calls with so many in flight; seconds a call on stdout.
 
 python client_x.py CALLS IN_FLIGHT SERVER...
+
+TEXT_SIZE in the environment makes the text that is echoed so many bytes long.
 """
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
 
-TEXT = "hello"
+TEXT = "hello".ljust(int(os.environ.get("TEXT_SIZE", "5")), "x")
 
 
 def arguments() -> tuple[int, int, list[str]]:

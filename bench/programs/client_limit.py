@@ -27,10 +27,15 @@ encode = msgspec.json.encode
 
 class Reader(asyncio.Protocol):
     def __init__(self, waiting: dict[int, asyncio.Future[msgspec.Raw]]) -> None:
-        self.waiting, self.rest = waiting, b""
+        self.waiting = waiting
+        self.rest: list[bytes] = []
 
     def data_received(self, data: bytes) -> None:
-        *lines, self.rest = (self.rest + data).split(b"\n")
+        self.rest.append(data)
+        if b"\n" not in data:  # joined once a line, not once a read
+            return
+        *lines, rest = b"".join(self.rest).split(b"\n")
+        self.rest = [rest]
         for line in lines:
             answer = decode(line)
             self.waiting.pop(answer.id).set_result(answer.result)

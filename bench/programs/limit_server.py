@@ -51,10 +51,15 @@ def answer(line: bytes) -> bytes | None:
 
 class Reader(asyncio.Protocol):
     def __init__(self, out: asyncio.WriteTransport, done: asyncio.Event) -> None:
-        self.out, self.done, self.rest = out, done, b""
+        self.out, self.done = out, done
+        self.rest: list[bytes] = []
 
     def data_received(self, data: bytes) -> None:
-        *lines, self.rest = (self.rest + data).split(b"\n")
+        self.rest.append(data)
+        if b"\n" not in data:  # joined once a line, not once a read
+            return
+        *lines, rest = b"".join(self.rest).split(b"\n")
+        self.rest = [rest]
         self.out.write(b"".join(said for line in lines if line and (said := answer(line)) is not None))
 
     def connection_lost(self, _: Exception | None) -> None:
@@ -68,4 +73,5 @@ async def main() -> None:
     await done.wait()
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,58 @@
+"""The limit with what a runtime cannot do without: a task for each call, and one write for each turn of the loop.
+
+Printed beside us: the distance from here to us is what states, validation, cancellation and telemetry cost.
+"""
+
+import asyncio
+import sys
+
+import limit_server
+from limit_server import decode
+
+TASKS: set[asyncio.Task[None]] = set()
+
+
+class Reader(asyncio.Protocol):
+    def __init__(self, out: asyncio.WriteTransport, done: asyncio.Event) -> None:
+        self.out, self.done = out, done
+        self.rest: list[bytes] = []
+        self.said: list[bytes] = []
+        self.loop = asyncio.get_running_loop()
+
+    def data_received(self, data: bytes) -> None:
+        self.rest.append(data)
+        if b"\n" not in data:
+            return
+        *lines, rest = b"".join(self.rest).split(b"\n")
+        self.rest = [rest]
+        for line in lines:
+            if line:
+                task = self.loop.create_task(self.serve(line))
+                TASKS.add(task)
+                task.add_done_callback(TASKS.discard)
+
+    async def serve(self, line: bytes) -> None:
+        if decode(line).id is None:
+            return
+        said = limit_server.answer(line)
+        if said is not None:
+            if not self.said:
+                self.loop.call_soon(self.write)
+            self.said.append(said)
+
+    def write(self) -> None:
+        self.out.write(b"".join(self.said))
+        self.said.clear()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.done.set()
+
+
+async def main() -> None:
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    out, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout)
+    await loop.connect_read_pipe(lambda: Reader(out, done), sys.stdin)
+    await done.wait()
+
+
+asyncio.run(main())
