@@ -1,4 +1,4 @@
-"""FastMCP's client, 3.x and 4.x."""
+"""FastMCP's client, 3.x and 4.x; over HTTP where the server is a URL."""
 
 import asyncio
 
@@ -9,7 +9,9 @@ from fastmcp.client.transports import StdioTransport
 
 async def main() -> None:
     calls, in_flight, server = arguments()
-    async with Client(StdioTransport(command=server[0], args=server[1:])) as client:
+    is_http = server[0].startswith("http")
+    target = server[0] if is_http else StdioTransport(command=server[0], args=server[1:])
+    async with Client(target) as client:
 
         async def call(text: str) -> str:
             return (await client.call_tool("echo", {"text": text})).content[0].text

@@ -1,16 +1,21 @@
-// The official TypeScript SDK's client. Warms up for as long as WARM_UP seconds say (its compiler needs it), then measures.
+// The official TypeScript SDK's client; over HTTP where the server is a URL. Warms up for as long as WARM_UP seconds say (its compiler needs it), then measures.
 //
 // node client_typescript.mjs CALLS IN_FLIGHT SERVER...
 
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
 const [calls, inFlight] = process.argv.slice(2, 4).map(Number);
 const [command, ...args] = process.argv.slice(4);
 const warmUp = Number(process.env.WARM_UP ?? "10");
 
 const client = new Client({ name: "bench", version: "1" });
-await client.connect(new StdioClientTransport({ command, args }));
+await client.connect(
+  command.startsWith("http")
+    ? new StreamableHTTPClientTransport(new URL(command))
+    : new StdioClientTransport({ command, args }),
+);
 
 async function call() {
   const result = await client.callTool({ name: "echo", arguments: { text: "hello" } });

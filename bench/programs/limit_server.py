@@ -27,7 +27,7 @@ decode_hello = msgspec.json.Decoder(Hello).decode
 encode = msgspec.json.encode
 
 INFO = b'{"protocolVersion":"%b","capabilities":{"tools":{}},"serverInfo":{"name":"limit","version":"1"}}'
-COUNT = int(sys.argv[2]) if sys.argv[1:2] == ["--tools"] else 0
+COUNT = int(sys.argv[sys.argv.index("--tools") + 1]) if "--tools" in sys.argv else 0
 TOOL = msgspec.json.encode({"tools": [ECHO, *catalogue(COUNT)]})
 
 

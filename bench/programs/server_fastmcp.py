@@ -21,6 +21,8 @@ def add(number: int) -> None:
     server.tool(scope[f"tool_{number:03}"])
 
 
-for number in range(int(sys.argv[2]) if sys.argv[1:2] == ["--tools"] else 0):
+for number in range(int(sys.argv[sys.argv.index("--tools") + 1]) if "--tools" in sys.argv else 0):
     add(number)
-server.run(show_banner=False)
+
+if __name__ == "__main__":
+    server.run(show_banner=False)

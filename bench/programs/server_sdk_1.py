@@ -8,7 +8,7 @@ from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-COUNT = int(sys.argv[2]) if sys.argv[1:2] == ["--tools"] else 0
+COUNT = int(sys.argv[sys.argv.index("--tools") + 1]) if "--tools" in sys.argv else 0
 TOOLS = [types.Tool(**tool) for tool in [ECHO, *catalogue(COUNT)]]
 server = Server("echo")
 
@@ -28,4 +28,5 @@ async def main() -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-anyio.run(main)
+if __name__ == "__main__":
+    anyio.run(main)

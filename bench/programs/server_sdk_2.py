@@ -8,7 +8,7 @@ from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-COUNT = int(sys.argv[2]) if sys.argv[1:2] == ["--tools"] else 0
+COUNT = int(sys.argv[sys.argv.index("--tools") + 1]) if "--tools" in sys.argv else 0
 TOOLS = [types.Tool(**tool) for tool in [ECHO, *catalogue(COUNT)]]
 SCHEMAS = {tool.name: tool.input_schema for tool in TOOLS}
 

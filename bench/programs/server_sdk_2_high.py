@@ -25,6 +25,6 @@ def add(number: int) -> None:
     )
 
 
-for number in range(int(sys.argv[2]) if sys.argv[1:2] == ["--tools"] else 0):
+for number in range(int(sys.argv[sys.argv.index("--tools") + 1]) if "--tools" in sys.argv else 0):
     add(number)
 server.run()

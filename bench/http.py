@@ -1,0 +1,192 @@
+"""Servers and clients over HTTP, ours and the peers', under the same load, in one interleaved run.
+
+    python bench/http.py        or: make bench ONLY=http
+
+Servers: 32 keep-alive connections, one request under way on each, once on uvicorn with h11 and once with httptools and
+uvloop, every Python server alike. "Limit" is the least ASGI app on the same uvicorn. Judged by CPU seconds of the server
+for each call: the load runs on the other core. Exits with 1 if a target is missed by more than the noise of the run.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from _load import NEW, OLD, Conversation, HttpServer, seconds_each
+from _measure import Sample, Series, compare, in_words, interleave, print_platform, print_rows
+from _peers import ENVIRONMENTS, TYPESCRIPT, node_of, python_of
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = HERE / "programs"
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
+CONNECTIONS = 32
+
+
+def python(program: str, environment: str | None = None) -> list[str]:
+    return [python_of(environment), str(PROGRAMS / program), "PORT"]
+
+
+# name -> (command, revision)
+SERVERS: dict[str, tuple[list[str], str]] = {
+    "limit": (python("http_limit.py"), OLD),
+    "mooring": (python("http_mooring.py"), OLD),
+    "mooring, 2026-07-28": (python("http_mooring.py"), NEW),
+    "mooring, sessions": (python("http_mooring.py"), OLD),
+    "mcp 2.3.0, low level": (python("http_sdk_2.py", "mcp-2.3.0"), OLD),
+    "mcp 2.3.0, 2026-07-28": (python("http_sdk_2.py", "mcp-2.3.0"), NEW),
+    "mcp 1.30.0, low level": (python("http_sdk_1.py", "mcp-1.30.0"), OLD),
+    "fastmcp 4.1.2": (python("http_fastmcp.py", "fastmcp-4.1.2"), OLD),
+    "fastmcp 3.4.10": (python("http_fastmcp.py", "fastmcp-3.4.10"), OLD),
+}
+if TYPESCRIPT_SERVER := node_of(PROGRAMS / "http_typescript.mjs"):
+    SERVERS["TypeScript 1.32.2"] = ([*TYPESCRIPT_SERVER, "PORT"], OLD)
+SDK = "mcp 2.3.0, low level"
+JUDGED = {"mooring": SDK, "mooring, 2026-07-28": "mcp 2.3.0, 2026-07-28", "mooring, sessions": SDK}
+# Ours has none unless asked; the others have them.
+SESSIONS = {"mooring, sessions": ("--sessions",)}
+SLOW = {name for name in SERVERS if name.startswith(("mcp", "fastmcp"))}
+
+CALL = ("tools/call", {"name": "echo", "arguments": {"text": "hello"}})
+LIST = ("tools/list", {})
+
+
+def load(name: str, parser: str, answers: str, kind: str) -> Sample:
+    """CPU seconds of the server for one request of this kind; TypeScript warms up for longer."""
+    command, revision = SERVERS[name]
+    method, params = LIST if kind == "list" else CALL
+    words = [parser, answers, *SESSIONS.get(name, ()), *(["--tools", "100"] if kind == "list" else [])]
+    count = (20 if name in SLOW else 60) if kind == "list" else (50 if name in SLOW else 300)
+    warm_seconds = 10.0 if name.startswith("TypeScript") else 0.0
+
+    def run() -> float:
+        server = HttpServer(command, *words)
+        try:
+            conversations = [Conversation(server.port, revision) for _ in range(CONNECTIONS)]
+            requests = [one.request(method, dict(params)) for one in conversations]
+            checked = conversations[0].exchange(requests[0])
+            if (b"hello" if kind == "call" else b"tool_099") not in checked:
+                raise SystemExit(f"{name} answered {checked[:600]!r}")
+            warm_at = time.perf_counter() + warm_seconds
+            seconds_each(conversations, requests, count // 5)
+            while time.perf_counter() < warm_at:
+                seconds_each(conversations, requests, count // 5)
+            before = server.cpu()
+            seconds_each(conversations, requests, count)
+            return (server.cpu() - before) / (count * CONNECTIONS)
+        finally:
+            server.close()
+
+    return run
+
+
+def print_speeds(title: str, series: dict[str, Series]) -> None:
+    """Every program beside the limit and the SDK."""
+    print(f"\n{title}: CPU of the server for one request")
+    for name, one in series.items():
+        limit, sdk = series["limit"].middle / one.middle, series[SDK].middle / one.middle
+        spread = f"({in_words(min(one.samples))} .. {in_words(max(one.samples))})"
+        print(f"  {name:22} {in_words(one.middle):>9} {spread:>22}  {limit:5.2f} of limit  {sdk:6.2f} x SDK")
+
+
+def part(parser: str, answers: str, kind: str, over_sdk: float, of_limit: float) -> bool:
+    """Run one part, print it, judge it: at least so many times the SDK, and so much of the limit."""
+    names = [
+        name
+        for name in SERVERS
+        if not name.startswith("TypeScript") or (parser == "httptools" and kind == "call")
+    ]
+    series = interleave({name: load(name, parser, answers, kind) for name in names}, rounds=ROUNDS)
+    title = {"call": f"HTTP {answers.upper()}, {CONNECTIONS} connections", "list": "tools/list of 100"}[kind]
+    print_speeds(f"{title}, {parser}", series)
+    rows = []
+    for name, peer in JUDGED.items():
+        rows.append(compare(f"{name} to the SDK", series[name], series[peer], 1 / over_sdk))
+        if of_limit:
+            rows.append(compare(f"{name} to the limit", series[name], series["limit"], 1 / of_limit))
+    return print_rows(f"targets: {over_sdk:g} x SDK, {of_limit:.2g} of limit", rows)
+
+
+def print_sessions() -> bool:
+    """What a session without an open stream weighs in the server."""
+    print("\nIdle sessions")
+    is_good = True
+    for name in ("mooring, sessions", SDK):
+        command, revision = SERVERS[name]
+        server = HttpServer(command, "httptools", "json", *SESSIONS.get(name, ()))
+        for _ in range(50):
+            Conversation(server.port, revision).socket.close()
+        before = server.rss()
+        for _ in range(2000):
+            Conversation(server.port, revision).socket.close()
+        each = (server.rss() - before) / 2000
+        server.close()
+        print(f"  {name:22} {each:6.1f} KiB each")
+        is_good = is_good and (name == SDK or each <= 6)
+    print("  target: at most 6 KiB")
+    return is_good
+
+
+# --- clients ----------------------------------------------------------------------------------------------------------
+
+CLIENTS = {
+    "mooring": ("client_mooring.py", None, 10000),
+    "mcp 2.3.0": ("client_sdk_http.py", "mcp-2.3.0", 2000),
+    "mcp 1.30.0": ("client_sdk_http.py", "mcp-1.30.0", 2000),
+    "fastmcp 4.1.2": ("client_fastmcp.py", "fastmcp-4.1.2", 2000),
+    "fastmcp 3.4.10": ("client_fastmcp.py", "fastmcp-3.4.10", 2000),
+    "TypeScript 1.32.2": ("client_typescript.mjs", None, 5000),
+}
+
+
+def clients() -> bool:
+    """32 calls in flight against the least ASGI app; CPU seconds of the client for one call."""
+    server = HttpServer(python("http_limit.py"), "httptools", "json")
+
+    def sample(command: list[str], calls: int) -> Sample:
+        def run() -> float:
+            words = [*command, str(calls), str(CONNECTIONS), f"http://127.0.0.1:{server.port}/mcp"]
+            ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+            if ended.returncode:
+                raise SystemExit(f"{words} failed:\n{ended.stderr[-2000:]}")
+            return float(ended.stdout.split()[1])
+
+        return run
+
+    programs = {}
+    for name, (program, environment, calls) in CLIENTS.items():
+        path = PROGRAMS / program
+        command = node_of(path) if program.endswith(".mjs") else [python_of(environment), str(path)]
+        if command:
+            programs[name] = sample(command, calls)
+    try:
+        series = interleave(programs, rounds=ROUNDS)
+    finally:
+        server.close()
+    print(f"\nClients over HTTP, {CONNECTIONS} in flight: CPU of the client for one call")
+    for name, one in series.items():
+        sdk = series["mcp 2.3.0"].middle / one.middle
+        spread = f"({in_words(min(one.samples))} .. {in_words(max(one.samples))})"
+        print(f"  {name:22} {in_words(one.middle):>9} {spread:>22}  {sdk:6.2f} x SDK")
+    row = compare("mooring to the SDK", series["mooring"], series["mcp 2.3.0"], 1 / 1.5)
+    return print_rows("target: at least 1.5 x the official SDK 2.3", [row])
+
+
+def main() -> int:
+    """Run, print, judge."""
+    print_platform()
+    print("peers: " + ", ".join([*ENVIRONMENTS, TYPESCRIPT]))
+    results = [
+        part("h11", "json", "call", 2, 0.4),
+        part("httptools", "json", "call", 4, 0.4),
+        part("h11", "sse", "call", 3.5, 0),
+        part("httptools", "sse", "call", 3.5, 0),
+        part("httptools", "json", "list", 20, 0.6),
+        print_sessions(),
+        clients(),
+    ]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

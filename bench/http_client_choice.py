@@ -1,0 +1,234 @@
+"""Which HTTP client library carries our client: the candidates as our transport would use them, side by side.
+
+    python bench/http_client_choice.py
+
+Each candidate POSTs the same small `tools/call` over kept-alive connections, 1 and 32 in flight, to a server that does the
+least (`programs/limit_http.py`), and reads the whole JSON answer; what counts is CPU of the client's own process for each
+call, since the machine is shared. Beside it: what importing costs, and whether giving up a request ends its connection at
+once, which is how a stateless server learns of it. `raw` is a hand-written reader and writer on asyncio streams without any
+library: the limit. The decision and the figures it rests on are in docs/design/http-client.md.
+"""
+
+import asyncio
+import contextlib
+import importlib.metadata
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from _measure import Sample, in_words, interleave, print_platform
+
+HERE = Path(__file__).resolve().parent
+sys.path.remove(str(HERE))  # a file here is called `http`, and the libraries want the standard library's
+HEADERS = [
+    ("Content-Type", "application/json"),
+    ("Accept", "application/json, text/event-stream"),
+    ("MCP-Protocol-Version", "2025-11-25"),
+    ("Mcp-Session-Id", "0123456789abcdef0123456789abcdef"),
+]
+BODY = (
+    b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}'
+)
+CANDIDATES = ("raw", "aiohttp", "httpx", "httpx2")
+ROUNDS = 5
+
+Post = Callable[[str, bytes], Awaitable[bytes]]
+Use = contextlib.AbstractAsyncContextManager[Post]
+
+
+# --- the candidates ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def use_aiohttp() -> Any:
+    import aiohttp
+    from yarl import URL
+
+    timeout = aiohttp.ClientTimeout(total=None, connect=10.0)
+    jar = aiohttp.DummyCookieJar()
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0), timeout=timeout, cookie_jar=jar
+    ) as session:
+
+        async def post(url: str, body: bytes) -> bytes:
+            place = URL(url, encoded=True)
+            async with session.post(place, headers=HEADERS, data=body, allow_redirects=False) as response:
+                assert response.content_type == "application/json"
+                parts = [chunk async for chunk in response.content.iter_any()]
+                return b"".join(parts)
+
+        yield post
+
+
+@contextlib.asynccontextmanager
+async def use_httpx(name: str = "httpx") -> Any:
+    httpx = __import__(name)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    timeout = httpx.Timeout(None, connect=10.0)
+    async with httpx.AsyncClient(limits=limits, timeout=timeout, follow_redirects=False) as client:
+
+        async def post(url: str, body: bytes) -> bytes:
+            request = client.build_request("POST", url, headers=HEADERS, content=body)
+            response = await client.send(request, stream=True)
+            try:
+                assert response.headers["content-type"] == "application/json"
+                parts = [chunk async for chunk in response.aiter_bytes()]
+                return b"".join(parts)
+            finally:
+                await response.aclose()
+
+        yield post
+
+
+@contextlib.asynccontextmanager
+async def use_raw() -> Any:
+    free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    lines = "".join(f"{name}: {value}\r\n" for name, value in HEADERS)
+
+    async def post(url: str, body: bytes) -> bytes:
+        authority, _, path = url.removeprefix("http://").partition("/")
+        host, port = authority.split(":")
+        reader, writer = free.pop() if free else await asyncio.open_connection(host, int(port))
+        is_whole = False
+        try:
+            head = f"POST /{path} HTTP/1.1\r\nHost: {authority}\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
+            writer.write(head.encode() + body)
+            head_of = (await reader.readuntil(b"\r\n\r\n")).lower()
+            size = int(head_of.split(b"content-length:")[1].split(b"\r\n")[0])
+            found = await reader.readexactly(size)
+            is_whole = True
+            return found
+        finally:
+            if is_whole:
+                free.append((reader, writer))
+            else:
+                writer.close()
+
+    yield post
+    for _, writer in free:
+        writer.close()
+
+
+def use(name: str) -> Use:
+    if name == "raw":
+        return use_raw()
+    return use_aiohttp() if name == "aiohttp" else use_httpx(name)
+
+
+# --- one run, in a process of its own ---------------------------------------------------------------------------------
+
+
+async def run(name: str, url: str, calls: int, in_flight: int) -> float:
+    """CPU seconds of one call."""
+    left = iter(range(calls))
+    async with use(name) as post:
+
+        async def work() -> None:
+            for number in left:
+                answer = await post(url, BODY % number)
+                assert b'"hello"' in answer
+
+        await post(url, BODY % 0)
+        started = time.process_time()
+        await asyncio.gather(*(work() for _ in range(in_flight)))
+        return (time.process_time() - started) / calls
+
+
+async def give_up(name: str, url: str) -> bool:
+    """Whether cancelling a request that is not answered ends its connection, so that the server can see it."""
+    async with use(name) as post:
+        before = int(await read(url + "ended"))
+        task = asyncio.ensure_future(post(url + "stall", BODY % 1))
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        for _ in range(50):
+            if int(await read(url + "ended")) > before:
+                return True
+            await asyncio.sleep(0.02)
+        return False
+
+
+async def read(url: str) -> bytes:
+    authority, _, path = url.removeprefix("http://").partition("/")
+    host, port = authority.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"GET /{path} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode())
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    body = await reader.readexactly(int(head.split(b"content-length:")[1].split(b"\r\n")[0]))
+    writer.close()
+    return body
+
+
+# --- the comparison ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def limit_server() -> Iterator[str]:
+    command = [sys.executable, str(HERE / "programs" / "limit_http.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdin is not None
+        yield f"http://127.0.0.1:{server.stdout.readline().strip()}/"
+        server.stdin.close()
+
+
+def in_a_process(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, __file__, *words], capture_output=True, text=True, check=False, timeout=300
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr[-2000:])
+    return done.stdout.strip()
+
+
+def sample(name: str, url: str, calls: int, in_flight: int) -> Sample:
+    return lambda: float(in_a_process("run", name, url, str(calls), str(in_flight)))
+
+
+def import_sample(name: str) -> Sample:
+    program = (
+        f"import asyncio, ssl, time; t = time.perf_counter(); import {name}; print(time.perf_counter() - t)"
+    )
+    command = [sys.executable, "-c", program]
+    return lambda: float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> int:
+    print_platform()
+    for name in CANDIDATES[1:]:
+        print(f"  {name} {importlib.metadata.version(name)}")
+    with limit_server() as url:
+        for in_flight, calls in ((32, 1500), (1, 500)):
+            series = interleave(
+                {name: sample(name, url, calls, in_flight) for name in CANDIDATES}, rounds=ROUNDS
+            )
+            print(f"\nCPU of a call, {in_flight} in flight")
+            for name, one in series.items():
+                every = one.samples + one.control
+                spread = f"({in_words(min(every))} .. {in_words(max(every))})"
+                ratio = one.middle / series["aiohttp"].middle
+                print(
+                    f"  {name:8} {in_words(one.middle):>9} {spread:>22}  {ratio:5.2f} x aiohttp  noise {one.noise:.0%}"
+                )
+        imports = interleave({name: import_sample(name) for name in CANDIDATES[1:]}, rounds=ROUNDS)
+        print("\nimport, after asyncio and ssl")
+        for name, one in imports.items():
+            print(f"  {name:8} {in_words(one.middle):>9}")
+        print("\ngiving up ends the connection")
+        for name in CANDIDATES:
+            print(f"  {name:8} {in_a_process('give-up', name, url)}")
+    return 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["run"]:
+        print(asyncio.run(run(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))))
+    elif sys.argv[1:2] == ["give-up"]:
+        print("yes" if asyncio.run(give_up(sys.argv[2], sys.argv[3])) else "NO")
+    else:
+        sys.exit(main())
