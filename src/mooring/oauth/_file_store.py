@@ -1,0 +1,145 @@
+"""Tokens in a file that only its owner can read: for people who sign in once and run programs many times.
+
+One JSON file. It is replaced whole, by a rename, so that a crash leaves the old or the new one; a lock beside it makes
+several programs take turns. A file that is not ours is never overwritten: it is an error that says what to do, because
+the path may be a mistake and the file somebody's work.
+
+Above: users and commands. Below: the operating system.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from mooring.errors import UsageError
+
+_LOG = logging.getLogger("mooring.oauth")
+_FORMAT = "mooring tokens 1"
+
+
+class _File(msgspec.Struct):
+    format: str
+    entries: dict[str, msgspec.Raw] = {}
+
+
+class FileStore:
+    """Keeps registrations and tokens in one file, mode 0600. Without a path, in your configuration directory."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = default_path() if path is None else Path(path).expanduser()
+
+    async def load(self, key: str) -> bytes | None:
+        """The value that was saved last, or None.
+
+        Raises: UsageError where the file is not one of ours, or may not be read.
+        """
+        return await asyncio.to_thread(self._load, key)
+
+    async def save(self, key: str, value: bytes | None) -> None:
+        """Keep `value`, or forget the key. The file is replaced whole.
+
+        Raises: UsageError where the file is not one of ours, or cannot be written.
+        """
+        # Shielded: a cancelled call must not leave a token that was paid for with a sign-in unsaved.
+        await asyncio.shield(asyncio.to_thread(self._save, key, value))
+
+    def __repr__(self) -> str:
+        """Where, never what."""
+        return f"FileStore({str(self.path)!r})"
+
+    def _load(self, key: str) -> bytes | None:
+        entry = self._read().entries.get(key)
+        return None if entry is None else bytes(entry)
+
+    def _save(self, key: str, value: bytes | None) -> None:
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _locked(self.path):
+                file = self._read()
+                if value is None:
+                    if file.entries.pop(key, None) is None:
+                        return
+                else:
+                    file.entries[key] = msgspec.Raw(value)
+                _replace(self.path, msgspec.json.encode(file))
+        except OSError as error:
+            raise UsageError(
+                f"tokens cannot be kept in {self.path}: {error.strerror}; give FileStore another path",
+                path="path",
+            ) from error
+
+    def _read(self) -> _File:
+        try:
+            with self.path.open("rb") as opened:
+                mode = os.fstat(opened.fileno()).st_mode
+                body = opened.read()
+        except FileNotFoundError:
+            return _File(_FORMAT)
+        except OSError as error:
+            raise UsageError(
+                f"tokens cannot be read from {self.path}: {error.strerror}", path="path"
+            ) from error
+        if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+            _LOG.warning("%s could be read by others; it is made private when it is next written", self.path)
+        try:
+            file = msgspec.json.decode(body, type=_File)
+        except msgspec.DecodeError:
+            file = None
+        if file is None or file.format != _FORMAT:
+            raise UsageError(
+                f"{self.path} is not a file of tokens; move or delete it and sign in again, or give another path",
+                path="path",
+            )
+        return file
+
+
+def default_path() -> Path:
+    """Where tokens are kept when nothing is said: the configuration directory of the platform."""
+    if sys.platform == "win32":
+        root = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    elif sys.platform == "darwin":
+        root = Path.home() / "Library" / "Application Support"
+    else:
+        # The XDG specification ignores a path that is not absolute.
+        given = os.environ.get("XDG_CONFIG_HOME", "")
+        root = Path(given) if os.path.isabs(given) else Path.home() / ".config"
+    return root / "mooring" / "tokens.json"
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Take turns with other programs. The lock is another file, because the file itself is replaced."""
+    try:
+        import fcntl  # noqa: PLC0415 - not on Windows
+    except ImportError:
+        yield
+        return
+    descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, body: bytes) -> None:
+    """Write beside it, then rename: mkstemp makes its file readable by the owner alone."""
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(body)
+            opened.flush()
+            os.fsync(opened.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,97 @@
+"""Who you are to authorization servers: what you know beforehand, and what you are to one of them.
+
+`Identity` is what a user writes down. `RegisteredClient` is what it comes to at one issuer, and goes nowhere else: a client
+id and its secret are the business of the issuer that gave them (2026-07-28 basic/authorization, "Authorization Server
+Binding").
+
+Pure. Above: registration, client authentication, the authorizers. Below: `_urls`.
+"""
+
+from urllib.parse import urlsplit
+
+import msgspec
+
+from mooring.errors import UsageError
+from mooring.oauth._urls import is_loopback
+
+# How a client may prove itself at a token endpoint, as this room can do it (RFC 7591, section 2; OpenID Connect, section 9).
+AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who you are. All of it is optional: without anything the program registers itself, where that is possible.
+
+    `client_id` (and `client_secret`, or `private_key` with `signing_algorithm`) are what an authorization server gave you;
+    `issuer` says which one, and then nobody else ever sees them. Without it they are for the first one that the server
+    names. `metadata_url` is the https URL of your client ID metadata document. `name` and `homepage` are shown to people.
+    """
+
+    client_id: str = ""
+    client_secret: str = ""
+    issuer: str = ""
+    # PEM, PKCS #8 or the like, for private_key_jwt; and the JWS algorithm to sign with (ES256, RS256, PS256, EdDSA ...).
+    private_key: str = ""
+    signing_algorithm: str = ""
+    # One of AUTH_METHODS; chosen from what the authorization server supports where it is empty.
+    auth_method: str = ""
+    metadata_url: str = ""
+    name: str = "Mooring"
+    homepage: str = ""
+
+    def __post_init__(self) -> None:
+        if self.auth_method and self.auth_method not in AUTH_METHODS:
+            raise UsageError(
+                f"auth_method is {self.auth_method!r}; it must be one of {', '.join(AUTH_METHODS)}",
+                path="auth_method",
+            )
+        if (self.client_secret or self.issuer) and not self.client_id:
+            raise UsageError(
+                "client_secret and issuer belong to a client_id, and there is none", path="client_id"
+            )
+        if self.client_secret and self.private_key:
+            raise UsageError(
+                "client_secret and private_key are two ways to prove one client: give one of them",
+                path="private_key",
+            )
+        if bool(self.private_key) != bool(self.signing_algorithm):
+            raise UsageError(
+                "private_key and signing_algorithm go together: give both, or neither",
+                path="signing_algorithm",
+            )
+        if self.metadata_url:
+            parts = urlsplit(self.metadata_url)
+            if parts.scheme != "https" or not parts.hostname or parts.path in ("", "/"):
+                raise UsageError(
+                    f"metadata_url is {self.metadata_url!r}; it must be an https URL with a path",
+                    path="metadata_url",
+                )
+
+    def __repr__(self) -> str:
+        """Without the secrets."""
+        shown = self.client_id or self.metadata_url or self.name
+        return f"Identity({shown!r}{f', issuer={self.issuer!r}' if self.issuer else ''})"
+
+
+class RegisteredClient(msgspec.Struct, frozen=True):
+    """What you are at one issuer. Those that were registered by the program are stored."""
+
+    issuer: str
+    client_id: str
+    client_secret: str = ""
+    auth_method: str = ""
+    # Unix time, 0 for never (RFC 7591, 3.2.1).
+    secret_expires_at: float = 0.0
+    redirect_uri: str = ""
+    # What it was registered for; None where the authorization server set no such limit.
+    scopes: tuple[str, ...] | None = None
+    # True where the program registered itself, and may do so again.
+    is_dynamic: bool = False
+
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"RegisteredClient({self.client_id!r} at {self.issuer!r})"
+
+
+def application_type(redirect_uri: str) -> str:
+    """`native` for a program on the user's machine, `web` for one behind an https redirect (2026-07-28: MUST be sent)."""
+    return "web" if redirect_uri.startswith("https:") and not is_loopback(redirect_uri) else "native"

@@ -1,0 +1,634 @@
+"""What every grant has in common: scopes and step-up, refresh, one at a time, the store, and when to give up."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mooring.errors import TransportError, UsageError
+from mooring.oauth import AuthorizationError, FileStore, Identity, MemoryStore
+from mooring.oauth._authorizer import FRESH_SECONDS, GRANTS_WINDOW, MAX_GRANTS
+from mooring.transport import Challenge
+from scripted.loop import timed
+from scripted.oauth import AuthorizationSite, Browser, Request, Response, a_world, bearer, signer
+
+
+def grants(world: SimpleNamespace) -> list[str]:
+    return [request.form["grant_type"] for request in world.issuing.got("POST", "/token")]
+
+
+# --- what is ours ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "challenge",
+    [
+        ("401", 'Basic realm="x"'),
+        ("401", "Negotiate"),
+        ("403", "Bearer"),
+        ("403", 'Bearer error="invalid_token"'),
+        ("403", ""),
+    ],
+)
+@timed
+async def test_a_refusal_about_something_else_is_none_of_ours(challenge: tuple[str, str]) -> None:
+    async with a_world() as world:
+        status, field = challenge
+        asked = Challenge(world.server.endpoint, int(status), (field,) if field else ())
+        assert await signer(world).challenged(world.client, asked) is False
+        assert world.client.sent == []
+
+
+@timed
+async def test_a_bare_401_is_ours() -> None:
+    """2025-03-26: servers answer 401 and say no more."""
+    async with a_world() as world:
+        assert await signer(world).challenged(world.client, Challenge(world.server.endpoint, 401))
+
+
+# --- scopes ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("demanded", "published", "listed", "expected"),
+    [
+        ("a b", ["c"], None, "a b"),
+        ("", ["c", "d"], None, "c d"),
+        ("", None, None, None),
+        ("", None, ["offline_access"], None),
+        ("a", None, ["a", "offline_access"], "a offline_access"),
+        ("a", None, ["a"], "a"),
+        ("a offline_access", None, ["a"], "a"),
+        ("a offline_access", None, None, "a"),
+        ("", ["offline_access", "c"], ["offline_access"], "c offline_access"),
+        ("", ["c\x1b", "d e", 'f"'], None, "d e"),
+    ],
+)
+@timed
+async def test_scopes_are_what_is_demanded_else_what_is_supported_else_none(
+    demanded: str, published: Any, listed: Any, expected: str | None
+) -> None:
+    """C scopes, and `offline_access` only where the authorization server lists it."""
+    async with a_world() as world:
+        world.server.publish(world.issuing.issuer, scopes_supported=published)
+        world.issuing.overrides["scopes_supported"] = listed
+        await signer(world).challenged(world.client, world.server.refuse(scope=demanded))
+        assert world.browser.query().get("scope") == expected
+        assert world.browser.query().get("prompt") == ("consent" if "offline" in (expected or "") else None)
+
+
+@timed
+async def test_scopes_of_the_user_are_asked_for_as_well() -> None:
+    async with a_world() as world:
+        await signer(world, scopes="mine a").challenged(world.client, world.server.refuse(scope="a"))
+        assert world.browser.query()["scope"] == "a mine"
+
+
+@timed
+async def test_step_up_asks_for_the_union_and_keeps_the_old_token_meanwhile() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse(scope="read"))
+        first = await bearer(auth, world)
+        world.browser.may_return.clear()
+        stepping = asyncio.create_task(
+            auth.challenged(world.client, world.server.refuse(403, "insufficient_scope", "write"))
+        )
+        while len(world.browser.visits) < 2:
+            await asyncio.sleep(0)
+        assert await bearer(auth, world) == first
+        world.browser.may_return.set()
+        assert await stepping
+        second = await bearer(auth, world)
+        assert world.browser.query()["scope"] == "read write"
+        assert world.issuing.access_tokens[second] == {"read", "write"}
+        assert grants(world) == ["authorization_code"] * 2, "a refresh cannot widen scopes"
+
+
+@pytest.mark.parametrize("again", ["read", ""])
+@timed
+async def test_a_scope_that_was_asked_for_already_is_not_asked_for_again(again: str) -> None:
+    """Bounded retries: conformance auth/scope-retry-limit."""
+    async with a_world() as world:
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse(scope="read"))
+        with pytest.raises(AuthorizationError, match="asked for already") as caught:
+            await auth.challenged(world.client, world.server.refuse(403, "insufficient_scope", again))
+        assert caught.value.error == "insufficient_scope"
+        assert len(world.browser.visits) == 1
+
+
+@timed
+async def test_a_server_that_thinks_of_another_scope_each_time_comes_to_an_end() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        for number in range(MAX_GRANTS):
+            await auth.challenged(world.client, world.server.refuse(403, "insufficient_scope", f"s{number}"))
+        with pytest.raises(AuthorizationError, match="still refuses") as caught:
+            await auth.challenged(world.client, world.server.refuse(403, "insufficient_scope", "more"))
+        assert caught.value.permanent is False
+        assert len(world.browser.visits) == MAX_GRANTS
+        world.clock.now += GRANTS_WINDOW
+        assert await auth.challenged(world.client, world.server.refuse(403, "insufficient_scope", "more"))
+
+
+@timed
+async def test_a_token_refused_as_soon_as_it_was_given_opens_no_second_page() -> None:
+    async with a_world() as world:
+        world.issuing.gives_refresh = False
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse())
+        with pytest.raises(AuthorizationError, match="has just given") as caught:
+            await auth.challenged(world.client, world.server.refuse(error="invalid_token"))
+        assert caught.value.permanent is False
+        assert len(world.browser.visits) == 1
+        world.clock.now += FRESH_SECONDS
+        assert await auth.challenged(world.client, world.server.refuse(error="invalid_token"))
+
+
+# --- refresh --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rotates", [True, False])
+@timed
+async def test_a_token_is_refreshed_before_it_ends_and_nobody_is_asked(rotates: bool) -> None:
+    """Rotating refresh tokens are replaced, others are kept. The clock is early by the margin."""
+    async with a_world() as world:
+        world.issuing.rotates = rotates
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse(scope="a"))
+        first = await bearer(auth, world)
+        world.clock.now += 3600 - 31
+        assert await bearer(auth, world) == first
+        seen = {first}
+        for _ in range(3):
+            world.clock.now += 3600
+            seen.add(await bearer(auth, world))
+        assert len(seen) == 4
+        assert grants(world) == ["authorization_code"] + ["refresh_token"] * 3
+        assert all(request.form["resource"] for request in world.issuing.got("POST", "/token"))
+        assert len(world.browser.visits) == 1
+
+
+@timed
+async def test_a_short_token_is_not_due_at_once() -> None:
+    async with a_world() as world:
+        world.issuing.lifetime = 20
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse())
+        first = await bearer(auth, world)
+        world.clock.now += 17
+        assert await bearer(auth, world) == first
+        world.clock.now += 1.5
+        assert await bearer(auth, world) != first
+
+
+@timed
+async def test_many_who_need_a_refresh_cause_one() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse())
+        world.clock.now += 3600
+        got = await asyncio.gather(*(bearer(auth, world) for _ in range(20)))
+        assert len(set(got)) == 1
+        assert grants(world).count("refresh_token") == 1
+
+
+@timed
+async def test_a_revoked_token_is_refreshed_before_anybody_is_asked() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse())
+        first = await bearer(auth, world)
+        assert await auth.challenged(world.client, world.server.refuse(error="invalid_token"))
+        assert await bearer(auth, world) != first
+        assert len(world.browser.visits) == 1
+
+
+@timed
+async def test_a_spent_refresh_token_means_signing_in_again() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse(scope="a"))
+        first = await bearer(auth, world)
+        world.issuing.refresh_tokens.clear()
+        world.clock.now += 3600
+        assert await bearer(auth, world) == first, "the server is asked with what there is, and says 401"
+        assert await bearer(auth, world) == first
+        assert grants(world) == ["authorization_code", "refresh_token"], "a spent one is not tried again"
+        assert await auth.challenged(world.client, world.server.refuse(scope="a"))
+        assert await bearer(auth, world) != first
+        assert len(world.browser.visits) == 2
+
+
+@timed
+async def test_a_registration_that_a_refresh_shows_to_be_gone_is_made_anew() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse())
+        world.issuing.registered.clear()
+        world.clock.now += 3600
+        await auth.headers(world.client, world.server.endpoint)
+        assert await auth.challenged(world.client, world.server.refuse())
+        assert len(world.issuing.got("POST", "/register")) == 2
+
+
+@timed
+async def test_an_issuer_that_is_down_is_no_reason_to_sign_in_again(caplog: pytest.LogCaptureFixture) -> None:
+    """What still counts is sent; what has ended is a passing error; the refresh token is kept."""
+    async with a_world() as world:
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse())
+        first = await bearer(auth, world)
+        token = world.issuing.routes["POST", "/token"]
+        world.issuing.routes["POST", "/token"] = lambda request: Response(503)
+        world.clock.now += 3600 - 10
+        assert await bearer(auth, world) == first
+        assert "will end soon" in caplog.text
+        world.clock.now += 10
+        with pytest.raises(TransportError, match="HTTP 503") as caught:
+            await bearer(auth, world)
+        assert caught.value.permanent is False
+        assert not isinstance(caught.value, AuthorizationError)
+        world.issuing.routes["POST", "/token"] = token
+        assert await bearer(auth, world) != first
+        assert len(world.browser.visits) == 1
+
+
+@timed
+async def test_a_token_without_a_refresh_token_is_used_until_the_server_says_no() -> None:
+    async with a_world() as world:
+        world.issuing.gives_refresh = False
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse())
+        first = await bearer(auth, world)
+        world.clock.now += 7200
+        assert await bearer(auth, world) == first
+        assert grants(world) == ["authorization_code"]
+
+
+@timed
+async def test_a_server_that_refuses_every_refreshed_token_comes_to_an_end() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        for _ in range(MAX_GRANTS):
+            assert await auth.challenged(world.client, world.server.refuse(error="invalid_token"))
+        with pytest.raises(AuthorizationError, match="still refuses"):
+            await auth.challenged(world.client, world.server.refuse(error="invalid_token"))
+        assert grants(world) == ["authorization_code"] + ["refresh_token"] * (MAX_GRANTS - 1)
+
+
+@timed
+async def test_a_refresh_token_that_another_program_spent_is_replaced_by_what_it_got() -> None:
+    async with a_world() as world:
+        store = MemoryStore()
+        mine, others = signer(world, store=store), signer(world, store=store)
+        await mine.challenged(world.client, world.server.refuse())
+        world.clock.now += 3600
+        token = world.issuing.routes["POST", "/token"]
+
+        async def overtaken(request: Request) -> Response:
+            world.issuing.routes["POST", "/token"] = token
+            await others.headers(world.client, world.server.endpoint)
+            return token(request)
+
+        world.issuing.routes["POST", "/token"] = overtaken
+        assert await bearer(mine, world) == await bearer(others, world)
+        world.clock.now += 3600
+        assert await bearer(mine, world), "what it got can be refreshed in its turn"
+        assert len(world.browser.visits) == 1
+
+
+@timed
+async def test_a_refresh_token_never_goes_to_the_issuer_that_a_server_names_later() -> None:
+    """Its name is the same at both: only the issuer tells them apart."""
+    url = "https://me.example/client.json"
+    async with a_world() as world, AuthorizationSite() as evil:
+        for site in (world.issuing, evil):
+            site.overrides["client_id_metadata_document_supported"] = True
+            site.registered[url] = {"token_endpoint_auth_method": "none"}
+        evil.iss = "other"
+        auth = signer(world, Identity(metadata_url=url))
+        await auth.challenged(world.client, world.server.refuse())
+        world.server.publish(evil.issuer)
+        with pytest.raises(AuthorizationError):
+            await auth.challenged(world.client, world.server.refuse())
+        world.clock.now += 3600
+        assert await bearer(auth, world) in world.issuing.access_tokens
+        assert grants(world) == ["authorization_code", "refresh_token"]
+        assert evil.got("POST", "/token") == []
+
+
+# --- one at a time --------------------------------------------------------------------------------------------------------
+
+
+@timed
+async def test_many_refusals_at_once_open_one_page() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        refusal = world.server.refuse()
+        assert all(await asyncio.gather(*(auth.challenged(world.client, refusal) for _ in range(20))))
+        assert len(world.browser.visits) == 1
+
+
+@timed
+async def test_two_step_ups_at_once_get_both_scopes() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse(scope="read"))
+        refusals = [world.server.refuse(403, "insufficient_scope", scope) for scope in ("a", "b", "a")]
+        assert all(await asyncio.gather(*(auth.challenged(world.client, refusal) for refusal in refusals)))
+        assert world.issuing.access_tokens[await bearer(auth, world)] == {"read", "a", "b"}
+        assert len(world.browser.visits) == 3
+
+
+@timed
+async def test_a_renewal_that_brought_nothing_is_no_answer_to_a_refusal() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse())
+        first = await bearer(auth, world)
+        world.issuing.refresh_tokens.clear()
+        world.clock.now += 3600
+        renewing = asyncio.create_task(bearer(auth, world))
+        while auth._place(world.server.endpoint).getting is None:
+            await asyncio.sleep(0)
+        assert await auth.challenged(world.client, world.server.refuse())
+        await renewing
+        assert await bearer(auth, world) != first
+
+
+@timed
+async def test_a_caller_that_is_cancelled_with_the_sign_in_is_cancelled() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        world.browser.may_return.clear()
+        signing = asyncio.create_task(auth.challenged(world.client, world.server.refuse()))
+        while not world.browser.visits:
+            await asyncio.sleep(0)
+        for task in asyncio.all_tasks():
+            if task is signing or task.get_name() == "mooring-oauth":
+                task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await signing
+
+
+@timed
+async def test_who_comes_during_a_sign_in_waits_for_it() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        world.browser.may_return.clear()
+        signing = asyncio.create_task(auth.challenged(world.client, world.server.refuse()))
+        while not world.browser.visits:
+            await asyncio.sleep(0)
+        waiting = asyncio.create_task(bearer(auth, world))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        world.browser.may_return.set()
+        await signing
+        assert await waiting in world.issuing.access_tokens
+
+
+@timed
+async def test_a_call_that_runs_out_of_time_does_not_end_the_sign_in() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        world.browser.may_return.clear()
+        signing = asyncio.create_task(auth.challenged(world.client, world.server.refuse()))
+        while not world.browser.visits:
+            await asyncio.sleep(0)
+        signing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await signing
+        assert signing.cancelled()
+        again = asyncio.create_task(auth.challenged(world.client, world.server.refuse()))
+        world.browser.may_return.set()
+        assert await again
+        assert len(world.browser.visits) == 1
+
+
+@timed
+async def test_everybody_who_waits_for_a_failing_sign_in_hears_of_it_and_the_next_may_try() -> None:
+    async with a_world() as world:
+        world.issuing.iss = "other"
+        auth = signer(world)
+        refusal = world.server.refuse()
+        got = await asyncio.gather(
+            *(auth.challenged(world.client, refusal) for _ in range(3)), return_exceptions=True
+        )
+        assert [type(error) for error in got] == [AuthorizationError] * 3
+        assert len(world.browser.visits) == 1
+        world.issuing.iss = "right"
+        assert await auth.challenged(world.client, refusal)
+
+
+@timed
+async def test_a_sign_in_that_is_cancelled_by_the_end_of_the_loop_is_an_error_to_who_waits() -> None:
+    async with a_world() as world:
+        auth = signer(world)
+        world.browser.may_return.clear()
+        signing = asyncio.create_task(auth.challenged(world.client, world.server.refuse()))
+        while not world.browser.visits:
+            await asyncio.sleep(0)
+        (task,) = [task for task in asyncio.all_tasks() if task.get_name() == "mooring-oauth"]
+        task.cancel()
+        with pytest.raises(AuthorizationError, match="cancelled"):
+            await signing
+
+
+# --- the store ------------------------------------------------------------------------------------------------------------
+
+
+@timed
+async def test_the_next_run_needs_no_sign_in_and_no_discovery() -> None:
+    async with a_world() as world:
+        store = MemoryStore()
+        await signer(world, store=store).challenged(world.client, world.server.refuse())
+        before = len(world.client.sent)
+        assert await bearer(signer(world, store=store), world) in world.issuing.access_tokens
+        assert len(world.client.sent) == before
+
+
+@timed
+async def test_requests_that_begin_together_all_find_what_is_stored(tmp_path: Path) -> None:
+    async with a_world() as world:
+        store = FileStore(tmp_path / "tokens.json")
+        await signer(world, store=store).challenged(world.client, world.server.refuse())
+        auth = signer(world, store=store)
+        got = await asyncio.gather(*(bearer(auth, world) for _ in range(5)))
+        assert len(set(got)) == 1
+
+
+@timed
+async def test_a_store_that_fails_is_told_each_time(tmp_path: Path) -> None:
+    async with a_world() as world:
+        (tmp_path / "tokens.json").write_text("not ours")
+        auth = signer(world, store=FileStore(tmp_path / "tokens.json"))
+        for _ in range(2):
+            with pytest.raises(UsageError, match="not a file of tokens"):
+                await auth.headers(world.client, world.server.endpoint)
+
+
+@timed
+async def test_the_next_run_refreshes_what_is_due() -> None:
+    async with a_world() as world:
+        store = MemoryStore()
+        await signer(world, store=store).challenged(world.client, world.server.refuse())
+        world.clock.now += 7200
+        auth = signer(world, store=store)
+        assert await bearer(auth, world) in world.issuing.access_tokens
+        assert grants(world) == ["authorization_code", "refresh_token"]
+        assert len(world.browser.visits) == 1
+
+
+@timed
+async def test_the_next_run_against_a_server_without_metadata_waits_for_its_401() -> None:
+    async with a_world() as world:
+        store = MemoryStore()
+        await signer(world, store=store).challenged(world.client, world.server.refuse())
+        world.clock.now += 7200
+        del world.issuing.routes["GET", world.issuing.well_known]
+        assert await bearer(signer(world, store=store), world)
+        assert grants(world) == ["authorization_code"]
+
+
+@timed
+async def test_another_server_of_the_same_resource_needs_no_second_sign_in() -> None:
+    """Tokens are kept by issuer and resource."""
+    async with a_world() as world:
+        world.server.prm_path = "/.well-known/oauth-protected-resource"
+        world.server.publish(world.issuing.issuer, resource=world.server.url)
+        auth = signer(world)
+        await auth.challenged(world.client, Challenge(f"{world.server.url}/one", 401))
+        await auth.challenged(world.client, Challenge(f"{world.server.url}/two", 401))
+        assert len(world.browser.visits) == 1
+        one = await auth.headers(world.client, f"{world.server.url}/one")
+        assert one == await auth.headers(world.client, f"{world.server.url}/two") != ()
+
+
+@timed
+async def test_what_another_program_got_meanwhile_is_used() -> None:
+    async with a_world() as world:
+        store = MemoryStore()
+        mine, others = signer(world, store=store), signer(world, store=store)
+        await mine.challenged(world.client, world.server.refuse())
+        old = await bearer(mine, world)
+        world.clock.now += 3600
+        new = await bearer(others, world)
+        assert new != old
+        assert await bearer(mine, world) == new
+        assert grants(world).count("refresh_token") == 1
+        await others.challenged(world.client, world.server.refuse(error="invalid_token"))
+        assert await mine.challenged(world.client, world.server.refuse(error="invalid_token"))
+        assert await bearer(mine, world) == await bearer(others, world)
+        assert grants(world).count("refresh_token") == 2
+
+
+@timed
+async def test_what_another_program_got_and_is_due_is_refreshed() -> None:
+    async with a_world() as world:
+        store = MemoryStore()
+        await signer(world, store=store).challenged(world.client, world.server.refuse())
+        await store.save(f"server {world.server.endpoint}", None)
+        world.clock.now += 3600
+        auth = signer(world, store=store)
+        assert await auth.headers(world.client, world.server.endpoint) == ()
+        assert await auth.challenged(world.client, world.server.refuse())
+        assert grants(world) == ["authorization_code", "refresh_token"]
+
+
+@timed
+async def test_tokens_of_another_client_are_not_ours() -> None:
+    async with a_world() as world:
+        store = MemoryStore()
+        await signer(world, store=store).challenged(world.client, world.server.refuse())
+        auth = signer(world, Identity(client_id="mine"), store=store)
+        world.issuing.registered["mine"] = {"token_endpoint_auth_method": "none"}
+        assert await auth.headers(world.client, world.server.endpoint) == ()
+        await auth.challenged(world.client, world.server.refuse())
+        assert world.browser.query()["client_id"] == "mine"
+
+
+@timed
+async def test_a_refresh_token_of_a_client_that_is_gone_is_not_used() -> None:
+    async with a_world() as world:
+        store = MemoryStore()
+        auth = signer(world, store=store)
+        await auth.challenged(world.client, world.server.refuse())
+        await store.save(f"client {world.issuing.issuer}", None)
+        world.clock.now += 3600
+        await auth.challenged(world.client, world.server.refuse())
+        assert grants(world) == ["authorization_code"] * 2
+
+
+# --- signing in beforehand ------------------------------------------------------------------------------------------------
+
+
+@timed
+async def test_sign_in_gets_a_token_before_any_call_waits_for_it() -> None:
+    async with a_world() as world:
+        challenge = world.server.refuse(scope="read").www_authenticate[0]
+        world.server.routes["GET", "/mcp"] = lambda request: Response(
+            401, headers={"WWW-Authenticate": challenge}
+        )
+        auth = signer(world)
+        await auth.sign_in(world.client, world.server.endpoint)
+        assert await bearer(auth, world) in world.issuing.access_tokens
+        assert world.browser.query()["scope"] == "read"
+        world.server.routes["GET", "/mcp"] = lambda request: Response(405)
+        await auth.sign_in(world.client, world.server.endpoint)
+        assert len(world.browser.visits) == 1
+        assert (
+            world.server.got("GET", "/mcp")[1].headers["authorization"]
+            == f"Bearer {await bearer(auth, world)}"
+        )
+
+
+@timed
+async def test_sign_in_replaces_a_stored_token_that_is_no_longer_accepted() -> None:
+    async with a_world() as world:
+        world.issuing.gives_refresh = False
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse())
+        first = await bearer(auth, world)
+        world.clock.now += 60
+        world.server.routes["GET", "/mcp"] = lambda request: Response(401)
+        await auth.sign_in(world.client, world.server.endpoint)
+        assert await bearer(auth, world) != first
+
+
+@timed
+async def test_sign_in_trusts_metadata_where_a_get_is_not_refused() -> None:
+    async with a_world() as world:
+        world.server.routes["GET", "/mcp"] = lambda request: Response(405)
+        auth = signer(world)
+        await auth.sign_in(world.client, world.server.endpoint)
+        assert await bearer(auth, world)
+
+
+@timed
+async def test_sign_in_leaves_a_server_alone_that_wants_nobody() -> None:
+    async with a_world() as world:
+        world.server.routes.clear()
+        world.server.routes["GET", "/mcp"] = lambda request: Response(endless=True)
+        auth = signer(world)
+        await auth.sign_in(world.client, world.server.endpoint)
+        assert await auth.headers(world.client, world.server.endpoint) == ()
+        assert world.browser.visits == []
+
+
+@timed
+async def test_one_authorizer_serves_several_servers() -> None:
+    async with a_world() as world, a_world() as other:
+        auth = signer(world, redirect=Browser())
+        await auth.challenged(world.client, world.server.refuse())
+        await auth.challenged(other.client, other.server.refuse())
+        one = await bearer(auth, world)
+        two = await bearer(auth, other)
+        assert one in world.issuing.access_tokens
+        assert two in other.issuing.access_tokens
+        await auth.headers(world.client, world.server.endpoint)
+        assert all(two not in str(request.headers) for request in world.issuing.requests)

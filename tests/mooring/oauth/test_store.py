@@ -1,0 +1,45 @@
+"""The contract of stores, kept by the one that forgets, and entries that cannot be read."""
+
+import msgspec
+
+from mooring.oauth import FileStore, MemoryStore, TokenStore
+from mooring.oauth._store import client_key, load_entry, save_entry, server_key, tokens_key
+from mooring.testing import on_fake_clock
+
+
+class Entry(msgspec.Struct):
+    """An entry of a test."""
+
+    number: int
+
+
+@on_fake_clock
+async def test_the_last_value_is_kept_until_it_is_forgotten() -> None:
+    store = MemoryStore()
+    assert await store.load("k") is None
+    await store.save("k", b"1")
+    await store.save("k", b"2")
+    assert await store.load("k") == b"2"
+    assert repr(store) == "MemoryStore(1 entries)"
+    await store.save("k", None)
+    await store.save("k", None)
+    assert await store.load("k") is None
+
+
+def test_both_stores_keep_the_contract() -> None:
+    assert isinstance(MemoryStore(), TokenStore)
+    assert isinstance(FileStore("x"), TokenStore)
+
+
+def test_the_kinds_of_keys_never_meet() -> None:
+    assert len({client_key("i"), server_key("i"), tokens_key("i", "r"), tokens_key("r", "i")}) == 4
+
+
+@on_fake_clock
+async def test_an_entry_that_cannot_be_read_is_none() -> None:
+    store = MemoryStore()
+    await save_entry(store, "k", Entry(3))
+    assert await load_entry(store, "k", Entry) == Entry(3)
+    assert await load_entry(store, "other", Entry) is None
+    await store.save("k", b'{"of": "another version"}')
+    assert await load_entry(store, "k", Entry) is None
