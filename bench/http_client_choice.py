@@ -3,7 +3,7 @@
     python bench/http_client_choice.py
 
 Each candidate POSTs the same small `tools/call` over kept-alive connections, 1 and 32 in flight, to a server that does the
-least (`programs/limit_http.py`), and reads the whole JSON answer; what counts is CPU of the client's own process for each
+least (`programs/raw_http.py`), and reads the whole JSON answer; what counts is CPU of the client's own process for each
 call, since the machine is shared. Beside it: what importing costs, and whether giving up a request ends its connection at
 once, which is how a stateless server learns of it. `raw` is a hand-written reader and writer on asyncio streams without any
 library: the limit. The decision and the figures it rests on are in docs/design/http-client.md.
@@ -169,7 +169,7 @@ async def read(url: str) -> bytes:
 
 @contextlib.contextmanager
 def limit_server() -> Iterator[str]:
-    command = [sys.executable, str(HERE / "programs" / "limit_http.py")]
+    command = [sys.executable, str(HERE / "programs" / "raw_http.py")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdin is not None

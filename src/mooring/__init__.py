@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from mooring.server import Server
     from mooring.transport import stdio
+    from mooring.transport.http import http
 
 # Where each lazy name lives. The imports above show a type checker the same; a test holds the two together.
 _HOMES = {
@@ -53,6 +54,7 @@ _HOMES = {
     "TransportError": "mooring.errors",
     "UsageError": "mooring.errors",
     "connect": "mooring.client",
+    "http": "mooring.transport.http",
     "stdio": "mooring.transport",
 }
 
@@ -94,5 +96,6 @@ __all__ = [
     "UsageError",
     "__version__",
     "connect",
+    "http",
     "stdio",
 ]

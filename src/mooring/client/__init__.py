@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mooring.client._log_events import log_events
     from mooring.client._logging import Logging
     from mooring.client._otel import opentelemetry
+    from mooring.client._prometheus import prometheus
     from mooring.client._prompts import Prompts
     from mooring.client._requests import CallOptions, ProgressHandler
     from mooring.client._resources import Resources
@@ -61,6 +62,7 @@ __all__ = [
     "connect",
     "log_events",
     "opentelemetry",
+    "prometheus",
     "read_config",
 ]
 
@@ -98,6 +100,7 @@ if not TYPE_CHECKING:
             "connect": "_connect",
             "log_events": "_log_events",
             "opentelemetry": "_otel",
+            "prometheus": "_prometheus",
             "read_config": "_config",
         },
     )

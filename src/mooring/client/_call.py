@@ -58,6 +58,11 @@ class Call(Generic[R]):
         future = self.future
         return not future.done() or not (future.cancelled() or future.exception() is not None)
 
+    def see(self) -> BaseException | None:
+        """What it failed with, if it did. From now on asyncio does not complain that nobody asked."""
+        future = self.future
+        return future.exception() if future.done() and not future.cancelled() else None
+
     def complete(self, result: msgspec.Raw) -> None:
         """Read the result now, while its frame is there, and give it to whoever awaits."""
         if self.future.done():

@@ -126,7 +126,8 @@ class Client:
             except BaseException as error:
                 await asyncio.shield(self.stop())
                 if isinstance(error, McpError):
-                    raise _plain(error) from None
+                    reason = _plain(error)
+                    raise reason from reason.__cause__  # its own cause, and not what wrapped it
                 raise
 
     async def ready(self, timeout: float | None = None) -> None:

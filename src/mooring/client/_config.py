@@ -1,6 +1,7 @@
 """Files that name servers: the `{"mcpServers": {...}}` that hosts write, read when its path is given and never searched for.
 
-    {"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"TOKEN": "${GIT_TOKEN}"}, "cwd": "/src"}}}
+    {"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"TOKEN": "${GIT_TOKEN}"}, "cwd": "/src"},
+                    "docs": {"url": "https://example.org/mcp", "headers": {"Authorization": "Bearer ${DOCS_TOKEN}"}}}}
 
 `${VAR}` and `${VAR:-default}` stand for variables of ours, in every text; the default is for an unset and for an empty one,
 as a shell has it. Members that hosts add for themselves are let be. A file names commands to run, so nothing in it is
@@ -18,10 +19,13 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mooring.errors import Json, UsageError
 from mooring.transport import StderrTo, StdioTarget, stdio
+
+if TYPE_CHECKING:
+    from mooring.transport.http import HttpTarget
 
 logger = logging.getLogger("mooring.client")
 
@@ -58,8 +62,8 @@ class Config:
             raise self._refusal(f"mcpServers.{name}.disabled", "must be true or false")
         return disabled
 
-    def target(self, name: str, *, stderr: StderrTo = "log") -> StdioTarget:
-        """How to start that server; `stderr` as for `stdio()`.
+    def target(self, name: str, *, stderr: StderrTo = "log") -> "StdioTarget | HttpTarget":
+        """How to start or reach that server; `stderr` as for `stdio()`.
 
         Raises: UsageError, naming file and key.
         """
@@ -68,6 +72,8 @@ class Config:
         if ignored:
             logger.debug("%s: %s has members that are not ours: %s", self.path, at, ", ".join(ignored))
         self._check_kind(entry, at)
+        if "url" in entry:
+            return self._http_target(entry, at, name)
         command = self._text(entry["command"], f"{at}.command")
         arguments = self._each(entry.get("args", []), f"{at}.args", list, self._texts)
         env = self._each(entry.get("env", {}), f"{at}.env", dict, self._values)
@@ -80,21 +86,38 @@ class Config:
             key = f"{at}.{error.path}" if error.path in KNOWN_KEYS else at
             raise self._refusal(key, "has text that no program can be given") from None
 
+    def _http_target(self, entry: dict[str, Json], at: str, name: str) -> "HttpTarget":
+        from mooring.transport.http import http  # noqa: PLC0415  # most files name only commands
+
+        url = self._text(entry["url"], f"{at}.url")
+        headers = self._each(entry.get("headers", {}), f"{at}.headers", dict, self._values)
+        try:
+            return http(url, headers=headers, name=name)
+        except UsageError as error:
+            # A URL and a header may hold what a variable does. Names of headers come from the file itself.
+            if error.path == "headers":
+                raise self._refusal(f"{at}.headers", f"cannot be sent: {error.message}") from None
+            what = "is refused: " + error.message if "$" not in str(entry["url"]) else "is no URL to be used"
+            raise self._refusal(f"{at}.url", what) from None
+
     def shown(self, name: str) -> tuple[str, ...]:
-        """The command and its arguments as the file writes them, for people: variables by name, and no `env`.
+        """The command and its arguments, or the URL, as the file writes them, for people: variables by name, and no `env`.
 
         Raises: UsageError, as `target()`.
         """
         self.target(name)  # a file that cannot be used is not shown as if it could
         entry = self._entry(name)
+        if "url" in entry:
+            return (str(entry["url"]).partition("?")[0],)
         arguments = entry.get("args", [])
         assert isinstance(arguments, list)  # `target()` has looked
         return (str(entry["command"]), *(str(word) for word in arguments))
 
     def env_names(self, name: str) -> tuple[str, ...]:
-        """Which variables the file sets for that server: their names only. Raises: UsageError, as `target()`."""
+        """Which variables, or headers, the file sets for that server: their names only. Raises: UsageError, as `target()`."""
         self.target(name)
-        env = self._entry(name).get("env", {})
+        entry = self._entry(name)
+        env = entry.get("headers" if "url" in entry else "env", {})
         assert isinstance(env, dict)  # `target()` has looked
         return tuple(env)
 
@@ -115,9 +138,11 @@ class Config:
             raise self._refusal(f"{at}.type", "must be stdio, http or sse")
         if "url" in entry and "command" in entry:
             raise self._refusal(at, "has both a command and a url: one server is one of them")
-        if "url" in entry or kind != "stdio":
-            raise self._refusal(at, "is reached over HTTP, which this version cannot: give a command instead")
-        if "command" not in entry:
+        if "url" in entry and kind == "stdio":
+            raise self._refusal(f"{at}.type", "is stdio, but there is a url")
+        if kind != "stdio" and "url" not in entry:
+            raise self._refusal(at, "has no url")
+        if kind == "stdio" and "command" not in entry:
             raise self._refusal(at, "has no command")
 
     def _each(self, value: Json, key: str, kind: type, read: Callable[[Json, str], T]) -> T:

@@ -5,6 +5,7 @@ Above: users, `_fleet`, the commands. Below: `_client`.
 
 from typing import TYPE_CHECKING, Any
 
+from mooring.errors import UsageError
 from mooring.transport import StdioTarget, Target
 
 if TYPE_CHECKING:
@@ -17,8 +18,15 @@ def connect(target: Target, **options: Any) -> "Client":
     Register handlers (`client.sampling.handle(...)`) before it is opened: what it declares to the server depends on
     them.
 
-    Raises: UsageError for an option that is unknown or out of range.
+    Raises: UsageError for an option that is unknown or out of range, and for what is no target.
     """
+    if not hasattr(target, "open"):
+        hint = (
+            "http(url)" if isinstance(target, str) and "://" in target else "stdio(command, ...) or http(url)"
+        )
+        raise UsageError(
+            f"connect() takes a target: write connect({hint}), not {_kind(target)}", path="target"
+        )
     from mooring.client._client import Client  # noqa: PLC0415  # eighty files: a program that only serves needs none
     from mooring.protocol.client import Settings  # noqa: PLC0415  # as above
 
@@ -26,6 +34,10 @@ def connect(target: Target, **options: Any) -> "Client":
     if "stderr" in options and isinstance(target, StdioTarget):
         target = target.with_stderr(settings.stderr)
     return Client(target, settings)
+
+
+def _kind(value: object) -> str:
+    return "a text" if isinstance(value, str) else type(value).__name__
 
 
 def _start_of(target: Target) -> dict[str, float]:

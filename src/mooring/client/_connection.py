@@ -18,11 +18,12 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from mooring.client._call import Call
+from mooring.client._owner import Owner
 from mooring.client._telemetry import Telemetry
 from mooring.errors import (
     FrameTooLargeError,
@@ -35,39 +36,17 @@ from mooring.errors import (
 )
 from mooring.protocol.client import ClientConnection, Inbox, Notice, ServerFacts, Settings
 from mooring.protocol.client import events as e
-from mooring.transport import Target, Transport
+from mooring.transport import ExchangeTransport, Target, Transport
 from mooring.types import ProgressNotificationParams, encode_json
+
+if TYPE_CHECKING:
+    from mooring.protocol.http import ParamHeader
 
 logger = logging.getLogger("mooring.client")
 
 R = TypeVar("R")
 
 _NOT_OPEN = "the client is not open; use `async with` or `open()`"
-
-
-class _Owner:
-    """Who a transport of one epoch reports to: the connection, with that epoch on every event."""
-
-    __slots__ = ("connection", "epoch", "transport")
-
-    def __init__(self, connection: "Connection", epoch: int) -> None:
-        self.connection = connection
-        self.epoch = epoch
-        self.transport: Transport | None = None
-
-    def frames_arrived(self) -> None:
-        if self.transport is not None:
-            self.connection.pull(self.transport, self.epoch)
-
-    def wrote(self, through: int) -> None:
-        self.connection.step(e.Wrote(self.epoch, through))
-
-    def room_made(self) -> None:
-        self.connection.step(e.RoomMade(self.epoch))
-
-    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
-        self.connection.tell_exit(exit_code)
-        self.connection.step(e.WentDown(self.epoch, error, exit_code, was_silent))
 
 
 class Connection:
@@ -107,6 +86,8 @@ class Connection:
         self._closed: asyncio.Event | None = None
         # Tasks that wait in `stop()`: they are not waited for, and not cancelled, if they are handlers.
         self._stoppers: set[asyncio.Task[Any] | None] = set()
+        # Which arguments of which tools travel in headers, too, by the list fetched last.
+        self.marked_arguments: dict[str, tuple[ParamHeader, ...]] = {}
 
     def __repr__(self) -> str:
         return f"<Connection {self.core!r}>"
@@ -157,7 +138,10 @@ class Connection:
         self.step(e.GaveUp(call.id))
 
     def notify(self, method: str, params: bytes) -> None:
-        """Send a notification. Raises: StateError, ShutdownError or ClosedError when that cannot be done now."""
+        """Send a notification, now or when there is room.
+
+        Raises: StateError, ShutdownError, ClosedError or BackpressureError when that cannot be done.
+        """
         event = e.Notified(caller=None, method=method, params=params)
         if self._is_stepping:  # from a listener: frames that are about to be sent go first
             self._later.append(event)
@@ -221,6 +205,10 @@ class Connection:
         exchange = self.core.calls.pending.get(id) if isinstance(id, int) else None
         return exchange.caller if exchange is not None and isinstance(exchange.caller, str) else None
 
+    def is_standing(self, key: str) -> bool:
+        """Whether a request for this subscription is under way or open."""
+        return any(each.caller == key for each in self.core.calls.pending.values())
+
     def step(self, event: e.Event) -> None:
         """Tell the core, and do what it says."""
         if self._is_stepping:
@@ -275,6 +263,8 @@ class Connection:
         for effect in effects:
             if isinstance(effect, e.Send):
                 self._send(effect)
+        if self._later and not self._is_stepping:
+            self._work_off()
         return effects
 
     def _do(self, effects: e.Effects) -> None:
@@ -320,11 +310,17 @@ class Connection:
     # --- effects: the transport ---------------------------------------------------------------------------------------
 
     def _spawn(self, effect: e.Spawn) -> None:
+        kept = self._opened.pop(effect.epoch - 1, None)
+        if isinstance(kept, ExchangeTransport):  # not closed: only its session was lost
+            owner = Owner(self, effect.epoch)
+            kept.renew(owner)
+            self._take_over(kept, owner)
+            return
         task = self._openings[effect.epoch] = self._task(self._open(effect.epoch))
         task.add_done_callback(partial(self._settle_opening, effect.epoch))
 
     async def _open(self, epoch: int) -> None:
-        owner = _Owner(self, epoch)
+        owner = Owner(self, epoch)
         try:
             transport = await self.target.open(owner, self.settings.max_frame_bytes, self.settings.close_step)
         except TransportError as error:
@@ -333,12 +329,15 @@ class Connection:
             logger.exception("%s: the transport could not be opened", self.telemetry.client)
             self.step(e.SpawnFailed(epoch, TransportError(f"{type(error).__name__}: {error}")))
         else:
-            owner.transport = self._opened[epoch] = transport
-            if epoch == self.core.epoch:
-                self._transport = transport
-            self.step(e.Spawned(epoch))
-            self.step(e.CameUp(epoch))
+            self._take_over(transport, owner)
             self.pull(transport, epoch)
+
+    def _take_over(self, transport: Transport, owner: Owner) -> None:
+        owner.transport = self._opened[owner.epoch] = transport
+        if owner.epoch == self.core.epoch:
+            self._transport = transport
+        self.step(e.Spawned(owner.epoch))
+        self.step(e.CameUp(owner.epoch))
 
     def _settle_opening(self, epoch: int, task: "asyncio.Task[None]") -> None:
         # Not caught inside the task: one that is cancelled before its first step never runs.
@@ -375,17 +374,21 @@ class Connection:
             return
         if effect.id is not None:
             self._later.append(e.Refused(self.core.epoch, effect.id))
+        elif effect.must_arrive:
+            self._later.append(e.FrameRefused(self.core.epoch, effect.frame, effect.answers))
         else:
-            logger.warning(
-                "%s: the transport is busy; a notification or an answer was not sent", self.telemetry.client
-            )
+            logger.info("%s: the transport is busy; a cancellation was not sent", self.telemetry.client)
+
+    def _resume(self, _: e.Resume) -> None:
+        self._later.append(e.Resumed())
 
     def _withdraw(self, effect: e.Withdraw) -> None:
         if self._transport is not None:
             self._transport.withdraw(effect.number)
 
     def _hang_up(self, effect: e.HangUp) -> None:
-        """Only where requests travel one by one is there a response to close."""
+        if isinstance(self._transport, ExchangeTransport):
+            self._transport.hang_up(effect.id)
 
     def _leak(self, effect: e.Leak) -> None:
         client, epoch = self.telemetry.client, effect.epoch
@@ -561,6 +564,7 @@ _PERFORM: dict[type[e.Effect], Callable[[Connection, Any], None]] = {
     e.Spawn: Connection._spawn,
     e.Close: Connection._close,
     e.Send: Connection._send,
+    e.Resume: Connection._resume,
     e.Withdraw: Connection._withdraw,
     e.HangUp: Connection._hang_up,
     e.Complete: Connection._complete,

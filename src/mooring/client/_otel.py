@@ -14,6 +14,15 @@ from mooring.client._telemetry import Span, Trace
 from mooring.errors import McpError, UsageError
 from mooring.extras import install_command
 
+# The attribute that says what a request is about, by its method; and where that is part of the span's name, too. A URI is
+# not: there are as many as there are resources, and a name should be one of few.
+SUBJECTS = {
+    "tools/call": "gen_ai.tool.name",
+    "prompts/get": "gen_ai.prompt.name",
+    "resources/read": "mcp.resource.uri",
+}
+NAMED = frozenset({"tools/call", "prompts/get"})
+
 
 class _OpenTelemetrySpan:
     """One span, from the making of a request to its outcome."""
@@ -55,9 +64,9 @@ def opentelemetry(tracer: Any = None) -> Trace:
 
     def begin(method: str, subject: str) -> Span:
         attributes = {"mcp.method.name": method}
-        if subject:
-            attributes["gen_ai.tool.name" if method == "tools/call" else "mcp.resource.uri"] = subject
-        name = f"{method} {subject}" if subject and method == "tools/call" else method
+        if subject and method in SUBJECTS:
+            attributes[SUBJECTS[method]] = subject
+        name = f"{method} {subject}" if subject and method in NAMED else method
         span = used.start_span(name, kind=trace.SpanKind.CLIENT, attributes=attributes)
         carrier: dict[str, str] = {}
         propagate.inject(carrier, context=trace.set_span_in_context(span))

@@ -9,6 +9,7 @@ Above: `_tools`, `_resources`, `_prompts` and the other features. Below: `_conne
 
 import asyncio
 import builtins
+import logging
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, TypeAlias, TypedDict, TypeVar
@@ -32,6 +33,8 @@ from mooring.types import (
     decode_result,
     encode_json,
 )
+
+logger = logging.getLogger("mooring.client")
 
 R = TypeVar("R", bound=Result)
 
@@ -198,7 +201,7 @@ class Requests:
             self.check(row.capability)
         how = self._how(method, options, None)
         call = self._begin(method, dict(params), _read_json, how, "")
-        call.future.add_done_callback(partial(_give_up_if_cancelled, self.connection, call))
+        call.future.add_done_callback(partial(_settle, self.connection, call))
         return call
 
     def _begin(
@@ -248,9 +251,12 @@ def _offers(capabilities: bytes, capability: str) -> bool:
     return place is not None and place is not False
 
 
-def _give_up_if_cancelled(connection: Connection, call: Call[Any], future: "asyncio.Future[Any]") -> None:
+def _settle(connection: Connection, call: Call[Any], future: "asyncio.Future[Any]") -> None:
+    """Whoever holds the handle may await it, late, often or never. How it ended is told all the same, by telemetry and here."""
     if future.cancelled():
         connection.give_up(call)
+    elif (error := call.see()) is not None:
+        logger.debug("%s: %r ended with: %s", connection.telemetry.client, call, error)
 
 
 def _end_span(span: Span, call: Call[Any], future: "asyncio.Future[Any]") -> None:

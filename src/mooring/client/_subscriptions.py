@@ -5,12 +5,16 @@ is wanted and opens it again with every new connection; here is who wanted it, a
 listens. That word is taken as it arrives, never from the queue of notifications: a handler that subscribes must not
 wait behind itself.
 
+A subscription that was lost alone, while the connection holds (over HTTP each has a response of its own), is opened again
+after a while; one that the server ended is ended.
+
 Above: `_resources`, `_client`. Below: `_requests`, `_connection`.
 """
 
 import asyncio
 import builtins
 import logging
+import random
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -18,9 +22,16 @@ import msgspec
 
 from mooring.client._connection import Connection
 from mooring.client._requests import CallOptions, Requests
-from mooring.errors import CapabilityError, McpError, StateError, TimeoutError
+from mooring.errors import (
+    CapabilityError,
+    McpError,
+    OutcomeUnknownError,
+    StateError,
+    TimeoutError,
+    TransportError,
+)
 from mooring.protocol import Era
-from mooring.protocol.client import ClientState
+from mooring.protocol.client import ClientState, backoff_delay
 from mooring.protocol.client import events as e
 from mooring.types import (
     META_SUBSCRIPTION_ID,
@@ -64,7 +75,10 @@ class Subscriptions:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
         self._wanted: dict[str, _Wanted] = {}
-        self._hears_lists = False
+        self._lists: e.Subscribed | None = None
+        # Of subscriptions that were lost alone: how often in a row, and when each is opened again.
+        self._losses: dict[str, int] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     async def open(
         self, uri: str, handler: UpdateHandler | None, on_end: EndHandler | None, options: CallOptions
@@ -122,20 +136,23 @@ class Subscriptions:
     def want_lists(self) -> None:
         """Hear when lists change. A handshake-era server says so unasked; a stateless one must be asked, once."""
         connection = self._requests.connection
-        if self._hears_lists or connection.server().era is Era.HANDSHAKE:
+        if self._lists is not None or connection.server().era is Era.HANDSHAKE:
             return
         flags = {flag: True for name, flag in _LIST_FLAGS.items() if self._requests.offers(name)}
         if flags:
-            self._hears_lists = True
             listen = ("subscriptions/listen", encode_json({"notifications": flags}))
-            connection.step(e.Subscribed(_LISTS, None, listen))
+            self._lists = e.Subscribed(_LISTS, None, listen)
+            connection.step(self._lists)
 
     # --- what the server says -----------------------------------------------------------------------------------------
 
     def acknowledged(self, params: msgspec.Raw | bytes) -> None:
         """The server said which part of a wish it honours. Raises: ProtocolError."""
         said = decode(SubscriptionsAcknowledgedNotificationParams, params)
-        wanted = self._by_id(dict(said.meta or {}).get(META_SUBSCRIPTION_ID))
+        id = dict(said.meta or {}).get(META_SUBSCRIPTION_ID)
+        key = self._requests.connection.standing_key(id) if isinstance(id, int | str) else None
+        self._losses.pop(key or "", None)
+        wanted = self._by_id(id)
         if wanted is not None and not wanted.opened.done():
             if said.notifications.resource_subscriptions:
                 wanted.opened.set_result(None)
@@ -146,10 +163,17 @@ class Subscriptions:
         """The connection ends: nobody will listen any more."""
         for wanted in self._wanted.values():
             _fail(wanted.opened, reason)
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
 
     def ended(self, key: str, error: McpError | None) -> None:
-        """A subscription ended by the server's will."""
+        """A subscription ended: by the server's will, or because its response was lost."""
         wanted = self._wanted.get(key.removeprefix(_PREFIX))
+        was_open = key == _LISTS or (wanted is not None and wanted.opened.done())
+        if was_open and _is_lost(error):
+            self._open_later(key, error)
+            return
         if wanted is None:
             return
         if not wanted.opened.done():
@@ -161,6 +185,23 @@ class Subscriptions:
                 wanted.on_end(error)
             except Exception:  # the edge of the user's handler
                 logger.exception("a handler for the end of a subscription raised")
+
+    def _open_later(self, key: str, error: McpError | None) -> None:
+        losses = self._losses.get(key, 0)
+        self._losses[key] = losses + 1
+        delay = backoff_delay(self._requests.connection.settings, losses, random.random())  # noqa: S311  # jitter
+        logger.info("the subscription of %s was lost, and is opened again in %.1f s: %s", key, delay, error)
+        self._timers[key] = asyncio.get_running_loop().call_later(delay, self._open_again, key)
+
+    def _open_again(self, key: str) -> None:
+        """Unless it is not wanted any more, or the connection was made again meanwhile and has opened it itself."""
+        self._timers.pop(key, None)
+        connection = self._requests.connection
+        uri = key.removeprefix(_PREFIX)
+        wish = self._lists if key == _LISTS else _wish(uri, is_open=False) if uri in self._wanted else None
+        is_ready = connection.core.state is ClientState.READY
+        if wish is not None and is_ready and not connection.is_standing(key):
+            connection.step(wish)
 
     def handlers_for(self, update: ResourceUpdatedNotificationParams) -> list[UpdateHandler]:
         """Who hears of this update: who wants that resource, or one that it is a part of (2025-06-18 server/resources)."""
@@ -179,6 +220,12 @@ class Subscriptions:
 
 
 _PREFIX = "resource "
+
+
+def _is_lost(error: McpError | None) -> bool:
+    """True for a response that broke off or could not be had now: it says nothing about what the server wants."""
+    is_refused = isinstance(error, TransportError) and error.permanent
+    return isinstance(error, OutcomeUnknownError | TransportError) and not is_refused
 
 
 def _fail(opened: "asyncio.Future[None]", error: McpError) -> None:

@@ -5,12 +5,15 @@ Above: users. Below: `_requests`, `_lists`, and `_output` on first use.
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from mooring.client._connection import Connection
 from mooring.client._lists import Cache, pages
 from mooring.client._requests import CallOptions, Requests
-from mooring.errors import Json, ProtocolError, UsageError
+from mooring.errors import Json, JsonRpcError, ProtocolError, UsageError
 from mooring.extras import install_command
+from mooring.protocol import Era
+from mooring.protocol.wire import ErrorCode
 from mooring.types import CallToolResult, ListToolsResult, Tool
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ class Tools:
     async def list(self, **options: Unpack[CallOptions]) -> list[Tool]:
         """Every tool, all pages. Kept for as long as the server allows."""
         found = await pages(self._requests, self._cache, "tools/list", ListToolsResult, options)
-        tools = [tool for page in found for tool in page.tools]
+        tools = _usable(self._requests.connection, [tool for page in found for tool in page.tools])
         self._known = {tool.name: tool for tool in tools}
         self._checks.clear()
         return tools
@@ -59,12 +62,24 @@ class Tools:
             if must_check:
                 await self._prepare_check(name, options)
         params = {"name": name, "arguments": {} if arguments is None else arguments}
-        result = await self._requests.ask(
-            "tools/call", params, CallToolResult, options, is_safe=self._is_safe(name), subject=name
-        )
+        try:
+            result = await self._run(name, params, options)
+        except JsonRpcError as error:
+            if error.code != ErrorCode.HEADER_MISMATCH:
+                raise
+            # What we said in headers is not what the tool wants said there: by the newest list it may be (2026-07-28
+            # basic/transports/streamable-http). It was refused before dispatch, so sending it again is safe.
+            self._cache.changed("notifications/tools/list_changed")
+            await self.list(**_of_any_call(options))
+            result = await self._run(name, params, options)
         if self._known and must_check is not False:
             self._check_output(name, result, must=must_check is True)
         return result
+
+    async def _run(self, name: str, params: dict[str, Any], options: CallOptions) -> CallToolResult:
+        return await self._requests.ask(
+            "tools/call", params, CallToolResult, options, is_safe=self._is_safe(name), subject=name
+        )
 
     def session_mode(self) -> str:
         """`required` when any listed tool is stateful, else `optional`."""
@@ -80,8 +95,7 @@ class Tools:
     async def _prepare_check(self, name: str, options: CallOptions) -> None:
         """Before anything runs: is there what checking needs? Raises: UsageError, and as a list does."""
         if name not in self._known:
-            shared = {key: options[key] for key in options if key not in ("on_progress", "meta")}  # type: ignore[literal-required]  # names from the TypedDict
-            await self.list(**shared)
+            await self.list(**_of_any_call(options))
         if self._check(name) is None and self._schema(name) is not None:
             message = f"checking output needs the extra `schema`: {install_command('schema')}"
             raise UsageError(message, path="check_output")
@@ -111,6 +125,34 @@ class Tools:
             refusal = ProtocolError(f"the output of {name} breaks its schema: {flaw}", sent=True)
             raise refusal.about("tools/call", None)
         logger.warning("the output of %s breaks its schema: %s", name, flaw)
+
+
+def _usable(connection: Connection, tools: list[Tool]) -> list[Tool]:
+    """The tools that can be called. Over stateless HTTP, one whose marked arguments break the rules must be dropped
+    (2026-07-28 "Schema Extension"); what is marked in the others is remembered for their calls.
+    """
+    server = connection.core.server
+    if not connection.target.is_http or server is None or server.era is not Era.STATELESS:
+        return tools
+    from mooring.protocol.http import read_param_headers  # noqa: PLC0415  # only over HTTP
+
+    usable: list[Tool] = []
+    connection.marked_arguments = marked = {}
+    for tool in tools:
+        found = read_param_headers(dict(tool.input_schema))
+        if found.problems:
+            logger.warning("the tool %r is left out of the list: %s", tool.name, "; ".join(found.problems))
+            continue
+        usable.append(tool)
+        if found.rows:
+            marked[tool.name] = found.rows
+    return usable
+
+
+def _of_any_call(options: CallOptions) -> CallOptions:
+    """What of a call's options holds for the list that it needs."""
+    shared = {key: options[key] for key in options if key not in ("on_progress", "meta")}  # type: ignore[literal-required]  # names from the TypedDict
+    return cast(CallOptions, shared)  # a part of one
 
 
 def _checker(schema: Mapping[str, Json]) -> "Check | None":

@@ -8,15 +8,31 @@ from typing import TYPE_CHECKING
 from mooring._lazy import lazy
 
 if TYPE_CHECKING:
-    from mooring.transport._contract import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, Owner, Target, Transport
+    from mooring.transport._contract import (
+        MAX_QUEUED_BYTES,
+        MAX_QUEUED_FRAMES,
+        ExchangeOwner,
+        ExchangeTransport,
+        Owner,
+        Target,
+        Transport,
+    )
     from mooring.transport._last_words import StderrTo
     from mooring.transport._memory import MemoryPair, MemoryTarget, MemoryTransport, memory_pair
     from mooring.transport._own_stdio import OwnStdioTarget, own_stdio
     from mooring.transport._stdio import StdioTarget, stdio
+    from mooring.transport.http._clients import default_http_client
+    from mooring.transport.http._contract import Authorizer, Challenge, HttpClient, HttpResponse
 
 __all__ = [
     "MAX_QUEUED_BYTES",
     "MAX_QUEUED_FRAMES",
+    "Authorizer",
+    "Challenge",
+    "ExchangeOwner",
+    "ExchangeTransport",
+    "HttpClient",
+    "HttpResponse",
     "MemoryPair",
     "MemoryTarget",
     "MemoryTransport",
@@ -26,6 +42,7 @@ __all__ = [
     "StdioTarget",
     "Target",
     "Transport",
+    "default_http_client",
     "memory_pair",
     "own_stdio",
     "stdio",
@@ -35,6 +52,12 @@ if not TYPE_CHECKING:
     __getattr__ = lazy(
         __name__,
         {
+            "Authorizer": "http._contract",
+            "Challenge": "http._contract",
+            "ExchangeOwner": "_contract",
+            "ExchangeTransport": "_contract",
+            "HttpClient": "http._contract",
+            "HttpResponse": "http._contract",
             "MAX_QUEUED_BYTES": "_contract",
             "MAX_QUEUED_FRAMES": "_contract",
             "MemoryPair": "_memory",
@@ -46,6 +69,7 @@ if not TYPE_CHECKING:
             "StdioTarget": "_stdio",
             "Target": "_contract",
             "Transport": "_contract",
+            "default_http_client": "http._clients",
             "memory_pair": "_memory",
             "own_stdio": "_own_stdio",
             "stdio": "_stdio",

@@ -109,6 +109,10 @@ class ChildTransport:
         """As the contract says. What was received can be pulled until `close()`."""
         return self._intake.next_frame() if self._life not in (Life.CLOSING, Life.CLOSED) else None
 
+    async def flush(self) -> bool:
+        """As the contract says. From the first sign of an end on nothing is written."""
+        return await self._queue.flush()
+
     async def close(self) -> None:
         """End the child and all of its group: end of input, SIGTERM, SIGKILL, each for `close_step` at most.
 

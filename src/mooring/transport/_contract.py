@@ -3,14 +3,16 @@
 A *target* says how to make transports (a command to run, a URL, one end of a pipe in memory). A *transport* is one
 connection made from it; it moves whole frames and knows nothing of what they say. Its *owner* (the driver of a client
 or a server) is told what happens and pulls what arrived. Everything here runs on the event loop's thread; no call
-blocks, and only `open()` and `close()` wait.
+blocks, and only `open()`, `flush()` and `close()` wait.
 
 The four duties, which `mooring.testing.transport_suite` checks for any implementation:
 
 1. **Send a frame or say busy.** `send()` takes all of a frame or nothing. Busy: the queue holds `MAX_QUEUED_FRAMES`, or is not
    empty and the frame would take it over `MAX_QUEUED_BYTES`; an empty queue takes any legal frame. A frame is *written* when
    its first byte is given to the operating system (or to asyncio's buffer, which is fed only while it is empty); until then
-   `withdraw()` takes it back and it is surely not sent. After being busy, `room_made` is called once there is room.
+   `withdraw()` takes it back and it is surely not sent. After being busy, `room_made` is called once there is room, whether by
+   writing or by withdrawing; never from inside a call of the owner's. *Begun*
+   is not *finished*: `flush()` waits for the last byte, which is how an owner knows that it may close.
 2. **Deliver frames when pulled.** `frames_arrived` is called when at least one complete frame or fault is there; the owner
    pulls with `next_frame()` until None. Nothing that was received is lost because the peer went away after sending it.
 3. **Close.** `close()` ends everything the transport started, in bounded steps, and returns when nothing of it is left. It
@@ -21,9 +23,13 @@ The four duties, which `mooring.testing.transport_suite` checks for any implemen
 Above: the drivers in the client's and the server's rooms, and everybody who writes a transport. Below: `mooring.errors`.
 """
 
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from mooring.errors import McpError
+
+if TYPE_CHECKING:
+    from mooring.protocol.http import ParamHeader
 
 # The design's definition of busy (connection row 14).
 MAX_QUEUED_FRAMES: Final = 1024
@@ -46,6 +52,20 @@ class Owner(Protocol):
         """The transport ended. `was_silent`: the peer never sent a byte. Next: `close()`."""
 
 
+@runtime_checkable
+class ExchangeOwner(Owner, Protocol):
+    """The owner of a transport whose requests travel one by one (HTTP): each can fail alone."""
+
+    def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:
+        """This request has no answer and gets none. `was_declined`: the server refused it, and not in JSON-RPC."""
+
+    def session_lost(self, id: int) -> None:
+        """The server forgot the session and refused this request; 0: one that was not a call's. Next: `renew()`."""
+
+    def marked_arguments(self, tool: str) -> "Sequence[ParamHeader]":
+        """Which arguments of this tool are to be said in headers, too, by the list that the server gave."""
+
+
 class Transport(Protocol):
     """One connection. `number` in these calls is the owner's own count of frames; it only grows."""
 
@@ -58,8 +78,28 @@ class Transport(Protocol):
     def next_frame(self) -> bytes | McpError | None:
         """The next frame; or what was wrong with it (then go on pulling); or None until `frames_arrived`."""
 
+    async def flush(self) -> bool:
+        """Wait until the last byte of every frame taken is with the operating system, and who was refused was told of room.
+
+        False: it never will be, because the transport is down or was closed. There is no limit to the wait: the peer may
+        not read. A caller that is cancelled takes nothing back.
+        """
+
     async def close(self) -> None:
         """End it and everything it started; returns when nothing is left, within bounded steps."""
+
+
+@runtime_checkable
+class ExchangeTransport(Transport, Protocol):
+    """A transport whose requests travel one by one (HTTP)."""
+
+    def hang_up(self, id: int) -> None:
+        """Close the response of this request, wherever it stands: nobody waits for it, and that is how the server learns."""
+
+    def renew(self, owner: ExchangeOwner) -> None:
+        """Begin a new session over the same connections, and report to this owner. Open requests go on as they are;
+        what is still to be said of their session is told to the owner they were sent under.
+        """
 
 
 class Target(Protocol):

@@ -140,7 +140,10 @@ class MemoryTransport:
 
     def withdraw(self, number: int) -> bool:
         """As the contract says."""
-        return self._queue.withdraw(number)
+        is_withdrawn = self._queue.withdraw(number)
+        if is_withdrawn and self._queue.was_refused:
+            self._loop.call_soon(self._tell_room)  # not from inside the owner's call
+        return is_withdrawn
 
     def next_frame(self) -> bytes | McpError | None:
         """As the contract says. What was received can be pulled until `close()`."""
@@ -152,6 +155,10 @@ class MemoryTransport:
         if self._other is not None:
             self._other.schedule()
         return frame if len(frame) <= self._limit else FrameTooLargeError(len(frame), self._limit)
+
+    async def flush(self) -> bool:
+        """As the contract says: everything is at the other end, pulled or not."""
+        return self.is_open and await self._queue.flush()
 
     async def close(self) -> None:
         """End it; the other end goes down."""
@@ -195,12 +202,16 @@ class MemoryTransport:
         if through is None:
             return
         self._owner.wrote(through)
-        if self._queue.has_room_again():
-            self._owner.room_made()
+        self._tell_room()
         other._was_silent = False
         if not other._is_told and not other._was_closed:  # by what the owner did just now
             other._is_told = True
             other._owner.frames_arrived()
+
+    def _tell_room(self) -> None:
+        if self._queue.has_room_again():
+            self._owner.room_made()
+        self._queue.tell_flushed()
 
     def _end(self) -> None:
         self.is_open = False

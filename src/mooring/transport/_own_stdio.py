@@ -97,8 +97,12 @@ class OwnStdioTransport:
         """As the contract says."""
         return None if self._is_closed else self._intake.next_frame()
 
+    async def flush(self) -> bool:
+        """As the contract says; also after the end of stdin."""
+        return await self._queue.flush()
+
     async def close(self) -> None:
-        """Give stdin and stdout back. Wait for `wrote` before, if the last frames matter: what is queued is dropped."""
+        """Give stdin and stdout back. `flush()` before, if the last frames matter: what is queued is dropped."""
         if self._is_closed:
             return
         self._is_closed = True

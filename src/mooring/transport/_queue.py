@@ -40,25 +40,26 @@ class Sink(Protocol):
 class FrameQueue:
     """Frames by their numbers, in the order they came, and the rule of when to say busy."""
 
-    __slots__ = ("_waiting", "_was_refused", "size")
+    __slots__ = ("_flushed", "_waiting", "size", "was_refused")
 
     def __init__(self) -> None:
         self._waiting: dict[int, bytes] = {}
-        self._was_refused = False
+        self.was_refused = False
+        self._flushed: asyncio.Future[bool] | None = None  # who waits for the last byte
         self.size = 0  # bytes of the frames that wait, and of the rest of one that is half written
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def __repr__(self) -> str:
-        refused = ", refused one" if self._was_refused else ""
+        refused = ", refused one" if self.was_refused else ""
         return f"<{self.__class__.__name__} {len(self)} frames, {self.size} bytes{refused}>"
 
     def is_busy(self, size: int) -> bool:
         """Whether a frame of this size is refused; remembered, so that `has_room_again` can be told."""
         count = len(self)
         if count >= MAX_QUEUED_FRAMES or (count and self.size + size > MAX_QUEUED_BYTES):
-            self._was_refused = True
+            self.was_refused = True
             return True
         return False
 
@@ -73,6 +74,8 @@ class FrameQueue:
         if frame is None:
             return False
         self.size -= len(frame)
+        if not self.was_refused:
+            self.tell_flushed()  # else when the owner was told of the room that this has made
         return True
 
     def pop(self) -> tuple[int, bytes]:
@@ -88,16 +91,35 @@ class FrameQueue:
         Half, because an owner that is told of every single place would come once a frame. Whoever is refused again, for
         a frame that needs more than half, is told again after the next write: at the latest when it is empty.
         """
-        if not self._was_refused or len(self) > MAX_QUEUED_FRAMES // 2 or self.size > MAX_QUEUED_BYTES // 2:
+        if not self.was_refused or len(self) > MAX_QUEUED_FRAMES // 2 or self.size > MAX_QUEUED_BYTES // 2:
             return False
-        self._was_refused = False
+        self.was_refused = False
         return True
 
+    async def flush(self) -> bool:
+        """Wait until it is empty and whoever was refused was told; False: it was cleared. Many may wait."""
+        if not len(self) and not self.was_refused:
+            return True
+        if self._flushed is None:
+            self._flushed = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(self._flushed)  # the next who waits has the same one
+
+    def tell_flushed(self) -> None:
+        """To be called after every write, when the owner was told of it and may have sent more."""
+        if self._flushed is not None and not len(self) and not self.was_refused:
+            self._end_flush(True)
+
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything; nothing of it will be written."""
         self._waiting.clear()
-        self._was_refused = False
+        self.was_refused = False
         self.size = 0
+        self._end_flush(False)
+
+    def _end_flush(self, is_written: bool) -> None:
+        waiting, self._flushed = self._flushed, None
+        if waiting is not None and not waiting.done():  # a loop that ends cancels what waits on it
+            waiting.set_result(is_written)
 
 
 class WriteQueue(FrameQueue):
@@ -147,14 +169,28 @@ class WriteQueue(FrameQueue):
 
         Raises: FrameTooLargeError; nothing was taken.
         """
-        # An empty queue takes any legal frame: asked first, because it is the ordinary case.
-        if self._is_shut or ((self._waiting or self._rest is not None) and self.is_busy(len(frame))):
+        waiting = self._waiting
+        # Far from full, the ordinary case, nothing more is asked.
+        is_near = len(waiting) + 1 >= MAX_QUEUED_FRAMES or self.size + len(frame) > MAX_QUEUED_BYTES
+        if self._is_shut or (is_near and self.is_busy(len(frame))):
             return False
         framed = self._frame(frame)
-        self._waiting[number] = framed
+        waiting[number] = framed
         self.size += len(framed)
         if self._handle is None:
             self._schedule()
+        return True
+
+    async def flush(self) -> bool:
+        """As the contract says."""
+        return not self._is_held and await super().flush()
+
+    def withdraw(self, number: int) -> bool:
+        """As the contract's; the room that it makes is told of in the next turn, not from inside the owner's call."""
+        if not super().withdraw(number):
+            return False
+        if self.was_refused:
+            self._loop.call_soon(self._tell_room)
         return True
 
     def hold(self) -> None:
@@ -164,6 +200,7 @@ class WriteQueue(FrameQueue):
         """
         self._is_held = True
         self._stop()
+        self._end_flush(False)
 
     def shut(self) -> None:
         """Take nothing more, write nothing more, forget what waits."""
@@ -212,10 +249,17 @@ class WriteQueue(FrameQueue):
             self._schedule()
         if through is not None:
             self._owner.wrote(through)
-        if written and self.has_room_again():
-            self._owner.room_made()
+        if self.was_refused:
+            self._tell_room()
+        elif self._flushed is not None:
+            self.tell_flushed()
         if error is not None:
             self._failed(error)
+
+    def _tell_room(self) -> None:
+        if self.has_room_again():
+            self._owner.room_made()
+        self.tell_flushed()
 
     def _write_some(self) -> tuple[int, int, int | None]:
         """One write. How many bytes were taken of how many, and the last frame that was begun, if any was."""

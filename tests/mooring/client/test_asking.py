@@ -8,9 +8,9 @@ import pytest
 
 from mooring.client import Client
 from mooring.errors import CapabilityError, JsonRpcError, ProtocolError, UsageError
+from mooring.testing import ScriptedPeer, on_fake_clock
 from mooring.types import CreateMessageRequestParams, CreateMessageResult, ElicitResult, TextContent
-from scripted.loop import timeless
-from scripted.peer import STATELESS, Peer, opened, peered, said
+from scripted.peer import STATELESS, opened, peered, said
 
 SAMPLE = {"messages": [], "maxTokens": 1}
 FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
@@ -34,7 +34,7 @@ def handle_all(client: Client) -> list[str]:
     return asked
 
 
-def questions(peer: Peer, rounds: int, state: str | None = 's\u00e9al/+=\\"null\u2028') -> None:
+def questions(peer: ScriptedPeer, rounds: int, state: str | None = 's\u00e9al/+=\\"null\u2028') -> None:
     """Let `tools/call` ask for everything so many times before it answers."""
     asked = 0
 
@@ -57,7 +57,7 @@ def questions(peer: Peer, rounds: int, state: str | None = 's\u00e9al/+=\\"null\
 # --- the stateless era ------------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_questions_inside_a_result_are_answered_and_the_state_is_echoed_exactly() -> None:
     async with peered(STATELESS) as (client, peer):
         asked = handle_all(client)
@@ -85,7 +85,7 @@ async def test_questions_inside_a_result_are_answered_and_the_state_is_echoed_ex
         assert len(set(ids)) == 3
 
 
-@timeless
+@on_fake_clock
 async def test_a_state_that_is_not_given_is_not_echoed_and_one_alone_is_enough() -> None:
     async with peered(STATELESS) as (client, peer):
         handle_all(client)
@@ -101,7 +101,7 @@ async def test_a_state_that_is_not_given_is_not_echoed_and_one_alone_is_enough()
         assert "inputResponses" not in params
 
 
-@timeless
+@on_fake_clock
 async def test_eight_rounds_are_answered_and_a_ninth_question_ends_the_call() -> None:
     async with peered(STATELESS) as (client, peer):
         asked = handle_all(client)
@@ -116,7 +116,7 @@ async def test_eight_rounds_are_answered_and_a_ninth_question_ends_the_call() ->
         assert len(asked) == 32, "nobody was asked for the ninth"
 
 
-@timeless
+@on_fake_clock
 async def test_a_request_is_not_replayed_between_rounds() -> None:
     async with peered(STATELESS, replay="safe") as (client, peer):
         handle_all(client)
@@ -130,8 +130,8 @@ async def test_a_request_is_not_replayed_between_rounds() -> None:
 
         peer.on["prompts/get"] = get
         call = asyncio.ensure_future(client.prompts.get("p"))
-        await peer.next("prompts/get", 2)
-        peer.cut()
+        await peer.expect("prompts/get", 2)
+        peer.die()
         with pytest.raises(Exception, match="may have run"):
             await call
         await client.ready(60)
@@ -148,7 +148,7 @@ async def test_a_request_is_not_replayed_between_rounds() -> None:
         ({}, "something without a method"),
     ],
 )
-@timeless
+@on_fake_clock
 async def test_what_nothing_handles_ends_the_call_by_name(request_: dict[str, Any], named: str) -> None:
     async with opened(STATELESS) as (client, peer):
         peer.on["tools/call"] = {"resultType": "input_required", "inputRequests": {"q": request_}}
@@ -158,7 +158,7 @@ async def test_what_nothing_handles_ends_the_call_by_name(request_: dict[str, An
         assert len(peer.got("tools/call")) == 1
 
 
-@timeless
+@on_fake_clock
 async def test_what_a_handler_raises_goes_to_the_caller() -> None:
     def elicit(params: Any) -> ElicitResult:
         raise JsonRpcError(-1, "not now")
@@ -172,7 +172,7 @@ async def test_what_a_handler_raises_goes_to_the_caller() -> None:
             await client.tools.call("book")
 
 
-@timeless
+@on_fake_clock
 async def test_a_task_that_nobody_asked_for_is_refused() -> None:
     async with opened(STATELESS) as (client, peer):
         peer.on["tools/call"] = {
@@ -188,7 +188,7 @@ async def test_a_task_that_nobody_asked_for_is_refused() -> None:
         assert caught.value.may_have_run is True
 
 
-@timeless
+@on_fake_clock
 async def test_a_request_of_a_stateless_server_is_never_answered() -> None:
     async with peered(STATELESS) as (client, peer):
         asked = handle_all(client)
@@ -202,7 +202,7 @@ async def test_a_request_of_a_stateless_server_is_never_answered() -> None:
 # --- the handshake era ------------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_requests_of_every_kind_reach_their_handlers() -> None:
     async with peered() as (client, peer):
         asked = handle_all(client)
@@ -210,24 +210,24 @@ async def test_requests_of_every_kind_reach_their_handlers() -> None:
         peer.ask(1, "sampling/createMessage", SAMPLE)
         peer.ask(2, "elicitation/create", FORM)
         peer.send({"jsonrpc": "2.0", "id": 3, "method": "roots/list"})
-        assert (await peer.next_answer(1))["result"]["model"] == "m"
-        assert (await peer.next_answer(2))["result"]["action"] == "accept"
-        assert (await peer.next_answer(3))["result"] == {"roots": [{"uri": "file:///a"}]}
+        assert (await peer.answer_to(1))["result"]["model"] == "m"
+        assert (await peer.answer_to(2))["result"]["action"] == "accept"
+        assert (await peer.answer_to(3))["result"] == {"roots": [{"uri": "file:///a"}]}
         assert asked == ["sample", "elicit"]
 
 
-@timeless
+@on_fake_clock
 async def test_requests_nobody_handles_are_refused_and_bad_ones_are_named() -> None:
     async with opened() as (client, peer):
         for method in ("sampling/createMessage", "elicitation/create", "roots/list", "planets/list"):
             peer.ask(method, method)
-            assert (await peer.next_answer(method))["error"]["code"] == -32601
+            assert (await peer.answer_to(method))["error"]["code"] == -32601
         client.sampling.handle(lambda params: None)  # type: ignore[arg-type, return-value]
         peer.ask("bad", "sampling/createMessage", {"messages": []})
-        assert (await peer.next_answer("bad"))["error"]["code"] == -32602
+        assert (await peer.answer_to("bad"))["error"]["code"] == -32602
 
 
-@timeless
+@on_fake_clock
 async def test_a_handler_that_fails_is_answered_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
     async with opened() as (client, peer):
         for id, error in enumerate((RuntimeError("a secret"), UsageError("a mistake"))):
@@ -238,19 +238,19 @@ async def test_a_handler_that_fails_is_answered_without_its_words(caplog: pytest
             client.elicitation.handle(fail)
             with caplog.at_level(logging.ERROR, "mooring.client"):
                 peer.ask(id, "elicitation/create", FORM)
-                answer = await peer.next_answer(id)
+                answer = await peer.answer_to(id)
             assert answer["error"]["code"] == -32603
             assert "secret" not in answer["error"]["message"]
         assert "a secret" in caplog.text
         client.elicitation.handle(lambda params: "yes")  # type: ignore[arg-type, return-value]
         peer.ask("kind", "elicitation/create", FORM)
-        assert "ElicitResult, not str" in (await peer.next_answer("kind"))["error"]["message"]
+        assert "ElicitResult, not str" in (await peer.answer_to("kind"))["error"]["message"]
 
 
 @pytest.mark.parametrize(
     ("data", "sent"), [(None, None), ({"why": "tired"}, {"why": "tired"}), (float("nan"), None)]
 )
-@timeless
+@on_fake_clock
 async def test_a_handler_may_refuse_with_a_code_and_data(data: Any, sent: Any) -> None:
     def refuse(params: Any) -> ElicitResult:
         raise JsonRpcError(-1, "the person said no", data)
@@ -258,5 +258,5 @@ async def test_a_handler_may_refuse_with_a_code_and_data(data: Any, sent: Any) -
     async with opened() as (client, peer):
         client.elicitation.handle(refuse)
         peer.ask(1, "elicitation/create", FORM)
-        error = (await peer.next_answer(1))["error"]
+        error = (await peer.answer_to(1))["error"]
         assert (error["code"], error["message"], error.get("data")) == (-1, "the person said no", sent)

@@ -7,7 +7,7 @@ import pytest
 
 from mooring.client import Call
 from mooring.errors import OutcomeUnknownError, ProtocolError
-from scripted.loop import timeless
+from mooring.testing import on_fake_clock
 
 
 def made(read: object = bytes) -> "Call[bytes]":
@@ -16,7 +16,7 @@ def made(read: object = bytes) -> "Call[bytes]":
     return call
 
 
-@timeless
+@on_fake_clock
 async def test_its_result_is_read_once_and_awaited() -> None:
     call = made()
     assert repr(call) == "<Call 7 tools/call open>"
@@ -30,7 +30,7 @@ async def test_its_result_is_read_once_and_awaited() -> None:
     assert call.is_heard, "the last report of progress may come after the answer"
 
 
-@timeless
+@on_fake_clock
 async def test_a_result_that_cannot_be_read_says_that_the_call_may_have_run() -> None:
     def refuse(raw: msgspec.Raw) -> bytes:
         raise ProtocolError("not what it should be")
@@ -44,7 +44,7 @@ async def test_a_result_that_cannot_be_read_says_that_the_call_may_have_run() ->
     assert not call.is_heard
 
 
-@timeless
+@on_fake_clock
 async def test_a_failed_or_cancelled_call_is_not_heard_any_more() -> None:
     failed, cancelled = made(), made()
     failed.fail(OutcomeUnknownError("lost"))

@@ -18,10 +18,10 @@ from mooring.errors import (
     TransportError,
     UsageError,
 )
+from mooring.testing import Refusal, ScriptedPeer, on_fake_clock
 from mooring.transport import memory_pair
 from mooring.types import Implementation
-from scripted.loop import timeless
-from scripted.peer import ERAS, HANDSHAKE, STATELESS, Peer, Refusal, opened, peered, said
+from scripted.peer import ERAS, HANDSHAKE, STATELESS, opened, peered, said
 
 
 def now() -> float:
@@ -48,7 +48,7 @@ class FailingTarget:
 
 
 @pytest.mark.parametrize("version", ERAS)
-@timeless
+@on_fake_clock
 async def test_both_eras_are_found_and_what_the_server_says_is_known(version: str) -> None:
     async with peered(version) as (client, peer):
         assert (client.state, repr(client)) == ("new", "<Client scripted new>")
@@ -68,7 +68,7 @@ async def test_both_eras_are_found_and_what_the_server_says_is_known(version: st
         assert len(initialized) == (version == HANDSHAKE)
 
 
-@timeless
+@on_fake_clock
 async def test_a_stateless_server_without_a_name_has_none() -> None:
     async with peered(STATELESS) as (client, peer):
         plain = {"resultType": "complete", "supportedVersions": [STATELESS], "capabilities": {}}
@@ -78,7 +78,7 @@ async def test_a_stateless_server_without_a_name_has_none() -> None:
             assert client.instructions == ""
 
 
-@timeless
+@on_fake_clock
 async def test_a_server_that_never_answers_the_probe_gets_initialize_too() -> None:
     async with peered() as (client, peer):
         peer.on["server/discover"] = lambda params: None
@@ -87,22 +87,22 @@ async def test_a_server_that_never_answers_the_probe_gets_initialize_too() -> No
             assert now() == pytest.approx(3, abs=0.1)
 
 
-@timeless
+@on_fake_clock
 async def test_a_slow_stateless_server_is_waited_for() -> None:
     async with peered(STATELESS, init_timeout=20) as (client, peer):
         peer.on["server/discover"] = lambda params: None
         peer.on["initialize"] = lambda params: None
         opening = asyncio.ensure_future(client.open())
-        probe = await peer.next("server/discover")
-        initialize = await peer.next("initialize")
+        probe = await peer.expect("server/discover")
+        initialize = await peer.expect("initialize")
         await asyncio.sleep(2)
-        peer.answer(probe["id"], peer._server_discover({}))
+        probe.answer(peer.introduction())
         peer.refuse(initialize["id"], -32601)
         await opening
         assert client.protocol_version == STATELESS
 
 
-@timeless
+@on_fake_clock
 async def test_one_era_alone_is_not_probed() -> None:
     async with opened(versions=(HANDSHAKE,)) as (_, peer):
         assert peer.got("server/discover") == []
@@ -110,7 +110,7 @@ async def test_one_era_alone_is_not_probed() -> None:
         assert peer.got("initialize") == []
 
 
-@timeless
+@on_fake_clock
 async def test_no_common_revision_is_permanent_and_plain() -> None:
     async with peered(versions=("2024-11-05",)) as (client, _):
         with pytest.raises(ProtocolError, match="no common protocol revision"):
@@ -119,8 +119,9 @@ async def test_no_common_revision_is_permanent_and_plain() -> None:
         assert now() < 1
 
 
-@timeless
+@on_fake_clock
 async def test_opening_ends_at_once_for_what_is_permanent_and_raises_it_as_it_is() -> None:
+    """G9: one plain exception."""
     gone = TransportError("no such command", permanent=True)
     client = connect(FailingTarget(gone))
     with pytest.raises(TransportError) as caught:
@@ -135,7 +136,7 @@ async def test_opening_ends_at_once_for_what_is_permanent_and_raises_it_as_it_is
     await client.stop()
 
 
-@timeless
+@on_fake_clock
 async def test_opening_gives_up_after_the_attempts_and_raises_the_newest_cause() -> None:
     errors = [TransportError(f"attempt {n}", exit_code=n, stderr_tail=f"tail {n}") for n in (1, 2, 3)]
     target = FailingTarget(*errors)
@@ -148,7 +149,7 @@ async def test_opening_gives_up_after_the_attempts_and_raises_the_newest_cause()
     assert now() == pytest.approx(3, abs=0.7)
 
 
-@timeless
+@on_fake_clock
 async def test_opening_gives_up_at_its_timeout_with_the_newest_cause_or_the_timeout() -> None:
     target = FailingTarget(TransportError("refused"))
     client = connect(target, max_attempts=100, open_timeout=10)
@@ -162,12 +163,13 @@ async def test_opening_gives_up_at_its_timeout_with_the_newest_cause_or_the_time
         assert silent.state == "closed"
 
 
-@timeless
+@on_fake_clock
 async def test_an_opener_that_is_cancelled_leaves_nothing_behind() -> None:
+    """G9: no task, no pending cancellation."""
     async with peered() as (client, peer):
         peer.on["server/discover"] = peer.on["initialize"] = lambda params: None
         opening = asyncio.ensure_future(client.open())
-        await peer.next("server/discover")
+        await peer.expect("server/discover")
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening
@@ -175,7 +177,7 @@ async def test_an_opener_that_is_cancelled_leaves_nothing_behind() -> None:
         await asyncio.sleep(0)  # no cancellation is left to strike
 
 
-@timeless
+@on_fake_clock
 async def test_a_client_is_opened_once() -> None:
     async with opened() as (client, _):
         with pytest.raises(StateError, match="opened once"):
@@ -183,7 +185,7 @@ async def test_a_client_is_opened_once() -> None:
         await client.ping()
 
 
-@timeless
+@on_fake_clock
 async def test_without_waiting_open_returns_and_ready_waits() -> None:
     async with peered() as (client, _):
         with pytest.raises(StateError, match="not open"):
@@ -198,7 +200,7 @@ async def test_without_waiting_open_returns_and_ready_waits() -> None:
         assert client.state == "ready"
 
 
-@timeless
+@on_fake_clock
 async def test_ready_that_is_late_names_the_newest_cause() -> None:
     client = connect(FailingTarget(TransportError("refused")), max_attempts=100)
     await client.open(wait=False)
@@ -218,7 +220,7 @@ def test_options_are_refused_by_name() -> None:
     assert connect(memory_pair("weather").client, name="mine").settings.name == "mine"
 
 
-@timeless
+@on_fake_clock
 async def test_a_target_may_say_how_long_its_start_takes() -> None:
     target = FailingTarget(TransportError("x", permanent=True))
     target.init_timeout = 30.0  # type: ignore[assignment]
@@ -226,7 +228,7 @@ async def test_a_target_may_say_how_long_its_start_takes() -> None:
     assert connect(target, init_timeout=1).settings.init_timeout == 1
 
 
-@timeless
+@on_fake_clock
 async def test_capabilities_that_are_given_win_over_the_handlers() -> None:
     async with peered(capabilities={"experimental": {}}) as (client, peer):
         client.roots.set(["file:///a"])
@@ -237,7 +239,7 @@ async def test_capabilities_that_are_given_win_over_the_handlers() -> None:
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_stop_is_for_everybody_any_number_of_times() -> None:
     async with peered() as (client, _):
         await client.stop()
@@ -249,11 +251,11 @@ async def test_stop_is_for_everybody_any_number_of_times() -> None:
             await client.ping()
 
 
-@timeless
+@on_fake_clock
 async def test_stopping_releases_every_caller_at_once_and_says_whether_it_may_have_run() -> None:
     async with opened() as (client, peer):
         written = client.submit("tools/call", {"name": "a"})
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         peer.pair.client.stall()
         queued = client.submit("tools/call", {"name": "b"})
         await client.stop()
@@ -265,12 +267,12 @@ async def test_stopping_releases_every_caller_at_once_and_says_whether_it_may_ha
         assert now() < 0.1
 
 
-@timeless
+@on_fake_clock
 async def test_draining_waits_for_open_calls_but_not_for_ever() -> None:
     async with opened() as (client, peer):
         call = client.submit("tools/call", {"name": "a"})
         stopping = asyncio.ensure_future(client.stop(drain=10))
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         await asyncio.sleep(4)
         assert client.state == "ready"
         peer.answer(call.id, said("in time"))
@@ -285,8 +287,9 @@ async def test_draining_waits_for_open_calls_but_not_for_ever() -> None:
         assert now() == pytest.approx(7, abs=0.1)
 
 
-@timeless
+@on_fake_clock
 async def test_it_is_opened_in_one_task_and_stopped_in_another() -> None:
+    """G8: in any order."""
     async with peered() as (client, _):
         await asyncio.create_task(client.open())
         await asyncio.create_task(client.ping())  # type: ignore[arg-type]
@@ -294,7 +297,7 @@ async def test_it_is_opened_in_one_task_and_stopped_in_another() -> None:
         assert client.state == "closed"
 
 
-@timeless
+@on_fake_clock
 async def test_stopping_before_the_first_step_of_opening_ends_at_once() -> None:
     async with peered() as (client, _):
         await client.open(wait=False)
@@ -303,7 +306,7 @@ async def test_stopping_before_the_first_step_of_opening_ends_at_once() -> None:
         assert now() == 0
 
 
-@timeless
+@on_fake_clock
 async def test_a_handler_may_stop_the_client() -> None:
     async with opened() as (client, peer):
         stopped = asyncio.Event()
@@ -331,7 +334,7 @@ async def test_a_handler_may_stop_the_client() -> None:
         assert peer.answers(1) == []
 
 
-@timeless
+@on_fake_clock
 async def test_a_handler_that_hangs_does_not_hold_stop_up(caplog: pytest.LogCaptureFixture) -> None:
     async with opened() as (client, peer):
         started = asyncio.Event()
@@ -368,8 +371,9 @@ async def test_a_handler_that_hangs_does_not_hold_stop_up(caplog: pytest.LogCapt
 # --- sharing ----------------------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_many_tasks_share_one_client_and_each_gets_its_own_answer() -> None:
+    """G10: safe to share."""
     async with opened() as (client, peer):
         peer.on["tools/call"] = lambda params: said(params["name"])
 
@@ -381,22 +385,24 @@ async def test_many_tasks_share_one_client_and_each_gets_its_own_answer() -> Non
         assert len(peer.got("tools/call")) == 500
 
 
-@timeless
+@on_fake_clock
 async def test_one_cancelled_user_disturbs_no_other() -> None:
+    """G10: safe to share."""
     async with opened() as (client, peer):
         peer.on["tools/call"] = lambda params: None if params["name"] == "slow" else said("fine")
         slow = asyncio.ensure_future(client.tools.call("slow"))
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         slow.cancel()
         assert (await client.tools.call("quick")).text == "fine"
         assert client.state == "ready"
 
 
-@timeless
+@on_fake_clock
 async def test_after_a_loss_everybody_is_served_by_one_reconnect() -> None:
+    """G10: one at a time."""
     async with opened(wait_for_ready=True) as (client, peer):
         peer.on["tools/call"] = said("fine")
-        peer.cut()
+        peer.die()
         await peer.until(lambda: client.state == "backoff")
         results = await asyncio.gather(*(client.tools.call("x") for _ in range(20)))
         assert [result.text for result in results] == ["fine"] * 20
@@ -412,7 +418,7 @@ async def told(client: Client) -> None:
         await asyncio.sleep(0)
 
 
-@timeless
+@on_fake_clock
 async def test_notifications_arrive_in_order_one_at_a_time_and_of_some_kinds_only_once() -> None:
     async with opened() as (client, peer):
         heard: list[str] = []
@@ -437,7 +443,7 @@ async def test_notifications_arrive_in_order_one_at_a_time_and_of_some_kinds_onl
         assert heard == ["one", "two", "tools", "vendor"]
 
 
-@timeless
+@on_fake_clock
 async def test_a_handler_that_raises_is_logged_and_the_next_is_called(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -457,7 +463,7 @@ async def test_a_handler_that_raises_is_logged_and_the_next_is_called(
         assert client.state == "ready"
 
 
-@timeless
+@on_fake_clock
 async def test_notifications_that_cannot_be_read_are_logged_and_dropped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -472,7 +478,7 @@ async def test_notifications_that_cannot_be_read_are_logged_and_dropped(
         assert caplog.text.count("cannot be read") == 2
 
 
-@timeless
+@on_fake_clock
 async def test_a_handler_that_awaits_a_call_gets_its_answer() -> None:
     async with opened() as (client, peer):
         peer.on["tools/call"] = said("inside")
@@ -484,12 +490,12 @@ async def test_a_handler_that_awaits_a_call_gets_its_answer() -> None:
         client.on_notification(call)
         peer.notify("notifications/message", level="info", data="x")
         await told(client)
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         await told(client)
         assert got == ["inside"]
 
 
-@timeless
+@on_fake_clock
 async def test_progress_handlers_that_raise_harm_nobody(caplog: pytest.LogCaptureFixture) -> None:
     async with opened() as (client, peer):
 
@@ -497,7 +503,7 @@ async def test_progress_handlers_that_raise_harm_nobody(caplog: pytest.LogCaptur
             raise RuntimeError("mine")
 
         call = client.submit("tools/call", {"name": "x"}, on_progress=fail)
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         peer.notify("notifications/progress", progressToken=call.id, progress=1)
         peer.notify("notifications/progress", progressToken=call.id, progress="half")
         await told(client)
@@ -505,7 +511,7 @@ async def test_progress_handlers_that_raise_harm_nobody(caplog: pytest.LogCaptur
         assert (await call)["content"]
 
 
-@timeless
+@on_fake_clock
 async def test_a_handler_for_all_progress_hears_of_every_call_until_it_is_given_up() -> None:
     async with opened() as (client, peer):
         heard: list[Any] = []
@@ -518,7 +524,7 @@ async def test_a_handler_for_all_progress_hears_of_every_call_until_it_is_given_
 
         first = client.submit("tools/call", {"name": "a"})
         second = client.submit("tools/call", {"name": "b"}, on_progress=heard.append)
-        await peer.next("tools/call", 2)
+        await peer.expect("tools/call", 2)
         peer.notify("notifications/progress", progressToken=first.id, progress=1)
         peer.notify("notifications/progress", progressToken=second.id, progress=2)
         await told(client)
@@ -534,14 +540,14 @@ async def test_a_handler_for_all_progress_hears_of_every_call_until_it_is_given_
         assert "mooring.request.start" in events
 
 
-@timeless
+@on_fake_clock
 async def test_what_a_server_says_of_subscriptions_is_taken_as_it_comes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with opened(STATELESS) as (client, peer):
         seen: list[str] = []
         client.on_notification(lambda notification: seen.append(notification.method))
-        listen = await peer.next("subscriptions/listen")
+        listen = await peer.expect("subscriptions/listen")
         meta = {"io.modelcontextprotocol/subscriptionId": listen["id"]}
         peer.notify("notifications/subscriptions/acknowledged", notifications={}, _meta=meta)
         peer.notify("notifications/subscriptions/acknowledged", notifications=1)
@@ -553,7 +559,7 @@ async def test_what_a_server_says_of_subscriptions_is_taken_as_it_comes(
         client.trace_with(None)
 
 
-@timeless
+@on_fake_clock
 async def test_a_resource_that_changed_reaches_its_handler_without_any_other() -> None:
     async with opened() as (client, peer):
         peer.on["resources/subscribe"] = {}
@@ -568,13 +574,13 @@ async def test_a_resource_that_changed_reaches_its_handler_without_any_other() -
 
 
 @pytest.mark.parametrize("version", ERAS)
-@timeless
+@on_fake_clock
 async def test_after_a_crash_the_first_call_that_waits_succeeds(version: str) -> None:
     async with opened(version) as (client, peer):
         peer.on["tools/call"] = said("back")
         lost = client.submit("resources/read", {"uri": "x"})
-        await peer.next("resources/read")
-        peer.cut()
+        await peer.expect("resources/read")
+        peer.die()
         with pytest.raises(OutcomeUnknownError):
             await lost
         assert client.is_server_stale
@@ -583,7 +589,7 @@ async def test_after_a_crash_the_first_call_that_waits_succeeds(version: str) ->
         assert not client.is_server_stale
 
 
-@timeless
+@on_fake_clock
 async def test_a_server_that_fails_its_handshake_once_is_tried_again() -> None:
     async with peered() as (client, peer):
         answers = iter([Refusal(-32603, "not yet")])
@@ -611,4 +617,4 @@ def test_the_reason_of_a_failed_opening_is_never_lost() -> None:
 
 
 def test_a_peer_can_be_made_before_there_is_a_loop() -> None:
-    assert Peer().connections == 0
+    assert ScriptedPeer().connections == 0

@@ -3,13 +3,13 @@
 import pytest
 
 from mooring.errors import CapabilityError
+from mooring.testing import on_fake_clock
 from mooring.types import PromptReference, ResourceTemplateReference
-from scripted.loop import timeless
 from scripted.peer import ERAS, opened
 
 
 @pytest.mark.parametrize("version", ERAS)
-@timeless
+@on_fake_clock
 async def test_arguments_are_completed_with_and_without_context(version: str) -> None:
     async with opened(version) as (client, peer):
         peer.on["completion/complete"] = {"completion": {"values": ["Bern", "Berlin"], "hasMore": False}}
@@ -24,7 +24,7 @@ async def test_arguments_are_completed_with_and_without_context(version: str) ->
         assert peer.got("completion/complete")[1]["params"]["context"] == {"arguments": {"country": "ch"}}
 
 
-@timeless
+@on_fake_clock
 async def test_a_server_without_completions_is_not_asked() -> None:
     async with opened(offers={}) as (client, _):
         with pytest.raises(CapabilityError):

@@ -10,6 +10,7 @@ import pytest
 
 from mooring.client import read_config
 from mooring.errors import Json, UsageError
+from mooring.transport.http import HttpTarget
 
 ENVIRONMENT = {"TOKEN": "s3cret", "EMPTY": "", "HERE": "/somewhere"}
 
@@ -103,9 +104,18 @@ REFUSALS: list[tuple[Json, str, str]] = [
     ({}, "mcpServers.git", "has no command"),
     ({"type": "stdio"}, "mcpServers.git", "has no command"),
     ({"type": "carrier-pigeon", "command": "x"}, "mcpServers.git.type", "stdio, http or sse"),
-    ({"url": "https://x/mcp"}, "mcpServers.git", "over HTTP, which this version cannot"),
-    ({"type": "sse", "url": "https://x/mcp"}, "mcpServers.git", "over HTTP"),
-    ({"type": "http", "command": "x"}, "mcpServers.git", "over HTTP"),
+    ({"type": "http", "command": "x"}, "mcpServers.git", "has no url"),
+    ({"type": "sse"}, "mcpServers.git", "has no url"),
+    ({"type": "stdio", "url": "https://x/mcp"}, "mcpServers.git.type", "is stdio, but there is a url"),
+    ({"url": "ftp://x"}, "mcpServers.git.url", "only http and https"),
+    ({"url": 7}, "mcpServers.git.url", "must be text"),
+    ({"url": "${UNSET}"}, "mcpServers.git.url", "is not set"),
+    ({"url": "x${TOKEN}"}, "mcpServers.git.url", "is no URL to be used"),
+    ({"url": "https://x", "headers": {"A B": "1"}}, "mcpServers.git.headers", "'A B' is no name"),
+    ({"url": "https://x", "headers": {"A": "${TOKEN}\n"}}, "mcpServers.git.headers", "the header A"),
+    ({"url": "https://x", "headers": {"A": 1}}, "mcpServers.git.headers.A", "must be text"),
+    ({"url": "https://x", "headers": ["A"]}, "mcpServers.git.headers", "must be an object of text"),
+    ({"url": "http://x", "headers": {"Authorization": "a"}}, "mcpServers.git.url", "use https"),
     ({"url": "https://x/mcp", "command": "x"}, "mcpServers.git", "both a command and a url"),
     ([], "mcpServers.git", "must be an object"),
 ]
@@ -130,6 +140,24 @@ def test_a_mistake_in_one_server_does_not_keep_another_from_being_used(tmp_path:
     }
     config = read_config(written(tmp_path, {"mcpServers": servers}))
     assert config.target("good").command == "x"
+
+
+@pytest.mark.parametrize("kind", [{}, {"type": "http"}, {"type": "streamable-http"}, {"type": "sse"}])
+def test_a_server_may_be_a_url_with_headers_whose_values_are_never_shown(
+    kind: dict[str, str], tmp_path: Path
+) -> None:
+    entry = {
+        "url": "https://x/${TOKEN:-a}?key=s3cret",
+        "headers": {"Authorization": "Bearer ${TOKEN}"},
+        **kind,
+    }
+    config = read_config(written(tmp_path, {"mcpServers": {"web": entry}}), environment=ENVIRONMENT)
+    target = config.target("web")
+    assert isinstance(target, HttpTarget)
+    assert (target.name, target.url) == ("web", "https://x/s3cret?key=s3cret")
+    assert target._headers == (("Authorization", "Bearer s3cret"),)
+    assert config.shown("web") == ("https://x/${TOKEN:-a}",)
+    assert config.env_names("web") == ("Authorization",)
 
 
 def test_an_unknown_server_is_refused_with_the_names_there_are(tmp_path: Path) -> None:

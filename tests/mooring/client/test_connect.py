@@ -1,5 +1,7 @@
 """`connect()`: what it takes from the target, what from its options, and what it refuses."""
 
+from typing import Any
+
 import pytest
 
 from mooring.client import connect
@@ -18,6 +20,20 @@ def test_the_target_gives_what_the_options_do_not() -> None:
 def test_an_option_that_is_none_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match="there is no setting 'timeout'"):
         connect(memory_pair().client, timeout=5)
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("https://example.org/mcp", r"write connect\(http\(url\)\), not a text"),
+        ("uvx mcp-server-git", r"write connect\(stdio\(command, ...\) or http\(url\)\), not a text"),
+        (None, "not NoneType"),
+    ],
+)
+def test_what_is_no_target_is_refused_with_how_to_make_one(target: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as refused:
+        connect(target)
+    assert refused.value.path == "target"
 
 
 def test_a_childs_stderr_goes_where_the_option_says() -> None:

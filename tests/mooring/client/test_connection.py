@@ -26,9 +26,10 @@ from mooring.errors import (
 )
 from mooring.protocol.client import Settings
 from mooring.protocol.client import events as e
+from mooring.testing import ScriptedPeer, on_fake_clock
 from mooring.transport import MAX_QUEUED_FRAMES, memory_pair
-from scripted.loop import timeless
-from scripted.peer import ERAS, HANDSHAKE, STATELESS, Peer, opened, peered, said
+from mooring.types import CreateMessageResult, TextContent
+from scripted.peer import ERAS, HANDSHAKE, STATELESS, opened, peered, said
 
 FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
 
@@ -50,7 +51,7 @@ class Odd:
     name = "odd"
     init_timeout = None
 
-    def __init__(self, peer: Peer, **changes: Any) -> None:
+    def __init__(self, peer: ScriptedPeer, **changes: Any) -> None:
         self.peer = peer
         self.changes = changes
 
@@ -88,7 +89,7 @@ class OddTransport:
         await self._transport.close()
 
 
-async def odd(peer: Peer, options: dict[str, Any] | None = None, **changes: Any) -> Client:
+async def odd(peer: ScriptedPeer, options: dict[str, Any] | None = None, **changes: Any) -> Client:
     await peer.open()
     return connect(Odd(peer, **changes), **(options or {}))
 
@@ -101,7 +102,7 @@ def test_every_effect_of_the_core_is_done_by_somebody() -> None:
     assert set(_PERFORM) == effects - {e.Effect}
 
 
-@timeless
+@on_fake_clock
 async def test_a_connection_that_was_not_started_says_so_and_one_that_was_is_not_started_again() -> None:
     connection = Connection(memory_pair().client, Settings(), Telemetry("c"))
     await connection.stop()
@@ -114,7 +115,7 @@ async def test_a_connection_that_was_not_started_says_so_and_one_that_was_is_not
     await connection.stop()
 
 
-@timeless
+@on_fake_clock
 async def test_a_client_belongs_to_its_loop() -> None:
     async with opened() as (client, peer):
         refused: list[Exception] = []
@@ -132,18 +133,18 @@ async def test_a_client_belongs_to_its_loop() -> None:
         assert peer.got("tools/call") == []
 
 
-@timeless
+@on_fake_clock
 async def test_without_anybody_to_take_them_notifications_go_nowhere_and_requests_are_refused() -> None:
-    peer = Peer()
+    peer = ScriptedPeer()
     await peer.open()
     connection = Connection(peer.pair.client, Settings(), Telemetry("bare"))
     connection.start()
     await connection.ready(5)
     peer.notify("notifications/message", level="info", data="x")
     peer.ask(1, "elicitation/create", FORM)
-    assert (await peer.next_answer(1))["error"]["code"] == -32601
+    assert (await peer.answer_to(1))["error"]["code"] == -32601
     connection.step(e.Subscribed("k", ("vendor/subscribe", b"{}"), None))
-    message = await peer.next("vendor/subscribe")
+    message = await peer.expect("vendor/subscribe")
     peer.refuse(message["id"], -1)
     call = connection.submit("ping", b"{}", bytes)
     await call
@@ -156,7 +157,7 @@ async def test_without_anybody_to_take_them_notifications_go_nowhere_and_request
 # --- telemetry --------------------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_every_event_has_exactly_its_fields() -> None:
     async with peered(offers={"tools": {}}) as (client, peer):
         events = listen(client)
@@ -171,7 +172,7 @@ async def test_every_event_has_exactly_its_fields() -> None:
         peer.answer("never asked", {})
         peer.send(b"Starting server...")
         await client.ping()
-        peer.cut()
+        peer.die()
         await peer.until(lambda: peer.connections == 2)
         await client.ready(60)
         client._requests.connection.tell_exit(None)
@@ -186,7 +187,7 @@ async def test_every_event_has_exactly_its_fields() -> None:
         (f["from"], f["to"], f["epoch"]) for n, f in events if n == "mooring.connection.transition"
     ]
     assert transitions == [
-        ("starting", "starting", 1),
+        ("new", "starting", 1),
         ("starting", "initializing", 1),
         ("initializing", "ready", 1),
         ("ready", "backoff", 1),
@@ -199,9 +200,9 @@ async def test_every_event_has_exactly_its_fields() -> None:
     assert dict(events)["mooring.child.exit"] == {"client": "scripted", "code": 0, "signal": 9}
 
 
-@timeless
+@on_fake_clock
 async def test_the_events_of_one_request_belong_together() -> None:
-    target = Peer()
+    target = ScriptedPeer()
     await target.open()
     client = Client(target.pair.client, Settings(name="c"), lots=random.Random(7))
     await client.open()
@@ -228,7 +229,7 @@ async def test_the_events_of_one_request_belong_together() -> None:
     await target.close()
 
 
-@timeless
+@on_fake_clock
 async def test_without_a_listener_each_event_costs_one_look() -> None:
     async with opened() as (client, _):
         looks: list[str] = []
@@ -245,11 +246,11 @@ async def test_without_a_listener_each_event_costs_one_look() -> None:
         assert looks == ["listeners", "listeners"], "one when it began, one when it ended"
 
 
-@timeless
+@on_fake_clock
 async def test_chance_is_injected() -> None:
     names = []
     for _ in range(2):
-        peer = Peer()
+        peer = ScriptedPeer()
         await peer.open()
         client = Client(peer.pair.client, Settings(name="c"), lots=random.Random(7))
         events = listen(client)
@@ -261,12 +262,12 @@ async def test_chance_is_injected() -> None:
     assert names[0] == names[1]
 
 
-@timeless
+@on_fake_clock
 async def test_a_call_that_is_given_up_ends_with_an_exception_event() -> None:
     async with opened() as (client, peer):
         events = listen(client)
         written = client.submit("tools/call", {"name": "a"})
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         peer.pair.client.stall()
         queued = client.submit("tools/call", {"name": "b"})
         written.cancel()
@@ -278,7 +279,7 @@ async def test_a_call_that_is_given_up_ends_with_an_exception_event() -> None:
         peer.pair.client.resume()
 
 
-@timeless
+@on_fake_clock
 async def test_a_listener_may_use_the_client_and_frames_keep_their_order() -> None:
     async with peered() as (client, peer):
         client.roots.set(["file:///a"])
@@ -306,7 +307,7 @@ async def test_a_listener_may_use_the_client_and_frames_keep_their_order() -> No
         ]
 
 
-@timeless
+@on_fake_clock
 async def test_a_notification_that_a_listener_makes_too_late_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -327,11 +328,11 @@ async def test_a_notification_that_a_listener_makes_too_late_is_logged(
 # --- transports that misbehave ----------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_a_transport_whose_open_raises_anything_is_tried_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    peer, left = Peer(), [1]
+    peer, left = ScriptedPeer(), [1]
 
     async def fail_once(owner: Any) -> None:
         if left:
@@ -346,10 +347,10 @@ async def test_a_transport_whose_open_raises_anything_is_tried_again(
     await peer.close()
 
 
-@timeless
+@on_fake_clock
 async def test_a_transport_that_is_no_longer_wanted_while_it_opens_is_cancelled_or_closed() -> None:
     for is_stubborn in (False, True):
-        peer, opening, closed = Peer(), asyncio.Event(), asyncio.Event()
+        peer, opening, closed = ScriptedPeer(), asyncio.Event(), asyncio.Event()
 
         async def wait(owner: Any, opening: asyncio.Event = opening, is_stubborn: bool = is_stubborn) -> None:
             opening.set()
@@ -371,9 +372,9 @@ async def test_a_transport_that_is_no_longer_wanted_while_it_opens_is_cancelled_
         await peer.close()
 
 
-@timeless
+@on_fake_clock
 async def test_a_transport_that_goes_down_while_it_opens_is_a_failed_start() -> None:
-    peer, left = Peer(), [1]
+    peer, left = ScriptedPeer(), [1]
 
     async def fall(owner: Any) -> None:
         if left:
@@ -390,12 +391,12 @@ async def test_a_transport_that_goes_down_while_it_opens_is_a_failed_start() -> 
     await peer.close()
 
 
-@timeless
+@on_fake_clock
 async def test_a_transport_whose_close_raises_or_hangs_is_let_go(caplog: pytest.LogCaptureFixture) -> None:
     async def fail() -> None:
         raise ZeroDivisionError("a bug of somebody's")
 
-    peer = Peer()
+    peer = ScriptedPeer()
     client = await odd(peer, closes=fail)
     await client.open()
     await client.stop()
@@ -406,7 +407,7 @@ async def test_a_transport_whose_close_raises_or_hangs_is_let_go(caplog: pytest.
     async def hang() -> None:
         await release.wait()
 
-    peer = Peer()
+    peer = ScriptedPeer()
     client = await odd(peer, {"close_step": 1}, closes=hang)
     await client.open()
     start = now()
@@ -417,11 +418,11 @@ async def test_a_transport_whose_close_raises_or_hangs_is_let_go(caplog: pytest.
     await peer.close()
 
 
-@timeless
+@on_fake_clock
 async def test_a_transport_whose_send_raises_is_down_and_the_call_did_not_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    peer, broken = Peer(), []
+    peer, broken = ScriptedPeer(), []
 
     def send(owner: Any, frame: bytes) -> None:
         if b"tools/call" in frame and not broken:
@@ -438,9 +439,9 @@ async def test_a_transport_whose_send_raises_is_down_and_the_call_did_not_run(
     await peer.close()
 
 
-@timeless
+@on_fake_clock
 async def test_a_transport_that_tells_from_inside_send_is_pulled_afterwards() -> None:
-    peer = Peer()
+    peer = ScriptedPeer()
 
     def send(owner: Any, frame: bytes) -> None:
         owner.frames_arrived()
@@ -453,17 +454,17 @@ async def test_a_transport_that_tells_from_inside_send_is_pulled_afterwards() ->
     await peer.close()
 
 
-@timeless
+@on_fake_clock
 async def test_a_fault_in_what_was_received_ends_the_connection() -> None:
     for fault, kind in (
         (FrameTooLargeError(99, 10), FrameTooLargeError),
         (ProtocolError("the stream ended inside a frame"), ProtocolError),
     ):
-        peer, faults = Peer(), []
+        peer, faults = ScriptedPeer(), []
         client = await odd(peer, faults=faults)
         await client.open()
         call = client.submit("tools/call", {"name": "x"})
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         faults.append(fault)
         peer.notify("notifications/message", level="info", data="x")
         with pytest.raises(kind) as caught:
@@ -474,16 +475,17 @@ async def test_a_fault_in_what_was_received_ends_the_connection() -> None:
         await peer.close()
 
 
-@timeless
+@on_fake_clock
 async def test_what_an_old_transport_says_late_cannot_touch_the_new_one() -> None:
-    peer, owners = Peer(), []
+    """G10: a stale error cannot tear down the fresh connection."""
+    peer, owners = ScriptedPeer(), []
 
     async def keep(owner: Any) -> None:
         owners.append(owner)
 
     client = await odd(peer, opens=keep)
     await client.open()
-    peer.cut()
+    peer.die()
     await peer.until(lambda: peer.connections == 2)
     await client.ready(60)
     old = owners[0]
@@ -501,9 +503,9 @@ async def test_what_an_old_transport_says_late_cannot_touch_the_new_one() -> Non
 # --- busy -------------------------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_a_busy_transport_is_asked_three_times_and_then_the_call_is_refused() -> None:
-    peer, attempts = Peer(), []
+    peer, attempts = ScriptedPeer(), []
 
     def send(owner: Any, frame: bytes) -> bool | None:
         if b"tools/call" not in frame:
@@ -523,7 +525,7 @@ async def test_a_busy_transport_is_asked_three_times_and_then_the_call_is_refuse
     await peer.close()
 
 
-@timeless
+@on_fake_clock
 async def test_a_call_that_waits_for_room_is_sent_when_there_is_some() -> None:
     async with opened(max_pending=5000) as (client, peer):
         peer.pair.client.stall()
@@ -541,18 +543,99 @@ async def test_a_call_that_waits_for_room_is_sent_when_there_is_some() -> None:
         assert [message["params"]["name"] for message in peer.got("tools/call")][-1] == "z"
 
 
-@timeless
-async def test_what_has_no_caller_and_finds_no_room_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    peer = Peer()
+@on_fake_clock
+async def test_ten_thousand_calls_meet_few_refusals() -> None:
+    """Row 14, busy="wait": what waits is offered as far as there is room, not all of it each time."""
+    async with opened(max_pending=10_000, max_queued=10_000, busy="wait") as (client, peer):
+        transport = client._requests.connection._transport
+        assert transport is not None
+        refusals = 0
+        send = type(transport).send
+
+        def counting(self: Any, frame: bytes, number: int) -> bool:
+            nonlocal refusals
+            is_taken = send(self, frame, number)
+            refusals += self is transport and not is_taken
+            return is_taken
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(transport), "send", counting)
+            peer.on["tools/call"] = lambda params: said(params["name"])
+            calls = [client.submit("tools/call", {"name": f"n{number}"}) for number in range(10_000)]
+            answers = await asyncio.gather(*calls)
+        texts = [answer["content"][0]["text"] for answer in answers]  # type: ignore[index,call-overload]  # JSON
+        assert texts == [f"n{number}" for number in range(10_000)], "the right answer to everybody"
+        assert refusals <= 10_000 // 10, "a refusal is a frame encoded in vain"
+        assert [message["params"]["name"] for message in peer.got("tools/call")] == texts, "in order"
+
+
+@on_fake_clock
+async def test_answers_are_not_lost_when_the_pipe_is_full() -> None:
+    """Row 20: what the server asked is answered once there is room."""
+    async with peered(max_pending=5000) as (client, peer):
+
+        @client.sampling.handle
+        async def sample(params: Any) -> CreateMessageResult:
+            return CreateMessageResult(role="assistant", content=TextContent(text="4"), model="m")
+
+        await client.open()
+        peer.pair.client.stall()
+        calls = [client.submit("tools/call", {"name": "x"}) for _ in range(MAX_QUEUED_FRAMES)]
+        peer.ask("q", "sampling/createMessage", {"messages": [], "maxTokens": 1})
+        peer.ask("p", "ping")
+        await asyncio.sleep(20)
+        assert peer.answers("q") == []
+        peer.on["tools/call"] = said("hi")
+        peer.pair.client.resume()
+        assert (await peer.answer_to("q"))["result"]["model"] == "m"
+        assert (await peer.answer_to("p"))["result"] == {}
+        await asyncio.gather(*calls)
+        assert len(peer.answers("q")) == len(peer.answers("p")) == 1
+
+
+@on_fake_clock
+async def test_a_notification_that_finds_no_room_is_sent_when_there_is_some() -> None:
+    peer, offers = ScriptedPeer(), 0
 
     def send(owner: Any, frame: bytes) -> bool | None:
-        return False if b"list_changed" in frame else None
+        nonlocal offers
+        if b"list_changed" not in frame:
+            return None
+        offers += 1
+        if offers == 1:
+            asyncio.get_running_loop().call_later(5, owner.room_made)
+        return False if offers == 1 else None
 
     client = await odd(peer, sends=send)
     client.roots.set([])
     await client.open()
     client.roots.set(["file:///a"])
-    assert "was not sent" in caplog.text
+    await peer.expect("notifications/roots/list_changed")
+    assert offers == 2
+    await client.stop()
+    await peer.close()
+
+
+@on_fake_clock
+async def test_a_cancellation_that_finds_no_room_is_not_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    """G11: exactly once if the transport takes it; one attempt."""
+    caplog.set_level("INFO", "mooring.client")
+    peer, offers = ScriptedPeer(), 0
+
+    def send(owner: Any, frame: bytes) -> bool | None:
+        nonlocal offers
+        if b"notifications/cancelled" not in frame:
+            return None
+        offers += 1
+        return False
+
+    client = await odd(peer, sends=send)
+    await client.open()
+    with pytest.raises(McpError):
+        await client.tools.call("x", timeout=1)
+    await client.ping()
+    assert offers == 1
+    assert "a cancellation was not sent" in caplog.text
     await client.stop()
     await peer.close()
 
@@ -560,7 +643,7 @@ async def test_what_has_no_caller_and_finds_no_room_is_logged(caplog: pytest.Log
 # --- peers that misbehave ---------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_lines_that_are_no_messages_are_skipped_until_there_are_twenty_in_a_row() -> None:
     async with opened() as (client, peer):
         events = listen(client)
@@ -571,7 +654,7 @@ async def test_lines_that_are_no_messages_are_skipped_until_there_are_twenty_in_
             peer.send(b"still printing")
         await client.ping()
         call = client.submit("tools/call", {"name": "x"})
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         for _ in range(20):
             peer.send(b"and on and on")
         with pytest.raises(ProtocolError, match="20 bad lines in a row") as caught:
@@ -584,11 +667,11 @@ async def test_lines_that_are_no_messages_are_skipped_until_there_are_twenty_in_
         await client.ready(60)
 
 
-@timeless
+@on_fake_clock
 async def test_a_message_over_the_limit_ends_the_connection_and_says_so() -> None:
     async with opened() as (client, peer):
         call = client.submit("tools/call", {"name": "x"})
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         peer.send(b'"' + b"x" * (17 * 1024 * 1024) + b'"')
         with pytest.raises(FrameTooLargeError) as caught:
             await call
@@ -601,7 +684,7 @@ async def test_a_message_over_the_limit_ends_the_connection_and_says_so() -> Non
 
 
 @pytest.mark.parametrize("version", ERAS)
-@timeless
+@on_fake_clock
 async def test_a_server_without_a_sign_of_life_is_left(version: str) -> None:
     async with opened(version, keepalive=5) as (client, peer):
         method = "ping" if version == HANDSHAKE else "server/discover"
@@ -617,11 +700,11 @@ async def test_a_server_without_a_sign_of_life_is_left(version: str) -> None:
             await call
 
 
-@timeless
+@on_fake_clock
 async def test_a_reset_fails_what_is_open_and_comes_back_soon() -> None:
     async with opened() as (client, peer):
         call = client.submit("tools/call", {"name": "x"})
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         peer.send({"jsonrpc": "2.0", "method": "$/reset"})
         with pytest.raises(ResetError):
             await call
@@ -630,7 +713,7 @@ async def test_a_reset_fails_what_is_open_and_comes_back_soon() -> None:
         assert now() - start <= 1.01
 
 
-@timeless
+@on_fake_clock
 async def test_a_server_that_sends_initialize_is_left() -> None:
     async with opened() as (client, peer):
         peer.ask(1, "initialize")
@@ -642,7 +725,7 @@ async def test_a_server_that_sends_initialize_is_left() -> None:
 # --- handlers of requests ---------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_pings_are_answered_while_a_handler_works_and_a_cancelled_handler_answers_nothing() -> None:
     async with opened() as (client, peer):
         started, cancelled = asyncio.Event(), asyncio.Event()
@@ -658,14 +741,14 @@ async def test_pings_are_answered_while_a_handler_works_and_a_cancelled_handler_
         peer.ask("slow", "elicitation/create", FORM)
         await started.wait()
         peer.ask("p", "ping")
-        assert (await peer.next_answer("p"))["result"] == {}
+        assert (await peer.answer_to("p"))["result"] == {}
         peer.notify("notifications/cancelled", requestId="slow")
         await cancelled.wait()
         await client.ping()
         assert peer.answers("slow") == []
 
 
-@timeless
+@on_fake_clock
 async def test_a_handler_that_ignores_its_cancel_does_not_answer_for_the_next_with_its_id() -> None:
     async with opened() as (client, peer):
         from mooring.types import ElicitResult
@@ -688,12 +771,12 @@ async def test_a_handler_that_ignores_its_cancel_does_not_answer_for_the_next_wi
         await started.wait()
         peer.notify("notifications/cancelled", requestId=1)
         peer.ask(1, "elicitation/create", FORM)
-        answer = await peer.next_answer(1)
+        answer = await peer.answer_to(1)
         assert answer["result"]["action"] == "decline"
         assert len(peer.answers(1)) == 1
 
 
-@timeless
+@on_fake_clock
 async def test_a_handler_that_cancels_itself_is_answered_for() -> None:
     async with opened() as (client, peer):
 
@@ -702,7 +785,7 @@ async def test_a_handler_that_cancels_itself_is_answered_for() -> None:
 
         client.elicitation.handle(elicit)
         peer.ask(1, "elicitation/create", FORM)
-        assert (await peer.next_answer(1))["error"]["message"] == "the handler was cancelled"
+        assert (await peer.answer_to(1))["error"]["message"] == "the handler was cancelled"
 
 
 @pytest.mark.parametrize(
@@ -715,7 +798,7 @@ async def test_a_handler_that_cancels_itself_is_answered_for() -> None:
         (ZeroDivisionError("a secret"), -32603, None),
     ],
 )
-@timeless
+@on_fake_clock
 async def test_what_a_handler_raises_is_answered(error: Exception, code: int, data: Any) -> None:
     async with opened() as (client, peer):
 
@@ -724,18 +807,18 @@ async def test_what_a_handler_raises_is_answered(error: Exception, code: int, da
 
         client.elicitation.handle(elicit)
         peer.ask(1, "elicitation/create", FORM)
-        answer = (await peer.next_answer(1))["error"]
+        answer = (await peer.answer_to(1))["error"]
         assert (answer["code"], answer.get("data")) == (code, data)
         assert "secret" not in answer["message"]
 
 
-@timeless
+@on_fake_clock
 async def test_progress_waits_in_order_and_belongs_to_its_call() -> None:
     async with opened() as (client, peer):
         events = listen(client)
         heard: list[Any] = []
         call = client.submit("tools/call", {"name": "x"}, on_progress=heard.append)
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         peer.notify("notifications/progress", progressToken=call.id, progress=1)
         await client.ping()
         assert len(heard) == 1
@@ -747,7 +830,7 @@ async def test_progress_waits_in_order_and_belongs_to_its_call() -> None:
             await call
 
 
-@timeless
+@on_fake_clock
 async def test_what_is_known_of_the_server_and_of_its_subscriptions_can_be_asked() -> None:
     async with peered(STATELESS) as (client, peer):
         await client.open(wait=False)
@@ -758,7 +841,7 @@ async def test_what_is_known_of_the_server_and_of_its_subscriptions_can_be_asked
         await client.ready(5)
         assert not connection.is_stale()
         connection.step(e.Subscribed("k", None, ("subscriptions/listen", b"{}")))
-        id = (await peer.next("subscriptions/listen"))["id"]
+        id = (await peer.expect("subscriptions/listen"))["id"]
         assert connection.standing_key(id) == "k"
         assert (
             connection.standing_key(id + 1)
@@ -771,7 +854,7 @@ async def test_what_is_known_of_the_server_and_of_its_subscriptions_can_be_asked
         assert connection.standing_key(id) is None
 
 
-@timeless
+@on_fake_clock
 async def test_handlers_that_hang_are_cancelled_when_it_stops() -> None:
     async with opened() as (client, peer):
         started = asyncio.Event()
@@ -787,10 +870,10 @@ async def test_handlers_that_hang_are_cancelled_when_it_stops() -> None:
         assert now() < 0.1
 
 
-@timeless
+@on_fake_clock
 async def test_a_call_that_waits_and_one_whose_transport_is_gone_are_withdrawn_quietly() -> None:
     async with opened(wait_for_ready=True) as (client, peer):
-        peer.cut()
+        peer.die()
         await peer.until(lambda: client.state == "backoff")
         waiting = client.submit("tools/call", {"name": "x"})
         waiting.cancel()
@@ -802,21 +885,21 @@ async def test_a_call_that_waits_and_one_whose_transport_is_gone_are_withdrawn_q
         client._requests.connection._withdraw(e.Withdraw(1, 99))
 
 
-@timeless
+@on_fake_clock
 async def test_a_permanent_failure_to_open_closes_it() -> None:
     async def refuse(owner: Any) -> None:
         raise TransportError("no such command", permanent=True)
 
-    peer = Peer()
+    peer = ScriptedPeer()
     client = await odd(peer, opens=refuse)
     with pytest.raises(TransportError, match="no such command"):
         await client.open()
     await peer.close()
 
 
-@timeless
+@on_fake_clock
 async def test_a_start_that_ends_after_the_next_has_begun_is_closed() -> None:
-    peer, starts, closes = Peer(), [], []
+    peer, starts, closes = ScriptedPeer(), [], []
 
     async def first_is_slow(owner: Any) -> None:
         starts.append(1)
@@ -840,7 +923,7 @@ async def test_a_start_that_ends_after_the_next_has_begun_is_closed() -> None:
     await peer.close()
 
 
-@timeless
+@on_fake_clock
 async def test_a_loss_cancels_the_handlers_of_the_old_connection() -> None:
     async with opened() as (client, peer):
         ended = asyncio.Event()
@@ -854,13 +937,13 @@ async def test_a_loss_cancels_the_handlers_of_the_old_connection() -> None:
         client.elicitation.handle(elicit)
         peer.ask(1, "elicitation/create", FORM)
         await client.ping()
-        peer.cut()
+        peer.die()
         await ended.wait()
         await client.ready(60)
         assert peer.answers(1) == []
 
 
-@timeless
+@on_fake_clock
 async def test_a_notification_that_cannot_be_handled_does_not_stop_the_next(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -886,11 +969,11 @@ async def test_a_notification_that_cannot_be_handled_does_not_stop_the_next(
         assert "could not be handled" in caplog.text
 
 
-@timeless
+@on_fake_clock
 async def test_an_early_timer_is_left_and_armed_again_for_what_comes_later() -> None:
     async with opened(STATELESS, request_timeout=5) as (client, peer):
         first = client.submit("tools/call", {"name": "a"}, timeout=1)
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         peer.answer(first.id, said("a"))
         await first
         with pytest.raises(McpError):

@@ -1,14 +1,14 @@
 """`client.elicitation`: a question for the person, in a form or at a URL."""
 
+from mooring.testing import on_fake_clock
 from mooring.types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult
-from scripted.loop import timeless
 from scripted.peer import peered
 
 FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
 PLACE = {"message": "Go", "mode": "url", "url": "https://example.com/x", "elicitationId": "1"}
 
 
-@timeless
+@on_fake_clock
 async def test_both_kinds_of_questions_reach_the_handler() -> None:
     asked: list[ElicitRequestParams] = []
 
@@ -24,6 +24,6 @@ async def test_both_kinds_of_questions_reach_the_handler() -> None:
         assert peer.got("initialize")[0]["params"]["capabilities"] == {"elicitation": {"form": {}, "url": {}}}
         peer.ask(1, "elicitation/create", FORM)
         peer.ask(2, "elicitation/create", PLACE)
-        assert (await peer.next_answer(1))["result"] == {"action": "accept", "content": {"name": "Ada"}}
-        assert (await peer.next_answer(2))["result"] == {"action": "decline"}
+        assert (await peer.answer_to(1))["result"] == {"action": "accept", "content": {"name": "Ada"}}
+        assert (await peer.answer_to(2))["result"] == {"action": "decline"}
         assert isinstance(asked[0], ElicitRequestFormParams)

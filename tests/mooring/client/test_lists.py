@@ -9,7 +9,7 @@ from mooring.client import Cache
 from mooring.client._lists import MAX_PAGES, STALE_AFTER
 from mooring.errors import ProtocolError
 from mooring.protocol import METHODS
-from scripted.loop import timeless
+from mooring.testing import on_fake_clock
 from scripted.peer import STATELESS, opened, tool
 
 LISTS = [
@@ -21,7 +21,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("room", "verb", "method", "member"), LISTS)
-@timeless
+@on_fake_clock
 async def test_a_list_is_kept_for_its_time_and_then_asked_for_again(
     room: str, verb: str, method: str, member: str
 ) -> None:
@@ -39,7 +39,7 @@ async def test_a_list_is_kept_for_its_time_and_then_asked_for_again(
 
 
 @pytest.mark.parametrize("ttl", [None, 0, -1])
-@timeless
+@on_fake_clock
 async def test_without_a_time_nothing_is_kept(ttl: int | None) -> None:
     async with opened(STATELESS) as (client, peer):
         peer.on["tools/list"] = {"tools": []} | ({} if ttl is None else {"ttlMs": ttl})
@@ -49,7 +49,7 @@ async def test_without_a_time_nothing_is_kept(ttl: int | None) -> None:
         assert repr(client.cache) == "<Cache of nothing>"
 
 
-@timeless
+@on_fake_clock
 async def test_the_shortest_time_of_all_pages_counts() -> None:
     async with opened(STATELESS) as (client, peer):
         first = {"tools": [tool("a")], "nextCursor": "2", "ttlMs": 60_000}
@@ -61,7 +61,7 @@ async def test_the_shortest_time_of_all_pages_counts() -> None:
 
 
 @pytest.mark.parametrize("notification", STALE_AFTER)
-@timeless
+@on_fake_clock
 async def test_a_change_forgets_what_it_made_stale_and_nothing_else(notification: str) -> None:
     async with opened(STATELESS) as (client, peer):
         for _, _, method, member in LISTS:
@@ -80,7 +80,7 @@ async def test_a_change_forgets_what_it_made_stale_and_nothing_else(notification
         assert again == set(STALE_AFTER[notification])
 
 
-@timeless
+@on_fake_clock
 async def test_clearing_and_reconnecting_forget_everything() -> None:
     async with opened(STATELESS, wait_for_ready=True) as (client, peer):
         peer.on["tools/list"] = {"tools": [], "ttlMs": 60_000}
@@ -88,13 +88,13 @@ async def test_clearing_and_reconnecting_forget_everything() -> None:
         client.cache.clear()
         await client.tools.list()
         assert len(peer.got("tools/list")) == 2
-        peer.cut()
+        peer.die()
         await peer.until(lambda: peer.connections == 2)
         await client.tools.list()
         assert len(peer.got("tools/list")) == 3
 
 
-@timeless
+@on_fake_clock
 async def test_a_list_that_changed_while_it_was_fetched_is_not_kept() -> None:
     async with opened(STATELESS) as (client, peer):
 
@@ -109,7 +109,7 @@ async def test_a_list_that_changed_while_it_was_fetched_is_not_kept() -> None:
         assert repr(client.cache) == "<Cache of nothing>"
 
 
-@timeless
+@on_fake_clock
 async def test_a_call_with_meta_of_its_own_is_always_made_and_never_kept() -> None:
     async with opened(STATELESS) as (client, peer):
         peer.on["tools/list"] = {"tools": [], "ttlMs": 60_000}
@@ -123,7 +123,7 @@ async def test_a_call_with_meta_of_its_own_is_always_made_and_never_kept() -> No
         ]
 
 
-@timeless
+@on_fake_clock
 async def test_a_server_that_gives_the_same_cursor_twice_or_never_ends_is_refused() -> None:
     async with opened() as (client, peer):
         peer.on["tools/list"] = {"tools": [], "nextCursor": "again"}

@@ -3,13 +3,13 @@
 import pytest
 
 from mooring.errors import CapabilityError
+from mooring.testing import on_fake_clock
 from mooring.types import GetPromptResult, Prompt
-from scripted.loop import timeless
 from scripted.peer import ERAS, opened
 
 
 @pytest.mark.parametrize("version", ERAS)
-@timeless
+@on_fake_clock
 async def test_prompts_are_listed_and_filled_in(version: str) -> None:
     async with opened(version) as (client, peer):
         peer.on["prompts/list"] = {"prompts": [{"name": "greet"}]}
@@ -24,7 +24,7 @@ async def test_prompts_are_listed_and_filled_in(version: str) -> None:
         assert "arguments" not in peer.got("prompts/get")[1]["params"]
 
 
-@timeless
+@on_fake_clock
 async def test_a_server_without_prompts_is_not_asked() -> None:
     async with opened(offers={"tools": {}}) as (client, _):
         with pytest.raises(CapabilityError):

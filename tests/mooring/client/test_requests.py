@@ -1,6 +1,8 @@
 """One request of a user's: its options, its deadlines, its meta, and the handle of `submit()`."""
 
 import asyncio
+import gc
+import logging
 from typing import Any
 
 import pytest
@@ -19,8 +21,8 @@ from mooring.errors import (
     TransportError,
     UsageError,
 )
+from mooring.testing import on_fake_clock
 from mooring.types import ProgressNotificationParams
-from scripted.loop import timeless
 from scripted.peer import ERAS, STATELESS, opened, peered, said
 
 
@@ -39,7 +41,7 @@ def now() -> float:
         ({"meta": {"x": float("inf")}}, "$.x"),
     ],
 )
-@timeless
+@on_fake_clock
 async def test_options_out_of_range_are_refused_by_name_and_nothing_is_sent(options: Any, path: str) -> None:
     async with opened() as (client, peer):
         with pytest.raises(UsageError) as caught:
@@ -49,7 +51,7 @@ async def test_options_out_of_range_are_refused_by_name_and_nothing_is_sent(opti
         assert peer.got("tools/call") == []
 
 
-@timeless
+@on_fake_clock
 async def test_arguments_that_are_not_json_are_refused_with_their_place() -> None:
     async with opened() as (client, peer):
         with pytest.raises(UsageError) as caught:
@@ -58,7 +60,7 @@ async def test_arguments_that_are_not_json_are_refused_with_their_place() -> Non
         assert peer.got("tools/call") == []
 
 
-@timeless
+@on_fake_clock
 async def test_the_soft_deadline_ends_a_call_with_one_cancel() -> None:
     async with opened() as (client, peer):
         with pytest.raises(TimeoutError) as caught:
@@ -66,14 +68,14 @@ async def test_the_soft_deadline_ends_a_call_with_one_cancel() -> None:
         assert caught.value.sent
         assert caught.value.may_have_run is True
         assert now() == pytest.approx(2, abs=0.1)
-        cancel = await peer.next("notifications/cancelled")
+        cancel = await peer.expect("notifications/cancelled")
         assert cancel["params"]["requestId"] == peer.got("tools/call")[0]["id"]
         peer.answer(peer.got("tools/call")[0]["id"], said("late"))
         await client.ping()
         assert len(peer.got("notifications/cancelled")) == 1
 
 
-@timeless
+@on_fake_clock
 async def test_progress_moves_the_soft_deadline_but_never_past_the_hard_one() -> None:
     async with opened() as (client, peer):
         heard: list[float] = []
@@ -82,7 +84,7 @@ async def test_progress_moves_the_soft_deadline_but_never_past_the_hard_one() ->
                 "slow", timeout=2, max_timeout=5, on_progress=lambda progress: heard.append(progress.progress)
             )
         )
-        message = await peer.next("tools/call")
+        message = await peer.expect("tools/call")
         token = message["params"]["_meta"]["progressToken"]
         for step in range(4):
             await asyncio.sleep(1.5)
@@ -94,17 +96,17 @@ async def test_progress_moves_the_soft_deadline_but_never_past_the_hard_one() ->
         assert now() == pytest.approx(6, abs=0.1)
 
 
-@timeless
+@on_fake_clock
 async def test_a_call_without_deadlines_waits() -> None:
     async with opened() as (client, peer):
         call = asyncio.ensure_future(client.tools.call("slow", timeout=None, max_timeout=None))
-        message = await peer.next("tools/call")
+        message = await peer.expect("tools/call")
         await asyncio.sleep(10_000)
         peer.answer(message["id"], said("at last"))
         assert (await call).text == "at last"
 
 
-@timeless
+@on_fake_clock
 async def test_the_last_report_reaches_its_handler_even_if_the_answer_overtakes_it() -> None:
     async with opened() as (client, peer):
         mine: list[Any] = []
@@ -131,12 +133,12 @@ async def test_the_last_report_reaches_its_handler_even_if_the_answer_overtakes_
         assert len(all_of_them) == 2, "a handler for all makes every call ask for reports"
 
 
-@timeless
+@on_fake_clock
 async def test_reports_for_nobody_and_of_given_up_calls_are_dropped() -> None:
     async with opened() as (client, peer):
         heard: list[Any] = []
         call = client.submit("tools/call", {"name": "x"}, on_progress=heard.append)
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         peer.notify("notifications/progress", progressToken="theirs", progress=1)
         peer.notify("notifications/progress", progressToken=999, progress=1)
         peer.notify("notifications/progress", progressToken=call.id, progress=1)
@@ -152,54 +154,54 @@ async def test_reports_for_nobody_and_of_given_up_calls_are_dropped() -> None:
 # --- submit -----------------------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_submit_gives_the_id_first_and_the_result_as_plain_json() -> None:
     async with opened() as (client, peer):
         call = client.submit("tools/call", {"name": "x", "arguments": {}})
-        message = await peer.next("tools/call")
+        message = await peer.expect("tools/call")
         assert message["id"] == call.id
         peer.answer(call.id, {"content": [], "extra": 1})
         assert await call == {"content": [], "extra": 1}
         unknown = client.submit("vendor/thing")
-        message = await peer.next("vendor/thing")
+        message = await peer.expect("vendor/thing")
         peer.refuse(message["id"], -32601)
         with pytest.raises(JsonRpcError):
             await unknown
 
 
 @pytest.mark.parametrize("result", [b"[]", b'"text"', b"1", b'{"a":' + b"9" * 5000 + b"}"])
-@timeless
+@on_fake_clock
 async def test_a_result_of_submit_that_is_not_an_object_is_refused(result: bytes) -> None:
     async with opened() as (client, peer):
         call = client.submit("vendor/thing")
-        message = await peer.next("vendor/thing")
+        message = await peer.expect("vendor/thing")
         peer.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (message["id"], result))
         with pytest.raises(ProtocolError) as caught:
             await call
         assert caught.value.may_have_run is True
 
 
-@timeless
+@on_fake_clock
 async def test_a_submitted_call_that_is_cancelled_or_whose_awaiter_is_tells_the_server_once() -> None:
     async with opened() as (client, peer):
         call = client.submit("tools/call", {"name": "x"})
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         assert call.cancel()
-        await peer.next("notifications/cancelled")
+        await peer.expect("notifications/cancelled")
         second = client.submit("tools/call", {"name": "y"})
 
         async def wait() -> None:
             await second
 
         waiting = asyncio.ensure_future(wait())
-        await peer.next("tools/call", 2)
+        await peer.expect("tools/call", 2)
         waiting.cancel()
-        await peer.next("notifications/cancelled", 2)
+        await peer.expect("notifications/cancelled", 2)
         ids = [message["params"]["requestId"] for message in peer.got("notifications/cancelled")]
         assert ids == [call.id, second.id]
 
 
-@timeless
+@on_fake_clock
 async def test_submit_checks_what_the_server_offers() -> None:
     async with opened(offers={"resources": {"subscribe": False}}) as (client, _):
         with pytest.raises(CapabilityError):
@@ -211,7 +213,7 @@ async def test_submit_checks_what_the_server_offers() -> None:
 # --- rounds and traces ------------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_a_question_inside_a_result_is_answered_in_the_next_round() -> None:
     async with peered(STATELESS) as (client, peer):
         client.roots.set(["file:///a"])
@@ -244,7 +246,7 @@ class Span:
         self.ends.append((request_id, type(error).__name__))
 
 
-@timeless
+@on_fake_clock
 async def test_every_request_has_a_span_that_ends_once() -> None:
     async with opened() as (client, peer):
         spans: list[Span] = []
@@ -258,9 +260,9 @@ async def test_every_request_has_a_span_that_ends_once() -> None:
         await client.tools.call("x", meta={"a": 1})
         await client.ping(meta={"traceparent": "mine"})
         given_up = client.submit("vendor/thing")
-        await peer.next("vendor/thing")
+        await peer.expect("vendor/thing")
         given_up.cancel()
-        await peer.next("notifications/cancelled")
+        await peer.expect("notifications/cancelled")
         assert [span.name for span in spans] == ["tools/call x", "ping ", "vendor/thing "]
         assert [end for span in spans for _, end in span.ends] == ["NoneType", "NoneType", "CancelledError"]
         assert peer.got("tools/call")[0]["params"]["_meta"] == {"traceparent": "00-1", "a": 1}
@@ -268,7 +270,7 @@ async def test_every_request_has_a_span_that_ends_once() -> None:
         assert client.server_capabilities.tools is not None
 
 
-@timeless
+@on_fake_clock
 async def test_settling_that_takes_too_long_is_a_timeout_that_ran_nothing() -> None:
     async with peered() as (client, peer):
         peer.on["server/discover"] = peer.on["initialize"] = lambda params: None
@@ -284,22 +286,22 @@ async def test_settling_that_takes_too_long_is_a_timeout_that_ran_nothing() -> N
 
 
 @pytest.mark.parametrize("version", ERAS)
-@timeless
+@on_fake_clock
 async def test_an_awaiting_task_that_is_cancelled_cancels_the_call_on_the_wire_once(version: str) -> None:
     async with opened(version) as (client, peer):
         task = asyncio.ensure_future(client.tools.call("slow"))
-        message = await peer.next("tools/call")
+        message = await peer.expect("tools/call")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        cancel = await peer.next("notifications/cancelled")
+        cancel = await peer.expect("notifications/cancelled")
         assert cancel["params"]["requestId"] == message["id"]
         peer.answer(message["id"], said("late"))
         await client.ping()
         assert len(peer.got("notifications/cancelled")) == 1
 
 
-@timeless
+@on_fake_clock
 async def test_a_call_still_in_our_queue_is_withdrawn_and_never_cancelled_on_the_wire() -> None:
     async with opened() as (client, peer):
         peer.pair.client.stall()
@@ -316,15 +318,15 @@ async def test_a_call_still_in_our_queue_is_withdrawn_and_never_cancelled_on_the
         assert peer.got("tools/call") == peer.got("notifications/cancelled") == []
 
 
-@timeless
+@on_fake_clock
 async def test_an_answer_that_crosses_the_cancel_is_counted_and_harms_nobody() -> None:
     async with opened() as (client, peer):
         events: list[str] = []
         client.on_event(lambda name, fields: events.append(name))
         call = client.submit("tools/call", {"name": "x"})
-        message = await peer.next("tools/call")
+        message = await peer.expect("tools/call")
         call.cancel()
-        await peer.next("notifications/cancelled")
+        await peer.expect("notifications/cancelled")
         peer.answer(message["id"], said("crossing"))
         await client.ping()
         assert events.count("mooring.response.late") == 1
@@ -333,7 +335,7 @@ async def test_an_answer_that_crosses_the_cancel_is_counted_and_harms_nobody() -
 # --- waiting and losing -----------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_before_open_and_between_connections_a_call_fails_at_once_or_waits() -> None:
     async with peered() as (client, peer):
         peer.on["tools/call"] = said("hi")
@@ -344,7 +346,7 @@ async def test_before_open_and_between_connections_a_call_fails_at_once_or_waits
             await client.tools.call("x")
         assert caught.value.retryable
         assert (await client.tools.call("x", wait_for_ready=True)).text == "hi"
-        peer.cut()
+        peer.die()
         await peer.until(lambda: client.state == "backoff")
         with pytest.raises(StateError) as caught:
             await client.tools.call("x")
@@ -353,33 +355,33 @@ async def test_before_open_and_between_connections_a_call_fails_at_once_or_waits
         assert len(peer.got("tools/call")) == 2
 
 
-@timeless
+@on_fake_clock
 async def test_waiting_calls_keep_their_order_and_have_deadlines() -> None:
     async with peered(wait_for_ready=True, max_queued=3) as (client, peer):
         await client.open(wait=False)
         calls = [client.submit("tools/call", {"name": name}) for name in "abc"]
         with pytest.raises(BackpressureError):
             await client.tools.call("d")
-        await peer.next("tools/call", 3)
+        await peer.expect("tools/call", 3)
         assert [message["params"]["name"] for message in peer.got("tools/call")] == ["a", "b", "c"]
         for call in calls:
             call.cancel()
-        peer.is_reopened = False
-        peer.cut()
+        peer.returns = False
+        peer.die()
         await peer.until(lambda: client.state == "backoff")
         with pytest.raises(TimeoutError) as caught:
             await client.tools.call("e", timeout=3)
         assert not caught.value.sent
 
 
-@timeless
+@on_fake_clock
 async def test_a_written_call_that_is_lost_may_have_run_and_one_in_the_queue_did_not() -> None:
     async with opened() as (client, peer):
         written = client.submit("tools/call", {"name": "a"})
-        await peer.next("tools/call")
+        await peer.expect("tools/call")
         peer.pair.client.stall()
         queued = client.submit("tools/call", {"name": "b"})
-        peer.cut(TransportError("cut", exit_code=3, stderr_tail="last words\n"))
+        peer.die(TransportError("cut", exit_code=3, stderr_tail="last words\n"))
         with pytest.raises(OutcomeUnknownError) as lost:
             await written
         assert (lost.value.exit_code, lost.value.stderr_tail) == (3, "last words\n")
@@ -389,7 +391,7 @@ async def test_a_written_call_that_is_lost_may_have_run_and_one_in_the_queue_did
         peer.pair.client.resume()
 
 
-@timeless
+@on_fake_clock
 async def test_safe_methods_are_replayed_only_if_asked_for_per_client_or_call() -> None:
     for options, replayed in (({}, False), ({"replay": "safe"}, True), ({"replay": "never"}, False)):
         for settings in ({}, {"replay": "safe"}):
@@ -397,9 +399,9 @@ async def test_safe_methods_are_replayed_only_if_asked_for_per_client_or_call() 
                 events: list[tuple[str, Any]] = []
                 client.on_event(lambda name, fields, events=events: events.append((name, fields)))
                 call = asyncio.ensure_future(client.resources.read("file:///a", **options))
-                await peer.next("resources/read")
+                await peer.expect("resources/read")
                 peer.on["resources/read"] = {"contents": []}
-                peer.cut()
+                peer.die()
                 if replayed or (not options and settings):
                     await call
                     assert len(peer.got("resources/read")) == 2
@@ -412,20 +414,20 @@ async def test_safe_methods_are_replayed_only_if_asked_for_per_client_or_call() 
                     assert len(peer.got("resources/read")) == 1
     async with opened(replay="safe") as (client, peer):
         unknown = client.submit("vendor/thing")
-        await peer.next("vendor/thing")
-        peer.cut()
+        await peer.expect("vendor/thing")
+        peer.die()
         with pytest.raises(OutcomeUnknownError):
             await unknown
 
 
-@timeless
+@on_fake_clock
 async def test_capabilities_are_those_of_the_newest_connection() -> None:
     async with opened(offers={"tools": {}}, wait_for_ready=True) as (client, peer):
         peer.on["prompts/list"] = {"prompts": []}
         with pytest.raises(CapabilityError):
             await client.prompts.list()
         peer.capabilities = {"prompts": {}}
-        peer.cut()
+        peer.die()
         await peer.until(lambda: peer.connections == 2)
         await client.ready()
         await client.prompts.list()
@@ -433,23 +435,23 @@ async def test_capabilities_are_those_of_the_newest_connection() -> None:
             await client.tools.list()
 
 
-@timeless
+@on_fake_clock
 async def test_too_many_open_calls_are_refused_or_wait() -> None:
     async with opened(max_pending=2) as (client, peer):
         first = [client.submit("tools/call", {"name": "x"}) for _ in range(2)]
         with pytest.raises(BackpressureError, match="max_pending is 2"):
             await client.tools.call("y")
         waiting = asyncio.ensure_future(client.tools.call("z", busy="wait"))
-        await peer.next("tools/call", 2)
+        await peer.expect("tools/call", 2)
         for call in first:
             peer.answer(call.id, said(""))
             await call
-        message = await peer.next("tools/call", 3)
+        message = await peer.expect("tools/call", 3)
         peer.answer(message["id"], said("z"))
         assert (await waiting).text == "z"
 
 
-@timeless
+@on_fake_clock
 async def test_every_stateless_request_carries_who_we_are_and_the_callers_meta() -> None:
     async with opened(STATELESS) as (client, peer):
         peer.on["tools/call"] = said("")
@@ -460,7 +462,7 @@ async def test_every_stateless_request_carries_who_we_are_and_the_callers_meta()
         assert meta["tenant"] == "a"
 
 
-@timeless
+@on_fake_clock
 async def test_settled_waits_or_says_why_not() -> None:
     requests = Requests(Asking())
     with pytest.raises(StateError, match="not open"):
@@ -473,7 +475,7 @@ async def test_settled_waits_or_says_why_not() -> None:
             await client.ping()
 
 
-@timeless
+@on_fake_clock
 async def test_settled_passes_on_a_timeout_of_ours_as_it_is() -> None:
     async with peered() as (client, _):
         await client.open(wait=False)
@@ -487,3 +489,33 @@ async def test_settled_passes_on_a_timeout_of_ours_as_it_is() -> None:
         with pytest.raises(TimeoutError) as caught:
             await client.ping(wait_for_ready=True)
         assert caught.value is reason
+
+
+# --- handles that nobody awaits ---------------------------------------------------------------------------------------
+
+
+@on_fake_clock
+async def test_a_call_that_fails_and_is_never_awaited_is_told_by_telemetry_and_not_by_asyncio(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Section 5: its outcome is an event; what asyncio would print about a lost exception tells nobody anything."""
+    caplog.set_level(logging.DEBUG, "mooring.client")
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    ends: list[Any] = []
+    async with opened() as (client, peer):
+        client.on_event(lambda name, fields: ends.append((name, fields)))
+        peer.on["tools/call"] = None
+        client.submit("tools/call", {"name": "x"}, timeout=1)
+        call = client.submit("tools/call", {"name": "y"}, timeout=1)
+        await asyncio.sleep(2)
+        gc.collect()
+        assert complaints == []
+        with pytest.raises(TimeoutError):
+            await call  # late, and it still says how it ended
+        del call
+        gc.collect()
+    failures = [fields["reason"] for name, fields in ends if name == "mooring.request.exception"]
+    assert [type(reason) for reason in failures] == [TimeoutError, TimeoutError]
+    assert caplog.text.count("ended with: ") == 2
+    assert complaints == []

@@ -3,13 +3,13 @@
 import pytest
 
 from mooring.errors import CapabilityError
+from mooring.testing import on_fake_clock
 from mooring.types import ReadResourceResult, Resource, ResourceTemplate
-from scripted.loop import timeless
 from scripted.peer import ERAS, opened
 
 
 @pytest.mark.parametrize("version", ERAS)
-@timeless
+@on_fake_clock
 async def test_resources_and_templates_are_listed_and_read(version: str) -> None:
     async with opened(version) as (client, peer):
         peer.on["resources/list"] = {"resources": [{"uri": "file:///a", "name": "a"}]}
@@ -24,7 +24,7 @@ async def test_resources_and_templates_are_listed_and_read(version: str) -> None
         assert peer.got("resources/read")[0]["params"]["uri"] == "file:///a"
 
 
-@timeless
+@on_fake_clock
 async def test_a_subscription_is_opened_and_closed_through_it() -> None:
     async with opened() as (client, peer):
         peer.on["resources/subscribe"] = peer.on["resources/unsubscribe"] = {}
@@ -33,7 +33,7 @@ async def test_a_subscription_is_opened_and_closed_through_it() -> None:
         assert len(peer.got("resources/unsubscribe")) == 1
 
 
-@timeless
+@on_fake_clock
 async def test_a_server_without_resources_is_not_asked() -> None:
     async with opened(offers={}) as (client, _):
         with pytest.raises(CapabilityError):

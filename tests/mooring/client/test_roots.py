@@ -3,12 +3,12 @@
 import pytest
 
 from mooring.errors import CapabilityError
+from mooring.testing import on_fake_clock
 from mooring.types import Root
-from scripted.loop import timeless
 from scripted.peer import HANDSHAKE, STATELESS, opened, peered
 
 
-@timeless
+@on_fake_clock
 async def test_roots_are_declared_answered_and_their_change_is_told() -> None:
     async with peered() as (client, peer):
         client.roots.set(["file:///a", Root(uri="file:///b", name="b")])
@@ -16,15 +16,15 @@ async def test_roots_are_declared_answered_and_their_change_is_told() -> None:
         declared = peer.got("initialize")[0]["params"]["capabilities"]
         assert declared == {"roots": {"listChanged": True}}
         peer.ask("q1", "roots/list")
-        answer = await peer.next_answer("q1")
+        answer = await peer.answer_to("q1")
         assert answer["result"]["roots"] == [{"uri": "file:///a"}, {"uri": "file:///b", "name": "b"}]
         client.roots.set([])
-        await peer.next("notifications/roots/list_changed")
+        await peer.expect("notifications/roots/list_changed")
         peer.ask("q2", "roots/list")
-        assert (await peer.next_answer("q2"))["result"]["roots"] == []
+        assert (await peer.answer_to("q2"))["result"]["roots"] == []
 
 
-@timeless
+@on_fake_clock
 async def test_roots_that_were_not_declared_are_kept_to_oneself() -> None:
     async with opened() as (client, peer):
         client.roots.set(["file:///a"])
@@ -32,7 +32,7 @@ async def test_roots_that_were_not_declared_are_kept_to_oneself() -> None:
         assert peer.got("notifications/roots/list_changed") == []
 
 
-@timeless
+@on_fake_clock
 async def test_a_stateless_server_is_not_told_and_between_connections_nobody_is() -> None:
     async with peered(STATELESS) as (client, peer):
         client.roots.set(["file:///a"])
@@ -44,14 +44,14 @@ async def test_a_stateless_server_is_not_told_and_between_connections_nobody_is(
     async with peered(HANDSHAKE) as (client, peer):
         client.roots.set(["file:///a"])
         await client.open()
-        peer.cut()
+        peer.die()
         await peer.until(lambda: client.state == "backoff")
         client.roots.set(["file:///b"])
         await client.stop()
         client.roots.set(["file:///c"])
 
 
-@timeless
+@on_fake_clock
 async def test_asking_the_server_for_roots_needs_a_server_that_says_it_has_some() -> None:
     async with opened() as (client, _):
         with pytest.raises(CapabilityError, match=r"client\.roots\.set"):

@@ -3,8 +3,8 @@
 import pytest
 
 from mooring.errors import CapabilityError
+from mooring.testing import on_fake_clock
 from mooring.types import CreateMessageRequestParams, CreateMessageResult, SamplingMessage, TextContent
-from scripted.loop import timeless
 from scripted.peer import opened, peered
 
 QUESTION = {"messages": [{"role": "user", "content": {"type": "text", "text": "2+2"}}], "maxTokens": 9}
@@ -15,17 +15,17 @@ def four(params: CreateMessageRequestParams) -> CreateMessageResult:
     return CreateMessageResult(role="assistant", content=TextContent(text="4"), model="m")
 
 
-@timeless
+@on_fake_clock
 async def test_a_handler_is_declared_and_answers() -> None:
     async with peered() as (client, peer):
         assert client.sampling.handle(four) is four
         await client.open()
         assert peer.got("initialize")[0]["params"]["capabilities"] == {"sampling": {}}
         peer.ask(1, "sampling/createMessage", QUESTION)
-        assert (await peer.next_answer(1))["result"]["content"] == {"type": "text", "text": "4"}
+        assert (await peer.answer_to(1))["result"]["content"] == {"type": "text", "text": "4"}
 
 
-@timeless
+@on_fake_clock
 async def test_asking_the_server_to_sample_needs_a_server_that_says_it_can() -> None:
     message = SamplingMessage(role="user", content=TextContent(text="2+2"))
     params = CreateMessageRequestParams(messages=[message], max_tokens=9)

@@ -8,15 +8,15 @@ import pytest
 
 from mooring.client import Client
 from mooring.errors import CapabilityError, McpError, ShutdownError, StateError, TimeoutError
-from scripted.loop import timeless
-from scripted.peer import ERAS, HANDSHAKE, STATELESS, Peer, Refusal, opened, peered
+from mooring.testing import Refusal, ScriptedPeer, on_fake_clock
+from scripted.peer import ERAS, HANDSHAKE, STATELESS, opened, peered
 
 URI = "file:///a"
 ID = "io.modelcontextprotocol/subscriptionId"
 OPENS = {HANDSHAKE: "resources/subscribe", STATELESS: "subscriptions/listen"}
 
 
-def listening(peer: Peer, honours: bool = True) -> None:
+def listening(peer: ScriptedPeer, honours: bool = True) -> None:
     """Let the peer take subscriptions, in either era."""
     peer.on["resources/subscribe"] = peer.on["resources/unsubscribe"] = {}
 
@@ -28,7 +28,7 @@ def listening(peer: Peer, honours: bool = True) -> None:
     peer.on["subscriptions/listen"] = listen
 
 
-def updated(peer: Peer, uri: str = URI, **meta: Any) -> None:
+def updated(peer: ScriptedPeer, uri: str = URI, **meta: Any) -> None:
     params: dict[str, Any] = {"uri": uri} | ({"_meta": meta} if meta else {})
     peer.notify("notifications/resources/updated", **params)
 
@@ -41,7 +41,7 @@ async def heard(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", ERAS)
-@timeless
+@on_fake_clock
 async def test_updates_reach_the_handler_and_are_asked_for_again_after_a_loss(version: str) -> None:
     async with opened(version) as (client, peer):
         listening(peer)
@@ -58,7 +58,7 @@ async def test_updates_reach_the_handler_and_are_asked_for_again_after_a_loss(ve
         assert changes == [URI]
         assert seen == ["notifications/resources/updated"]
         before = len(peer.got(OPENS[version]))
-        peer.cut()
+        peer.die()
         await peer.until(lambda: len(peer.got(OPENS[version])) > before)
         assert peer.got(OPENS[version])[-1]["params"].get("uri", URI) == URI
         await client.ready(60)
@@ -81,7 +81,7 @@ async def test_updates_reach_the_handler_and_are_asked_for_again_after_a_loss(ve
 
 
 @pytest.mark.parametrize("version", ERAS)
-@timeless
+@on_fake_clock
 async def test_a_server_without_subscriptions_is_not_asked(version: str) -> None:
     async with opened(version, offers={"resources": {}}) as (client, peer):
         with pytest.raises(CapabilityError):
@@ -89,7 +89,7 @@ async def test_a_server_without_subscriptions_is_not_asked(version: str) -> None
         assert peer.got(OPENS[version]) == []
 
 
-@timeless
+@on_fake_clock
 async def test_a_refused_subscription_is_an_error_and_forgotten_in_both_eras() -> None:
     def refuse(params: Any) -> None:
         raise Refusal(-32602)
@@ -99,7 +99,7 @@ async def test_a_refused_subscription_is_an_error_and_forgotten_in_both_eras() -
             peer.on[OPENS[version]] = refuse
             with pytest.raises(McpError):
                 await client.resources.subscribe(URI, print)
-            peer.cut()
+            peer.die()
             await peer.until(lambda: peer.connections == 2)  # waited for here
             await client.ready(60)
             await heard(client)
@@ -110,19 +110,19 @@ async def test_a_refused_subscription_is_an_error_and_forgotten_in_both_eras() -
             await client.resources.subscribe(URI)
 
 
-@timeless
+@on_fake_clock
 async def test_a_server_that_never_says_that_it_listens_is_a_timeout() -> None:
     async with opened(STATELESS) as (client, peer):
         with pytest.raises(TimeoutError) as caught:
             await client.resources.subscribe(URI, timeout=3)
         assert caught.value.sent
-        await peer.next("notifications/cancelled")
+        await peer.expect("notifications/cancelled")
         with pytest.raises(TimeoutError):
             await client.resources.subscribe(URI)
         assert asyncio.get_running_loop().time() == pytest.approx(33, abs=0.1)
 
 
-@timeless
+@on_fake_clock
 async def test_two_who_subscribe_to_the_same_share_one_and_the_last_handler_counts() -> None:
     for version in ERAS:
         async with opened(version) as (client, peer):
@@ -139,36 +139,36 @@ async def test_two_who_subscribe_to_the_same_share_one_and_the_last_handler_coun
             assert len(peer.got(OPENS[version])) == 1
 
 
-@timeless
+@on_fake_clock
 async def test_who_waits_for_the_same_is_told_when_it_fails_or_is_given_up() -> None:
     async with opened(STATELESS) as (client, peer):
         first = asyncio.ensure_future(client.resources.subscribe(URI))
-        await peer.next("subscriptions/listen")
+        await peer.expect("subscriptions/listen")
         second = asyncio.ensure_future(client.resources.subscribe(URI))
         await asyncio.sleep(0)
         first.cancel()
         with pytest.raises(StateError, match="gave it up"):
             await second
-        await peer.next("notifications/cancelled")
+        await peer.expect("notifications/cancelled")
         third = asyncio.ensure_future(client.resources.subscribe(URI))
-        await peer.next("subscriptions/listen", 2)
+        await peer.expect("subscriptions/listen", 2)
         await client.resources.unsubscribe(URI)
         with pytest.raises(StateError, match="unsubscribed meanwhile"):
             await third
 
 
-@timeless
+@on_fake_clock
 async def test_stopping_releases_who_waits_at_once() -> None:
     async with opened(STATELESS) as (client, peer):
         waiting = asyncio.ensure_future(client.resources.subscribe(URI))
-        await peer.next("subscriptions/listen")
+        await peer.expect("subscriptions/listen")
         await client.stop()
         with pytest.raises(ShutdownError):
             await waiting
         assert asyncio.get_running_loop().time() < 1
 
 
-@timeless
+@on_fake_clock
 async def test_a_subscription_that_the_server_ends_is_told_and_opened_with_the_next_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -185,11 +185,11 @@ async def test_a_subscription_that_the_server_ends_is_told_and_opened_with_the_n
         assert ends == [None]
         assert "it gave no reason" in caplog.text
         assert "out of order" in caplog.text
-        peer.cut()
-        await peer.next("subscriptions/listen", 4)
+        peer.die()
+        await peer.expect("subscriptions/listen", 4)
 
 
-@timeless
+@on_fake_clock
 async def test_a_handler_of_the_end_that_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def fail(error: object) -> None:
         raise RuntimeError("mine")
@@ -202,7 +202,7 @@ async def test_a_handler_of_the_end_that_raises_is_logged(caplog: pytest.LogCapt
         assert "mine" in caplog.text
 
 
-@timeless
+@on_fake_clock
 async def test_an_update_of_a_part_reaches_who_wants_the_whole() -> None:
     async with opened(STATELESS) as (client, peer):
         listening(peer)
@@ -222,7 +222,7 @@ async def test_an_update_of_a_part_reaches_who_wants_the_whole() -> None:
 
 
 @pytest.mark.parametrize("version", ERAS)
-@timeless
+@on_fake_clock
 async def test_before_ready_it_waits_or_refuses_as_every_call_does(version: str) -> None:
     async with peered(version) as (client, peer):
         listening(peer)
@@ -233,8 +233,8 @@ async def test_before_ready_it_waits_or_refuses_as_every_call_does(version: str)
             await client.resources.subscribe(URI)
         await client.resources.subscribe(URI, wait_for_ready=True)
         assert len(peer.got(OPENS[version])) == 1
-        peer.is_reopened = False
-        peer.cut()
+        peer.returns = False
+        peer.die()
         await peer.until(lambda: client.state == "backoff")
         with pytest.raises(TimeoutError) as caught:
             await client.resources.subscribe("file:///b", wait_for_ready=True, timeout=2)
@@ -249,25 +249,25 @@ async def test_before_ready_it_waits_or_refuses_as_every_call_does(version: str)
 # --- lists ------------------------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_a_stateless_server_is_asked_for_changes_of_lists_when_somebody_listens() -> None:
     async with peered(STATELESS, offers={"tools": {"listChanged": True}, "prompts": {}}) as (client, peer):
         changes: list[str] = []
         client.on_notification(lambda notification: changes.append(notification.method))
         await client.open()
-        listen = await peer.next("subscriptions/listen")
+        listen = await peer.expect("subscriptions/listen")
         assert listen["params"]["notifications"] == {"toolsListChanged": True}
         peer.notify("notifications/subscriptions/acknowledged", notifications={}, _meta={ID: listen["id"]})
         peer.notify("notifications/tools/list_changed", _meta={ID: listen["id"]})
         await heard(client)
         assert changes == ["notifications/tools/list_changed"]
-        peer.cut()
-        await peer.next("subscriptions/listen", 2)
+        peer.die()
+        await peer.expect("subscriptions/listen", 2)
         peer.answer(peer.got("subscriptions/listen")[1]["id"], {"resultType": "complete"})
         await heard(client)
 
 
-@timeless
+@on_fake_clock
 async def test_a_server_that_offers_changes_only_after_a_restart_is_asked_then_and_once() -> None:
     async with peered(STATELESS, offers={"tools": {}}) as (client, peer):
         client.on_notification(print)
@@ -275,23 +275,23 @@ async def test_a_server_that_offers_changes_only_after_a_restart_is_asked_then_a
         await client.ping()
         assert peer.got("subscriptions/listen") == []
         peer.capabilities = {"tools": {"listChanged": True}}
-        peer.cut()
-        await peer.next("subscriptions/listen")
-        peer.cut()
-        await peer.next("subscriptions/listen", 2)
+        peer.die()
+        await peer.expect("subscriptions/listen")
+        peer.die()
+        await peer.expect("subscriptions/listen", 2)
         await client.ready(60)
         await heard(client)
         assert len(peer.got("subscriptions/listen")) == 2
 
 
-@timeless
+@on_fake_clock
 async def test_nobody_is_asked_where_nobody_listens_or_nothing_changes() -> None:
     async with opened(STATELESS) as (client, peer):
         await client.ping()
         assert peer.got("subscriptions/listen") == []
         client.on_notification(print)
         client.on_notification(print)
-        await peer.next("subscriptions/listen")
+        await peer.expect("subscriptions/listen")
         assert len(peer.got("subscriptions/listen")) == 1
     for version, offers in ((STATELESS, {"tools": {"listChanged": False}}), (HANDSHAKE, None)):
         async with peered(version, offers=offers) as (client, peer):
@@ -301,7 +301,7 @@ async def test_nobody_is_asked_where_nobody_listens_or_nothing_changes() -> None
             assert peer.got("subscriptions/listen") == []
 
 
-@timeless
+@on_fake_clock
 async def test_an_acknowledgement_that_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with opened(STATELESS) as (client, peer):
         peer.send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged"})
@@ -311,7 +311,7 @@ async def test_an_acknowledgement_that_cannot_be_read_is_logged(caplog: pytest.L
         assert "cannot be read" in caplog.text
 
 
-@timeless
+@on_fake_clock
 async def test_a_handler_of_notifications_may_subscribe() -> None:
     async with opened(STATELESS) as (client, peer):
         listening(peer)

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from mooring.errors import CapabilityError, JsonRpcError, OutcomeUnknownError, ProtocolError, UsageError
+from mooring.testing import Refusal, on_fake_clock
 from mooring.types import CallToolResult, Tool
-from scripted.loop import timeless
-from scripted.peer import ERAS, Refusal, opened, said, tool
+from scripted.peer import ERAS, opened, said, tool
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
 @pytest.mark.parametrize("version", ERAS)
-@timeless
+@on_fake_clock
 async def test_a_tool_is_called_with_its_arguments_and_its_result_is_typed(version: str) -> None:
     async with opened(version) as (client, peer):
         peer.on["tools/call"] = said("sunny", structuredContent={"sky": "blue"})
@@ -29,7 +29,7 @@ async def test_a_tool_is_called_with_its_arguments_and_its_result_is_typed(versi
         assert peer.got("tools/call")[1]["params"]["arguments"] == {}
 
 
-@timeless
+@on_fake_clock
 async def test_a_tool_that_failed_is_a_result_and_a_refusal_is_an_error() -> None:
     async with opened() as (client, peer):
         peer.on["tools/call"] = said("no such city", isError=True)
@@ -45,7 +45,7 @@ async def test_a_tool_that_failed_is_a_result_and_a_refusal_is_an_error() -> Non
         assert caught.value.may_have_run is None
 
 
-@timeless
+@on_fake_clock
 async def test_what_the_server_does_not_offer_is_not_even_sent() -> None:
     async with opened(offers={}) as (client, peer):
         with pytest.raises(CapabilityError) as caught:
@@ -57,7 +57,7 @@ async def test_what_the_server_does_not_offer_is_not_even_sent() -> None:
         assert peer.got("tools/call") == peer.got("tools/list") == []
 
 
-@timeless
+@on_fake_clock
 async def test_a_result_that_is_not_one_is_a_protocol_error_that_may_have_run() -> None:
     async with opened() as (client, peer):
         peer.on["tools/call"] = {"content": "text"}
@@ -67,7 +67,7 @@ async def test_a_result_that_is_not_one_is_a_protocol_error_that_may_have_run() 
         assert caught.value.path == "$.content"
 
 
-@timeless
+@on_fake_clock
 async def test_every_page_is_fetched_and_modes_make_the_session_mode() -> None:
     async with opened() as (client, peer):
         pages = {
@@ -88,7 +88,7 @@ async def test_every_page_is_fetched_and_modes_make_the_session_mode() -> None:
 # --- output -----------------------------------------------------------------------------------------------------------
 
 
-@timeless
+@on_fake_clock
 async def test_output_that_breaks_its_schema_is_logged_or_refused_as_asked(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -111,7 +111,7 @@ async def test_output_that_breaks_its_schema_is_logged_or_refused_as_asked(
             assert caplog.records == []
 
 
-@timeless
+@on_fake_clock
 async def test_output_that_keeps_to_its_schema_or_says_that_it_failed_passes() -> None:
     async with opened() as (client, peer):
         peer.on["tools/list"] = {"tools": [tool("count", outputSchema=NUMBER)]}
@@ -124,7 +124,7 @@ async def test_output_that_keeps_to_its_schema_or_says_that_it_failed_passes() -
             await client.tools.call("count", check_output=True)
 
 
-@timeless
+@on_fake_clock
 async def test_a_null_is_an_output_like_any_other() -> None:
     async with opened() as (client, peer):
         peer.on["tools/list"] = {"tools": [tool("nothing", outputSchema={"type": "null"})]}
@@ -132,7 +132,7 @@ async def test_a_null_is_an_output_like_any_other() -> None:
         assert (await client.tools.call("nothing", check_output=True)).text == "-"
 
 
-@timeless
+@on_fake_clock
 async def test_without_the_extra_output_is_not_checked_and_asking_for_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -152,7 +152,7 @@ async def test_without_the_extra_output_is_not_checked_and_asking_for_it_says_wh
 
 
 @pytest.mark.parametrize("hint", ["readOnlyHint", "idempotentHint"])
-@timeless
+@on_fake_clock
 async def test_a_tool_hinted_as_safe_is_sent_again_after_a_loss_if_asked_for(hint: str) -> None:
     async with opened(replay="safe") as (client, peer):
         peer.on["tools/list"] = {"tools": [tool("look", annotations={hint: True}), tool("shoot")]}
@@ -162,9 +162,9 @@ async def test_a_tool_hinted_as_safe_is_sent_again_after_a_loss_if_asked_for(hin
         import asyncio
 
         tasks = [asyncio.ensure_future(looking), asyncio.ensure_future(shooting)]
-        await peer.next("tools/call", 2)
+        await peer.expect("tools/call", 2)
         peer.on["tools/call"] = said("seen")
-        peer.cut()
+        peer.die()
         with pytest.raises(OutcomeUnknownError):
             await tasks[1]
         assert (await tasks[0]).text == "seen"

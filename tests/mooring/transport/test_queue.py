@@ -291,3 +291,108 @@ def test_whatever_the_sink_takes_each_frame_is_sent_whole_or_not_at_all(
         assert bench.queue.size == 0
 
     asyncio.run(test())
+
+
+# --- flushed ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_flush_waits_for_the_last_byte_and_not_for_the_first() -> None:
+    async def test() -> None:
+        bench = Bench(room=3)
+        bench.queue.send(b'"frame"', 1)
+        flushing = asyncio.ensure_future(bench.queue.flush())
+        await turn()
+        await turn()
+        assert bench.owner.through == 1, "begun"
+        assert not flushing.done()
+        bench.sink.make_room(3)
+        await turn()
+        assert not flushing.done()
+        bench.sink.make_room(None)
+        assert await flushing
+        assert await bench.queue.flush()
+
+    run(test)
+
+
+def test_a_flush_waits_for_what_is_sent_when_there_is_room() -> None:
+    """What an owner kept back because it was refused is part of what it wants to be rid of."""
+
+    async def test() -> None:
+        bench = Bench(room=0)
+        number = 0
+        while bench.queue.send(b'"x"', number + 1):
+            number += 1
+        bench.owner.room_made = lambda: bench.queue.send(b'"kept back"', number + 1)  # type: ignore[method-assign,assignment,return-value]  # the owner of this test
+        await turn()
+        flushing = asyncio.ensure_future(bench.queue.flush())
+        await turn()
+        bench.sink.make_room(None)
+        assert await flushing
+        assert b"".join(bench.sink.writes).endswith(b'"kept back"\n')
+
+    run(test)
+
+
+@pytest.mark.parametrize("end", ["hold", "shut", "error"])
+def test_a_flush_ends_with_the_writing(end: str) -> None:
+    async def test() -> None:
+        bench = Bench(room=0)
+        bench.queue.send(b'"frame"', 1)
+        flushing = asyncio.ensure_future(bench.queue.flush())
+        await turn()
+        await turn()
+        if end == "error":
+            bench.sink.error = BrokenPipeError()
+            bench.sink.make_room(None)
+        else:
+            getattr(bench.queue, end)()
+        assert not await flushing
+        assert not await bench.queue.flush()
+
+    run(test)
+
+
+def test_a_flush_waits_no_longer_for_what_was_withdrawn() -> None:
+    async def test() -> None:
+        bench = Bench(room=0)
+        bench.queue.send(b'"frame"', 1)
+        await turn()
+        flushing = asyncio.ensure_future(bench.queue.flush())
+        await turn()
+        assert bench.queue.withdraw(1)
+        assert await flushing
+
+    run(test)
+
+
+def test_a_flush_waits_until_room_that_was_withdrawn_is_told() -> None:
+    async def test() -> None:
+        bench = Bench(room=0)
+        number = 0
+        while bench.queue.send(b'"x"', number + 1):
+            number += 1
+        await turn()
+        for withdrawn in range(1, number + 1):
+            assert bench.queue.withdraw(withdrawn)
+        flushing = asyncio.ensure_future(bench.queue.flush())
+        assert bench.owner.rooms == 0
+        assert await flushing
+        assert bench.owner.rooms == 1
+
+    run(test)
+
+
+def test_who_waits_for_a_flush_when_the_loop_ends_is_cancelled_and_nothing_else() -> None:
+    queue = FrameQueue()
+
+    async def test() -> None:
+        queue.add(1, b"x")
+        waiting = asyncio.ensure_future(queue.flush())
+        await turn()
+        assert queue._flushed is not None
+        queue._flushed.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        queue.clear()
+
+    run(test)

@@ -8,6 +8,7 @@ can then never reach a new caller.
 Above: `_connection`. Below: `_exchange` (the table), `_timers`, `_backoff`, `_jsonrpc` (frames).
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum
 from typing import TypeAlias
@@ -51,12 +52,17 @@ from mooring.protocol.client.events import (
     EndSubscription,
     Fail,
     HangUp,
+    Resume,
     Send,
     Withdraw,
 )
 from mooring.protocol.wire._jsonrpc import encode_notification, encode_request
 
 _UNSET = msgspec.UNSET
+
+# How many of the calls that wait are offered before the transport's answers are heard. A queue of ten thousand meets a
+# transport with room for five hundred: what is offered in vain is encoded in vain, at most this many times a room.
+BITE = 16
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -91,6 +97,7 @@ class Calls:
         "pending",
         "queue",
         "refusal",
+        "returned",
         "settings",
         "timers",
         "tombstones",
@@ -103,8 +110,9 @@ class Calls:
         self.is_http = is_http
         self.is_strict = is_strict
         self.pending: dict[int, Exchange] = {}
-        # Ids that wait for ready or for room, in order; a dict because any of them may leave.
-        self.queue: dict[int, None] = {}
+        # Ids that wait for ready or for room, in order; any of them may leave. An ordinary dict looks for its first key
+        # behind all that were deleted before it, which for ten thousand costs more than the call.
+        self.queue: OrderedDict[int, None] = OrderedDict()
         self.tombstones = Tombstones(MAX_TOMBSTONES)
         self.timers: Timers[TimerName] = Timers()
         # How many of the pending are the connection's own: they do not use up the room for calls.
@@ -113,8 +121,10 @@ class Calls:
         self.last_id = 0
         self.number = 0
         self.written = 0
-        # The transport said busy to a call that waits for room, and has not said otherwise since.
+        # The transport said busy, and has not said otherwise since.
         self.is_full = False
+        # Calls that the transport refused since it last had room: they came from the front of the queue, and go there.
+        self.returned: list[int] = []
         self.late = 0
         self.unknown = 0
         # What the negotiated revision asks of every request; set by the connection.
@@ -137,6 +147,7 @@ class Calls:
             setattr(twin, name, getattr(self, name))
         twin.pending = {id: msgspec.structs.replace(exchange) for id, exchange in self.pending.items()}
         twin.queue = self.queue.copy()
+        twin.returned = self.returned.copy()
         twin.tombstones = self.tombstones.copy()
         twin.timers = self.timers.copy()
         twin.out = []
@@ -146,6 +157,7 @@ class Calls:
         """A new transport starts counting its frames from one."""
         self.number = self.written = 0
         self.is_full = False
+        self.returned = []
 
     # --- making calls -------------------------------------------------------------------------------------------------
 
@@ -242,6 +254,11 @@ class Calls:
         self.out.append(Send(frame, self.number, id))
         return self.number
 
+    def say(self, frame: bytes, answers: int | str | None) -> None:
+        """Give a frame to the transport that is not a call's and must arrive."""
+        self.number += 1
+        self.out.append(Send(frame, self.number, None, True, answers))
+
     def _meta(self, exchange: Exchange) -> bytes | None:
         members = [self.envelope] if self.envelope else []
         if exchange.wants_progress:
@@ -251,12 +268,21 @@ class Calls:
         return b"{%b}" % b",".join(members) if members else None
 
     def flush(self) -> None:
-        """Send what waits, in order, as far as there is room."""
+        """Send what waits, in order, a bite at a time, until the transport says busy."""
+        offered = 0
+        if self.returned and not self.is_full:
+            returned, self.returned = self.returned, []
+            for id in reversed(returned):
+                if id in self.queue:
+                    self.queue.move_to_end(id, last=False)
         while self.queue and not self.is_full:
             if len(self.pending) - self.own - len(self.queue) >= self.settings.max_pending:
                 return
-            id = next(iter(self.queue))
-            del self.queue[id]
+            if offered == BITE:
+                self.out.append(Resume())
+                return
+            offered += 1
+            id, _ = self.queue.popitem(last=False)
             self.hand(self.pending[id])
 
     # --- what happens to them -----------------------------------------------------------------------------------------
@@ -336,7 +362,7 @@ class Calls:
 
     def _sort_queue(self) -> None:
         waiting = sorted((self.pending[id] for id in self.queue), key=lambda exchange: exchange.order)
-        self.queue = {exchange.id: None for exchange in waiting}
+        self.queue = OrderedDict.fromkeys(exchange.id for exchange in waiting)
 
     def reset(self) -> None:
         """The server said that it starts over: everything handed over fails with ResetError."""
@@ -420,6 +446,9 @@ class Calls:
             self.out.append(HangUp(exchange.id))
         elif self.can_send:
             self.send(encode_notification("notifications/cancelled", b'{"requestId":%d}' % exchange.id))
+        elif self.is_http:
+            # Its session is gone, and there is nobody to tell; but its response is still open, and nobody reads it.
+            self.out.append(HangUp(exchange.id))
 
     def _withdraw(self, exchange: Exchange, _: Said) -> None:
         self.out.append(Withdraw(exchange.id, exchange.number))
@@ -431,6 +460,8 @@ class Calls:
         exchange.number = exchange.attempts = 0
         self.timers.disarm(Retry(exchange.id))
         self.queue[exchange.id] = None
+        if self.is_full:
+            self.returned.append(exchange.id)
 
     def _mark_sent(self, exchange: Exchange, _: Said) -> None:
         exchange.was_sent = self._may_have_run(exchange)

@@ -50,7 +50,7 @@ class ClientConnection(UserRows, WireRows, RecoveryRows, FrameRows):
         """Begin: the first transport is to be spawned."""
         out = self.calls.begin(now, 0.5)
         self.calls.timers.arm(Timer.SWEEP, now + self.settings.tombstone_sweep)
-        self._enter(ClientState.STARTING)
+        self._enter(ClientState.STARTING, is_first=True)
         return out
 
     def step(self, event: e.Event, now: float, luck: float = 0.5) -> e.Effects:

@@ -68,6 +68,7 @@ class ClientCore:
         "_standing",
         "_strikes",
         "_unheard",
+        "_unsent",
         "_waiters",
         "_was_probe_fatal",
         "_was_ready",
@@ -106,6 +107,8 @@ class ClientCore:
         self._negotiation = Negotiation()
         self._standing: dict[str, e.Subscribed] = {}
         self._serving: dict[int | str, None] = {}
+        # Answers and notifications that the transport had no room for, in order, each with the request it answers.
+        self._unsent: list[tuple[int | str | None, bytes]] = []
         self._waiters: dict[Caller, None] = {}
         self._cause: McpError | None = None
         self._reason: McpError | None = None
@@ -142,6 +145,7 @@ class ClientCore:
         twin._negotiation = msgspec.structs.replace(self._negotiation)
         twin._standing = self._standing.copy()
         twin._serving = self._serving.copy()
+        twin._unsent = self._unsent.copy()
         twin._waiters = self._waiters.copy()
         return twin
 
@@ -184,8 +188,9 @@ class ClientCore:
         if cell.to is not None:
             self._enter(ClientState(cell.to))
 
-    def _enter(self, state: ClientState) -> None:
-        source, self.state = self.state, state
+    def _enter(self, state: ClientState, *, is_first: bool = False) -> None:
+        source = "new" if is_first else self.state.value
+        self.state = state
         self.calls.can_send = state is ClientState.READY
         for timer, states in TIMERS.items():
             if state not in states:
@@ -194,7 +199,7 @@ class ClientCore:
             self._reason = self._cause or ShutdownError()
         reason = None if state in (ClientState.INITIALIZING, ClientState.READY) else self.cause
         epoch = self.epoch + (state is ClientState.STARTING)  # the epoch that it leads to
-        self._do(e.Transition(source.value, state.value, reason, epoch, self._failures))
+        self._do(e.Transition(source, state.value, reason, epoch, self._failures))
         for do in ENTRIES[state]:
             self.DO[do](self, _ENTERED)
 
@@ -225,6 +230,18 @@ class ClientCore:
         serving, self._serving = self._serving, {}
         for id in serving:
             self._do(e.StopServing(id))
+        self._unsent = []
+
+    def _say(self, frame: bytes, answers: int | str | None = None) -> None:
+        """Send what must arrive; behind what waits for room, where anything does."""
+        if self._unsent:
+            self._unsent.append((answers, frame))
+        else:
+            self.calls.say(frame, answers)
+
+    def _is_unsent(self, id: int | str | None) -> bool:
+        """True while our answer to that request of the server's waits for room."""
+        return any(answers == id for answers, _ in self._unsent if answers is not None)
 
     def _cause_of(self, event: e.Event) -> McpError:
         error = getattr(event, "error", None)

@@ -148,6 +148,9 @@ class FrameRows(ClientCore):
             del self._serving[event.id]
             self._do(e.StopServing(event.id))
             return
+        if self._is_unsent(event.id):
+            self._unsent = [kept for kept in self._unsent if kept[0] != event.id]
+            return
         exchange = self._open_exchange(event.id)
         if exchange is not None and exchange.role is Role.STANDING:
             self.calls.bury(exchange)
@@ -188,7 +191,7 @@ class FrameRows(ClientCore):
         if self._negotiation.handshake_id is None:
             self._do(e.Violation(f"{event.method} asked before the handshake"))
         elif event.method == "ping":
-            self.calls.send(encode_result(event.id, b"{}"))
+            self._answer(event, encode_result(event.id, b"{}"))
         else:
             self._refuse_request(event, ErrorCode.INVALID_REQUEST, "not before the handshake is over")
 
@@ -197,17 +200,24 @@ class FrameRows(ClientCore):
         if not REVISIONS[self.server.version].has_server_requests:
             self._do(e.Violation(f"{event.method} asked in the stateless era"))
         elif event.method == "ping":
-            self.calls.send(encode_result(event.id, b"{}"))
-        elif event.id in self._serving:
+            self._answer(event, encode_result(event.id, b"{}"))
+        elif event.id in self._serving or self._is_unsent(event.id):
             self._refuse_request(event, ErrorCode.INVALID_REQUEST, "a request with this id is being served")
-        elif len(self._serving) >= MAX_HANDLERS:
+        elif len(self._serving) + len(self._unsent) >= MAX_HANDLERS:  # an answer that waits is not done
             self._refuse_request(event, ErrorCode.INTERNAL_ERROR, f"{MAX_HANDLERS} requests are being served")
         else:
             self._serving[event.id] = None
             self._do(e.Serve(event.id, event.method, event.params))
 
     def _refuse_request(self, event: e.RequestReceived, code: ErrorCode, message: str) -> None:
-        self.calls.send(encode_error(event.id, code, message))
+        self._answer(event, encode_error(event.id, code, message))
+
+    def _answer(self, event: e.RequestReceived, frame: bytes) -> None:
+        """Answer at once. A server that asks and asks and reads nothing is answered no more: somebody must pay for it."""
+        if len(self._unsent) >= MAX_HANDLERS:
+            self._do(e.Violation(f"{event.method} asked while {MAX_HANDLERS} answers wait to be read"))
+        else:
+            self._say(frame, event.id)
 
     def _strike(self, event: e.GarbageReceived) -> None:
         self._strikes += 1

@@ -129,10 +129,12 @@ def initialize_params(settings: Settings, version: str) -> bytes:
     )
 
 
-def judge_probe(settings: Settings, requested: str, answer: msgspec.Raw | McpError) -> Event:
-    """What the answer to `server/discover` means."""
+def judge_probe(
+    settings: Settings, requested: str, answer: msgspec.Raw | McpError, *, may_repeat: bool = False
+) -> Event:
+    """What the answer to `server/discover` means. `may_repeat`: the revision that was asked for may be tried once more."""
     if isinstance(answer, McpError):
-        return _judge_probe_error(settings, requested, answer)
+        return _judge_probe_error(settings, requested, answer, may_repeat)
     try:
         result = _read_discovered(answer)
     except msgspec.DecodeError:
@@ -156,13 +158,15 @@ def judge_probe(settings: Settings, requested: str, answer: msgspec.Raw | McpErr
     return Negotiated(version=version, server=facts)
 
 
-def _judge_probe_error(settings: Settings, requested: str, error: McpError) -> Event:
+def _judge_probe_error(settings: Settings, requested: str, error: McpError, may_repeat: bool) -> Event:
     if not isinstance(error, JsonRpcError):
         return _not_stateless(settings, str(error), error)
     if error.code == ErrorCode.UNSUPPORTED_PROTOCOL_VERSION:
         supported = _supported(error)
         version = newest(_common(settings, supported), Era.STATELESS)
-        if version is not None and version != requested:
+        # One that refuses what it names may do so while it is being replaced by a newer one: the specification says to
+        # choose from the list and try again (2026-07-28 basic/versioning). Once, or it would be a loop.
+        if version is not None and (version != requested or may_repeat):
             return Offered(Era.STATELESS, version)
         return _mismatch(settings, supported, error)
     if error.code in MODERN_CODES:

@@ -122,8 +122,8 @@ class Setting(msgspec.Struct, frozen=True):
             words = "true or false"
         elif self.low is not None:
             kind = "whole number" if self.is_whole else "number"
-            words = f"a {kind} from {self.low:g}"
-            words += "" if self.high is None else f" to {self.high:g}"
+            words = f"a {kind} from {_plain(self.low)}"
+            words += "" if self.high is None else f" to {_plain(self.high)}"
         else:
             words = "text"
         return f"{words}, or None" if self.is_optional else words
@@ -148,6 +148,10 @@ class Setting(msgspec.Struct, frozen=True):
         if isinstance(value, bool) or not isinstance(value, int if self.is_whole else (int, float)):
             return False
         return self.low <= value <= (1e15 if self.high is None else self.high)
+
+
+def _plain(number: float) -> str:
+    return f"{number:.0f}" if number == int(number) else f"{number:g}"
 
 
 def _are_versions(value: object) -> bool:

@@ -67,6 +67,9 @@ class Do(Word):
     RETRY = "offer it again"
     TAKE_BACK = "retry, wait, or BackpressureError"
     FLUSH = "send what waits"
+    SEND_ON = "send more of what waits"
+    KEEP_FRAME = "keep it for when there is room"
+    SAY_KEPT = "send what was kept"
     MARK_WRITTEN = "mark as written"
     SUBSCRIBE = "remember and open it"
     REMEMBER_SUBSCRIPTION = "remember it"
@@ -171,7 +174,9 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.Expired: (_EXPIRE, _EXPIRE, _EXPIRE, _EXPIRE, _, _),
     e.RetryDue: (_, Cell((D.RETRY,)), Cell((D.RETRY,)), _, _, _),
     e.Refused: (_, Cell((D.TAKE_BACK,)), Cell((D.TAKE_BACK,)), _, _, _),
-    e.RoomMade: (_, _, Cell((D.FLUSH,)), _, _, _),
+    e.FrameRefused: (_, Cell((D.KEEP_FRAME,)), Cell((D.KEEP_FRAME,)), _, _, _),
+    e.RoomMade: (_, Cell((D.SAY_KEPT,)), Cell((D.SAY_KEPT, D.FLUSH)), _, _, _),
+    e.Resumed: (_, _, Cell((D.SEND_ON,)), _, _, _),
     e.Wrote: (_MARK, _MARK, _MARK, _MARK, _MARK, _),
     # A spawn that succeeds after we gave it up is closed, not adopted.
     e.Spawned: (Cell((), S.INITIALIZING), NEVER, NEVER, _CLOSE_LATE, _CLOSE_LATE, _CLOSE_LATE),

@@ -5,11 +5,12 @@ Above: `_connection`. Below: `_core`, `_calls`.
 
 import msgspec
 
-from mooring.errors import FrameTooLargeError, McpError, StateError
+from mooring.errors import BackpressureError, FrameTooLargeError, McpError, StateError
 from mooring.protocol._versions import Era
 from mooring.protocol.client import events as e
 from mooring.protocol.client._core import ClientCore
 from mooring.protocol.client._exchange import Exchange, ExchangeEvent, ExchangeState, Role
+from mooring.protocol.client._settings import MAX_HANDLERS
 from mooring.protocol.client._table import Timer
 from mooring.protocol.wire._jsonrpc import ErrorCode, encode_error, encode_notification, encode_result
 
@@ -43,10 +44,12 @@ class UserRows(ClientCore):
             frame = encode_notification(event.method, event.params)
             if len(frame) > limit:
                 raise FrameTooLargeError(len(frame), limit)
+            if len(self._unsent) >= MAX_HANDLERS:
+                raise BackpressureError(f"too many frames wait to be read ({MAX_HANDLERS})")
         except McpError as error:
             self._do(e.Fail(event.caller, 0, error.about(event.method, None)))
         else:
-            self.calls.send(frame)
+            self._say(frame)
             self._do(e.Release(event.caller, None))
 
     def _reply(self, event: e.Replied) -> None:
@@ -62,7 +65,7 @@ class UserRows(ClientCore):
         if len(frame) > self.settings.max_frame_bytes:
             # The server waits: an error that fits is better than an answer that does not.
             frame = encode_error(event.id, ErrorCode.INTERNAL_ERROR, "the answer is too large to be sent")
-        self.calls.send(frame)
+        self._say(frame, event.id)
 
     def _subscribe(self, event: e.Subscribed) -> None:
         self._standing[event.key] = event
@@ -131,13 +134,24 @@ class UserRows(ClientCore):
         if exchange is None or exchange.state is not ExchangeState.SENT:
             self._count("ignored Refused")
             return
-        self.calls.is_full = self.calls.is_full or exchange.waits_for_room
+        self.calls.is_full = True
         self.calls.advance(exchange, ExchangeEvent.REFUSED)
-        self._flush_if_ready()
 
     def _flush(self, _: e.Event) -> None:
         self.calls.is_full = False
         self.calls.flush()
+
+    def _send_on(self, _: e.Event) -> None:
+        self.calls.flush()
+
+    def _keep_frame(self, event: e.FrameRefused) -> None:
+        self.calls.is_full = True
+        self._unsent.append((event.answers, event.frame))
+
+    def _say_kept(self, _: e.Event) -> None:
+        kept, self._unsent = self._unsent, []
+        for answers, frame in kept:
+            self.calls.say(frame, answers)
 
     def _mark_written(self, event: e.Wrote) -> None:
         self.calls.written = max(self.calls.written, event.through)

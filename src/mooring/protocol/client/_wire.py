@@ -128,7 +128,7 @@ class WireRows(ClientCore):
             )
         elif event.id == talk.probe_id:
             talk.probe_id = None
-            verdict = judge_probe(self.settings, talk.requested, answer)
+            verdict = judge_probe(self.settings, talk.requested, answer, may_repeat=talk.steps == 0)
         else:
             talk.handshake_id = None
             verdict = judge_handshake(self.settings, talk.proposed, answer)
@@ -163,7 +163,7 @@ class WireRows(ClientCore):
         if is_stateless:
             self._was_probe_fatal = self._skips_probe = False
         else:
-            self.calls.send(encode_notification("notifications/initialized"))
+            self._say(encode_notification("notifications/initialized"))
 
     def _skip_probe(self, _: e.Event) -> None:
         self._was_probe_fatal = True

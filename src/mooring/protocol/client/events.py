@@ -138,6 +138,10 @@ class KeepaliveDue(Event, frozen=True):
     """it is time to see whether anything was heard"""
 
 
+class Resumed(Event, frozen=True):
+    """what was offered so far has been taken or refused, and more waits"""
+
+
 class Settled(Event, frozen=True):
     """the connection has been ready for long enough to count as sound"""
 
@@ -193,6 +197,14 @@ class Refused(TransportEvent, frozen=True):
     """the transport is busy and took nothing of this call's frame"""
 
     id: int
+
+
+class FrameRefused(TransportEvent, frozen=True):
+    """the transport is busy and took nothing of an answer or a notification, which must arrive all the same"""
+
+    frame: bytes
+    # The request of the server's that it answers; None: it answers none.
+    answers: int | str | None = None
 
 
 class RoomMade(TransportEvent, frozen=True):
@@ -340,11 +352,20 @@ class Close(Effect, frozen=True):
 
 
 class Send(Effect, frozen=True):
-    """Hand this frame to the transport; if it is busy, step `Refused` when `id` is a call's, else count it."""
+    """Hand this frame to the transport.
+
+    If it is busy, step `Refused` when `id` is a call's, `FrameRefused` with `answers` when it must arrive; else count it.
+    """
 
     frame: bytes
     number: int
     id: int | None = None
+    must_arrive: bool = False
+    answers: int | str | None = None
+
+
+class Resume(Effect, frozen=True):
+    """More calls wait than are offered at once: step `Resumed` after what this turn's frames came to."""
 
 
 class Withdraw(Effect, frozen=True):
@@ -498,6 +519,7 @@ __all__ = [
     "ExchangeLost",
     "Expired",
     "Fail",
+    "FrameRefused",
     "GarbageReceived",
     "GaveUp",
     "HangUp",
@@ -521,6 +543,8 @@ __all__ = [
     "Report",
     "RequestReceived",
     "ResetReceived",
+    "Resume",
+    "Resumed",
     "RetryDue",
     "RoomMade",
     "Send",

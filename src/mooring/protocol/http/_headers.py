@@ -30,6 +30,9 @@ PARAM_PREFIX = "Mcp-Param-"
 SESSION_HEADER = "Mcp-Session-Id"
 LAST_EVENT_HEADER = "Last-Event-ID"
 
+_METHOD, _NAME = METHOD_HEADER.lower(), NAME_HEADER.lower()
+
+# Header lines to send, in order.
 HeaderPairs: TypeAlias = tuple[tuple[str, str], ...]
 
 # The member of `params` that `Mcp-Name` repeats. The tasks extension has no rows of its own among the methods: it
@@ -68,13 +71,24 @@ def fold_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """
     folded: dict[str, str] = {}
     for raw_name, raw_value in pairs:
-        name = raw_name.decode("latin-1").lower()
+        name = _USUAL_NAMES.get(raw_name) or raw_name.decode("latin-1").lower()
         value = raw_value.decode("latin-1").strip(" \t")
         if name in folded:
             is_single = name in _SINGLE or name.startswith("mcp-")
             value = folded[name] + ("\n" if is_single else ", ") + value
         folded[name] = value
     return folded
+
+
+# What most requests have, as HTTP servers hand it over: looked up instead of decoded, for every line of every request.
+_USUAL_NAMES = {
+    name.encode(): name
+    for name in (
+        *_SINGLE,
+        *(header.lower() for header in (VERSION_HEADER, METHOD_HEADER, NAME_HEADER, SESSION_HEADER)),
+        *("accept", "accept-encoding", "accept-language", "connection", "user-agent", "transfer-encoding"),
+    )
+}
 
 
 def is_session_id(value: str) -> bool:
@@ -350,15 +364,17 @@ def check_method_headers(
     does carry must be true. A body without the member it needs is not refused here unless a header claims one: its
     params are wrong, and -32602 will say so better.
     """
-    found = headers.get(METHOD_HEADER.lower())
+    found = headers.get(_METHOD)
     if found is None:
         if is_request:
             return HeaderMismatch(METHOD_HEADER, "is missing")
-    elif found.strip(" \t") != method:  # never encoded: "Server Validation" lets only names and arguments be
+    elif (
+        found != method and found.strip(" \t") != method
+    ):  # never encoded: "Server Validation" lets only names and arguments be
         return _differs(METHOD_HEADER, found, method)
     if method not in NAME_SOURCES:
         return None
-    found = headers.get(NAME_HEADER.lower())
+    found = headers.get(_NAME)
     if found is None:
         if is_request and isinstance(name, str):
             return HeaderMismatch(NAME_HEADER, f"is missing, and the body says {_quote(name)}")

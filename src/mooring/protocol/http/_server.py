@@ -16,12 +16,12 @@ Sources: 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/transport
 Must never know a socket, a session's contents or a handler. Above: the ASGI endpoint. Below: `_gate`, `_headers`.
 """
 
-from enum import Enum
 from typing import Final
 
 import msgspec
 
 from mooring.errors import Json
+from mooring.protocol._machine import Word
 from mooring.protocol._versions import ASSUMED_VERSION, REVISIONS, Era, Revision, newest
 from mooring.protocol.http._gate import Accepts, Endpoint, Headers, Refusal, Verb, read_accept, refuse
 from mooring.protocol.http._headers import (
@@ -38,7 +38,7 @@ from mooring.protocol.wire._jsonrpc import Error, ErrorCode, Message, Notificati
 from mooring.types import META_PROTOCOL_VERSION
 
 
-class Kind(Enum):
+class Kind(Word):
     """What a request is, once verb, era and method are known."""
 
     STATELESS_POST = "a message of the stateless era"
@@ -51,7 +51,7 @@ class Kind(Enum):
     OTHER = "any other verb"
 
 
-class Session(Enum):
+class Session(Word):
     """What is known of the session that the request names."""
 
     OFF = "the server keeps no sessions"
@@ -61,7 +61,7 @@ class Session(Enum):
     OPEN = "open"
 
 
-class Action(Enum):
+class Action(Word):
     """What to do with the request: the first six serve it, the others refuse it."""
 
     SERVE = "serve it as a connection of its own"
@@ -123,6 +123,8 @@ STREAM_HEADERS: Final[HeaderPairs] = (
 # A refusal for load or shutdown passes: one second is long enough for another worker to be chosen.
 RETRY_HEADERS: Final[HeaderPairs] = (("retry-after", "1"),)
 
+_VERSION, _SESSION, _LAST_EVENT = VERSION_HEADER.lower(), SESSION_HEADER.lower(), LAST_EVENT_HEADER.lower()
+
 _NEEDS_STREAM = "subscriptions/listen"
 
 
@@ -143,7 +145,7 @@ def session_header(endpoint: Endpoint, headers: Headers) -> str | Session:
     """The session id to look up, or what is known without looking."""
     if not endpoint.has_sessions:
         return Session.OFF
-    value = headers.get(SESSION_HEADER.lower(), "")
+    value = headers.get(_SESSION, "")
     if not value:
         return Session.ABSENT
     return value if is_session_id(value) else Session.MALFORMED
@@ -156,7 +158,7 @@ def route_verb(
     endpoint: Endpoint, verb: Verb, headers: Headers, session: Session, session_version: str | None = None
 ) -> Route | Refusal:
     """The second gate for everything but POST. `session_version` is the revision of an open session."""
-    version = headers.get(VERSION_HEADER.lower())
+    version = headers.get(_VERSION)
     kind = {Verb.GET: Kind.GET, Verb.DELETE: Kind.DELETE, Verb.OPTIONS: Kind.OPTIONS}.get(verb, Kind.OTHER)
     if kind in (Kind.GET, Kind.DELETE) and version is not None:
         if version not in endpoint.versions:
@@ -178,13 +180,15 @@ def route_post(
 
     A message that is malformed is routed like any other of its era: the machine answers it, with its own code.
     """
-    params, meta = _peek(message)
+    params = _peek(message)
     revision: Revision | Refusal
-    if isinstance(message, Request | Notification) and meta.version is not msgspec.UNSET:
-        revision = _stateless_revision(endpoint, headers, message, params, _string(meta.version))
+    meta = params.meta
+    if meta is not msgspec.UNSET and meta.version is not msgspec.UNSET:
+        assert isinstance(message, _ASKING)  # nothing else has params to look at
+        revision = _stateless_revision(endpoint, headers, message, params, meta.version)
         kind = Kind.STATELESS_POST
     else:
-        named = headers.get(VERSION_HEADER.lower())
+        named = headers.get(_VERSION)
         revision = _handshake_revision(endpoint, message, params, named, session_version)
         is_stateless = isinstance(revision, Revision) and revision.era is Era.STATELESS
         is_opening = isinstance(message, Request) and message.method == "initialize"
@@ -213,8 +217,8 @@ def _route(
         status, message = _SESSION_REFUSALS[action]
         return refuse(status, message)
     is_in_session = session is Session.OPEN and kind is not Kind.STATELESS_POST
-    session_id = headers.get(SESSION_HEADER.lower()) if is_in_session else None
-    last_event_id = headers.get(LAST_EVENT_HEADER.lower()) if kind is Kind.GET else None
+    session_id = headers.get(_SESSION) if is_in_session else None
+    last_event_id = headers.get(_LAST_EVENT) if kind is Kind.GET else None
     return Route(action, revision, read_accept(headers.get("accept")), session_id, last_event_id)
 
 
@@ -228,52 +232,64 @@ _SESSION_REFUSALS = {
 # ---- which revision a message is in ----
 
 
-class _Meta(msgspec.Struct):
-    version: msgspec.Raw | msgspec.UnsetType = msgspec.field(
-        name=META_PROTOCOL_VERSION, default=msgspec.UNSET
-    )
+class _Meta(msgspec.Struct, gc=False):
+    version: str | msgspec.UnsetType | None = msgspec.field(name=META_PROTOCOL_VERSION, default=msgspec.UNSET)
 
 
-class _Params(msgspec.Struct):
-    """The members of `params` that HTTP looks at, not yet decoded; the rest is skipped."""
+class _Params(msgspec.Struct, gc=False):
+    """The members of `params` that HTTP looks at; None for one that is no text. The rest is skipped."""
 
-    meta: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="_meta", default=msgspec.UNSET)
-    name: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    uri: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    taskId: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # noqa: N815 - as on the wire, for NAME_SOURCES
-    protocolVersion: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # noqa: N815 - the same; of `initialize`
+    meta: _Meta | msgspec.UnsetType = msgspec.field(name="_meta", default=msgspec.UNSET)
+    name: str | None = None
+    uri: str | None = None
+    taskId: str | None = None  # noqa: N815 - as on the wire, for NAME_SOURCES
+    protocolVersion: str | None = None  # noqa: N815 - the same; of `initialize`
 
+
+# A tuple, because `Request | Notification` would be built anew for every request.
+_ASKING = (Request, Notification)
 
 _NOTHING = _Params()
-_NO_META = _Meta()
 _read_params = msgspec.json.Decoder(_Params).decode
-_read_meta = msgspec.json.Decoder(_Meta).decode
+_read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_string = msgspec.json.Decoder(str).decode
+_NAMES = tuple(name for name in _Params.__struct_fields__ if name != "meta")
 
 
-def _string(raw: msgspec.Raw | msgspec.UnsetType) -> str | None:
-    """The string, or None where there is none or something else."""
-    if raw is msgspec.UNSET:
-        return None
+def _peek(message: Message) -> _Params:
+    if not isinstance(message, _ASKING) or message.params is None:
+        return _NOTHING
+    try:
+        return _read_params(message.params)
+    except msgspec.DecodeError:
+        return _peek_carefully(message.params)
+
+
+def _peek_carefully(raw: msgspec.Raw) -> _Params:
+    """The same, where a member is not what it should be: the others still count."""
+    members = _members(raw)
+    params = _Params()
+    for name in _NAMES:
+        if name in members:
+            setattr(params, name, _string(members[name]))
+    meta = _members(members["_meta"]) if "_meta" in members else {}
+    if META_PROTOCOL_VERSION in meta:
+        params.meta = _Meta(_string(meta[META_PROTOCOL_VERSION]))
+    return params
+
+
+def _members(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
+    try:
+        return _read_members(raw)
+    except msgspec.DecodeError:
+        return {}  # an array, or whatever: its method will refuse it
+
+
+def _string(raw: msgspec.Raw) -> str | None:
     try:
         return _read_string(raw)
     except msgspec.DecodeError:
         return None
-
-
-def _peek(message: Message) -> tuple[_Params, _Meta]:
-    if not isinstance(message, Request | Notification) or message.params is None:
-        return _NOTHING, _NO_META
-    try:
-        params = _read_params(message.params)
-    except msgspec.DecodeError:
-        return _NOTHING, _NO_META  # an array: its method will refuse it
-    if params.meta is msgspec.UNSET:
-        return params, _NO_META
-    try:
-        return params, _read_meta(params.meta)
-    except msgspec.DecodeError:
-        return params, _NO_META  # not an object: as good as none
 
 
 def _stateless_revision(
@@ -286,7 +302,7 @@ def _stateless_revision(
     """The revision that `_meta` names. Version first: another revision may want other headers than these."""
     if version is None:
         return _meta_refusal(f"_meta[{META_PROTOCOL_VERSION!r}] must be a string")
-    named = headers.get(VERSION_HEADER.lower())
+    named = headers.get(_VERSION)
     if named is None:
         return mismatch_refusal(HeaderMismatch(VERSION_HEADER, "is missing"))
     if named != version:
@@ -298,7 +314,7 @@ def _stateless_revision(
     if version not in endpoint.versions or REVISIONS[version].era is not Era.STATELESS:
         return _unsupported(endpoint, version)
     source = NAME_SOURCES.get(message.method)
-    name = None if source is None else _string(getattr(params, source))
+    name = None if source is None else getattr(params, source)
     mismatch = check_method_headers(headers, message.method, name, is_request=isinstance(message, Request))
     return REVISIONS[version] if mismatch is None else mismatch_refusal(mismatch)
 
@@ -322,7 +338,7 @@ def _handshake_revision(
         if version is not None:
             return REVISIONS[version]
         if is_opening:
-            return _unsupported(endpoint, _string(params.protocolVersion) or "")
+            return _unsupported(endpoint, params.protocolVersion or "")
         return mismatch_refusal(HeaderMismatch(VERSION_HEADER, "is missing"))
     if named not in endpoint.versions:
         return _unsupported(endpoint, named)

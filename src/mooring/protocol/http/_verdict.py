@@ -52,7 +52,7 @@ class Next(Enum):
     AUTHORIZE = "ask the authorizer, then send it again, once"
     THROTTLED = "too many requests: try later"
     UNAVAILABLE = "the server or a proxy failed"
-    REDIRECTED = "somewhere else: never followed by itself, because it would carry credentials there"
+    REDIRECTED = "somewhere else: followed on the same origin alone, because credentials would go along"
     NOT_OFFERED = "the server has no such stream"
     REFUSED = "refused"
     UNEXPECTED = "no server of MCP answers like this"
@@ -68,7 +68,7 @@ class Fact(Enum):
     UNKNOWN_METHOD = "its code is -32601"
     SESSION = "the request carried a session id"
     CHALLENGE = "there is a WWW-Authenticate header"
-    CAN_AUTHORIZE = "there is an authorizer, and it was not asked for this request yet"
+    CAN_AUTHORIZE = "there is an authorizer, and it was not asked about that yet"
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -246,6 +246,8 @@ def error_for(verdict: Verdict) -> McpError | None:
     if verdict.next is Next.SESSION_LOST:
         return SessionLostError()
     said = f"the server answered HTTP {verdict.status}: {verdict.next.value}"
+    if verdict.next is Next.REFUSED and verdict.status in _WHY:
+        said = f"{said}: {_WHY[verdict.status]}"
     if verdict.location is not None:
         said = f"the server answered HTTP {verdict.status}: moved to {verdict.location[:200]!a}"
     if verdict.next is Next.UNEXPECTED:
@@ -259,6 +261,14 @@ def error_for(verdict: Verdict) -> McpError | None:
         said, permanent=not is_passing, retry_in=verdict.retry_in, details={"status": verdict.status}
     )
 
+
+# What a refusal is about, where the status says it.
+_WHY: Final = {
+    401: "it wants a key or token, or another one than it got",
+    403: "it knows who asks, or need not, and does not allow it",
+    407: "the proxy wants credentials",
+    413: "the message is larger than it takes",
+}
 
 # Trying again may help. Not for what was refused or moved: the same request meets the same answer.
 _PASSES = frozenset(

@@ -48,7 +48,9 @@ MAKE = {
     e.Expired: lambda r: e.Expired(an_id(r, Role.CALL)),
     e.RetryDue: lambda r: e.RetryDue(an_id(r, Role.CALL)),
     e.Refused: lambda r: e.Refused(r.epoch, an_id(r, Role.CALL)),
+    e.FrameRefused: lambda r: e.FrameRefused(r.epoch, b"{}"),
     e.RoomMade: lambda r: e.RoomMade(r.epoch),
+    e.Resumed: lambda r: e.Resumed(),
     e.Wrote: lambda r: e.Wrote(r.epoch, 1),
     e.Spawned: lambda r: e.Spawned(r.epoch),
     e.SpawnFailed: lambda r: e.SpawnFailed(r.epoch, LOST),
@@ -134,7 +136,9 @@ CELLS_OUT = [
      "Fail:TimeoutError", "-", "-"),
     (e.RetryDue, "-", "", "", "-", "-", "-"),
     (e.Refused, "-", "", "", "-", "-", "-"),
-    (e.RoomMade, "-", "-", "", "-", "-", "-"),
+    (e.FrameRefused, "-", "", "", "-", "-", "-"),
+    (e.RoomMade, "-", "", "", "-", "-", "-"),
+    (e.Resumed, "-", "-", "", "-", "-", "-"),
     (e.Wrote, "", "", "", "", "", "-"),
     (e.Spawned, "Transition > initializing", "!", "!", "Close", "Close", "Close"),
     (e.SpawnFailed, "Transition > backoff", "!", "!", "", "Transition > closed", "-"),
@@ -443,7 +447,7 @@ def test_each_change_of_state_is_told():
         for x in rig.effects(e.Transition, rig.history)
     ]
     assert told == [
-        ("starting", "starting", "NoneType", 0),
+        ("new", "starting", "NoneType", 0),
         ("starting", "initializing", "NoneType", 0),
         ("initializing", "ready", "NoneType", 0),
         ("ready", "backoff", "TransportError", 1),

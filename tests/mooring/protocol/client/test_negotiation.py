@@ -103,7 +103,7 @@ PROBES = [
     (BOTH, found(), NegotiationRefused),
     # Recognised errors of the stateless era: never `initialize` (2026-07-28 basic/versioning).
     (BOTH, unsupported(["2099-01-01"]), NegotiationRefused),
-    (BOTH, unsupported([NEW]), NegotiationRefused),  # it refuses what it names: no loop
+    (BOTH, unsupported([NEW]), NegotiationRefused),  # it refuses what it names, again: no loop
     (BOTH, unsupported([OLD]), NegotiationRefused),
     (BOTH, unsupported([]), NegotiationRefused),
     (BOTH, unsupported("2026-07-28"), NegotiationRefused),
@@ -145,6 +145,12 @@ def name_of(value):
 def test_what_the_answer_to_the_probe_means(settings, answer, expected):
     verdict = judge_probe(settings, NEW, answer)
     assert matches(verdict, expected), verdict
+
+
+def test_a_server_that_refuses_what_it_names_is_asked_once_more():
+    """2026-07-28 basic/versioning: choose from the list of -32022 and try again; the second time is the last."""
+    assert judge_probe(BOTH, NEW, unsupported([NEW]), may_repeat=True) == Offered(M, NEW)
+    assert isinstance(judge_probe(BOTH, NEW, unsupported([OLD]), may_repeat=True), NegotiationRefused)
 
 
 def hello(version=OLD, **more):

@@ -27,7 +27,9 @@ LEADS_TO = {
     e.Expired: ". . . . - -",
     e.RetryDue: "- . . - - -",  # initializing: the probe's and the handshake's frames may meet a busy transport too
     e.Refused: "- . . - - -",
-    e.RoomMade: "- - . - - -",
+    e.FrameRefused: "- . . - - -",
+    e.RoomMade: "- . . - - -",  # initializing: an answer to `ping` that found no room
+    e.Resumed: "- - . - - -",
     e.Wrote: ". . . . . -",
     e.Spawned: "i ! ! . . .",
     e.SpawnFailed: "b ! ! s/. x -",  # backoff: a late failure is also the news that nothing is left to reap

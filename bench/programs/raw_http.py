@@ -1,6 +1,6 @@
 """The least that is still a correct server over HTTP: one socket protocol, parsed by hand. For clients to be measured against.
 
-    python limit_http.py        prints its port, then serves until its stdin ends
+    python raw_http.py        prints its port, then serves until its stdin ends
 
 `POST /` is answered like `limit_server.py` does over stdio; every revision is spoken, and nothing is remembered. `GET` and
 `DELETE` are 405. A path that begins with /stall is never answered, and how many such requests were ended by the client is

@@ -1,0 +1,47 @@
+"""MCP over HTTP, as a client does it: one face for servers of both eras, and for those of 2024-11-05.
+
+Loaded by who calls `http()`, and by nobody else; the HTTP library itself when a client is opened.
+
+Above: the client's room. Below: `mooring.protocol.http` (the rules), an HTTP client library.
+"""
+
+from typing import TYPE_CHECKING
+
+from mooring._lazy import lazy
+
+if TYPE_CHECKING:
+    from mooring.transport.http._auth import Auth
+    from mooring.transport.http._clients import default_http_client
+    from mooring.transport.http._contract import Authorizer, Challenge, Headers, HttpClient, HttpResponse
+    from mooring.transport.http._target import HttpTarget, http
+    from mooring.transport.http._urls import is_loopback
+
+__all__ = [
+    "Auth",
+    "Authorizer",
+    "Challenge",
+    "Headers",
+    "HttpClient",
+    "HttpResponse",
+    "HttpTarget",
+    "default_http_client",
+    "http",
+    "is_loopback",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "Auth": "_auth",
+            "Authorizer": "_contract",
+            "Challenge": "_contract",
+            "Headers": "_contract",
+            "HttpClient": "_contract",
+            "HttpResponse": "_contract",
+            "HttpTarget": "_target",
+            "default_http_client": "_clients",
+            "http": "_target",
+            "is_loopback": "_urls",
+        },
+    )

@@ -1,0 +1,143 @@
+"""Reading responses: a whole body within a limit, the answer in it, and the error that it may be instead.
+
+Must never know what is done about it. Above: `_sending`, `_posts`, `_streams`. Below: the contract, `mooring.protocol`.
+"""
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from mooring.errors import FrameTooLargeError, McpError, ProtocolError
+from mooring.protocol.wire import ABSENT, encode_error
+from mooring.transport.http._contract import HttpResponse
+
+# How much of a body that is no answer is read: enough for every JSON-RPC error and for a quote of a web page.
+MAX_REFUSAL_BYTES: Final = 262_144
+
+# How much of it an error shows.
+LONGEST_QUOTE: Final = 200
+
+
+class _Error(msgspec.Struct):
+    code: int
+    message: str = ""
+    data: Any = None
+
+
+class _Answer(msgspec.Struct):
+    id: int | str | None = None
+    method: str | None = None
+    error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Refusal(msgspec.Struct):
+    error: _Error
+    id: int | str | None = None
+    method: msgspec.UnsetType = msgspec.UNSET  # a request is no error
+
+
+class _Result(msgspec.Struct, rename="camel"):
+    protocol_version: str = ""
+
+
+class _Initialized(msgspec.Struct):
+    result: _Result | None = None
+
+
+_read_answer = msgspec.json.Decoder(_Answer).decode
+_read_answers = msgspec.json.Decoder(list[_Answer]).decode
+_read_refusal = msgspec.json.Decoder(_Refusal).decode
+_read_initialized = msgspec.json.Decoder(_Initialized).decode
+
+
+async def read_body(response: HttpResponse, limit: int) -> bytes:
+    """The whole body.
+
+    Raises: FrameTooLargeError as soon as it is over the limit; OutcomeUnknownError where it breaks off.
+    """
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in response.chunks():
+        size += len(chunk)
+        if size > limit:
+            raise FrameTooLargeError(size, limit, sent=True)
+        parts.append(chunk)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def read_refusal(response: HttpResponse) -> bytes:
+    """The beginning of a body that is not the answer. It is no reason to fail: what cannot be read is empty."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(5.0):  # somebody waits, and knows the status already
+            async for chunk in response.chunks():
+                parts.append(chunk)
+                size += len(chunk)
+                if size >= MAX_REFUSAL_BYTES:
+                    break
+    except (McpError, TimeoutError):
+        pass
+    return b"".join(parts)
+
+
+def answered_ids(frame: bytes) -> tuple[int | str | None, ...]:
+    """The ids of the requests that this answers: one, or as many as an array holds, or none. Never raises."""
+    try:
+        if frame[:1] == b"[":
+            return tuple(one.id for one in _read_answers(frame) if one.method is None)
+        one = _read_answer(frame)
+    except msgspec.DecodeError:
+        return ()
+    return (one.id,) if one.method is None else ()
+
+
+def error_in(body: bytes) -> _Error | None:
+    """The JSON-RPC error that this body is, whatever its id."""
+    try:
+        return _read_refusal(body).error
+    except msgspec.DecodeError:
+        return None
+
+
+def error_for_id(body: bytes, id: int) -> bytes | None:
+    """A frame that answers our request with the error in this body; None where it is none.
+
+    A server that could not read the id, or does not care, answers without one or with another: the response to a POST
+    with one request is that request's answer all the same.
+    """
+    error = error_in(body)
+    return (
+        None
+        if error is None
+        else encode_error(id, error.code, error.message, ABSENT if error.data is None else error.data)
+    )
+
+
+def negotiated_version(frame: bytes) -> str | None:
+    """The revision in an answer to `initialize`; None where it is an error, or cannot be read."""
+    try:
+        read = _read_initialized(frame)
+    except msgspec.DecodeError:
+        return None
+    return None if read.result is None else read.result.protocol_version
+
+
+def is_result(frame: bytes) -> bool:
+    """Whether this answer is a result, and not an error."""
+    try:
+        return _read_answer(frame).error is msgspec.UNSET
+    except msgspec.DecodeError:
+        return False
+
+
+def quote(body: bytes) -> str:
+    """The beginning of a body as an error may show it: one line of ASCII, since it is the peer's."""
+    return ascii(body[:LONGEST_QUOTE].decode("utf-8", "replace"))[1:-1]
+
+
+def not_an_answer(body: bytes) -> ProtocolError:
+    """What ends a call whose response is JSON, and not its answer."""
+    what = "the response is empty" if not body.strip() else "the response is not the answer to this request"
+    return ProtocolError(what, quote=quote(body), sent=True)

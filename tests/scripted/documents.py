@@ -1,0 +1,54 @@
+"""Documents that say what a test told them to: `Documents` of `procontext.sources` without a network or a cache."""
+
+from typing import Any
+
+from procontext.errors import ProContextError
+from procontext.models import Hit, IndexText, Library, Page
+from procontext.page import markdown_page
+from procontext.sources import Progress
+
+
+class ScriptedDocuments:
+    """Tables of contents by library, pages by address, hits by library; an error in their place is raised."""
+
+    def __init__(self) -> None:
+        self.indexes: dict[str, IndexText | ProContextError] = {}
+        self.pages: dict[str, Page | ProContextError] = {}
+        self.hits: dict[str, list[Hit]] = {}
+        self.asked: list[Any] = []
+        self.is_closed = False
+
+    def put_page(self, url: str, text: str) -> None:
+        self.pages[url] = markdown_page(url, text)
+
+    def put_index(self, library_id: str, text: str, **more: Any) -> None:
+        self.indexes[library_id] = IndexText(text=text, source="llms.txt", url="https://x/llms.txt", **more)
+
+    async def index(self, library: Library) -> IndexText:
+        self.asked.append(library.id)
+        return _said(self.indexes[library.id])
+
+    async def page(self, url: str, library: Library | None = None) -> Page:
+        self.asked.append(url)
+        return _said(self.pages[url])
+
+    async def search(self, library_id: str, query: str, limit: int = 10) -> list[Hit]:
+        self.asked.append((library_id, query))
+        return self.hits.get(library_id, [])[:limit]
+
+    async def prefetch(self, library: Library, progress: Progress | None = None) -> int:
+        self.asked.append(library.id)
+        _said(self.indexes[library.id])
+        if progress is not None:
+            progress(0, 1, "")
+            progress(1, 1, "https://x/page")
+        return 1
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+def _said(found: Any) -> Any:
+    if isinstance(found, ProContextError):
+        raise found
+    return found
