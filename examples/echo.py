@@ -1,7 +1,8 @@
-"""The smallest server: one async tool, over stdio. With `--tools N` also a catalogue of N tools, for measuring.
+"""The smallest server: one async tool, over stdio or HTTP. With `--tools N` also a catalogue of N tools, for measuring.
 
 python examples/echo.py
 python examples/echo.py --tools 100
+python examples/echo.py --http 8000              # Streamable HTTP at http://127.0.0.1:8000/mcp
 """
 
 import sys
@@ -41,11 +42,14 @@ def add_catalogue(count: int) -> None:
 
 def main(words: list[str]) -> int:
     """Serve; `words` are the arguments of the command line."""
-    if words[:1] == ["--tools"] and len(words) == 2 and words[1].isdecimal():
-        add_catalogue(int(words[1]))
-    elif words:
-        print(f"usage: {sys.argv[0]} [--tools N]", file=sys.stderr)
+    given = dict(zip(words[::2], words[1::2], strict=False))
+    is_known = given.keys() <= {"--tools", "--http"} and all(value.isdecimal() for value in given.values())
+    if not is_known or len(words) != 2 * len(given):
+        print(f"usage: {sys.argv[0]} [--tools N] [--http PORT]", file=sys.stderr)
         return 2
+    add_catalogue(int(given.get("--tools", 0)))
+    if "--http" in given:
+        return server.run(transport="http", host="127.0.0.1", port=int(given["--http"]))
     return server.run()
 
 

@@ -5,10 +5,15 @@ needs it: `wire` (bytes to messages and back), `client` and `server` (the two ma
 rules of the transport), `drawing` (the machines as text).
 """
 
-from mooring.protocol._machine import Cell, Machine
-from mooring.protocol._methods import METHODS, Method, Sender, is_known
-from mooring.protocol._timers import Timers
-from mooring.protocol._versions import ASSUMED_VERSION, REVISIONS, VERSIONS, Era, Revision, newest
+from typing import TYPE_CHECKING
+
+from mooring._lazy import lazy
+
+if TYPE_CHECKING:
+    from mooring.protocol._machine import Cell, Machine
+    from mooring.protocol._methods import METHODS, Method, Sender, is_known
+    from mooring.protocol._timers import Timers
+    from mooring.protocol._versions import ASSUMED_VERSION, REVISIONS, VERSIONS, Era, Revision, newest
 
 __all__ = [
     "ASSUMED_VERSION",
@@ -25,3 +30,23 @@ __all__ = [
     "is_known",
     "newest",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "ASSUMED_VERSION": "_versions",
+            "Cell": "_machine",
+            "Era": "_versions",
+            "METHODS": "_methods",
+            "Machine": "_machine",
+            "Method": "_methods",
+            "REVISIONS": "_versions",
+            "Revision": "_versions",
+            "Sender": "_methods",
+            "Timers": "_timers",
+            "VERSIONS": "_versions",
+            "is_known": "_methods",
+            "newest": "_versions",
+        },
+    )

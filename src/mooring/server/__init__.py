@@ -10,11 +10,12 @@ from mooring._lazy import lazy
 
 if TYPE_CHECKING:
     from mooring.server._catalogue import Catalogue, Kind
+    from mooring.server._changes import ChangeBus, ChangeListener, MemoryChanges
     from mooring.server._connection import Connection
     from mooring.server._content import Audio, Image
     from mooring.server._context import Context, Elicited
     from mooring.server._dispatch import Middleware, Next, OnInvalidArguments
-    from mooring.server._failures import ResourceNotFoundError, ToolError
+    from mooring.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError
     from mooring.server._options import Options
     from mooring.server._problems import InvalidArguments, Problem
     from mooring.server._server import Server, find_server
@@ -25,14 +26,18 @@ __all__ = [
     "EVENTS",
     "Audio",
     "Catalogue",
+    "ChangeBus",
+    "ChangeListener",
     "Connection",
     "Context",
     "Elicited",
     "Fields",
     "Image",
+    "InsufficientScopeError",
     "InvalidArguments",
     "Kind",
     "Listener",
+    "MemoryChanges",
     "Middleware",
     "Next",
     "OnInvalidArguments",
@@ -51,15 +56,19 @@ if not TYPE_CHECKING:
         {
             "Audio": "_content",
             "Catalogue": "_catalogue",
+            "ChangeBus": "_changes",
+            "ChangeListener": "_changes",
             "Connection": "_connection",
             "Context": "_context",
             "EVENTS": "_telemetry",
             "Elicited": "_context",
             "Fields": "_telemetry",
             "Image": "_content",
+            "InsufficientScopeError": "_failures",
             "InvalidArguments": "_problems",
             "Kind": "_catalogue",
             "Listener": "_telemetry",
+            "MemoryChanges": "_changes",
             "Middleware": "_dispatch",
             "Next": "_dispatch",
             "OnInvalidArguments": "_dispatch",

@@ -11,22 +11,27 @@ that made it, and who listens decides what to send. Above: the dispatch and the 
 `_pages`.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from mooring.errors import UsageError
 from mooring.protocol import REVISIONS
-from mooring.server._completions import CompletionEntry, CompletionKey
-from mooring.server._entries import Entry
+from mooring.server._entries import Entry, check_cache_hints
 from mooring.server._pages import Mark, read_cursor, write_cursor
-from mooring.server._prompts import PromptEntry
-from mooring.server._resources import ResourceEntry, check_cache_hints
-from mooring.server._tools import ToolEntry
+
+# Entries of a kind are made, and what makes them is loaded, by who registers the first (`_registration`).
+if TYPE_CHECKING:
+    from mooring.server._completions import CompletionEntry, CompletionKey
+    from mooring.server._prompts import PromptEntry
+    from mooring.server._resources import ResourceEntry
+    from mooring.server._tools import ToolEntry
 
 E = TypeVar("E", bound=Entry)
 
@@ -115,7 +120,7 @@ class Shelf(Generic[E]):
     def __repr__(self) -> str:
         return f"<Shelf {self.kind} version {self.version}: {len(self._order)} entries>"
 
-    def with_entries(self, entries: tuple[E, ...], *, replace: bool) -> "Shelf[E]":
+    def with_entries(self, entries: tuple[E, ...], *, replace: bool) -> Shelf[E]:
         """The shelf with these, too. One that replaces another stands in its place.
 
         Raises:
@@ -131,7 +136,7 @@ class Shelf(Generic[E]):
             number += before is None
         return Shelf(self.kind, self._options, numbered, self.version + 1, number)
 
-    def without(self, keys: tuple[str, ...]) -> "Shelf[E]":
+    def without(self, keys: tuple[str, ...]) -> Shelf[E]:
         """The shelf without these, which must be there."""
         numbered = {key: row for key, row in self._numbered().items() if key not in keys}
         return Shelf(self.kind, self._options, numbered, self.version + 1, self.next_number)
@@ -195,6 +200,9 @@ class Catalogue:
     ) -> None:
         options = options or CatalogueOptions()
         self.changed = changed
+        # Asked for the listed name of a tool that is called by another one: an application may know more names than it
+        # lists. It gives None for a name that it does not know either, or raises what the caller is to be told.
+        self.listed_name: Callable[[str], str | None] | None = None
         self._lock = threading.Lock()
         self._tools: Shelf[ToolEntry] = Shelf(Kind.TOOLS, options, {}, 0, 0)
         self._resources: Shelf[ResourceEntry] = Shelf(Kind.RESOURCES, options, {}, 0, 0)
@@ -233,6 +241,15 @@ class Catalogue:
         """By what they complete: see `completion_key`."""
         return self._completions
 
+    def find_tool(self, name: str) -> ToolEntry | None:
+        """The tool that a caller means: the one listed by this name, or the one that `listed_name` says it is."""
+        tools = self._tools.entries
+        entry = tools.get(name)
+        if entry is None and self.listed_name is not None:
+            listed = self.listed_name(name)
+            entry = None if listed is None else tools.get(listed)
+        return entry
+
     def version(self, kind: Kind) -> int:
         """How often this list has changed."""
         return self._shelf(kind).version
@@ -257,7 +274,7 @@ class Catalogue:
                 return Found(entry, variables)
         return None
 
-    def _shelf(self, kind: Kind) -> "Shelf[ToolEntry] | Shelf[ResourceEntry] | Shelf[PromptEntry]":
+    def _shelf(self, kind: Kind) -> Shelf[ToolEntry] | Shelf[ResourceEntry] | Shelf[PromptEntry]:
         if kind is Kind.TOOLS:
             return self._tools
         if kind is Kind.PROMPTS:

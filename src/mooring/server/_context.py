@@ -36,7 +36,7 @@ from mooring.types import (
 )
 
 if TYPE_CHECKING:
-    from mooring.server._connection import Connection
+    from mooring.server._driver import Driver
     from mooring.server._forms import Form, FormLike
     from mooring.server._rounds import Rounds
 
@@ -47,6 +47,15 @@ B = TypeVar("B", bound=Body)
 LEVELS: tuple[LoggingLevel, ...] = (
     "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
 )  # fmt: skip
+
+
+class _WithMeta(msgspec.Struct):
+    """Params of which `_meta` alone is read: the arguments beside it may be large."""
+
+    meta: Any = msgspec.field(name="_meta", default=None)
+
+
+_read_meta = msgspec.json.Decoder(_WithMeta).decode
 
 # How many tokens a model may answer with, where the author does not say.
 MAX_TOKENS = 1024
@@ -74,7 +83,7 @@ class Context:
 
     def __init__(
         self,
-        connection: "Connection",
+        connection: "Driver",
         request: e.Serve,
         params: bytes,
         make_rounds: "Callable[[], Rounds] | None" = None,
@@ -83,6 +92,9 @@ class Context:
         self.request_id: RequestId = request.id
         self.version = request.version
         self.store = connection.store
+        # A session's next request may come with another token of the same caller.
+        self._scopes = connection.scopes
+        self._claims = connection.claims
         self._connection = connection
         self._serial = request.serial
         self._params = params
@@ -115,14 +127,24 @@ class Context:
 
     @property
     def meta(self) -> dict[str, Json]:
-        """The request's `_meta`; empty if it has none."""
-        meta = self.params.get("_meta")
+        """The request's `_meta`; empty if it has none. A new copy at every call, as `params`."""
+        meta: Json = _read_meta(self._params).meta if b'"_meta"' in self._params else None
         return meta if isinstance(meta, dict) else {}
 
     @property
     def principal(self) -> str:
         """Whom the request comes from, where that was proved (HTTP with authorization); else empty."""
         return self._connection.principal
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """What the caller's token may do (HTTP with authorization); else nothing. See `InsufficientScopeError`."""
+        return self._scopes or frozenset()
+
+    @property
+    def claims(self) -> Mapping[str, Json]:
+        """What else the caller's token says of him, as its verifier read it; else nothing."""
+        return self._claims
 
     @property
     def client_info(self) -> Implementation | None:
@@ -203,6 +225,15 @@ class Context:
         name = b"" if logger is None else b',"logger":%b' % encode_json(logger)
         params = b'{"level":"%b"%b,"data":%b}' % (level.encode(), name, encode_json(data))
         self._connection.call(self._connection.notify, "notifications/message", params, self.request_id)
+
+    def close_stream(self, retry: float | None = None) -> None:
+        """Let the client go and come back for the answer: for work that takes longer than a connection should be held.
+
+        It comes back after `retry` seconds (or the endpoint's own), and is given what it missed. Only HTTP sessions of
+        2025-11-25 with an event store can do that; anywhere else nothing happens.
+        """
+        if not self._has_ended:
+            self._connection.call(self._connection.close_stream, self.request_id, retry)
 
     # --- asking -------------------------------------------------------------------------------------------------------
 

@@ -24,10 +24,10 @@ from mooring.protocol.server import events as e
 from mooring.protocol.server import refuse_undeclared
 from mooring.server._catalogue import LISTS, Catalogue
 from mooring.server._completions import CompletionEntry, completion_key
-from mooring.server._connection import Connection, Outcome
 from mooring.server._context import Context
+from mooring.server._driver import Driver, Outcome
 from mooring.server._entries import Entry
-from mooring.server._failures import ResourceNotFoundError, ToolError, report
+from mooring.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError, report
 from mooring.server._functions import Call
 from mooring.server._output import answer_content, error_result
 from mooring.server._pool import Pool
@@ -104,7 +104,7 @@ _read_anything = msgspec.json.Decoder().decode
 class Job(msgspec.Struct):
     """One function to run for one request, and how its value becomes a result."""
 
-    connection: Connection
+    connection: Driver
     request: e.Serve
     entry: Entry | CompletionEntry
     arguments: Call
@@ -142,7 +142,7 @@ class Dispatch:
         self._round_timeout = round_timeout
         self._on_invalid_arguments = on_invalid_arguments
         self._dressed: dict[bytes, bytes] = {}
-        self._methods: dict[str, Callable[[Connection, e.Serve], Outcome]] = {
+        self._methods: dict[str, Callable[[Driver, e.Serve], Outcome]] = {
             "tools/call": self._call_tool,
             "resources/read": self._read_resource,
             "prompts/get": self._get_prompt,
@@ -156,20 +156,20 @@ class Dispatch:
 
     # --- what the driver asks -----------------------------------------------------------------------------------------
 
-    def serve(self, connection: Connection, request: e.Serve) -> Outcome:
+    def serve(self, connection: Driver, request: e.Serve) -> Outcome:
         """The result of a request, or what will give it. Raises: McpError with a code, to refuse."""
         if self.middleware:
             return self._through(connection, request)
         return self._serve(connection, request)
 
-    def notified(self, connection: Connection, method: str, params: Raw | None) -> None:
+    def notified(self, connection: Driver, method: str, params: Raw | None) -> None:
         """A notification of the client's: none of those that get here changes anything for a server."""
 
-    def draining(self, connection: Connection) -> None:
+    def draining(self, connection: Driver) -> None:
         """End the subscriptions of a connection that takes no new requests."""
         connection.listening.end()
 
-    def _serve(self, connection: Connection, request: e.Serve) -> Outcome:
+    def _serve(self, connection: Driver, request: e.Serve) -> Outcome:
         method = request.method.name
         needs = _NEEDS[method]
         serve = self._methods.get(method)
@@ -177,7 +177,7 @@ class Dispatch:
             raise JsonRpcError(METHOD_NOT_FOUND, f"{method} is not offered by this server")
         return serve(connection, request)
 
-    async def _through(self, connection: Connection, request: e.Serve) -> bytes:
+    async def _through(self, connection: Driver, request: e.Serve) -> bytes:
         context = _make_context(connection, request)
 
         async def innermost() -> bytes:
@@ -200,7 +200,7 @@ class Dispatch:
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
-    def _list(self, connection: Connection, request: e.Serve) -> bytes:
+    def _list(self, connection: Driver, request: e.Serve) -> bytes:
         cursor = None if request.params is None else _params(_read_list, request).cursor
         try:
             page = self.catalogue.page(LISTS[request.method.name], request.version, cursor)
@@ -218,12 +218,14 @@ class Dispatch:
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
-    def _call_tool(self, connection: Connection, request: e.Serve) -> Outcome:
+    def _call_tool(self, connection: Driver, request: e.Serve) -> Outcome:
         params = _params(_read_call, request)
         name = params.name
-        entry = self.catalogue.tools.get(name)
+        entry = self.catalogue.find_tool(name)
         if entry is None:
             raise JsonRpcError(INVALID_PARAMS, f"unknown tool: {name[:128]}")
+        if entry.scopes and connection.scopes is not None and not entry.scopes <= connection.scopes:
+            raise InsufficientScopeError(*entry.scopes)
         given = None if params.arguments is UNSET else params.arguments
         context = None
         if entry.takes_context:
@@ -245,7 +247,7 @@ class Dispatch:
         return result if request.meta is None else connection.offer.complete(result)
 
     async def _await_tool(
-        self, connection: Connection, request: e.Serve, entry: ToolEntry, call: Call, context: Context | None
+        self, connection: Driver, request: e.Serve, entry: ToolEntry, call: Call, context: Context | None
     ) -> bytes:
         """As `_run`, for what a server does all day: a job is made only of a failure."""
         try:
@@ -277,7 +279,7 @@ class Dispatch:
 
     # --- resources ----------------------------------------------------------------------------------------------------
 
-    def _read_resource(self, connection: Connection, request: e.Serve) -> Outcome:
+    def _read_resource(self, connection: Driver, request: e.Serve) -> Outcome:
         params = _params(_read_read, request)
         uri = params.uri
         found = self.catalogue.find_resource(uri)
@@ -298,20 +300,20 @@ class Dispatch:
         what = f"resource {entry.key}"
         return self._start(Job(connection, request, entry, call, answer, what, context, uri=uri))
 
-    def _subscribe(self, connection: Connection, request: e.Serve) -> bytes:
+    def _subscribe(self, connection: Driver, request: e.Serve) -> bytes:
         connection.listening.subscribe(_body(ResourceRequestParams, request).uri)
         return _EMPTY
 
-    def _unsubscribe(self, connection: Connection, request: e.Serve) -> bytes:
+    def _unsubscribe(self, connection: Driver, request: e.Serve) -> bytes:
         connection.listening.uris.discard(_body(ResourceRequestParams, request).uri)
         return _EMPTY
 
-    def _listen(self, connection: Connection, request: e.Serve) -> None:
+    def _listen(self, connection: Driver, request: e.Serve) -> None:
         connection.listening.listen(request, _body(SubscriptionsListenRequestParams, request).notifications)
 
     # --- prompts, completion, logging ---------------------------------------------------------------------------------
 
-    def _get_prompt(self, connection: Connection, request: e.Serve) -> Outcome:
+    def _get_prompt(self, connection: Driver, request: e.Serve) -> Outcome:
         params = _params(_read_prompt, request)
         entry = self.catalogue.prompts.get(params.name)
         if entry is None:
@@ -336,7 +338,7 @@ class Dispatch:
             )
         )
 
-    def _complete(self, connection: Connection, request: e.Serve) -> Outcome:
+    def _complete(self, connection: Driver, request: e.Serve) -> Outcome:
         params = _body(CompleteRequestParams, request)
         key = completion_key(params.ref, params.argument.name)
         entry = self.catalogue.completions.get(key)
@@ -353,7 +355,7 @@ class Dispatch:
             Job(connection, request, entry, call, entry.answer, f"completion of {key[2]}", context)
         )
 
-    def _set_level(self, connection: Connection, request: e.Serve) -> bytes:
+    def _set_level(self, connection: Driver, request: e.Serve) -> bytes:
         connection.log_level = _body(SetLevelRequestParams, request).level
         return _EMPTY
 
@@ -419,7 +421,7 @@ class Dispatch:
 
     def _context_that_asks(
         self,
-        connection: Connection,
+        connection: Driver,
         request: e.Serve,
         name: str,
         arguments: Raw | bytes | None,
@@ -444,7 +446,7 @@ class Dispatch:
 
 
 def _tool_job(
-    connection: Connection, request: e.Serve, entry: ToolEntry, call: Call, context: Context | None
+    connection: Driver, request: e.Serve, entry: ToolEntry, call: Call, context: Context | None
 ) -> Job:
     answer = _version(entry.answer, request)
     return Job(connection, request, entry, call, answer, f"tool {entry.key}", context, is_tool=True)
@@ -473,7 +475,7 @@ def _version(answer: Callable[[object, str], bytes], request: e.Serve) -> Callab
 
 
 def _make_context(
-    connection: Connection, request: e.Serve, make_rounds: "Callable[[], Rounds] | None" = None
+    connection: Driver, request: e.Serve, make_rounds: "Callable[[], Rounds] | None" = None
 ) -> Context:
     params = _EMPTY if request.params is None else bytes(request.params)
     context = Context(connection, request, params, make_rounds)
@@ -505,5 +507,5 @@ def _not_found(request: e.Serve, uri: str) -> JsonRpcError:
     return JsonRpcError(code, "there is no such resource", {"uri": uri})
 
 
-def _dress(connection: Connection, request: e.Serve, result: bytes) -> bytes:
+def _dress(connection: Driver, request: e.Serve, result: bytes) -> bytes:
     return result if request.meta is None else connection.offer.complete(result)

@@ -8,7 +8,7 @@ Must never know the catalogue, a connection or a revision. Above: `_tools`, `_re
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -21,6 +21,9 @@ IconLike: TypeAlias = Icon | str
 
 # 2025-11-25 server/tools, "Tool Names"; a SHOULD there, held to here: clients build names of their own from it.
 _NAME = r"[A-Za-z0-9_.-]{1,128}"
+
+# scope-token of RFC 6749, 3.3: what can be named in a challenge as it is.
+_SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]+"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +88,34 @@ def runs_blocking(function: Runnable, blocking: bool | None) -> bool:
     return not function.is_async and blocking is not False
 
 
+def check_scopes(scopes: Iterable[str]) -> frozenset[str]:
+    """Scopes as a set. A text may hold several, with spaces between them, as `scope` does in OAuth.
+
+    Raises:
+        UsageError: for what cannot be a scope.
+    """
+    rows = (scopes,) if isinstance(scopes, str) else scopes
+    found = frozenset(word for row in rows for word in row.split())
+    for scope in found:
+        if re.fullmatch(_SCOPE, scope) is None:
+            raise UsageError(f"not a scope: {scope!r}", path="scopes")
+    return found
+
+
 def check_meta(meta: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
     """`_meta`, copied; None for none."""
     return dict(meta) if meta else None
+
+
+def check_cache_hints(ttl_ms: int, cache_scope: str) -> None:
+    """Nothing, if they are hints (2026-07-28 server/utilities/caching).
+
+    Raises:
+        UsageError: naming the one that is not.
+    """
+    if type(ttl_ms) is not int or ttl_ms < 0:
+        raise UsageError(f"ttl_ms must be a whole number from 0, not {ttl_ms!r}", path="ttl_ms")
+    if cache_scope not in ("private", "public"):
+        raise UsageError(
+            f'cache_scope must be "private" or "public", not {cache_scope!r}', path="cache_scope"
+        )

@@ -1,6 +1,6 @@
 """How an author says no, and what a client is told of a failure that nobody meant to happen.
 
-Two classes are for authors: their words go to the client as they are. Every other exception is an accident: its words may
+Three classes are for authors: their words go to the client as they are. Every other exception is an accident: its words may
 hold paths, queries or secrets, so the client gets one sentence with a reference, and the log has the same reference with
 the traceback (nothing of a server's insides leaks).
 
@@ -10,7 +10,7 @@ Must never know a connection. Above: `_dispatch`, authors. Below: `mooring.error
 import logging
 import os
 
-from mooring.errors import McpError
+from mooring.errors import Json, JsonRpcError, McpError
 
 logger = logging.getLogger("mooring.server")
 
@@ -34,6 +34,20 @@ class ResourceNotFoundError(McpError):
 
     def __init__(self, message: str = "there is no such resource") -> None:
         super().__init__(message)
+
+
+class InsufficientScopeError(JsonRpcError):
+    """Raise it in a handler or middleware: the caller's token may not do this. `scopes` are all that it takes.
+
+    Over HTTP it is a 403 whose challenge names the scopes, so that a client can ask its user for them; where the answer
+    is a stream already, and on other transports, it is an error in the answer.
+    """
+
+    def __init__(self, *scopes: str) -> None:
+        named: list[Json] = [*sorted(scopes)]
+        message = f"this needs a token with the scopes {', '.join(sorted(scopes))}"
+        super().__init__(-32600, message, {"reason": "insufficient_scope", "scopes": named})
+        self.scopes = frozenset(scopes)
 
 
 def report(what: str, error: BaseException) -> str:

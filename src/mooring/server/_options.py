@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+# The core's room and the bodies are named whole: their faces load what is used of them, with the first server.
+import mooring.protocol.server as core
+from mooring import types
 from mooring.errors import Json, UsageError
 from mooring.protocol import VERSIONS
-from mooring.protocol.server import ServerOptions
 from mooring.server._catalogue import PAGE_SIZE, CatalogueOptions
 from mooring.server._entries import IconLike, read_icons
 from mooring.server._pool import THREADS
-from mooring.types import Implementation, encode_json
 
 # What a server may promise before anything of the kind is registered.
 OFFERS = ("tools", "resources", "prompts", "completions")
@@ -93,12 +94,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """The part that the catalogue takes."""
         return CatalogueOptions(page_size=self.page_size, ttl_ms=self.ttl_ms, cache_scope=self.cache_scope)
 
-    def for_core(self, offered: frozenset[str]) -> ServerOptions:
+    def for_core(self, offered: frozenset[str]) -> "core.ServerOptions":
         """The part that every connection takes, with the capabilities of what is offered."""
         capabilities = {name: _CAPABILITIES[name] for name in OFFERS if name in offered}
-        return ServerOptions(
-            server_info=encode_json(self.implementation),
-            capabilities=encode_json({**capabilities, "logging": {}}),
+        return core.ServerOptions(
+            server_info=types.encode_json(self.implementation),
+            capabilities=types.encode_json({**capabilities, "logging": {}}),
             instructions=self.instructions,
             versions=self.versions,
             strict=self.strict,
@@ -110,9 +111,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         )
 
     @property
-    def implementation(self) -> Implementation:
+    def implementation(self) -> "types.Implementation":
         """Who this server says it is."""
-        return Implementation(
+        return types.Implementation(
             name=self.name,
             version=self.version,
             title=self.title,

@@ -12,11 +12,13 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 R = TypeVar("R")
 
-Work: TypeAlias = Callable[[], None]
+# Does the work in its thread, and returns what tells of it.
+Work: TypeAlias = Callable[[], Callable[[], None]]
 
 # As many as a server may reasonably block at once; a thread that waits costs little.
 THREADS = 32
@@ -61,15 +63,14 @@ class Pool:
         future: asyncio.Future[R] = loop.create_future()
         context = contextvars.copy_context()
 
-        def work() -> None:
+        def work() -> Callable[[], None]:
             if future.cancelled():
-                return
+                return _nothing
             try:
                 result = context.run(function, *args, **kwargs)
             except BaseException as error:  # noqa: BLE001  # carried to whoever awaits: it is his exception
-                _tell(loop, future, None, error)
-            else:
-                _tell(loop, future, result, None)
+                return partial(_tell, loop, future, None, error)
+            return partial(_tell, loop, future, result, None)
 
         self._put(owner, work)
         try:
@@ -119,10 +120,11 @@ class Pool:
 
     def _serve(self) -> None:
         while (work := self._next()) is not None:
-            work()
-            del work  # a thread that waits must not keep the last result alive
+            tell = work()
             with self._lock:
-                self._idle += 1
+                self._idle += 1  # before it is told: who has the result must not find the thread busy with it
+            tell()
+            del work, tell  # a thread that waits must not keep the last result alive
 
     def _next(self) -> Work | None:
         """The next piece of work, in turn; None: the pool is closed. The thread counts as busy from here on."""
@@ -143,6 +145,10 @@ class Pool:
             self._queued -= 1
             self._idle -= 1
             return work
+
+
+def _nothing() -> None:
+    """Nobody waits for this one."""
 
 
 def _tell(

@@ -13,7 +13,15 @@ import msgspec
 from mooring.errors import Json, UsageError
 from mooring.protocol import REVISIONS
 from mooring.server._content import encode_base64, encode_value
-from mooring.server._entries import Entry, IconLike, check_meta, encode_listed, read_icons, runs_blocking
+from mooring.server._entries import (
+    Entry,
+    IconLike,
+    check_cache_hints,
+    check_meta,
+    encode_listed,
+    read_icons,
+    runs_blocking,
+)
 from mooring.server._functions import Call, Function
 from mooring.server._problems import InvalidArguments
 from mooring.server._uris import UriTemplate, check_uri
@@ -51,20 +59,6 @@ class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_cache_hints(self.ttl_ms, self.cache_scope)
-
-
-def check_cache_hints(ttl_ms: int, cache_scope: str) -> None:
-    """Nothing, if they are hints (2026-07-28 server/utilities/caching).
-
-    Raises:
-        UsageError: naming the one that is not.
-    """
-    if type(ttl_ms) is not int or ttl_ms < 0:
-        raise UsageError(f"ttl_ms must be a whole number from 0, not {ttl_ms!r}", path="ttl_ms")
-    if cache_scope not in ("private", "public"):
-        raise UsageError(
-            f'cache_scope must be "private" or "public", not {cache_scope!r}', path="cache_scope"
-        )
 
 
 class ResourceEntry(Entry, frozen=True, kw_only=True):

@@ -133,6 +133,9 @@ class Rounds:
         self._at = 0
         self._questions: dict[str, tuple[str, bytes]] = {}
         self._state = State(bound, 0.0, 0, [], {})
+        # Answers without a state: given before the question, by a client that knows the key, or that dropped a state it
+        # should have sent back. Nothing binds them to a question, so only a key that the author chose finds one.
+        self._volunteered = dict(answers) if state is None else {}
         if state is not None:
             self._state = self._open(state, bound)
             self._take(answers)
@@ -165,12 +168,7 @@ class Rounds:
         """Fill in what the client answered. Unknown keys are ignored, and so is what is no answer to its question."""
         for row in self._state.asked:
             if row.answer is None and row.key in answers:
-                said = encode_json(answers[row.key])
-                try:
-                    decode(ANSWERS[row.method], said)
-                except ProtocolError:
-                    continue
-                row.answer = said.decode()
+                row.answer = _read_answer(row.method, answers[row.key])
 
     # --- what a handler asks ------------------------------------------------------------------------------------------
 
@@ -190,7 +188,12 @@ class Rounds:
         if at >= len(asked):
             if any(row.key == name for row in asked):
                 raise JsonRpcError(INTERNAL_ERROR, f"two questions of one request have the key {name}")
-            asked.append(Asked(name, method, mark))
+            row = Asked(name, method, mark)
+            asked.append(row)
+            if key in self._volunteered:
+                row.answer = _read_answer(method, self._volunteered.pop(key))
+            if row.answer is not None:
+                return row.answer.encode()
         self._questions[name] = method, params
         return None
 
@@ -233,6 +236,16 @@ class Rounds:
             requests,
             encode_json(sealed),
         )
+
+
+def _read_answer(method: str, answer: Json) -> str | None:
+    """The answer as JSON text; None if it is no answer to such a question."""
+    said = encode_json(answer)
+    try:
+        decode(ANSWERS[method], said)
+    except ProtocolError:
+        return None
+    return said.decode()
 
 
 def _refuse(why: str) -> JsonRpcError:

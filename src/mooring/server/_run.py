@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from mooring.server._server import Server
 
 logger = logging.getLogger("mooring.server")
+_OURS = logging.getLogger("mooring")
 
-# From the beginning of the end to the end. The promise is 1.5 s; handlers get 1 s of it and flushing 0.35 s.
-END_TIMEOUT = 1.45
+# From the beginning of the end to the end. The promise is 1.5 s: handlers get 1 s of it, flushing 0.25 s, hooks and what
+# is left 0.05 s each; the rest is the operating system's, which has to notice that there was an end and to clear away.
+END_TIMEOUT = 1.42
 
 # For what is left on the loop: tasks that were cancelled, threads of the loop's own executor.
 LEFTOVERS_TIMEOUT = 0.05
@@ -41,24 +43,34 @@ class Ending:
     """How the process ends: begun by EOF or a signal, bounded by a watchdog, at once by a second signal."""
 
     def __init__(
-        self, server: "Server", loop: asyncio.AbstractEventLoop, leave: Callable[[int], Any] = os._exit
+        self,
+        drain: Callable[[], None],
+        loop: asyncio.AbstractEventLoop,
+        leave: Callable[[int], Any] = os._exit,
+        timeout: float = END_TIMEOUT,
     ) -> None:
         self.code = 0
-        self._server = server
+        self._drain = drain
         self._loop = loop
         self._leave = leave
+        self._timeout = timeout
         self._watchdog: threading.Timer | None = None
         self._was_asked = False
         self._before: dict[int, Any] = {}
+        self._heard: logging.Handler | None = None
 
     def install(self) -> None:
-        """Take the signals over, where that can be done: on the main thread."""
+        """Take the signals over, where that can be done: on the main thread. Let warnings be heard."""
+        self._listen()
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
                 self._before[number] = signal.signal(number, self.ask)
 
     def restore(self) -> None:
-        """Give the signals back, and call the watchdog off."""
+        """Give the signals back, call the watchdog off, and listen no longer."""
+        if self._heard is not None:
+            _OURS.removeHandler(self._heard)
+            self._heard = None
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
@@ -72,16 +84,20 @@ class Ending:
         if self._was_asked:
             self._leave(128 + number)
             return
-        self._was_asked = True
         self.code = 130 if number == signal.SIGINT else 0
+        self.drain()
+
+    def drain(self) -> None:
+        """End in order: the first signal came, or there is no more reason to serve."""
+        self._was_asked = True
         self.begin()  # before the loop hears of it: it may be what hangs
         # On this very thread, but the loop may be asleep, and only this wakes it.
-        self._loop.call_soon_threadsafe(self._server.drain)
+        self._loop.call_soon_threadsafe(self._drain)
 
     def begin(self) -> None:
         """The end has begun: from now on there is a limit."""
         if self._watchdog is None:
-            self._watchdog = threading.Timer(END_TIMEOUT, self._give_up)
+            self._watchdog = threading.Timer(self._timeout, self._give_up)
             self._watchdog.daemon = True
             self._watchdog.start()
 
@@ -93,6 +109,18 @@ class Ending:
 
     def _give_up(self) -> None:
         self._leave(self.code)
+
+    def _listen(self) -> None:
+        """Where nobody has set logging up, warnings of ours go to stderr, as those of any program without it do.
+
+        A library is silent unless somebody listens; but who runs a server must see why a tool failed.
+        """
+        is_heard = logging.getLogger().handlers or any(
+            type(one) is not logging.NullHandler for one in _OURS.handlers
+        )
+        if not is_heard and logging.lastResort is not None:
+            self._heard = logging.lastResort
+            _OURS.addHandler(self._heard)
 
 
 def flush() -> None:
@@ -112,14 +140,15 @@ def run(server: "Server", loop_factory: _LoopFactory = None, leave: Callable[[in
         raise UsageError("run() makes its own loop; inside one use `await server.serve_stdio()`")
     threads = set(threading.enumerate())
     loop = (loop_factory or asyncio.new_event_loop)()
-    ending = Ending(server, loop, leave)
+    # More time for handlers is more time for all of it: the promise of 1.5 s is made with the second they get by default.
+    ending = Ending(server.drain, loop, leave, END_TIMEOUT - 1.0 + server.options.drain_timeout)
     server.on_stdio_ending = ending.begin
     ending.install()
     try:
         left = loop.run_until_complete(server.serve_stdio())
-        pending = loop.run_until_complete(_settle(loop))
+        pending = loop.run_until_complete(settle(loop))
         loop.close()  # lets the idle threads of its executor go, and does not wait for others
-        if left or pending or _still_running(threads):
+        if left or pending or still_running(threads):
             ending.leave()
     finally:
         server.on_stdio_ending = None
@@ -128,7 +157,7 @@ def run(server: "Server", loop_factory: _LoopFactory = None, leave: Callable[[in
     return ending.code
 
 
-async def _settle(loop: asyncio.AbstractEventLoop) -> bool:
+async def settle(loop: asyncio.AbstractEventLoop) -> bool:
     """Cancel what is left on the loop and wait a moment for it. True: something still is.
 
     Not `shutdown_default_executor()`, which in Python 3.11 waits for its threads even when it is cancelled.
@@ -143,7 +172,7 @@ async def _settle(loop: asyncio.AbstractEventLoop) -> bool:
     return bool(pending)
 
 
-def _still_running(before: set[threading.Thread]) -> bool:
+def still_running(before: set[threading.Thread]) -> bool:
     """Whether a thread that was started meanwhile would keep the interpreter from ending, after a moment's patience."""
     patience = time.monotonic() + LEFTOVERS_TIMEOUT
     for thread in threading.enumerate():

@@ -11,37 +11,56 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import logging
+import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from mooring.errors import Json, UsageError
 from mooring.server._catalogue import CHANGES, Catalogue, Kind
-from mooring.server._completions import completion_from_function
-from mooring.server._entries import IconLike
 from mooring.server._options import make_options
 from mooring.server._pool import Pool
-from mooring.server._prompts import PromptOptions, prompt_from_function
-from mooring.server._resources import ResourceOptions, resource_from_function
+from mooring.server._registration import (
+    make_completion,
+    make_prompt,
+    make_ready_tool,
+    make_resource,
+    make_tool,
+)
 from mooring.server._telemetry import Listener, Telemetry
-from mooring.server._tools import ReadySchema, ToolOptions, tool_from_function, tool_from_schema
-from mooring.types import Annotations, PromptReference, ResourceTemplateReference
 
 if TYPE_CHECKING:
     from mooring.protocol.server import ServerOffer
+    from mooring.server._changes import ChangeBus
     from mooring.server._connection import Connection
     from mooring.server._dispatch import Dispatch, Middleware, OnInvalidArguments
+    from mooring.server._driver import Driver
+    from mooring.server._entries import IconLike
+    from mooring.server._registration import (
+        AddedToolKeywords,
+        PromptKeywords,
+        ResourceKeywords,
+        ToolKeywords,
+    )
     from mooring.server._rounds import KeyRing
+    from mooring.server._tools import ToolEntry
+    from mooring.server.http import App, Asgi, Guard, HttpKeywords, RunHttpKeywords
     from mooring.transport import Target
+    from mooring.types import PromptReference, ResourceTemplateReference
 
 logger = logging.getLogger("mooring.server")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What the hooks of an author may take together when a server ends: the rest of its second and a half is spoken for.
+# What each hook of an author may take when a server ends: the rest of its second and a half is spoken for.
 HOOKS_TIMEOUT = 0.05
+
+# Threads for hooks alone: those of the tools may all hang, and one hook that hangs must not keep the next from running.
+HOOK_THREADS = 8
 
 
 class ServerKeywords(TypedDict, total=False):
@@ -65,64 +84,6 @@ class ServerKeywords(TypedDict, total=False):
     round_timeout: float
 
 
-class ToolKeywords(TypedDict, total=False):
-    """What may be said of a tool; see `ToolOptions`."""
-
-    name: str
-    title: str
-    description: str
-    read_only: bool
-    destructive: bool
-    idempotent: bool
-    open_world: bool
-    icons: Sequence[IconLike]
-    meta: Mapping[str, Json]
-    structured: bool
-    blocking: bool
-
-
-class AddedToolKeywords(TypedDict, total=False):
-    """What may be said of a tool with a ready schema."""
-
-    title: str
-    description: str
-    read_only: bool
-    destructive: bool
-    idempotent: bool
-    open_world: bool
-    icons: Sequence[IconLike]
-    meta: Mapping[str, Json]
-    blocking: bool
-
-
-class ResourceKeywords(TypedDict, total=False):
-    """What may be said of a resource; see `ResourceOptions`."""
-
-    name: str
-    title: str
-    description: str
-    mime_type: str
-    size: int
-    annotations: Annotations
-    icons: Sequence[IconLike]
-    meta: Mapping[str, Json]
-    ttl_ms: int
-    cache_scope: str
-    blocking: bool
-    allow_traversal: bool
-
-
-class PromptKeywords(TypedDict, total=False):
-    """What may be said of a prompt; see `PromptOptions`."""
-
-    name: str
-    title: str
-    description: str
-    icons: Sequence[IconLike]
-    meta: Mapping[str, Json]
-    blocking: bool
-
-
 class Server:
     """An MCP server. Register functions, then `run()` it, or `serve()` connections of your own making.
 
@@ -137,11 +98,13 @@ class Server:
         instructions: str = "",
         middleware: Sequence[Middleware] = (),
         on_invalid_arguments: OnInvalidArguments | None = None,
+        changes: ChangeBus | None = None,
         **options: Unpack[ServerKeywords],
     ) -> None:
         self.options = make_options(name=name, version=version, instructions=instructions, **options)
         self.catalogue = Catalogue(self.options.for_catalogue(), self._changed)
         self._pool = Pool(self.options.threads)
+        self._hook_pool = Pool(HOOK_THREADS)
         self._telemetry = Telemetry(name)
         self._ring: KeyRing | None = None
         self._middleware = tuple(middleware)
@@ -149,10 +112,20 @@ class Server:
         # Set by who runs the process: told when the client at stdio is about to be left.
         self.on_stdio_ending: Callable[[], None] | None = None
         self._lock = threading.Lock()
-        self._connections: dict[int, Connection] = {}
-        self._next_number = 1
+        self._connections: dict[int, Driver] = {}
+        self._numbers = itertools.count(1)
         self._offers: dict[frozenset[str], ServerOffer] = {}
+        self._offerings: dict[tuple[bool, ...], tuple[ServerOffer, frozenset[str]]] = {}
+        self._apps: weakref.WeakSet[App] = weakref.WeakSet()
+        # What workers tell each other of changes by; None: this process is all there is.
+        self._changes = changes
+        if changes is not None:
+            changes.listen(self._tell_here)
         self._shutdown_hooks: list[Callable[[], object]] = []
+        # Silent unless somebody listens, as a library should be; not when it is imported, which changes nothing.
+        ours = logging.getLogger("mooring")
+        if not ours.handlers:
+            ours.addHandler(logging.NullHandler())
 
     @cached_property
     def dispatch(self) -> Dispatch:
@@ -190,7 +163,7 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_tools(tool_from_function(call, _context_type(), ToolOptions(**options)))
+            self.catalogue.add_tools(make_tool(call, options))
             return call
 
         return register if function is None else register(function)
@@ -210,9 +183,24 @@ class Server:
 
         Raises: UsageError for a schema that cannot be used, a name that is taken (unless `replace`), a missing extra.
         """
-        ready = ReadySchema(input_schema=input_schema, output_schema=output_schema, validate=validate)
-        entry = tool_from_schema(handler, ready, ToolOptions(name=name, **options))
+        entry = make_ready_tool(handler, name, (input_schema, output_schema), options, validate=validate)
         self.catalogue.add_tools(entry, replace=replace)
+
+    def ready_tool(
+        self,
+        name: str,
+        *,
+        input_schema: Mapping[str, Json],
+        handler: Callable[..., object],
+        output_schema: Mapping[str, Json] | None = None,
+        validate: bool = True,
+        **options: Unpack[AddedToolKeywords],
+    ) -> ToolEntry:
+        """A tool as `add_tool` would offer it, not offered yet: `server.catalogue.add_tools(*entries)` offers many at once.
+
+        Raises: UsageError, as `add_tool`.
+        """
+        return make_ready_tool(handler, name, (input_schema, output_schema), options, validate=validate)
 
     def resource(self, uri: str, **options: Unpack[ResourceKeywords]) -> Callable[[F], F]:
         """Offer what a function returns as a resource; variables in braces are its parameters.
@@ -221,9 +209,7 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_resources(
-                resource_from_function(uri, call, _context_type(), ResourceOptions(**options))
-            )
+            self.catalogue.add_resources(make_resource(uri, call, options))
             return call
 
         return register
@@ -239,7 +225,7 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_prompts(prompt_from_function(call, _context_type(), PromptOptions(**options)))
+            self.catalogue.add_prompts(make_prompt(call, options))
             return call
 
         return register if function is None else register(function)
@@ -255,18 +241,9 @@ class Server:
 
         Raises: UsageError for a function that takes anything but `(typed)` or `(typed, settled)`.
         """
-        reference = of
-        if isinstance(reference, str):
-            is_template = "{" in reference or "://" in reference
-            reference = (
-                ResourceTemplateReference(uri=reference) if is_template else PromptReference(name=reference)
-            )
-        found = reference
 
         def register(call: F) -> F:
-            self.catalogue.add_completion(
-                completion_from_function(found, argument, call, _context_type(), blocking)
-            )
+            self.catalogue.add_completion(make_completion(of, argument, call, blocking))
             return call
 
         return register
@@ -308,6 +285,12 @@ class Server:
         self._tell(CHANGES[kind], "")
 
     def _tell(self, method: str, uri: str) -> None:
+        if self._changes is None:
+            self._tell_here(method, uri)
+        else:
+            self._changes.publish(method, uri)
+
+    def _tell_here(self, method: str, uri: str) -> None:
         with self._lock:
             connections = list(self._connections.values())
         for connection in connections:
@@ -315,17 +298,62 @@ class Server:
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
-    def run(self, *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> int:
-        """Serve stdio until the client is gone or a signal ends it; returns the exit code.
+    def run(
+        self,
+        *,
+        transport: str = "stdio",
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+        leave: Callable[[int], object] = os._exit,
+        around: Callable[[App], Asgi] | None = None,
+        **options: Unpack[RunHttpKeywords],
+    ) -> int:
+        """Serve stdio until the client is gone, or HTTP (`transport="http"`), until a signal ends it; the exit code.
 
         It owns the process meanwhile: SIGINT, SIGTERM and SIGHUP drain, a second one ends at once. If a thread still
         runs at the end, the process ends here, after everything was flushed: a client does not wait for hung tools.
+        The options are those of HTTP: `host`, `port`, `workers` and so on, and all of `asgi()`.
 
-        Raises: UsageError inside a running loop, where `await server.serve_stdio()` is the way.
+        `leave(code)` is how the process ends where something still runs. `around(app)` gives the ASGI app that is served
+        in the place of the endpoint's: one that answers other paths itself, and hands the rest on.
+
+        Raises: UsageError inside a running loop, where `await server.serve_stdio()` or `server.asgi()` is the way; for
+        an option that is unknown or out of range. TransportError, if it cannot be listened there.
         """
         from mooring.server._run import run  # noqa: PLC0415  # signals: only who runs a process needs them
 
-        return run(self, loop_factory)
+        if transport == "stdio" and not options:
+            return run(self, loop_factory, leave)
+        if transport != "http":
+            wrong = f"transport must be stdio or http, not {transport!r}" if transport != "stdio" else ""
+            raise UsageError(
+                wrong or f'{", ".join(sorted(options))}: for transport="http" only', path="transport"
+            )
+        from mooring.server.http import run_http  # noqa: PLC0415  # only who speaks HTTP loads it
+
+        return run_http(self, options, loop_factory=loop_factory, leave=leave, around=around)
+
+    def share_keys(self, keys: tuple[bytes, ...]) -> None:
+        """Seal request states with these, where the server was made without keys of its own: workers share theirs."""
+        from mooring.server._rounds import KeyRing  # noqa: PLC0415  # loads cryptography; most servers never ask
+
+        if not self.options.keys:
+            self._ring = KeyRing(keys)
+
+    @property
+    def blocking_calls(self) -> int:
+        """How many blocking functions run in threads now."""
+        return self._pool.busy + self._hook_pool.busy
+
+    def asgi(self, *, guard: Guard | None = None, **options: Unpack[HttpKeywords]) -> App:
+        """An ASGI 3 app that serves this server over HTTP, both eras at one URL: for uvicorn, or to mount anywhere.
+
+        Raises: UsageError for an option that is unknown or out of range.
+        """
+        from mooring.server.http import App, make_http_options  # noqa: PLC0415  # only who speaks HTTP loads it
+
+        app = App(self, make_http_options(**options), guard)
+        self._apps.add(app)
+        return app
 
     async def serve_stdio(self, framing: str = "lines") -> int:
         """Serve this process's stdin and stdout until the client is gone. Never ends the process.
@@ -338,7 +366,7 @@ class Server:
 
         await self._serve(own_stdio(framing), self.on_stdio_ending)
         await self.shutdown()
-        left = self._pool.busy
+        left = self.blocking_calls
         if left:
             logger.warning("%d blocking functions still run in threads", left)
         return left
@@ -371,16 +399,18 @@ class Server:
         """A connection on the running loop, for whoever brings the transport; `forget()` it in the end."""
         from mooring.server._connection import Connection  # noqa: PLC0415  # see `dispatch`
 
-        offered = self._offered()
-        with self._lock:
-            number, self._next_number = self._next_number, self._next_number + 1
-            connection = Connection(
-                self.offer_of(offered), offered, self.dispatch, telemetry=self._telemetry, number=number
-            )
-            self._connections[number] = connection
+        offer, offered = self.offering()
+        number = self.next_number()
+        connection = Connection(offer, offered, self.dispatch, telemetry=self._telemetry, number=number)
+        self.remember(connection)
         return connection
 
-    def forget(self, connection: Connection) -> None:
+    def remember(self, connection: Driver) -> None:
+        """Tell this connection of changes, and end it with the server; `forget()` it in the end."""
+        with self._lock:
+            self._connections[connection.number] = connection
+
+    def forget(self, connection: Driver) -> None:
         """A connection is over."""
         with self._lock:
             self._connections.pop(connection.number, None)
@@ -389,6 +419,8 @@ class Server:
         """End every connection: no new requests, and running ones get their time. From any thread."""
         with self._lock:
             connections = list(self._connections.values())
+        for app in list(self._apps):
+            app.refuse_new()
         for connection in connections:
             connection.call(connection.drain)
 
@@ -400,10 +432,35 @@ class Server:
                     if inspect.iscoroutinefunction(hook):
                         await hook()
                     else:
-                        await self._pool.run(self, hook)
+                        await self._hook_pool.run(self, hook)
             except Exception:  # the edge of the author's hook
                 logger.exception("a shutdown hook failed, or took more than %g s", HOOKS_TIMEOUT)
         self._pool.close()
+        self._hook_pool.close()
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """Who listens to what happens here; for connections."""
+        return self._telemetry
+
+    def next_number(self) -> int:
+        """What the next connection is called. From any thread."""
+        return next(self._numbers)
+
+    def offering(self) -> tuple[ServerOffer, frozenset[str]]:
+        """What a connection that begins now is told, and what it is offered."""
+        catalogue = self.catalogue
+        key = (
+            bool(catalogue.tools),
+            bool(catalogue.resources or catalogue.templates),
+            bool(catalogue.prompts),
+            bool(catalogue.completions),
+        )
+        found = self._offerings.get(key)
+        if found is None:
+            offered = self._offered()
+            found = self._offerings[key] = self.offer_of(offered), offered
+        return found
 
     def offer_of(self, offered: frozenset[str]) -> ServerOffer:
         """What clients are told of a server that offers this much. Made once."""
@@ -453,10 +510,3 @@ def find_server(module: object, name: str | None = None) -> Server:
     raise UsageError(
         f"{getattr(module, '__name__', module)!r} must have one Server, and has {names}; name it as FILE:NAME"
     )
-
-
-def _context_type() -> type:
-    """The class that marks a parameter as the request's context."""
-    from mooring.server._context import Context  # noqa: PLC0415  # see `Server.dispatch`
-
-    return Context

@@ -21,7 +21,7 @@ from mooring.protocol.server import events as e
 from mooring.types import META_SUBSCRIPTION_ID, SubscriptionFilter, encode_json
 
 if TYPE_CHECKING:
-    from mooring.server._connection import Connection
+    from mooring.server._driver import Driver
 
 # URIs that one client may subscribe to: it decides how many, and we keep them.
 MOST_URIS = 10_000
@@ -51,7 +51,7 @@ class Subscription(msgspec.Struct, frozen=True):
 class Listening:
     """What the client of one connection wants to hear of."""
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: "Driver") -> None:
         self.uris: set[str] = set()
         self._connection = connection
         self._open: dict[int, Subscription] = {}

@@ -19,6 +19,7 @@ from mooring.server._entries import (
     IconLike,
     check_meta,
     check_name,
+    check_scopes,
     encode_listed,
     read_icons,
     runs_blocking,
@@ -44,7 +45,8 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What an author may say of a tool besides its function. None: from the function, or nothing.
 
     `read_only`, `destructive`, `idempotent` and `open_world` are the protocol's hints. `structured`: see `_output`.
-    `blocking=False` promises that a plain function never waits, and runs it in the loop.
+    `blocking=False` promises that a plain function never waits, and runs it in the loop. `scopes` are what a caller over
+    HTTP must be allowed to do; other transports have no scopes, and do not ask for them.
     """
 
     name: str | None = None
@@ -58,6 +60,7 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     meta: Mapping[str, Json] | None = None
     structured: bool | None = None
     blocking: bool | None = None
+    scopes: Sequence[str] = ()
 
 
 class ReadySchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +79,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True):
     bind: Bind
     answer: Answer
     param_headers: "tuple[ParamHeader, ...]"
+    scopes: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -204,6 +208,7 @@ def _make(
         bind=bind,
         answer=output.answer,
         param_headers=headers,
+        scopes=check_scopes(options.scopes),
     )
 
 

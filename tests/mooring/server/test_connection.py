@@ -17,7 +17,7 @@ from mooring.server import Context, Server
 from mooring.server import _connection as driver
 from mooring.server._connection import Connection
 from mooring.server._telemetry import Telemetry
-from mooring.transport import MAX_QUEUED_FRAMES, memory_pair
+from mooring.transport import memory_pair
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -81,6 +81,18 @@ def test_rubbish_is_answered_and_the_connection_goes_on(frame: bytes, code: int)
     run(test)
 
 
+def test_a_flood_of_rubbish_is_warned_of_ever_less_often(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with talking(echoing()) as peer:
+            await peer.say_all(b"rubbish" for _ in range(100))
+            await peer.result("ping")
+
+    with caplog.at_level(logging.WARNING, "mooring.server"):
+        run(test)
+    told = [record.args[-1] for record in caplog.records if isinstance(record.args, tuple)]
+    assert told == [*range(1, 9), 16, 32, 64]
+
+
 def test_a_frame_over_the_limit_is_answered_and_the_connection_goes_on() -> None:
     """G16, without a process."""
 
@@ -106,9 +118,7 @@ def test_an_answer_over_the_limit_is_an_error() -> None:
 def test_more_quick_requests_than_may_be_in_flight_are_served_when_they_are_pipelined() -> None:
     async def test() -> None:
         async with talking(echoing()) as peer:
-            for number in range(2000):
-                while not peer.transport.send(json.dumps(call(number, text="x")).encode(), number + 100):
-                    await asyncio.sleep(0)
+            await peer.say_all(call(number, text="x") for number in range(2000))
             await peer.until(lambda: len(peer.frames) == 2000)
             assert all("result" in frame for frame in peer.frames)
 
@@ -119,19 +129,18 @@ def test_more_quick_requests_than_may_be_in_flight_are_served_when_they_are_pipe
 def test_ten_thousand_requests_at_once_are_served_where_that_many_are_allowed() -> None:
     async def test() -> None:
         server = echoing(max_concurrent=10_000)
-        gate, waiting = asyncio.Event(), []
+        gate, together, waiting = asyncio.Event(), asyncio.Event(), []
 
         @server.tool
         async def wait() -> None:
             waiting.append(1)
+            if len(waiting) == 10_000:
+                together.set()
             await gate.wait()
 
         async with talking(server) as peer:
-            for number in range(10_000):
-                while not peer.transport.send(json.dumps(call(number, "wait")).encode(), number + 100):
-                    await asyncio.sleep(0)
-            while len(waiting) < 10_000:
-                await asyncio.sleep(0)
+            await peer.say_all(call(number, "wait") for number in range(10_000))
+            await together.wait()
             assert await peer.result("ping") == {}
             gate.set()
             await peer.until(lambda: len(peer.frames) == 10_000)
@@ -479,9 +488,7 @@ def test_a_connection_that_drains_refuses_what_is_new_and_finishes_what_runs() -
             assert error["data"]["retryable"] is True
             gate.set()
             assert (await peer.answer("w"))["result"]["content"][0]["text"] == "done"
-            async with asyncio.timeout(GUARD):
-                while not peer.is_down:
-                    await asyncio.sleep(0)
+            await peer.ended()
 
     run(test)
 
@@ -496,7 +503,7 @@ def test_a_handler_that_does_not_end_is_cancelled_when_its_time_is_over() -> Non
             try:
                 await asyncio.Event().wait()
             finally:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
                 ended.set()
 
         async with talking(server) as peer:
@@ -526,29 +533,33 @@ def test_a_lost_stream_is_the_end_of_the_client(monkeypatch: pytest.MonkeyPatch)
 
 
 class Halting:
-    """A transport that has begun the last frame, and finishes it after some looks; or is shut."""
+    """A transport that is busy until a flush, of which it is told by the test when it is done and how it ended."""
 
-    def __init__(self, looks: int) -> None:
-        self.looks = looks
-        self.held: set[int] = set()
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.has_room = False
+        self.flushing = asyncio.Event()
+        self.flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.is_closed = False
 
     def send(self, frame: bytes, number: int) -> bool:
-        if self.looks < 0 or len(self.held) + (self.looks > 0) >= MAX_QUEUED_FRAMES:
-            self.looks -= self.looks > 0
-            return False
-        self.held.add(number)
-        return True
+        if self.has_room:
+            assert number == len(self.frames) + 1
+            self.frames.append(frame)
+        return self.has_room
 
     def withdraw(self, number: int) -> bool:
-        self.held.remove(number)
-        return True
+        raise AssertionError("an answer is never taken back")
 
     def next_frame(self) -> bytes | McpError | None:
         return None
 
+    async def flush(self) -> bool:
+        assert not self.is_closed
+        self.flushing.set()
+        return await self.flushed
+
     async def close(self) -> None:
-        assert not self.held
         self.is_closed = True
 
 
@@ -562,51 +573,90 @@ class HaltingTarget:
         return self.transport
 
 
-@pytest.mark.parametrize(("looks", "left"), [(0, 0), (3, 0), (-1, -1)])
-def test_the_last_frame_is_finished_before_the_transport_is_closed(looks: int, left: int) -> None:
+async def halted(server: Server) -> tuple[Halting, Connection, asyncio.Task[None]]:
+    """A connection whose last answer waits for room, while it is flushed."""
+    transport = Halting()
+    serving = asyncio.create_task(server.serve(HaltingTarget(transport)))
+    await asyncio.sleep(0)
+    (connection,) = server._connections.values()
+    connection._receive(json.dumps(INITIALIZE).encode())
+    assert len(connection._backlog) == 1
+    connection.went_down(TransportError("gone"), None, False)
+    await transport.flushing.wait()
+    return transport, connection, serving
+
+
+def test_the_last_answer_is_given_and_finished_before_the_transport_is_closed() -> None:
     async def test() -> None:
-        transport = Halting(looks)
-        server = echoing()
-        serving = asyncio.create_task(server.serve(HaltingTarget(transport)))
-        await asyncio.sleep(0)
-        server.drain()
+        transport, connection, serving = await halted(echoing())
+        assert not transport.is_closed
+        transport.has_room = True
+        connection.room_made()
+        assert len(transport.frames) == 1
+        assert not transport.is_closed
+        transport.flushed.set_result(True)
         await serving
         assert transport.is_closed
-        assert transport.looks == left
 
     run(test)
 
 
-def test_a_large_frame_that_is_never_finished_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_can_never_be_given_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "FLUSH_TIMEOUT", 2 * GUARD)
+
+    async def test() -> None:
+        transport, _, serving = await halted(echoing())
+        transport.flushed.set_result(False)
+        await serving
+        assert (transport.is_closed, transport.frames) == (True, [])
+
+    run(test)
+
+
+def test_a_transport_that_tells_of_room_late_is_asked_again() -> None:
+    async def test() -> None:
+        transport, connection, serving = await halted(echoing())
+        transport.flushed.set_result(True)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not transport.is_closed
+        transport.has_room = True
+        connection.room_made()
+        await serving
+        assert (transport.is_closed, len(transport.frames)) == (True, 1)
+
+    run(test)
+
+
+def test_what_was_not_pulled_when_it_is_stopped_is_left_unread() -> None:
+    async def test() -> None:
+        server = echoing()
+        pair = memory_pair()
+        serving = asyncio.create_task(server.serve(pair.server))
+        peer = Peer()
+        peer.transport = await pair.client.open(peer, 1 << 25, 1.0)
+        await peer.initialize()
+        (connection,) = server._connections.values()
+        for number in range(5 * driver.PULLED_IN_A_TURN):
+            peer.say(call(number, text="x"))
+        while connection._pull is None:
+            await asyncio.sleep(0)
+        connection.stop()
+        await serving
+        assert connection.core._exchanges.serial < 5 * driver.PULLED_IN_A_TURN
+        await peer.transport.close()
+
+    run(test)
+
+
+def test_an_answer_that_is_never_finished_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """G12: a client that does not read keeps nobody."""
     monkeypatch.setattr(driver, "FLUSH_TIMEOUT", 0.01)
 
     async def test() -> None:
-        transport = Halting(-1)
-        server = echoing()
-        serving = asyncio.create_task(server.serve(HaltingTarget(transport)))
-        await asyncio.sleep(0)
-        (connection,) = server._connections.values()
-        connection._last_size = 9 << 20
-        server.drain()
+        transport, _, serving = await halted(echoing())
         await serving
         assert transport.is_closed
-
-    run(test)
-
-
-def test_answers_that_a_shut_transport_refused_are_not_waited_for() -> None:
-    async def test() -> None:
-        transport = Halting(-1)
-        server = echoing()
-        serving = asyncio.create_task(server.serve(HaltingTarget(transport)))
-        await asyncio.sleep(0)
-        (connection,) = server._connections.values()
-        connection._receive(json.dumps(INITIALIZE).encode())
-        assert len(connection._backlog) == 1
-        began = asyncio.get_running_loop().time()
-        connection.went_down(TransportError("gone"), None, False)
-        await serving
-        assert asyncio.get_running_loop().time() - began < driver.FLUSH_TIMEOUT
 
     run(test)
 
@@ -623,9 +673,7 @@ def test_cancelling_the_one_who_serves_ends_the_connection() -> None:
         with pytest.raises(asyncio.CancelledError):
             await serving
         assert server._connections == {}
-        async with asyncio.timeout(GUARD):
-            while not peer.is_down:
-                await asyncio.sleep(0)
+        await peer.ended()
 
     run(test)
 

@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from mooring.errors import UsageError
-from mooring.server._entries import check_meta, check_name, encode_listed, read_icons, runs_blocking
+from mooring.server._entries import (
+    check_meta,
+    check_name,
+    check_scopes,
+    encode_listed,
+    read_icons,
+    runs_blocking,
+)
 from mooring.server._functions import Function
 from mooring.types import Icon, Tool
 
@@ -60,3 +67,11 @@ def test_a_plain_function_goes_to_the_pool_unless_it_never_waits(
 def test_an_async_function_cannot_be_run_in_a_thread() -> None:
     with pytest.raises(UsageError, match="later is async"):
         runs_blocking(Function(later), True)
+
+
+def test_scopes_are_a_set_and_a_text_may_hold_several() -> None:
+    assert check_scopes(()) == frozenset()
+    assert check_scopes("a b") == check_scopes(["a", "b"]) == {"a", "b"}
+    for wrong in (['"'], ["ü"], ["a\\b"]):
+        with pytest.raises(UsageError, match="not a scope"):
+            check_scopes(wrong)

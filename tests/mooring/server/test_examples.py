@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from chaos.servers_own.conversation import ALL, STATELESS, meta, run, talking
+from peers.http_process import Serving
 
 ROOT = Path(__file__).parent.parent.parent.parent
 EXAMPLES = ROOT / "examples"
@@ -63,9 +65,20 @@ def test_echo_calls_a_tool_of_its_catalogue() -> None:
     assert answers("echo.py", "--tools", "2", requests=[call])[1]["result"]["content"][0]["text"] == "x"
 
 
-def test_echo_refuses_other_words(capsys: pytest.CaptureFixture[str]) -> None:
-    assert load("echo").main(["--toys"]) == 2
+@pytest.mark.parametrize(
+    "words", [["--toys"], ["--tools"], ["--tools", "many"], ["--http", "1", "--http", "2"]]
+)
+def test_echo_refuses_other_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert load("echo").main(words) == 2
     assert "usage:" in capsys.readouterr().err
+
+
+def test_echo_is_served_over_http() -> None:
+    with Serving(sys.executable, str(EXAMPLES / "echo.py"), "--tools", "2", "--http", "0") as process:
+        assert process.call("echo", text="hi").text == "hi"
+        assert process.call("tool_001", property_0="x").text == "x"
+        process.signal(signal.SIGTERM)
+        assert process.ended() == 0
 
 
 def test_weather_is_run() -> None:

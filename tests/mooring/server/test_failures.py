@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mooring.errors import McpError
-from mooring.server import ResourceNotFoundError, ToolError
+from mooring.server import InsufficientScopeError, ResourceNotFoundError, ToolError
 from mooring.server._failures import report
 
 
@@ -18,6 +18,14 @@ def test_an_authors_words_are_the_message() -> None:
     assert str(pickle.loads(pickle.dumps(error))) == "no such city"
     assert ResourceNotFoundError().message == "there is no such resource"
     assert ResourceNotFoundError("gone").message == "gone"
+
+
+def test_missing_scopes_are_named_for_programs_too() -> None:
+    error = InsufficientScopeError("b", "a")
+    assert error.scopes == {"a", "b"}
+    assert (error.code, error.data) == (-32600, {"reason": "insufficient_scope", "scopes": ["a", "b"]})
+    assert "a, b" in str(error)
+    assert pickle.loads(pickle.dumps(error)).scopes == {"a", "b"}
 
 
 def test_an_accident_is_logged_whole_and_told_by_its_reference(caplog: pytest.LogCaptureFixture) -> None:

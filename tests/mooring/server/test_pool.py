@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Iterable
 
 import pytest
 
@@ -11,10 +11,24 @@ from chaos.servers_own.conversation import run
 from mooring.server._pool import Pool
 
 
-async def until(found: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not found():
-            await asyncio.sleep(0.001)
+class Held:
+    """A function that says when it runs, and runs until it is let go."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._gate = threading.Event()
+        self.begun = asyncio.Event()
+        self.let_go = self._gate.set
+
+    def __call__(self) -> bool:
+        self._loop.call_soon_threadsafe(self.begun.set)
+        return self._gate.wait(5)
+
+
+def join(threads: Iterable[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join(5)
+        assert not thread.is_alive()
 
 
 def test_a_function_runs_in_a_thread_with_the_callers_context() -> None:
@@ -25,7 +39,6 @@ def test_a_function_runs_in_a_thread_with_the_callers_context() -> None:
         variable.set("here")
         name, value = await pool.run("a", lambda: (threading.current_thread().name, variable.get()))
         assert (name, value) == ("mooring-pool", "here")
-        await until(lambda: pool.busy == 0)
         assert repr(pool) == "<Pool 1 of 32 threads, 0 busy, 0 queued>"
         pool.close()
 
@@ -80,15 +93,15 @@ def test_there_are_never_more_threads_than_allowed_and_idle_ones_are_used_again(
 def test_connections_take_turns() -> None:
     async def test() -> None:
         pool = Pool(1)
-        gate, order = threading.Event(), []
-        first = asyncio.create_task(pool.run("greedy", gate.wait, 5))
-        await until(lambda: pool.busy)
+        held, order = Held(), []
+        first = asyncio.create_task(pool.run("greedy", held))
+        await held.begun.wait()
         greedy = [asyncio.create_task(pool.run("greedy", order.append, f"g{n}")) for n in range(3)]
         await asyncio.sleep(0)
         modest = asyncio.create_task(pool.run("modest", order.append, "m"))
         await asyncio.sleep(0)
         assert pool.queued == 4
-        gate.set()
+        held.let_go()
         await asyncio.gather(first, modest, *greedy)
         assert order == ["g0", "m", "g1", "g2"]
         pool.close()
@@ -99,9 +112,9 @@ def test_connections_take_turns() -> None:
 def test_work_that_has_not_begun_is_taken_back_by_a_cancelled_caller() -> None:
     async def test() -> None:
         pool = Pool(1)
-        gate, ran = threading.Event(), []
-        first = asyncio.create_task(pool.run("a", gate.wait, 5))
-        await until(lambda: pool.busy)
+        held, ran = Held(), []
+        first = asyncio.create_task(pool.run("a", held))
+        await held.begun.wait()
         waiting = [asyncio.create_task(pool.run(owner, ran.append, owner)) for owner in ("a", "b", "b")]
         await asyncio.sleep(0)
         waiting[1].cancel()
@@ -113,7 +126,7 @@ def test_work_that_has_not_begun_is_taken_back_by_a_cancelled_caller() -> None:
         first.cancel()
         await asyncio.wait([first])
         assert pool.busy == 1, "what runs goes on"
-        gate.set()
+        held.let_go()
         await waiting[0]
         assert ran == ["a"]
         pool.close()
@@ -126,16 +139,16 @@ def test_work_that_was_cancelled_just_before_its_turn_is_not_begun(monkeypatch: 
     monkeypatch.setattr(Pool, "_take_back", lambda self, owner, work: None)
 
     async def test() -> None:
-        pool, gate, ran = Pool(1), threading.Event(), []
-        first = asyncio.create_task(pool.run("a", gate.wait, 5))
-        await until(lambda: pool.busy)
+        pool, held, ran = Pool(1), Held(), []
+        first = asyncio.create_task(pool.run("a", held))
+        await held.begun.wait()
         second = asyncio.create_task(pool.run("a", ran.append, 1))
         await asyncio.sleep(0)
         second.cancel()
         await asyncio.wait([second])
-        gate.set()
+        held.let_go()
         await first
-        await until(lambda: pool.queued == 0 and pool.busy == 0)
+        assert await pool.run("a", int) == 0, "what comes after it"
         assert ran == []
         pool.close()
 
@@ -145,17 +158,19 @@ def test_work_that_was_cancelled_just_before_its_turn_is_not_begun(monkeypatch: 
 def test_a_closed_pool_lets_its_threads_go_and_forgets_what_waits() -> None:
     async def test() -> None:
         pool = Pool(1)
-        gate = threading.Event()
-        first = asyncio.create_task(pool.run("a", gate.wait, 5))
-        await until(lambda: pool.busy)
+        held = Held()
+        first = asyncio.create_task(pool.run("a", held))
+        await held.begun.wait()
         second = asyncio.create_task(pool.run("a", print))
         await asyncio.sleep(0)
         pool.close()
         assert pool.queued == 0
         assert pool.busy == 1
-        gate.set()
+        held.let_go()
+        threads = list(pool._threads)
         await first
-        await until(lambda: not pool._threads)
+        join(threads)
+        assert not pool._threads
         second.cancel()
         await asyncio.wait([second])
         assert await pool.run("a", int) == 0, "a server that is run again"
@@ -165,16 +180,30 @@ def test_a_closed_pool_lets_its_threads_go_and_forgets_what_waits() -> None:
 
 
 def test_a_function_that_outlives_its_loop_tells_nobody() -> None:
-    pool, gate = Pool(1), threading.Event()
+    pool, left = Pool(1), []
 
     async def test() -> None:
-        task = asyncio.create_task(pool.run("a", gate.wait, 5))
-        await until(lambda: pool.busy)
+        held = Held()
+        left.append(held)
+        task = asyncio.create_task(pool.run("a", held))
+        await held.begun.wait()
         task.cancel()
 
     run(test)
-    thread = next(iter(pool._threads))
-    gate.set()
+    threads = list(pool._threads)
+    left[0].let_go()
     pool.close()
-    thread.join(5)
-    assert not thread.is_alive()
+    join(threads)
+
+
+def test_who_has_the_result_does_not_find_the_thread_busy_with_it() -> None:
+    """A server that ends asks what is left right after its last hook: a thread that is done is not left."""
+
+    async def test() -> None:
+        pool = Pool(1)
+        for _ in range(200):
+            await pool.run("a", int)
+            assert pool.busy == 0
+        pool.close()
+
+    run(test)

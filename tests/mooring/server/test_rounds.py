@@ -60,6 +60,34 @@ def test_an_answer_that_is_none_is_asked_for_again(answer: Any) -> None:
     assert asked(second)[0].keys() == {"k"}
 
 
+def test_an_answer_without_a_state_is_found_by_the_key_that_the_author_chose() -> None:
+    """2026-07-28 basic/patterns/mrtr: a state is optional; unknown answers are ignored."""
+    rounds = begin(KeyRing(), None, {"k": ACCEPT, "unknown": 1})
+    found = rounds.look_up(ELICIT, b"{}", "k")
+    assert found is not None
+    assert json.loads(found) == ACCEPT
+    assert not rounds.is_asking
+
+
+@pytest.mark.parametrize(("key", "answers"), [
+    (None, {"question_1": ACCEPT}), ("k", {"other": ACCEPT}), ("k", {"k": 12345}), ("k", {}),
+])  # fmt: skip
+def test_an_answer_without_a_state_that_fits_no_question_is_ignored(
+    key: str | None, answers: dict[str, Any]
+) -> None:
+    rounds = begin(KeyRing(), None, answers)
+    assert rounds.look_up(ELICIT, b"{}", key) is None
+    assert rounds.is_asking
+
+
+def test_an_answer_without_a_state_that_is_of_no_use_is_not_used_again() -> None:
+    rounds = begin(KeyRing(), None, {"k": ACCEPT})
+    assert rounds.look_up(ELICIT, b"{}", "k") is not None
+    rounds.discard()
+    assert rounds.look_up(ELICIT, b"{}", "k") is None
+    assert asked(rounds)[0].keys() == {"k"}
+
+
 def test_questions_without_a_key_are_numbered() -> None:
     rounds = begin(KeyRing())
     rounds.look_up(ELICIT, b"{}", None)

@@ -1,11 +1,11 @@
 """The process that is a server: its signals, its limit, its end. Whole processes are in `tests/chaos/test_server.py`."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,12 @@ def served(server: Server, tmp_path: Path, *tools: str, **options: Any) -> tuple
     ):
         code = run(server, **options)
     return code, (tmp_path / "out").read_bytes()
+
+
+def join_all_but(before: set[threading.Thread]) -> None:
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_it_serves_until_the_end_of_input_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -78,12 +84,11 @@ def test_a_thread_that_hangs_is_left_by_ending_the_process(tmp_path: Path) -> No
     gate, left = threading.Event(), []
     server = Server("x", drain_timeout=0.05)
     server.tool(name="hang")(lambda: gate.wait(10))
-    before = threading.active_count()
+    before = set(threading.enumerate())
     code, _ = served(server, tmp_path, "hang", leave=left.append)
     assert (code, left) == (0, [0])
     gate.set()
-    while threading.active_count() > before:
-        time.sleep(0.001)
+    join_all_but(before)
 
 
 def test_a_thread_of_the_loops_executor_is_left_too(tmp_path: Path) -> None:
@@ -94,12 +99,11 @@ def test_a_thread_of_the_loops_executor_is_left_too(tmp_path: Path) -> None:
     async def hang() -> None:
         await asyncio.to_thread(gate.wait, 10)
 
-    before = threading.active_count()
+    before = set(threading.enumerate())
     served(server, tmp_path, "hang", leave=left.append)
     assert left == [0]
     gate.set()
-    while threading.active_count() > before:
-        time.sleep(0.001)
+    join_all_but(before)
 
 
 def test_a_task_that_was_left_on_the_loop_is_cancelled(tmp_path: Path) -> None:
@@ -127,26 +131,17 @@ def test_a_task_that_was_left_on_the_loop_is_cancelled(tmp_path: Path) -> None:
 # --- signals ----------------------------------------------------------------------------------------------------------
 
 
-class Draining:
-    """What is used of a server."""
-
-    def __init__(self) -> None:
-        self.drained = threading.Event()
-
-    def drain(self) -> None:
-        self.drained.set()
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
 def test_a_signal_drains_and_a_second_one_leaves_at_once(number: signal.Signals, code: int) -> None:
     async def test() -> None:
-        server, left = Draining(), []
-        ending = Ending(server, asyncio.get_running_loop(), left.append)  # type: ignore[arg-type]  # all it needs
+        drained: list[bool] = []
+        left: list[int] = []
+        ending = Ending(lambda: drained.append(True), asyncio.get_running_loop(), left.append)
         ending.install()
         try:
             os.kill(os.getpid(), number)
             await asyncio.sleep(0.01)
-            assert server.drained.is_set()
+            assert drained == [True]
             assert (ending.code, left) == (code, [])
             os.kill(os.getpid(), number)
             assert left == [128 + number]
@@ -156,8 +151,7 @@ def test_a_signal_drains_and_a_second_one_leaves_at_once(number: signal.Signals,
     asyncio.run(test())
 
 
-def test_the_watchdog_ends_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_run, "END_TIMEOUT", 0.01)
+def test_the_watchdog_ends_what_does_not_end() -> None:
     left, gone = [], threading.Event()
 
     def leave(code: int) -> None:
@@ -165,7 +159,7 @@ def test_the_watchdog_ends_what_does_not_end(monkeypatch: pytest.MonkeyPatch) ->
         gone.set()
 
     loop = asyncio.new_event_loop()
-    ending = Ending(Draining(), loop, leave)  # type: ignore[arg-type]  # all it needs
+    ending = Ending(lambda: None, loop, leave, timeout=0.01)
     ending.code = 7
     ending.begin()
     ending.begin()
@@ -175,9 +169,65 @@ def test_the_watchdog_ends_what_does_not_end(monkeypatch: pytest.MonkeyPatch) ->
     loop.close()
 
 
+def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a program that has not set logging up; pytest has, and anew for every call of a test."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(logging.getLogger("mooring"), "handlers", [])
+
+
+def test_a_library_is_silent_and_who_runs_a_server_hears_warnings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Section 8: under `mooring.*`, with a NullHandler, never on stdout."""
+    nobody_listens(monkeypatch)
+    Server("x")
+    Server("y")
+    ours = logging.getLogger("mooring")
+    assert [type(one) for one in ours.handlers] == [logging.NullHandler]
+    logging.getLogger("mooring.server").warning("to nobody")
+    loop = asyncio.new_event_loop()
+    ending = Ending(lambda: None, loop)
+    ending.install()
+    logging.getLogger("mooring.server").warning("to stderr")
+    ending.restore()
+    logging.getLogger("mooring.server").warning("to nobody")
+    loop.close()
+    assert capsys.readouterr() == ("", "to stderr\n")
+    assert [type(one) for one in ours.handlers] == [logging.NullHandler]
+
+
+def test_where_somebody_has_set_logging_up_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody_listens(monkeypatch)
+    ours, theirs = logging.getLogger("mooring"), logging.StreamHandler()
+    ours.addHandler(theirs)
+    Server("x")
+    loop = asyncio.new_event_loop()
+    ending = Ending(lambda: None, loop)
+    ending.install()
+    assert ours.handlers == [theirs]
+    ending.restore()
+    loop.close()
+
+
+def test_more_time_for_handlers_is_more_time_for_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+
+    class Seen(Ending):
+        def __init__(self, *words: Any) -> None:
+            given.append(words[-1])
+            super().__init__(*words)
+
+    monkeypatch.setattr(_run, "Ending", Seen)
+    for seconds in (1.0, 5.0):
+        served(Server("x", drain_timeout=seconds), tmp_path)
+    assert given == [_run.END_TIMEOUT, _run.END_TIMEOUT + 4.0]
+
+
 def test_no_signal_is_taken_on_another_thread() -> None:
     loop = asyncio.new_event_loop()
-    ending = Ending(Draining(), loop)  # type: ignore[arg-type]  # all it needs
+    ending = Ending(lambda: None, loop)
     before = signal.getsignal(signal.SIGTERM)
     thread = threading.Thread(target=ending.install)
     thread.start()

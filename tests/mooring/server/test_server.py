@@ -129,9 +129,11 @@ def test_threads_go_with_the_last_connection_and_come_again() -> None:
         for _ in range(2):
             async with talking(server) as one, talking(server) as other:
                 assert await one.text("t") == await other.text("t") == "mooring-pool"
-            async with asyncio.timeout(5):
-                while server._pool._threads:
-                    await asyncio.sleep(0.001)
+                threads = list(server._pool._threads)
+            for thread in threads:
+                thread.join(5)
+            assert threads
+            assert not server._pool._threads
 
     run(test)
 
@@ -214,7 +216,7 @@ def test_serving_stdio_ends_with_its_input_and_reports_threads_that_are_left(
         '"io.modelcontextprotocol/clientCapabilities":{}'
     )
     requests.write_text(call % (1, meta))
-    before = threading.active_count()
+    before = set(threading.enumerate())
 
     async def test() -> None:
         began = time.monotonic()
@@ -230,8 +232,9 @@ def test_serving_stdio_ends_with_its_input_and_reports_threads_that_are_left(
         run(test)
     assert "1 blocking functions still run" in caplog.text
     gate.set()
-    while threading.active_count() > before:
-        time.sleep(0.001)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 # --- finding ----------------------------------------------------------------------------------------------------------

@@ -12,19 +12,16 @@ from mooring.errors import RequestId
 class Batches:
     """Arrays that are not answered yet. Open one, put or expect an answer for each request, then close it."""
 
-    __slots__ = ("_abouts", "_answers", "_count", "_places", "_waiting")
+    __slots__ = ("_abouts", "_count", "_places", "_waiting", "answers")
 
     def __init__(self) -> None:
         self._count = 0
         # By the number of the array: the answers by member, how many are waited for, and a request that is in it.
-        self._answers: dict[int, dict[int, bytes]] = {}
+        self.answers: dict[int, dict[int, bytes]] = {}
         self._waiting: dict[int, int] = {}
         self._abouts: dict[int, RequestId | None] = {}
         # Where the answer to a request in flight belongs.
         self._places: dict[RequestId, tuple[int, int]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._answers)
 
     def __repr__(self) -> str:
         return f"<Batches waiting={self._waiting!r}>"
@@ -32,8 +29,8 @@ class Batches:
     def copy(self) -> "Batches":
         """An independent copy, for searching the states of a core."""
         twin = Batches()
-        if self._answers:
-            twin._answers = {number: answers.copy() for number, answers in self._answers.items()}
+        if self.answers:
+            twin.answers = {number: answers.copy() for number, answers in self.answers.items()}
             twin._waiting = self._waiting.copy()
             twin._abouts = self._abouts.copy()
             twin._places = self._places.copy()
@@ -47,20 +44,20 @@ class Batches:
                 tuple(sorted(answers.items())),
                 frozenset((id, member) for id, (batch, member) in self._places.items() if batch == number),
             )
-            for number, answers in self._answers.items()
+            for number, answers in self.answers.items()
         )
 
     def open(self, about: RequestId | None) -> int:
         """The number of a new array. It waits for `close` until its members have been looked at."""
         self._count += 1
-        self._answers[self._count] = {}
+        self.answers[self._count] = {}
         self._waiting[self._count] = 1
         self._abouts[self._count] = about
         return self._count
 
     def put(self, number: int, member: int, frame: bytes) -> None:
         """That member is answered already."""
-        self._answers[number][member] = frame
+        self.answers[number][member] = frame
 
     def expect(self, number: int, member: int, id: RequestId) -> None:
         """The answer to that request will be that member's."""
@@ -77,7 +74,7 @@ class Batches:
             return None
         number, member = place
         if frame is not None:
-            self._answers[number][member] = frame
+            self.answers[number][member] = frame
         return number
 
     def close(self, number: int) -> tuple[list[bytes], RequestId | None] | None:
@@ -90,9 +87,9 @@ class Batches:
     def flush(self) -> list[tuple[list[bytes], RequestId | None]]:
         """What is there of every array; none is left."""
         self._places.clear()
-        return [self._pop(number) for number in list(self._answers)]
+        return [self._pop(number) for number in list(self.answers)]
 
     def _pop(self, number: int) -> tuple[list[bytes], RequestId | None]:
         del self._waiting[number]
-        answers = self._answers.pop(number)
+        answers = self.answers.pop(number)
         return [answers[member] for member in sorted(answers)], self._abouts.pop(number)

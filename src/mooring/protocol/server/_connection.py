@@ -64,7 +64,10 @@ class ServerConnection(IntakeRows, RequestRows):
 
     def receive(self, frame: bytes, now: float) -> e.Effects:
         """Take a frame. The effects hold views of it: decode what is needed before the next frame is read."""
-        message = decode(frame)
+        return self.receive_message(decode(frame), frame, now)
+
+    def receive_message(self, message: Message, frame: bytes, now: float) -> e.Effects:
+        """The same for who has decoded the frame already: HTTP looks at a message before it gets here."""
         if type(message) is Request:
             row = self._rows.get(message.method)
             id, in_flight = message.id, self._in_flight

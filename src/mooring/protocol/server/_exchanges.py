@@ -25,6 +25,9 @@ from mooring.protocol.wire._jsonrpc import (
     join_batch,
 )
 
+# Nothing is ever put into this one.
+_NO_BATCHES = Batches()
+
 
 class Exchanges:
     """Requests in flight. Effects are appended to `out`, in order."""
@@ -49,7 +52,8 @@ class Exchanges:
         self.serial = 0
         self.counts: dict[str, int] = {}
         self._progress: dict[RequestId, float] = {}
-        self._batches = Batches()
+        # One for all until an array comes: most connections never see any.
+        self._batches = _NO_BATCHES
         # The array whose members are being looked at, and which of them; None between arrays.
         self._batch: int | None = None
         self._member = 0
@@ -81,7 +85,7 @@ class Exchanges:
     @property
     def is_plain(self) -> bool:
         """True while the only table that knows the requests in flight is `in_flight`: for the hot path."""
-        return not self._progress and not self._batches
+        return not self._progress and not self._batches.answers
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -138,7 +142,8 @@ class Exchanges:
             return frame
         self.count("answer too large")
         data: dict[str, Json] = {"size": len(frame), "limit": self._limit}
-        return encode_error(id, ErrorCode.INTERNAL_ERROR, "the answer is larger than a frame may be", data)
+        said = f"the answer of {len(frame)} bytes is over the limit of {self._limit}; raise max_frame_bytes on both sides"
+        return encode_error(id, ErrorCode.INTERNAL_ERROR, said, data)
 
     # --- answers that are made at once --------------------------------------------------------------------------------
 
@@ -172,6 +177,8 @@ class Exchanges:
     def open_array(self, batch: Batch) -> None:
         """What is answered from now on belongs to this array."""
         ids = [member.id for member in batch.members if isinstance(member, Request)]
+        if self._batches is _NO_BATCHES:
+            self._batches = Batches()
         self._batch = self._batches.open(ids[0] if ids else None)
 
     def look_at(self, member: int) -> None:

@@ -28,7 +28,7 @@ from mooring.types import (
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 _VERSION_BYTES = META_PROTOCOL_VERSION.encode()
-_OPENS_OBJECT, _CAPITAL_V, _BACKSLASH = b"{V\\"
+_OPENS_OBJECT, _CLOSES_OBJECT, _CAPITAL_T, _CAPITAL_V, _UNDERSCORE, _BACKSLASH = b"{}TV_\\"
 
 
 class RequestMeta(msgspec.Struct, frozen=True, gc=False):
@@ -155,8 +155,8 @@ def progress_token(params: Raw | None) -> RequestId | None:
 
 
 def result_head(server_info: bytes) -> bytes:
-    """How every complete result of a server begins: for `dress_result`, made once."""
-    return b'{"resultType":"complete","_meta":{"%b":%b}' % (META_SERVER_INFO.encode(), server_info)
+    """How every complete result of a server begins, up to members of its own: for `dress_result`, made once."""
+    return b'{"resultType":"complete","_meta":{"%b":%b},' % (META_SERVER_INFO.encode(), server_info)
 
 
 def dress_result(result: bytes, head: bytes) -> bytes:
@@ -168,17 +168,20 @@ def dress_result(result: bytes, head: bytes) -> bytes:
     Raises:
         UsageError: if `result` is not an encoded JSON object without space around it.
     """
-    if result[:1] != b"{" or result[-1:] != b"}":
+    if len(result) < 2 or result[0] != _OPENS_OBJECT or result[-1] != _CLOSES_OBJECT:
         raise UsageError("an encoded JSON object is needed here, without space around it", path="result")
-    if b'"_meta"' in result or b'"resultType"' in result:
+    # One byte is looked for before a name, and `find` instead of `in`: every answer of a server comes this way.
+    if (_UNDERSCORE in result and result.find(b'"_meta"') >= 0) or (
+        _CAPITAL_T in result and result.find(b'"resultType"') >= 0
+    ):
         return _merge_result(result, head)
-    return head + b"}" if result == b"{}" else b"%b,%b" % (head, result[1:])
+    return head[:-1] + b"}" if result == b"{}" else head + result[1:]
 
 
 def _merge_result(result: bytes, head: bytes) -> bytes:
     try:
         members = _read_members(result)
-        ours = _read_members(head + b"}")
+        ours = _read_members(head[:-1] + b"}")
         meta = {**_read_members(ours["_meta"]), **_read_members(members.get("_meta", Raw(b"{}")))}
     except _REFUSALS as error:
         raise UsageError(f"the result or its `_meta` is not a JSON object: {error}", path="result") from error

@@ -224,7 +224,7 @@ class Effect(msgspec.Struct, frozen=True):
     """Something the driver is to do, in the order given."""
 
 
-class Serve(Effect, frozen=True):
+class Serve(Effect, frozen=True, gc=False):
     """Run the handler for this request; then step `Finished` or `Failed` with the same id and serial.
 
     `params` and the Raw members of `meta` are views of the frame: decode them before the next one is read. `meta` is
@@ -247,7 +247,7 @@ class StopServing(Effect, frozen=True):
     reason: str = ""
 
 
-class Send(Effect, frozen=True):
+class Send(Effect, frozen=True, gc=False):
     """Write this frame. `error` is what the core refused, for the HTTP status and for logs."""
 
     frame: bytes

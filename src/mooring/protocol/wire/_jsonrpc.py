@@ -25,7 +25,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from mooring.errors import Json, ProtocolError, RequestId, UsageError
-from mooring.protocol.wire._json_text import LONGEST_SHALLOW_TEXT, Flaw, explain, find_flaw
+from mooring.protocol.wire._json_text import Flaw, explain, find_flaw, needs_look
 from mooring.types import encode_json
 
 # A server keeps the id of every request in flight, 1,024 of them for each connection, so an id may not be as long as
@@ -195,7 +195,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Message:
     """
     if type(frame) is not bytes:
         frame = bytes(frame)  # a view would pin a bytearray, and the reader could not grow it
-    if len(frame) > LONGEST_SHALLOW_TEXT or not frame.isascii():
+    if needs_look(frame):
         flaw = find_flaw(frame)
         if flaw is not None:
             return _malformed_text(frame, flaw)

@@ -14,7 +14,7 @@ def test_an_array_goes_out_when_every_member_has_its_answer() -> None:
     assert batches.close(number) is None
     assert batches.settle(1, b"first") == number
     assert batches.close(number) == ([b"first", b"second", b"third"], "about")
-    assert not batches
+    assert not batches.answers
 
 
 def test_a_member_without_an_answer_holds_nothing_up() -> None:
@@ -42,7 +42,7 @@ def test_flushing_gives_what_is_there_of_every_array() -> None:
         batches.put(number, 1, b"%d" % about)
         batches.expect(number, 0, about)
     assert batches.flush() == [([b"1"], 1), ([b"2"], 2)]
-    assert not batches
+    assert not batches.answers
     assert batches.settle(1, b"") is None
 
 
@@ -59,4 +59,4 @@ def test_a_copy_goes_its_own_way_and_numbers_do_not_count() -> None:
     assert repr(twin) == repr(first) == "<Batches waiting={1: 2}>"
     twin.settle(1, b"y")
     assert twin.snapshot() != first.snapshot() == second.snapshot()
-    assert not Batches().copy()
+    assert not Batches().copy().answers

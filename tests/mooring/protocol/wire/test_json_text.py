@@ -13,6 +13,7 @@ from mooring.protocol.wire import _json_text
 from mooring.protocol.wire._json_text import (
     FEW_BYTES,
     LONGEST_PATH,
+    LONGEST_SHALLOW_TEXT,
     MAX_DEPTH,
     PATH_REACH,
     WINDOW,
@@ -20,6 +21,7 @@ from mooring.protocol.wire._json_text import (
     explain,
     find_flaw,
     is_deeper_than,
+    needs_look,
     path_at,
 )
 
@@ -295,6 +297,42 @@ def test_beyond_its_reach_the_walk_names_no_path_but_the_byte() -> None:
     assert flaw is not None
     assert flaw.path == ""
     assert flaw.message == f"NaN is not JSON (at byte {text.index(b'NaN')})"
+
+
+@pytest.mark.parametrize(
+    ("depth", "opens", "closes", "is_flawed"),
+    [
+        (MAX_DEPTH, b'{"":', b"}", False),
+        (MAX_DEPTH + 1, b'{"":', b"}", True),
+        (MAX_DEPTH, b"[", b"]", False),
+        (MAX_DEPTH + 1, b"[", b"]", True),
+        (MAX_DEPTH, b' { "" : ', b" } ", False),
+        (MAX_DEPTH + 1, b' { "" : ', b" } ", True),
+    ],
+)
+def test_the_shortest_text_that_is_too_deep_is_looked_at(
+    depth: int, opens: bytes, closes: bytes, is_flawed: bool
+) -> None:
+    innermost = opens[:1] + closes if opens[:1] in b"{[" else b"{}"
+    text = opens * (depth - 1) + innermost + closes * (depth - 1)
+    assert (needs_look(text) and find_flaw(text) is not None) is is_flawed
+    assert len(text) > LONGEST_SHALLOW_TEXT or not is_flawed
+
+
+@given(
+    st.lists(st.sampled_from([b'{"":', b"[", b"}", b"]", b'{"a":1,"":', b"1", b'"\xc3\xa9"']), max_size=400)
+)
+def test_what_need_not_be_looked_at_has_no_flaw(parts: list[bytes]) -> None:
+    text = b"".join(parts)
+    assert needs_look(text) or find_flaw(text) is None or not _is_json(text)
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        _read_raw(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 @given(st.binary(max_size=64), st.integers(min_value=0, max_value=64))

@@ -1,0 +1,145 @@
+"""An HTTP connection, bounded: uvicorn's httptools protocol with a limit of bytes and of time for the head of a request.
+
+httptools takes headers of any size for as long as they come, so that one connection could fill the memory, or hold a place
+for ever by sending a byte a minute. Here a head over the limit is answered 431, and one that takes too long, or a connection
+that asks nothing, is closed. Bodies are the endpoint's to bound. So are streams: but one that the endpoint has cut for its slow
+reader is only closed when the reader has taken what was written before, if ever, so it is reset here.
+
+Needs httptools; where it is not installed uvicorn runs on h11, which has a limit of bytes of its own.
+
+Must never know MCP. Above: `_run`. Below: uvicorn.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+# How often a connection that cannot be written to is looked at.
+STUCK_SECONDS = 1.0
+
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """A connection whose request heads are bounded. `bounded()` makes the class for a server's limits."""
+
+    max_head_bytes = 65_536
+    head_timeout = 10.0
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self._is_in_head = False
+        self._is_too_large = False
+        self._head_size = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._stuck_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        """A connection that asks nothing may stay as long as one that has asked."""
+        super().connection_made(transport)
+        self._start_timer(self.timeout_keep_alive)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is timed any more."""
+        self._stop_timer()
+        self._stop_looking()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, count what belongs to a head that is not all there, and see that the client owes us an end."""
+        was_in_head = self._is_in_head
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._is_in_head:
+            # A head that began in the middle of these bytes is counted with a little too much.
+            self._head_size += len(data)
+            if self._head_size > self.max_head_bytes:
+                self._refuse()
+            elif not was_in_head:
+                self._start_timer(self.head_timeout)
+        elif self._is_serving:
+            self._stop_timer()  # what it asked for is being served
+        elif self._head_timer is None:
+            # Blank lines, or the body of what was refused unread: uvicorn takes them for a request, and stops its clock.
+            # They do not move ours.
+            self._start_timer(self.timeout_keep_alive)
+
+    def pause_writing(self) -> None:
+        """The client does not take what we say."""
+        super().pause_writing()
+        self._stop_looking()
+        self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._look)
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._stop_looking()
+        super().resume_writing()
+
+    def _look(self) -> None:
+        """A response that was cut short is of no use to who is still waiting for the rest of it; a whole one is."""
+        if self.transport.is_closing() and not self.cycle.response_complete:
+            self.transport.abort()
+        else:
+            self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._look)
+
+    def _stop_looking(self) -> None:
+        if self._stuck_timer is not None:
+            self._stuck_timer.cancel()
+            self._stuck_timer = None
+
+    @property
+    def _is_serving(self) -> bool:
+        cycle: RequestResponseCycle | None = vars(self)[
+            "cycle"
+        ]  # None until the first request, whatever its type says
+        return cycle is not None and not cycle.response_complete
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        self._is_in_head = True
+        self._head_size = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """The head is here: it may have come in one piece."""
+        self._is_in_head = False
+        if (
+            len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            > self.max_head_bytes
+        ):
+            self._is_too_large = True
+            raise ValueError(
+                "the head is over the limit"
+            )  # the parser stops, and `send_400_response` is called
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """The parser has stopped: because of us, or because that is no HTTP."""
+        self._stop_timer()
+        if self._is_too_large:
+            self._refuse()
+        else:
+            super().send_400_response(msg)
+
+    def _refuse(self) -> None:
+        self.transport.write(_TOO_LARGE)
+        self.transport.close()
+
+    def _start_timer(self, seconds: float) -> None:
+        self._stop_timer()
+        self._head_timer = self.loop.call_later(seconds, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
+def bounded(max_bytes: int, timeout: float) -> type[BoundedProtocol]:
+    """The protocol with these limits."""
+    return type("Bounded", (BoundedProtocol,), {"max_head_bytes": max_bytes, "head_timeout": timeout})
+
+
+__all__ = ["BoundedProtocol", "bounded"]

@@ -1,0 +1,790 @@
+"""One POST that is a connection of its own: JSON or a stream, cancelled or not, in both eras."""
+
+import asyncio
+import logging
+import random
+from typing import Any
+
+import pytest
+
+from mooring.errors import JsonRpcError
+from mooring.protocol.server import events as e
+from mooring.server import Context, Server
+from mooring.testing import run_on_fake_clock
+from scripted.asgi import asking, initialize, request, run, stateless, tool
+
+
+def serving(**options: Any) -> Server:
+    server = Server("post", **options)
+
+    @server.tool
+    async def echo(text: str) -> str:
+        return text
+
+    @server.tool(blocking=False)
+    def at_once(ctx: Context, text: str) -> str:
+        ctx.progress(1, 1)
+        return text
+
+    @server.tool
+    async def steps(ctx: Context, count: int) -> str:
+        for step in range(count):
+            ctx.progress(step + 1, count)
+            await asyncio.sleep(0)
+        return "done"
+
+    @server.tool
+    async def loud(ctx: Context) -> str:
+        ctx.log("warning", "careful")
+        return "said"
+
+    return server
+
+
+class Gate:
+    """A tool that waits, and what became of it."""
+
+    def __init__(self, server: Server, *, stays: bool = False) -> None:
+        self.began = asyncio.Event()
+        self.open = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.stays = stays
+
+        @server.tool
+        async def wait(ctx: Context) -> str:
+            self.began.set()
+            try:
+                await self.open.wait()
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                if not self.stays:
+                    raise
+            finally:
+                self.ended.set()
+            return "waited"
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_is_answered_with_json_in_both_eras() -> None:
+    """connection.md section 6; performance.md: JSON unless a stream is needed."""
+
+    async def test() -> None:
+        async with asking(serving().asgi()) as http:
+            old = await http.post(tool("echo", text="a"))
+            new = await http.post(
+                stateless("tools/call", {"name": "echo", "arguments": {"text": "b"}}, id="x")
+            )
+            for answer in (old, new):
+                assert (answer.status, answer.kind) == (200, "application/json")
+                assert answer.headers["content-length"] == str(len(answer.body))
+            assert old.json["result"] == {"content": [{"type": "text", "text": "a"}]}
+            assert new.json["id"] == "x"
+            assert new.json["result"]["resultType"] == "complete"
+
+    run(test)
+
+
+def test_a_tool_that_runs_in_place_and_says_something_is_a_stream() -> None:
+    async def test() -> None:
+        async with asking(serving().asgi()) as http:
+            message = stateless(
+                "tools/call", {"name": "at_once", "arguments": {"text": "b"}}, progressToken="t"
+            )
+            answer = await http.post(message)
+            assert answer.kind == "text/event-stream"
+            assert [found.get("method", "answer") for found in answer.messages] == [
+                "notifications/progress",
+                "answer",
+            ]
+
+    run(test)
+
+
+def test_initialize_without_sessions_is_answered_and_nothing_is_remembered() -> None:
+    """connection.md section 6."""
+
+    async def test() -> None:
+        app = serving().asgi()
+        async with asking(app) as http:
+            answer = await http.post(initialize())
+            assert answer.json["result"]["protocolVersion"] == "2025-11-25"
+            assert "mcp-session-id" not in answer.headers
+            assert (await http.post({"jsonrpc": "2.0", "method": "notifications/initialized"})).status == 202
+            assert app.connections == 0
+
+    run(test)
+
+
+def test_without_sessions_nothing_can_be_asked_of_the_client() -> None:
+    """connection.md section 6: `CapabilityError` saying that sessions are off."""
+
+    async def test() -> None:
+        server = serving()
+
+        @server.tool
+        async def curious(ctx: Context) -> str:
+            return str(await ctx.roots())
+
+        async with asking(server.asgi()) as http:
+            answer = await http.post(tool("curious"))
+            assert answer.json["result"]["isError"] is True
+            assert "sessions are off" in answer.json["result"]["content"][0]["text"]
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "code"),
+    [
+        (b"{", 400, -32700),
+        (b"[]", 400, -32600),
+        (b'{"jsonrpc":"1.0","id":1}', 400, -32600),
+        (b"\xff", 400, -32700),
+        (request("tools/nothing"), 200, -32601),
+        (stateless("tools/nothing"), 404, -32601),
+        (stateless("ping"), 404, -32601),
+        (stateless("tools/call", {"name": "nothing"}), 200, -32602),
+        (request("tools/call", {"name": "nothing"}), 200, -32602),
+    ],
+)
+def test_an_error_has_its_status(message: Any, status: int, code: int) -> None:
+    """protocol.md section 6, statuses."""
+
+    async def test() -> None:
+        async with asking(serving().asgi()) as http:
+            answer = await http.post(message)
+            assert (answer.status, answer.json["error"]["code"]) == (status, code)
+
+    run(test)
+
+
+def test_a_missing_capability_found_by_the_handler_is_a_400() -> None:
+    """protocol.md section 2: -32021, HTTP 400, with `requiredCapabilities`."""
+
+    async def test() -> None:
+        server = serving()
+
+        @server.tool
+        async def curious(ctx: Context) -> str:
+            return str(await ctx.roots())
+
+        async with asking(server.asgi()) as http:
+            answer = await http.post(stateless("tools/call", {"name": "curious"}))
+            assert (answer.status, answer.json["error"]["code"]) == (400, -32021)
+            assert answer.json["error"]["data"]["requiredCapabilities"] == {"roots": {}}
+
+    run(test)
+
+
+def test_meta_that_cannot_be_used_is_a_400() -> None:
+    async def test() -> None:
+        async with asking(serving().asgi()) as http:
+            broken = stateless("tools/list")
+            del broken["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]
+            answer = await http.post(broken)
+            assert (answer.status, answer.json["error"]["code"]) == (400, -32602)
+
+    run(test)
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_notification_turns_the_answer_into_a_stream() -> None:
+    """protocol.md section 6: notifications of that request, then the response, which ends the stream."""
+
+    async def test() -> None:
+        async with asking(serving().asgi()) as http:
+            call = stateless("tools/call", {"name": "steps", "arguments": {"count": 2}}, progressToken=7)
+            answer = await http.post(call)
+            assert (answer.status, answer.kind) == (200, "text/event-stream")
+            assert answer.headers["x-accel-buffering"] == "no"
+            first, second, last = answer.messages
+            assert [first["params"]["progress"], second["params"]["progress"]] == [1, 2]
+            assert last["result"]["content"][0]["text"] == "done"
+            assert all(event.id is None for event in answer.events), "the stateless era has no event ids"
+
+    run(test)
+
+
+def test_a_client_that_takes_no_stream_gets_the_answer_alone() -> None:
+    async def test() -> None:
+        async with asking(serving().asgi(), accept="application/json") as http:
+            call = stateless("tools/call", {"name": "steps", "arguments": {"count": 2}}, progressToken=7)
+            answer = await http.post(call)
+            assert answer.kind == "application/json"
+            assert answer.json["result"]["content"][0]["text"] == "done"
+
+    run(test)
+
+
+def test_a_client_that_takes_streams_alone_gets_its_answer_in_one() -> None:
+    async def test() -> None:
+        async with asking(serving().asgi(), accept="text/event-stream") as http:
+            answer = await http.post(tool("echo", text="a"))
+            assert answer.kind == "text/event-stream"
+            (message,) = answer.messages
+            assert message["result"]["content"][0]["text"] == "a"
+            taken = await http.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            assert taken.status == 202
+
+    run(test)
+
+
+@pytest.mark.parametrize(("answers", "kind"), [("json", "application/json"), ("sse", "text/event-stream")])
+def test_an_endpoint_can_always_answer_the_same_way(answers: Any, kind: str) -> None:
+    async def test() -> None:
+        async with asking(serving().asgi(answers=answers)) as http:
+            call = stateless("tools/call", {"name": "steps", "arguments": {"count": 1}}, progressToken=7)
+            assert (await http.post(call)).kind == kind
+            assert (await http.post(tool("echo", text="a"))).kind == kind
+
+    run(test)
+
+
+def test_a_call_that_takes_long_is_kept_alive() -> None:
+    """G17: a proxy cuts what is silent for a minute, so a stream is opened although nothing was said."""
+
+    async def test() -> None:
+        server = serving()
+        gate = Gate(server)
+        async with asking(server.asgi(keepalive=0.05)) as http:
+            response = await http.open("POST", tool("wait"))
+            assert response.kind == "text/event-stream"
+            await response.until(lambda: response.body.count(b": keep-alive") >= 2)
+            gate.open.set()
+            assert (await response.message())["result"]["content"][0]["text"] == "waited"
+            await response.end()
+            assert response.is_complete
+
+    run(test)
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_array_is_answered_by_one_array() -> None:
+    """2025-03-26 basic/index; protocol.md section 2."""
+
+    async def test() -> None:
+        async with asking(serving().asgi(), mcp_protocol_version="2025-03-26") as http:
+            both = [tool("echo", 1, text="a"), tool("echo", 2, text="b"), request("ping", id=3)]
+            answer = await http.post(both)
+            assert answer.kind == "application/json"
+            assert [member["id"] for member in answer.json] == [1, 2, 3]
+            only_notifications = [{"jsonrpc": "2.0", "method": "notifications/initialized"}] * 2
+            assert (await http.post(only_notifications)).status == 202
+
+    run(test)
+
+
+def test_what_members_of_an_array_say_opens_the_stream() -> None:
+    async def test() -> None:
+        server = serving()
+        gate = Gate(server)
+
+        @server.tool
+        async def late(ctx: Context) -> str:
+            await gate.open.wait()
+            ctx.progress(1)
+            await asyncio.sleep(0)
+            return "late"
+
+        async with asking(server.asgi(), mcp_protocol_version="2025-03-26") as http:
+            second = tool("late", 2)
+            second["params"]["_meta"] = {"progressToken": 9}
+            response = http.start("POST", [tool("echo", 1, text="a"), second])
+            gate.open.set()
+            await response.until(lambda: response.is_complete)
+            progress, answers = response.messages
+            assert progress["params"]["progressToken"] == 9
+            assert [member["id"] for member in answers] == [1, 2]
+
+    run(test)
+
+
+def test_a_member_that_a_later_member_cancels_has_no_answer() -> None:
+    async def test() -> None:
+        server = serving()
+        Gate(server)
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+        async with asking(server.asgi(), mcp_protocol_version="2025-03-26") as http:
+            answer = await http.post([tool("wait", 1), cancel])
+            assert (answer.status, answer.body) == (202, b"")
+            answer = await http.post([tool("wait", 1), tool("echo", 2, text="b"), cancel])
+            assert [member["id"] for member in answer.json] == [2]
+
+    run(test)
+
+
+# --- the client leaves ------------------------------------------------------------------------------------------------
+
+
+def test_in_the_stateless_era_a_client_that_leaves_has_cancelled() -> None:
+    """protocol.md section 6: client disconnect is cancellation; G11, also where the answer would have been JSON."""
+
+    async def test() -> None:
+        server = serving()
+        gate = Gate(server)
+        async with asking(server.asgi()) as http:
+            response = http.start("POST", stateless("tools/call", {"name": "wait"}))
+            await gate.began.wait()
+            response.leave()
+            await gate.cancelled.wait()
+            await response.end()
+            assert response.status == 0
+
+    run(test)
+
+
+def test_a_client_that_leaves_a_stream_has_cancelled_too() -> None:
+    async def test() -> None:
+        server = serving()
+        gate = Gate(server)
+        async with asking(server.asgi(keepalive=0.05)) as http:
+            response = await http.open("POST", stateless("tools/call", {"name": "wait"}))
+            assert response.kind == "text/event-stream"
+            response.leave()
+            await gate.cancelled.wait()
+            await response.end()
+
+    run(test)
+
+
+def test_a_handler_that_will_not_be_cancelled_ends_unheard() -> None:
+    async def test() -> None:
+        server = serving()
+        gate = Gate(server, stays=True)
+        async with asking(server.asgi()) as http:
+            response = http.start("POST", stateless("tools/call", {"name": "wait"}))
+            await gate.began.wait()
+            response.leave()
+            await response.end()
+            assert gate.ended.is_set()
+            assert response.task is not None
+            assert not response.task.cancelling()
+
+    run(test)
+
+
+def test_in_the_handshake_era_a_client_that_leaves_has_not_cancelled() -> None:
+    """2025-11-25 basic/transports: a disconnect SHOULD NOT be taken for a cancel."""
+
+    async def test() -> None:
+        server = serving()
+        gate = Gate(server)
+        async with asking(server.asgi()) as http:
+            response = http.start("POST", tool("wait"))
+            await gate.began.wait()
+            response.leave()
+            gate.open.set()
+            await gate.ended.wait()
+            await response.end()
+            assert not gate.cancelled.is_set()
+
+    run(test)
+
+
+def test_a_server_that_cancels_the_request_cancels_the_handler() -> None:
+    """The ASGI server's own cancel must come through, whatever the driver makes of cancelled handlers."""
+
+    async def test() -> None:
+        server = serving()
+        gate = Gate(server)
+        app = server.asgi()
+        async with asking(app) as http:
+            response = http.start("POST", tool("wait"))
+            await gate.began.wait()
+            assert response.task is not None
+            response.task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await response.task
+            assert gate.cancelled.is_set()
+            assert app.connections == 0
+
+    run(test)
+
+
+def test_a_handler_that_cancels_itself_is_answered() -> None:
+    async def test() -> None:
+        server = serving()
+
+        @server.tool
+        async def gives_up() -> str:
+            raise asyncio.CancelledError
+
+        async with asking(server.asgi()) as http:
+            answer = await http.post(stateless("tools/call", {"name": "gives_up"}))
+            assert answer.json["error"]["code"] == -32603
+
+    run(test)
+
+
+def test_a_client_that_reads_too_slowly_loses_its_stream(caplog: pytest.LogCaptureFixture) -> None:
+    """The slow stream of issue and brief: bounded, then closed, with a line in the log; others go on."""
+
+    async def test() -> None:
+        server = serving()
+        taken: list[int] = []
+
+        @server.tool
+        async def chatter(ctx: Context) -> str:
+            for number in range(10_000):
+                ctx.log("warning", "x" * 1000)
+                taken.append(number)
+                await asyncio.sleep(0)
+            return "never"
+
+        log = {"io.modelcontextprotocol/logLevel": "info"}
+        async with asking(server.asgi(max_stream_bytes=65_536)) as http:
+            response = http.start("POST", stateless("tools/call", {"name": "chatter"}, **log))
+            response.hold()
+            await response.end()
+            assert 50 < len(taken) < 80
+            assert not response.is_complete
+            answer = await http.post(tool("echo", text="still here"))
+            assert answer.status == 200
+        assert "reads too slowly" in caplog.text
+
+    with caplog.at_level(logging.WARNING, "mooring.server.http"):
+        run(test)
+
+
+def test_in_the_handshake_era_a_slow_reader_cancels_nothing() -> None:
+    async def test() -> None:
+        server = serving()
+        done = asyncio.Event()
+
+        @server.tool
+        async def chatter(ctx: Context) -> str:
+            for _ in range(200):
+                ctx.log("warning", "x" * 1000)
+                await asyncio.sleep(0)
+            done.set()
+            return "unheard"
+
+        async with asking(server.asgi(max_stream_bytes=65_536)) as http:
+            response = http.start("POST", tool("chatter"))
+            response.hold()
+            await done.wait()
+            await response.end()
+
+    run(test)
+
+
+# --- subscriptions ----------------------------------------------------------------------------------------------------
+
+
+def listen(id: Any = "sub", **wanted: Any) -> dict[str, Any]:
+    return stateless("subscriptions/listen", {"notifications": wanted or {"toolsListChanged": True}}, id)
+
+
+def test_a_subscription_is_acknowledged_first_and_told_of_changes() -> None:
+    """protocol.md section 8, subscriptions/listen."""
+
+    async def test() -> None:
+        server = serving()
+        async with asking(server.asgi()) as http:
+            response = await http.open("POST", listen())
+            acknowledged = await response.message()
+            assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+            server.add_tool("new", input_schema={"type": "object"}, handler=lambda arguments: "x")
+            changed = await response.message()
+            assert changed["method"] == "notifications/tools/list_changed"
+            key = "io.modelcontextprotocol/subscriptionId"
+            assert {found["params"]["_meta"][key] for found in (acknowledged, changed)} == {"sub"}
+            assert len(server._connections) == 1
+            response.leave()
+            await response.end()
+            assert server._connections == {}
+
+    run(test)
+
+
+def test_a_subscription_ends_gracefully_when_the_app_drains() -> None:
+    """protocol.md section 8: `notifications/cancelled`, the complete result, the end of the stream."""
+
+    async def test() -> None:
+        server = serving()
+        app = server.asgi()
+        async with asking(app) as http:
+            response = await http.open("POST", listen(5))
+            await response.message()
+            await app.drain()
+            await response.end()
+            _, cancelled, result = response.messages
+            assert (cancelled["method"], cancelled["params"]["requestId"]) == ("notifications/cancelled", 5)
+            assert result["id"] == 5
+            assert result["result"]["resultType"] == "complete"
+            assert response.is_complete
+            refused = await http.post(tool("echo", text="a"))
+            assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+            assert refused.json["error"]["data"]["retryable"] is True
+
+    run(test)
+
+
+def test_a_subscription_goes_through_middleware() -> None:
+    async def test() -> None:
+        async def around(ctx: Context, call_next: Any) -> bytes:
+            return await call_next()
+
+        server = serving()
+        server.add_middleware(around)
+        app = server.asgi()
+        async with asking(app) as http:
+            left = await http.open("POST", listen("left"))
+            await left.message()
+            left.leave()
+            await left.end()
+            stays = await http.open("POST", listen("stays"))
+            await stays.message()
+            server.add_tool("new", input_schema={"type": "object"}, handler=lambda arguments: "x")
+            assert (await stays.message())["method"] == "notifications/tools/list_changed"
+            await app.drain()
+            assert stays.messages[-1]["id"] == "stays"
+            assert stays.is_complete
+
+    run(test)
+
+
+def test_a_subscription_stays_alive_and_may_be_silent() -> None:
+    """G17."""
+
+    async def test() -> None:
+        server = serving()
+        async with asking(server.asgi(keepalive=0.02)) as http:
+            response = await http.open("POST", listen())
+            await response.until(lambda: response.body.count(b": keep-alive") >= 3)
+
+    run(test)
+
+
+def test_a_subscriber_that_reads_too_slowly_is_dropped() -> None:
+    async def test() -> None:
+        server = serving()
+        uri = "file:///" + "x" * 2000
+
+        @server.resource(uri)
+        def there() -> str:
+            return "x"
+
+        async with asking(server.asgi(max_stream_bytes=8192)) as http:
+            response = await http.open("POST", listen(resourceSubscriptions=[uri]))
+            await response.message()
+            response.hold()
+            for _ in range(10):
+                server.notify_resource_updated(uri)
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            await response.end()
+            assert server._connections == {}
+
+    run(test)
+
+
+# --- anything at all --------------------------------------------------------------------------------------------------
+
+
+def offer_work(server: Server, luck: random.Random, ended: dict[int, str]) -> None:
+    """A tool that does anything a handler may do, and tells how it ended."""
+
+    @server.tool
+    async def work(ctx: Context, id: int) -> str:
+        try:
+            for step in range(luck.randrange(4)):
+                ctx.progress(step + 1)
+                await asyncio.sleep(luck.choice([0, 0.01, 0.5, 20]))
+            if luck.random() < 0.1:
+                raise JsonRpcError(-32000, "mine")
+            ended[id] = "done"
+        except asyncio.CancelledError:
+            ended[id] = "cancelled"
+            if luck.random() < 0.8:
+                raise
+        except JsonRpcError:
+            ended[id] = "failed"
+            raise
+        return "x" * luck.choice([1, 100_000])
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_whatever_clients_do_each_call_ends_once_and_nothing_is_left(seed: int) -> None:
+    """Clients of both eras leave, stall, and read on; handlers say much or nothing, fail, ignore their cancel.
+
+    Invariant: every handler ends; of those whose client stayed the answer is heard once, after what was said before it;
+    a stateless client that left has cancelled; and when all is over no task, connection or registration is left.
+    """
+
+    async def test() -> None:
+        luck = random.Random(seed)
+        server = serving()
+        ended: dict[int, str] = {}
+
+        offer_work(server, luck, ended)
+
+        async def call(http: Any, id: int) -> None:
+            is_stateless, stays = luck.random() < 0.7, luck.random() < 0.5
+            params = {"name": "work", "arguments": {"id": id}}
+            asked = stateless("tools/call", params, id, progressToken=id)
+            if not is_stateless:
+                asked = request("tools/call", {**params, "_meta": {"progressToken": id}}, id)
+            response = http.start("POST", asked, headers={"accept": luck.choice(["*/*", "application/json"])})
+            for _ in range(luck.randrange(3)):
+                await asyncio.sleep(luck.choice([0, 0.02, 1]))
+                response.hold()
+                await asyncio.sleep(luck.choice([0, 1]))
+                response.flow()
+            if not stays:
+                await asyncio.sleep(luck.choice([0, 0.03, 2, 30]))
+                response.leave()
+            await response.end()
+            if response.is_complete and response.status == 200:
+                said = response.messages if "event" in response.kind else [response.json]
+                *progress, answer = said
+                assert answer["id"] == id
+                assert [found["params"]["progressToken"] for found in progress] == [id] * len(progress)
+            else:
+                assert not stays
+            if stays or not is_stateless:
+                assert ended[id] != "cancelled"
+
+        app = server.asgi(max_stream_bytes=200_000)
+        async with asking(app) as http:
+            await asyncio.gather(*(call(http, id) for id in range(12)))
+            await asyncio.sleep(1)
+            assert (app.connections, app._requests, server._connections) == (0, 0, {})
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run_on_fake_clock(test())
+
+
+# --- draining ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_runs_has_its_time_when_the_app_drains() -> None:
+    async def test() -> None:
+        server = serving()
+        gate = Gate(server)
+        app = server.asgi()
+        async with asking(app) as http:
+            response = http.start("POST", tool("wait"))
+            await gate.began.wait()
+            draining = asyncio.get_running_loop().create_task(app.drain())
+            await asyncio.sleep(0.01)
+            assert not draining.done()
+            gate.open.set()
+            await draining
+            assert response.json["result"]["content"][0]["text"] == "waited"
+
+    run(test)
+
+
+@pytest.mark.parametrize("make", [lambda: tool("wait"), lambda: stateless("tools/call", {"name": "wait"})])
+def test_what_does_not_end_in_time_is_stopped_and_not_answered(make: Any) -> None:
+    """An answer would claim to know whether it ran: 503 without a body is an unknown outcome."""
+
+    async def test() -> None:
+        server = serving(drain_timeout=0.05)
+        gate = Gate(server)
+        app = server.asgi()
+        async with asking(app) as http:
+            response = http.start("POST", make())
+            await gate.began.wait()
+            await app.drain()
+            assert gate.cancelled.is_set()
+            assert (response.status, response.body) == (503, b"")
+
+    run(test)
+
+
+def test_a_stream_that_does_not_end_in_time_is_ended_without_an_answer() -> None:
+    async def test() -> None:
+        server = serving(drain_timeout=0.05)
+        gate = Gate(server)
+        app = server.asgi(keepalive=0.03)
+        async with asking(app) as http:
+            response = await http.open("POST", tool("wait"))
+            await app.drain()
+            await response.end()
+            assert gate.cancelled.is_set()
+            assert response.messages == []
+
+    run(test)
+
+
+def test_more_than_may_run_at_once_are_refused_as_busy() -> None:
+    """connection.md section 6: 503 with `Retry-After: 1`. One POST is one connection, so only an array can have many."""
+
+    async def test() -> None:
+        async with asking(serving(max_concurrent=1).asgi(), mcp_protocol_version="2025-03-26") as http:
+            answer = await http.post([tool("echo", 1, text="a"), tool("echo", 2, text="b")])
+            assert "result" in answer.json[0]
+            assert answer.json[1]["error"]["data"]["reason"] == "busy"
+
+    run(test)
+
+
+def test_telemetry_tells_of_a_request_over_http() -> None:
+    async def test() -> None:
+        server = serving()
+        told: list[str] = []
+        server.subscribe(lambda name, fields: told.append(name))
+        async with asking(server.asgi()) as http:
+            await http.post(tool("echo", text="a"))
+        assert told == ["mooring.server.request.start", "mooring.server.request.stop"]
+
+    run(test)
+
+
+def test_an_error_of_a_handler_is_an_ordinary_answer() -> None:
+    async def test() -> None:
+        server = serving()
+
+        @server.tool
+        async def fails() -> str:
+            raise JsonRpcError(-32000, "mine", {"a": 1})
+
+        async with asking(server.asgi()) as http:
+            answer = await http.post(stateless("tools/call", {"name": "fails"}))
+            assert (answer.status, answer.json["error"]["code"]) == (200, -32000)
+
+    run(test)
+
+
+def test_a_stream_cannot_be_closed_and_resumed_without_a_session() -> None:
+    """`ctx.close_stream` does nothing where a client could not come back."""
+
+    async def test() -> None:
+        server = serving()
+
+        @server.tool
+        async def hangs_up(ctx: Context) -> str:
+            ctx.close_stream(retry=0.1)
+            return "still here"
+
+        async with asking(server.asgi()) as http:
+            answer = await http.post(tool("hangs_up"))
+            assert answer.json["result"]["content"][0]["text"] == "still here"
+
+    run(test)
+
+
+def test_a_post_says_what_it_is() -> None:
+    async def test() -> None:
+        server = serving()
+        gate = Gate(server)
+        app = server.asgi()
+        async with asking(app) as http:
+            http.start("POST", tool("wait"))
+            await gate.began.wait()
+            (post,) = app._posts
+            assert "operating 2025-03-26, 1 in flight" in repr(post)
+            assert "1 connections" in repr(app)
+            post._send(e.Send(b"{}"))  # about nothing that is here
+            gate.open.set()
+
+    run(test)

@@ -1,0 +1,28 @@
+"""Whom a request comes from: what is put on a connection, and who nobody is."""
+
+import asyncio
+
+from mooring.server import Server
+from mooring.server.http import NOBODY, Principal
+from mooring.server.http._principal import prove
+
+
+def test_nobody_has_no_name_and_may_do_nothing() -> None:
+    assert Principal("", frozenset(), {}) == NOBODY
+
+
+def test_a_connection_knows_its_caller_until_the_next_one() -> None:
+    async def test() -> None:
+        server = Server("x")
+        connection = server.open_connection()
+        assert (connection.principal, connection.scopes, connection.claims) == ("", None, {})
+        prove(connection, Principal("alice", frozenset({"a"}), {"sub": "alice"}))
+        assert (connection.principal, connection.scopes, connection.claims) == (
+            "alice",
+            frozenset({"a"}),
+            {"sub": "alice"},
+        )
+        prove(connection, NOBODY)
+        assert (connection.principal, connection.scopes) == ("", frozenset())
+
+    asyncio.run(test())

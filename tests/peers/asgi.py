@@ -1,0 +1,41 @@
+"""Requests to an ASGI app as an ASGI server hands them over, without a socket."""
+
+import asyncio
+import json
+from typing import Any
+
+from peers.http_process import Answer
+
+
+async def ask(
+    app: Any, method: str = "POST", path: str = "/mcp", body: Any = None, root: str = "", **headers: str
+) -> Answer:
+    """One request, and its whole answer. Header names have an underscore for a dash; the Host is localhost."""
+    lines = {"host": "localhost", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    if body is not None:
+        lines["content-type"] = "application/json"
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": root + path,
+        "root_path": root,
+        "headers": [(name.encode(), value.encode()) for name, value in lines.items()],
+    }
+    given = iter([{"type": "http.request", "body": b"" if body is None else json.dumps(body).encode()}])
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        message = next(given, None)
+        return message if message is not None else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return Answer(sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent[1:]))
+
+
+def asked(app: Any, *words: Any, **more: Any) -> Answer:
+    """The same, on a loop of its own."""
+    return asyncio.run(ask(app, *words, **more))

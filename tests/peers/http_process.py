@@ -1,0 +1,144 @@
+"""A server in a process of its own, and a plain HTTP client for it: start it, call it, signal it, see how it ends."""
+
+import http.client
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+PROGRAM = Path(__file__).with_name("http_server.py")
+GUARD = 20.0
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+}
+
+
+class Answer(NamedTuple):
+    """What came back over HTTP."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        """What a tool said."""
+        said: str = self.json["result"]["content"][0]["text"]
+        return said
+
+
+class Serving:
+    """The process. As a context it is started and serves when it is entered, and is gone when it is left."""
+
+    def __init__(self, *command: str, **options: Any) -> None:
+        self.command = command or (sys.executable, str(PROGRAM), json.dumps({"port": 0, **options}))
+        self.lines: list[str] = []
+        self._changed = threading.Condition()
+        self._is_ended = False
+
+    def __enter__(self) -> Self:
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(GUARD)
+        self._reader.join(GUARD)
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            with self._changed:
+                self.lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+        with self._changed:
+            self._is_ended = True
+            self._changed.notify_all()
+
+    @property
+    def stderr(self) -> str:
+        return "\n".join(self.lines)
+
+    def told(self, pattern: str, count: int = 1) -> re.Match[str]:
+        """Wait for the line on standard error, the so-manieth of its kind."""
+
+        def found() -> list[re.Match[str]]:
+            return [match for line in self.lines if (match := re.search(pattern, line))]
+
+        with self._changed:
+            self._changed.wait_for(lambda: len(found()) >= count or self._is_ended, GUARD)
+            assert len(found()) >= count, f"{pattern!r} was not told {count} times:\n{self.stderr}"
+            return found()[count - 1]
+
+    @property
+    def port(self) -> int:
+        """Where it serves, once it does."""
+        return int(self.told(r"serves https?://[^ ]*:(\d+)/")[1])
+
+    def connection(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=GUARD)
+
+    def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
+        """One request on a connection of its own."""
+        connection = self.connection()
+        try:
+            return answered(connection, method, path, body, headers)
+        finally:
+            connection.close()
+
+    def call(self, tool: str, headers: dict[str, str] | None = None, **arguments: Any) -> Answer:
+        """Call a tool, in the handshake era and without a session."""
+        return self.ask("POST", "/mcp", call(tool, **arguments), headers)
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def ended(self) -> int:
+        """Wait for its end; the exit code."""
+        return self.process.wait(GUARD)
+
+
+def call(tool: str, **arguments: Any) -> dict[str, Any]:
+    """The message that calls a tool."""
+    return {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments},
+    }
+
+
+def answered(
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: Any = None,
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    """One request on this connection."""
+    data = None if body is None else json.dumps(body)
+    lines = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    connection.request(method, path, data, {**lines, **(headers or {})})
+    response = connection.getresponse()
+    found = {name.lower(): value for name, value in response.getheaders()}
+    return Answer(response.status, found, response.read())
