@@ -10,9 +10,10 @@ CODE = $(wildcard src tests tools bench examples)
 ONLY ?=
 SKIP ?=
 FORMAT ?= table
+LEG ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run states test check lint types rooms exports docs-check wheel test-all test-bare format docs bench soak interop clean
+.PHONY: help run states test check lint types rooms exports docs-check wheel test-all test-bare format docs bench soak interop conformance clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -86,6 +87,9 @@ interop: $(VENV)/.installed ## servers and clients nobody here wrote, each in an
 	$(RUN) tests/interop/install.py
 	$(RUN) -m pytest tests/interop
 
+conformance: $(VENV)/.installed ## the official conformance suite against our server and our client; LEG="server 2026-07-28" runs one leg
+	$(RUN) tests/conformance/run.py $(if $(LEG),"$(LEG)")
+
 clean: ## remove environments, caches and build output
-	rm -rf .venv .venv-* .interop dist build .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* .interop .conformance dist build .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests tools bench examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

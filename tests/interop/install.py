@@ -6,6 +6,7 @@ installed fails the run and is named, with what the installer said: none is ever
 Must never know what a peer is for. Above: the Makefile. Below: `peers.py`, pip, npm.
 """
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -29,9 +30,9 @@ class NotInstalledError(Exception):
 
 def stamp_of(peer: Peer) -> str:
     """What an environment is made from. Its place is part of it: scripts inside name their interpreter by path."""
-    return "\n".join(
-        (sys.version, str(peer.home), *(() if peer.registry == "PyPI" else NODE.packages), *peer.packages)
-    )
+    node_packages = () if peer.registry == "PyPI" else NODE.packages
+    locked = () if peer.lock is None else (hashlib.sha256(peer.lock.read_bytes()).hexdigest(),)
+    return "\n".join((sys.version, str(peer.home), *node_packages, *peer.packages, *locked))
 
 
 def run(*command: str | Path) -> None:
@@ -74,11 +75,16 @@ def make_python(peer: Peer) -> None:
 def make_npm(peer: Peer) -> None:
     """A prefix with `node_modules`. Install scripts are off: none of the peers needs one, and none shall run here."""
     peer.home.mkdir(parents=True)
-    # Without a package.json of its own npm would look for one in the directories above, and find somebody else's.
-    (peer.home / "package.json").write_text('{"private": true}\n', encoding="utf-8")
     npm = (node(), node_home() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
-    quiet = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
-    run(*npm, "install", "--prefix", peer.home, "--ignore-scripts", "--save-exact", *quiet, *peer.packages)
+    quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
+    # Without a package.json of its own npm would look for one in the directories above, and find somebody else's.
+    if peer.lock is None:
+        (peer.home / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+        run(*npm, "install", "--prefix", peer.home, "--save-exact", *quiet, *peer.packages)
+    else:
+        shutil.copy(peer.lock, peer.home)
+        shutil.copy(peer.lock.with_name("package.json"), peer.home)
+        run(*npm, "ci", "--prefix", peer.home, *quiet)
 
 
 def make(peer: Peer) -> str:

@@ -95,3 +95,32 @@ KNOWN = (
 )  # fmt: skip
 
 BY_SERVER = {known.name: known for known in KNOWN}
+
+# --- over HTTP: how each is started, given a port. The reference server `everything` stands for the TypeScript SDK 1.x --------
+
+Command = Callable[[int], tuple[str | Path, ...]]
+
+
+def _listening_script(name: str, script: str) -> Command:
+    return lambda port: (BY_NAME[name].python, SCRIPTS / script, str(port))
+
+
+def _everything(port: int, transport: str) -> tuple[str | Path, ...]:
+    return "env", f"PORT={port}", *_node_program("everything")(), transport
+
+
+HTTP_COMMANDS: dict[str, Command] = {
+    "sdk1": _listening_script("sdk1", "sdk1.py"),
+    "sdk2": _listening_script("sdk2", "sdk2.py"),
+    "fastmcp3": _listening_script("fastmcp3", "fast.py"),
+    "fastmcp4": _listening_script("fastmcp4", "fast.py"),
+    "typescript2": lambda port: (
+        node(), SCRIPTS / "typescript2.mjs", BY_NAME["typescript2"].home, str(port),
+    ),
+    "everything": lambda port: _everything(port, "streamableHttp"),
+}  # fmt: skip
+
+
+def sse_command(port: int) -> tuple[str | Path, ...]:
+    """A server of HTTP+SSE, the transport of 2024-11-05, at /sse."""
+    return _everything(port, "sse")

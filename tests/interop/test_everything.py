@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from interop import walks
 from interop.known_servers import BY_SERVER
 from interop.processes import on_a_loop, only_child
 from mooring.client import Client, Notification, connect
@@ -104,17 +105,8 @@ async def test_progress_rises_to_its_total() -> None:
 
 @on_a_loop
 async def test_a_cancelled_call_ends_at_once_and_the_connection_goes_on() -> None:
-    started = asyncio.Event()
     async with everything() as client:
-        name, arguments = "trigger-long-running-operation", {"duration": 3600, "steps": 360_000}
-        call = asyncio.ensure_future(
-            client.tools.call(name, arguments, on_progress=lambda progress: started.set(), timeout=None)
-        )
-        await started.wait()
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        assert (await client.tools.call("echo", {"message": "still here"})).text == "Echo: still here"
+        await walks.cancel_for_an_hour(client)
 
 
 @on_a_loop

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interop.known_servers import KNOWN, Known
+from interop.known_servers import HTTP_COMMANDS, KNOWN, Known
 from interop.peers import PEERS
 from interop.processes import freeze, on_a_loop, only_child, something_in_stdin_of
 from mooring.client import connect
@@ -17,7 +17,7 @@ every_server = pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.n
 
 
 def test_every_server_among_the_peers_is_walked() -> None:
-    walked = {known.name for known in KNOWN}
+    walked = {known.name for known in KNOWN} | set(HTTP_COMMANDS)
     assert walked == {peer.name for peer in PEERS if peer.role in ("server", "both")}
 
 

@@ -1,6 +1,7 @@
 """A FastMCP client, 3 or 4: `fast.py MODE COMMAND...` starts that server, uses all of it, and prints what it saw as JSON.
 
-MODE is FastMCP 4's own (`auto` or `legacy`); FastMCP 3 knows only the handshake and gets a dash.
+MODE is FastMCP 4's own (`auto` or `legacy`); FastMCP 3 knows only the handshake and gets a dash. A URL in the place of the
+command is a server that is there already.
 """
 
 import asyncio
@@ -30,12 +31,15 @@ async def on_sampling(messages, params, context):
 
 
 async def on_elicitation(message, response_type, params, context):
-    return response_type(name="Ada")
+    return response_type(username="ada", email="ada@example.org")
 
 
 async def on_log(message):
-    seen["log"].append([message.level, message.data])
-    logged.set()
+    # FastMCP 3 puts a text into a member of its own.
+    data = message.data
+    seen["log"].append([message.level, data["msg"] if isinstance(data, dict) else data])
+    if len(seen["log"]) == 3:
+        logged.set()
 
 
 async def on_message(message):
@@ -68,7 +72,7 @@ async def look(client: Client) -> bool:
 async def use(client: Client) -> None:
     added = await client.call_tool("add", {"a": 19, "b": 23})
     seen["sum"] = [added.content[0].text, added.structured_content]
-    failed = await client.call_tool("fail", raise_on_error=False)
+    failed = await client.call_tool("test_error_handling", raise_on_error=False)
     seen["failed"] = [failed.is_error, failed.content[0].text]
     seen["invalid"] = (await client.call_tool("add", {"a": "many"}, raise_on_error=False)).is_error
     seen["unknown_tool"] = await code_of(client.call_tool("no_such_tool"))
@@ -78,13 +82,17 @@ async def use(client: Client) -> None:
         getattr(template, "uri_template", None) or template.uriTemplate for template in templates
     ]
     seen["read"] = [
-        (await client.read_resource(uri))[0].text for uri in ("note://today", "note://day/monday")
+        (await client.read_resource(uri))[0].text for uri in ("test://static-text", "test://template/7/data")
     ]
-    seen["unknown_resource"] = await code_of(client.read_resource("note://no/such/note"))
+    seen["unknown_resource"] = await code_of(client.read_resource("test://no/such/resource"))
     seen["prompts"] = [prompt.name for prompt in await client.list_prompts()]
-    seen["prompt"] = (await client.get_prompt("greet", {"name": "Bo"})).messages[0].content.text
-    reference = types.PromptReference(type="ref/prompt", name="greet")
-    seen["completion"] = (await client.complete(reference, {"name": "name", "value": "An"})).values
+    seen["prompt"] = (
+        (await client.get_prompt("test_prompt_with_arguments", {"arg1": "hawser", "arg2": "rope"}))
+        .messages[0]
+        .content.text
+    )
+    reference = types.PromptReference(type="ref/prompt", name="test_prompt_with_arguments")
+    seen["completion"] = (await client.complete(reference, {"name": "arg1", "value": "ha"})).values
 
 
 async def ask_and_hear(client: Client, is_stateless: bool) -> None:
@@ -97,27 +105,31 @@ async def ask_and_hear(client: Client, is_stateless: bool) -> None:
             full.set()
 
     seen["counted"] = (
-        (await client.call_tool("count", {"steps": 3}, progress_handler=on_progress)).content[0].text
+        (await client.call_tool("test_tool_with_progress", {}, progress_handler=on_progress)).content[0].text
     )
     await full.wait()
     seen["progress"] = progress
     if is_stateless:
-        await client.call_tool("log", {"text": "swell"}, meta={"io.modelcontextprotocol/logLevel": "info"})
+        await client.call_tool("test_tool_with_logging", meta={"io.modelcontextprotocol/logLevel": "info"})
     else:
         await client.ping()
         await client.set_logging_level("info")
-        await client.call_tool("log", {"text": "swell"})
+        await client.call_tool("test_tool_with_logging")
     await logged.wait()
-    asked = [("ask_person", {}), ("ask_model", {"question": "Ready?"}), ("ask_roots", {})]
+    asked = [
+        ("test_elicitation", {"message": "Who?"}),
+        ("test_sampling", {"prompt": "Ready?"}),
+        ("test_input_required_result_list_roots", {}),
+    ]
     seen["asked"] = [(await client.call_tool(name, arguments)).content[0].text for name, arguments in asked]
-    await client.call_tool("grow")
+    await client.call_tool("test_trigger_tool_change")
     if not is_stateless:  # this client never opens `subscriptions/listen`
         await changed.wait()
-        uri = "note://today"
+        uri = "test://watched-resource"
         await client.session.subscribe_resource(uri if client_is_new() else types.AnyUrl(uri))
         await client.call_tool("touch", {"uri": uri})
         await updated.wait()
-    seen["grown"] = "added" in [tool.name for tool in await client.list_tools()]
+    seen["grown"] = "test_added_tool" in [tool.name for tool in await client.list_tools()]
 
 
 def client_is_new() -> bool:
@@ -144,7 +156,7 @@ async def cancel(client: Client) -> None:
 async def main() -> None:
     mode, command, *arguments = sys.argv[1:]
     client = Client(
-        StdioTransport(command, arguments, keep_alive=False),
+        command if command.startswith("http") else StdioTransport(command, arguments, keep_alive=False),
         roots=["file:///harbour"],
         sampling_handler=on_sampling,
         elicitation_handler=on_elicitation,

@@ -1,4 +1,7 @@
-"""The official SDK 1.x as a client: `sdk1.py COMMAND...` starts that server, uses all of it, and prints what it saw as JSON."""
+"""The official SDK 1.x as a client: `sdk1.py COMMAND...` starts that server, uses all of it, and prints what it saw as JSON.
+
+A URL in the place of the command is a server that is there already.
+"""
 
 import json
 import sys
@@ -6,7 +9,9 @@ import time
 
 import anyio
 from mcp import ClientSession, McpError, StdioServerParameters, types
+from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
 
 seen: dict = {"log": [], "changes": [], "updates": []}
@@ -20,7 +25,7 @@ async def on_sampling(context, params):
 
 
 async def on_elicitation(context, params):
-    return types.ElicitResult(action="accept", content={"name": "Ada"})
+    return types.ElicitResult(action="accept", content={"username": "ada", "email": "ada@example.org"})
 
 
 async def on_roots(context):
@@ -29,7 +34,8 @@ async def on_roots(context):
 
 async def on_log(params):
     seen["log"].append([params.level, params.data])
-    logged.set()
+    if len(seen["log"]) == 3:
+        logged.set()
 
 
 async def on_message(message):
@@ -61,7 +67,7 @@ async def look(session: ClientSession) -> bool:
 async def use(session: ClientSession) -> None:
     added = await session.call_tool("add", {"a": 19, "b": 23})
     seen["sum"] = [added.content[0].text, added.structuredContent]
-    failed = await session.call_tool("fail")
+    failed = await session.call_tool("test_error_handling")
     seen["failed"] = [failed.isError, failed.content[0].text]
     seen["invalid"] = (await session.call_tool("add", {"a": "many"})).isError
     seen["unknown_tool"] = await code_of(session.call_tool("no_such_tool"))
@@ -70,14 +76,18 @@ async def use(session: ClientSession) -> None:
     seen["templates"] = [template.uriTemplate for template in templates]
     seen["read"] = [
         (await session.read_resource(AnyUrl(uri))).contents[0].text
-        for uri in ("note://today", "note://day/monday")
+        for uri in ("test://static-text", "test://template/7/data")
     ]
-    seen["unknown_resource"] = await code_of(session.read_resource(AnyUrl("note://no/such/note")))
+    seen["unknown_resource"] = await code_of(session.read_resource(AnyUrl("test://no/such/resource")))
     seen["prompts"] = [prompt.name for prompt in (await session.list_prompts()).prompts]
-    seen["prompt"] = (await session.get_prompt("greet", {"name": "Bo"})).messages[0].content.text
-    reference = types.PromptReference(type="ref/prompt", name="greet")
+    seen["prompt"] = (
+        (await session.get_prompt("test_prompt_with_arguments", {"arg1": "hawser", "arg2": "rope"}))
+        .messages[0]
+        .content.text
+    )
+    reference = types.PromptReference(type="ref/prompt", name="test_prompt_with_arguments")
     seen["completion"] = (
-        await session.complete(reference, {"name": "name", "value": "An"})
+        await session.complete(reference, {"name": "arg1", "value": "ha"})
     ).completion.values
     await session.send_ping()
 
@@ -92,22 +102,28 @@ async def ask_and_hear(session: ClientSession) -> None:
             full.set()
 
     seen["counted"] = (
-        (await session.call_tool("count", {"steps": 3}, progress_callback=on_progress)).content[0].text
+        (await session.call_tool("test_tool_with_progress", {}, progress_callback=on_progress))
+        .content[0]
+        .text
     )
     await full.wait()
     seen["progress"] = progress
     await session.set_logging_level("info")
-    await session.call_tool("log", {"text": "swell"})
+    await session.call_tool("test_tool_with_logging")
     await logged.wait()
-    asked = [("ask_person", {}), ("ask_model", {"question": "Ready?"}), ("ask_roots", {})]
+    asked = [
+        ("test_elicitation", {"message": "Who?"}),
+        ("test_sampling", {"prompt": "Ready?"}),
+        ("test_input_required_result_list_roots", {}),
+    ]
     seen["asked"] = [(await session.call_tool(name, arguments)).content[0].text for name, arguments in asked]
-    await session.call_tool("grow")
+    await session.call_tool("test_trigger_tool_change")
     await changed.wait()
-    seen["grown"] = "added" in [tool.name for tool in (await session.list_tools()).tools]
-    await session.subscribe_resource(AnyUrl("note://today"))
-    await session.call_tool("touch", {"uri": "note://today"})
+    seen["grown"] = "test_added_tool" in [tool.name for tool in (await session.list_tools()).tools]
+    await session.subscribe_resource(AnyUrl("test://watched-resource"))
+    await session.call_tool("touch", {"uri": "test://watched-resource"})
     await updated.wait()
-    await session.unsubscribe_resource(AnyUrl("note://today"))
+    await session.unsubscribe_resource(AnyUrl("test://watched-resource"))
 
 
 async def cancel(session: ClientSession) -> None:
@@ -130,8 +146,14 @@ async def cancel(session: ClientSession) -> None:
 
 async def main() -> None:
     command, *arguments = sys.argv[1:]
+    if command.endswith("/sse"):
+        transport = sse_client(command)
+    elif command.startswith("http"):
+        transport = streamable_http_client(command)
+    else:
+        transport = stdio_client(StdioServerParameters(command=command, args=arguments))
     with anyio.fail_after(30):
-        async with stdio_client(StdioServerParameters(command=command, args=arguments)) as (read, write):
+        async with transport as (read, write, *_):
             callbacks = {
                 "sampling_callback": on_sampling,
                 "elicitation_callback": on_elicitation,

@@ -1,6 +1,7 @@
 """The official SDK 2.x as a client: `sdk2.py MODE COMMAND...` starts that server, uses all of it, and prints what it saw as JSON.
 
-MODE is its own: `auto` probes for the stateless era, `legacy` shakes hands.
+MODE is its own: `auto` probes for the stateless era, `legacy` shakes hands. A URL in the place of the command is a server
+that is there already.
 """
 
 import json
@@ -25,7 +26,7 @@ async def on_sampling(context, params):
 
 
 async def on_elicitation(context, params):
-    return types.ElicitResult(action="accept", content={"name": "Ada"})
+    return types.ElicitResult(action="accept", content={"username": "ada", "email": "ada@example.org"})
 
 
 async def on_roots(context):
@@ -34,7 +35,8 @@ async def on_roots(context):
 
 async def on_log(params):
     seen["log"].append([params.level, params.data])
-    logged.set()
+    if len(seen["log"]) == 3:
+        logged.set()
 
 
 async def on_message(message):
@@ -65,7 +67,7 @@ async def look(client: Client) -> bool:
 async def use(client: Client) -> None:
     added = await client.call_tool("add", {"a": 19, "b": 23})
     seen["sum"] = [added.content[0].text, added.structured_content]
-    failed = await client.call_tool("fail")
+    failed = await client.call_tool("test_error_handling")
     seen["failed"] = [failed.is_error, failed.content[0].text]
     seen["invalid"] = (await client.call_tool("add", {"a": "many"})).is_error
     seen["unknown_tool"] = await code_of(client.call_tool("no_such_tool"))
@@ -73,13 +75,18 @@ async def use(client: Client) -> None:
     templates = (await client.list_resource_templates()).resource_templates
     seen["templates"] = [template.uri_template for template in templates]
     seen["read"] = [
-        (await client.read_resource(uri)).contents[0].text for uri in ("note://today", "note://day/monday")
+        (await client.read_resource(uri)).contents[0].text
+        for uri in ("test://static-text", "test://template/7/data")
     ]
-    seen["unknown_resource"] = await code_of(client.read_resource("note://no/such/note"))
+    seen["unknown_resource"] = await code_of(client.read_resource("test://no/such/resource"))
     seen["prompts"] = [prompt.name for prompt in (await client.list_prompts()).prompts]
-    seen["prompt"] = (await client.get_prompt("greet", {"name": "Bo"})).messages[0].content.text
-    reference = types.PromptReference(type="ref/prompt", name="greet")
-    seen["completion"] = (await client.complete(reference, {"name": "name", "value": "An"})).completion.values
+    seen["prompt"] = (
+        (await client.get_prompt("test_prompt_with_arguments", {"arg1": "hawser", "arg2": "rope"}))
+        .messages[0]
+        .content.text
+    )
+    reference = types.PromptReference(type="ref/prompt", name="test_prompt_with_arguments")
+    seen["completion"] = (await client.complete(reference, {"name": "arg1", "value": "ha"})).completion.values
 
 
 async def ask_and_hear(client: Client) -> None:
@@ -92,31 +99,35 @@ async def ask_and_hear(client: Client) -> None:
             full.set()
 
     seen["counted"] = (
-        (await client.call_tool("count", {"steps": 3}, progress_callback=on_progress)).content[0].text
+        (await client.call_tool("test_tool_with_progress", {}, progress_callback=on_progress)).content[0].text
     )
     await full.wait()
     seen["progress"] = progress
     if client.protocol_version < "2026":
         await client.set_logging_level("info")
-    await client.call_tool("log", {"text": "swell"})
+    await client.call_tool("test_tool_with_logging")
     await logged.wait()
-    asked = [("ask_person", {}), ("ask_model", {"question": "Ready?"}), ("ask_roots", {})]
+    asked = [
+        ("test_elicitation", {"message": "Who?"}),
+        ("test_sampling", {"prompt": "Ready?"}),
+        ("test_input_required_result_list_roots", {}),
+    ]
     seen["asked"] = [(await client.call_tool(name, arguments)).content[0].text for name, arguments in asked]
     if client.protocol_version < "2026":
         await client.send_ping()
-        await client.call_tool("grow")
+        await client.call_tool("test_trigger_tool_change")
         await changed.wait()
-        await client.subscribe_resource("note://today")
-        await client.call_tool("touch", {"uri": "note://today"})
+        await client.subscribe_resource("test://watched-resource")
+        await client.call_tool("touch", {"uri": "test://watched-resource"})
         await updated.wait()
-        await client.unsubscribe_resource("note://today")
+        await client.unsubscribe_resource("test://watched-resource")
     else:
-        async with client.listen(tools_list_changed=True, resource_subscriptions=["note://today"]):
-            await client.call_tool("grow")
+        async with client.listen(tools_list_changed=True, resource_subscriptions=["test://watched-resource"]):
+            await client.call_tool("test_trigger_tool_change")
             await changed.wait()
-            await client.call_tool("touch", {"uri": "note://today"})
+            await client.call_tool("touch", {"uri": "test://watched-resource"})
             await updated.wait()
-    seen["grown"] = "added" in [tool.name for tool in (await client.list_tools()).tools]
+    seen["grown"] = "test_added_tool" in [tool.name for tool in (await client.list_tools()).tools]
 
 
 async def cancel(client: Client) -> None:
@@ -134,9 +145,9 @@ async def cancel(client: Client) -> None:
 
 async def main() -> None:
     mode, command, *arguments = sys.argv[1:]
-    transport = stdio_client(StdioServerParameters(command=command, args=arguments))
+    is_url = command.startswith("http")
     client = Client(
-        transport,
+        command if is_url else stdio_client(StdioServerParameters(command=command, args=arguments)),
         mode=mode,
         sampling_callback=on_sampling,
         elicitation_callback=on_elicitation,

@@ -1,7 +1,10 @@
 """A FastMCP server, run by the interpreter of FastMCP 3 or 4: the same features as its neighbours here.
 
-Imperative elicitation is refused by FastMCP 4 in the stateless era, and completion is not offered by either.
+Imperative elicitation is refused by FastMCP 4 in the stateless era, and completion is not offered by either. Over stdio, or with a
+port as its argument over HTTP.
 """
+
+import sys
 
 import anyio
 from fastmcp import Context, FastMCP
@@ -67,8 +70,8 @@ async def ask_roots(ctx: Context) -> str:
 
 
 @server.tool
-async def grow(ctx: Context) -> str:
-    server.tool(add, name="added")
+async def grow(name: str, ctx: Context) -> str:
+    server.tool(add, name=name)
     await ctx.session.send_tool_list_changed()
     return "grown"
 
@@ -88,4 +91,7 @@ def greet(name: str) -> str:
     return f"Say ahoy to {name}."
 
 
-server.run(transport="stdio", show_banner=False)
+if len(sys.argv) > 1:
+    server.run(transport="http", port=int(sys.argv[1]), show_banner=False)
+else:
+    server.run(transport="stdio", show_banner=False)

@@ -1,4 +1,9 @@
-"""A server on the official SDK 1.x, run by that peer's own interpreter: the same features as its neighbours here."""
+"""A server on the official SDK 1.x, run by that peer's own interpreter: the same features as its neighbours here.
+
+Over stdio, or with a port as its argument over HTTP.
+"""
+
+import sys
 
 import anyio
 from mcp.server.fastmcp import Context, FastMCP
@@ -63,8 +68,8 @@ async def ask_roots(ctx: Context) -> str:
 
 
 @server.tool()
-async def grow(ctx: Context) -> str:
-    server.add_tool(add, name="added")
+async def grow(name: str, ctx: Context) -> str:
+    server.add_tool(add, name=name)
     await ctx.session.send_tool_list_changed()
     return "grown"
 
@@ -90,4 +95,6 @@ async def complete(ref, argument, context):
     return Completion(values=names, total=len(names), hasMore=False)
 
 
-server.run()
+if len(sys.argv) > 1:
+    server.settings.port = int(sys.argv[1])
+server.run("streamable-http" if len(sys.argv) > 1 else "stdio")

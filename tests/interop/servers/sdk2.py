@@ -1,8 +1,10 @@
 """A server on the official SDK 2.x, run by that peer's own interpreter: the same features as its neighbours here.
 
-What it asks of its client it asks through resolvers, which work in both eras of the protocol.
+What it asks of its client it asks through resolvers, which work in both eras of the protocol. Over stdio, or with a port as
+its argument over HTTP.
 """
 
+import sys
 from typing import Annotated
 
 import anyio
@@ -78,8 +80,8 @@ async def ask_roots(known: Annotated[ListRootsResult, Resolve(roots)]) -> str:
 
 
 @server.tool()
-async def grow(ctx: Context) -> str:
-    server.add_tool(add, name="added")
+async def grow(name: str, ctx: Context) -> str:
+    server.add_tool(add, name=name)
     await ctx.notify_tools_changed()
     return "grown"
 
@@ -111,4 +113,7 @@ async def complete(ref, argument, context):
     return Completion(values=names, total=len(names), has_more=False)
 
 
-server.run()
+if len(sys.argv) > 1:
+    server.run("streamable-http", port=int(sys.argv[1]))
+else:
+    server.run()

@@ -1,0 +1,507 @@
+"""A server with one of everything that MCP has, in both eras: what the official conformance suite asks of a server.
+
+python examples/everything.py
+python examples/everything.py --port 8000        # Streamable HTTP at http://127.0.0.1:8000/mcp
+
+Names that begin with `test_`, their texts and their schemas are the suite's. Read it from the top: what tools may return,
+what they may say while they run, what they may ask the client, tools that change what is offered, then resources and prompts.
+"""
+
+import asyncio
+import json
+import sys
+from base64 import b64decode
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from mooring.errors import JsonRpcError
+from mooring.server import Audio, Context, Image, Server, ToolError
+from mooring.server.http import MemoryEvents
+from mooring.types import EmbeddedResource, TextResourceContents
+
+server = Server("everything", version="1.0", instructions="One of everything, to try a client with.")
+
+# One red pixel, and a hundredth of a second of silence.
+PIXEL = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+)
+SILENCE = (
+    b"RIFF\x74\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x40\x1f\0\0\1\0\x08\0data\x50\0\0\0" + b"\x80" * 80
+)
+
+# Long enough that a client sees messages arrive one by one.
+PAUSE = 0.05
+
+
+def text_resource(uri: str, text: str, mime_type: str = "text/plain") -> EmbeddedResource:
+    """A resource inside a result."""
+    return EmbeddedResource(resource=TextResourceContents(uri=uri, mime_type=mime_type, text=text))
+
+
+# --- what a tool may return -----------------------------------------------------------------------------------------------
+
+
+@server.tool(read_only=True)
+def test_simple_text() -> str:
+    """Returns text."""
+    return "This is a simple text response for testing."
+
+
+@server.tool(read_only=True)
+def test_image_content() -> Image:
+    """Returns a picture."""
+    return Image(PIXEL)
+
+
+@server.tool(read_only=True)
+def test_audio_content() -> Audio:
+    """Returns a sound."""
+    return Audio(SILENCE)
+
+
+@server.tool(read_only=True)
+def test_embedded_resource() -> EmbeddedResource:
+    """Returns a resource."""
+    return text_resource("test://embedded-resource", "This is an embedded resource content.")
+
+
+@server.tool(read_only=True)
+def test_multiple_content_types() -> list[str | Image | EmbeddedResource]:
+    """Returns text, a picture and a resource."""
+    data = text_resource("test://mixed-content-resource", '{"test":"data","value":123}', "application/json")
+    return ["Multiple content types test:", Image(PIXEL), data]
+
+
+@server.tool(read_only=True)
+def add(a: int, b: int) -> int:
+    """The sum of two numbers: a result with a schema of its own."""
+    return a + b
+
+
+@server.tool
+def test_error_handling() -> str:
+    """Fails, and says so in the result."""
+    raise ToolError("This tool intentionally returns an error for testing")
+
+
+@server.tool
+def test_header(region: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Region"})]) -> str:
+    """Takes an argument that HTTP clients repeat in the header Mcp-Param-Region, where a proxy can see it."""
+    return f"You asked about {region}."
+
+
+async def describe_contact(arguments: dict[str, Any]) -> str:
+    """Repeats its arguments, which were checked against the schema."""
+    return json.dumps(arguments)
+
+
+server.add_tool(
+    "json_schema_2020_12_tool",
+    description="Tool with JSON Schema 2020-12 features",
+    handler=describe_contact,
+    input_schema={
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {
+            "address": {
+                "$anchor": "addressDef",
+                "type": "object",
+                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+            }
+        },
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"},
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": False,
+    },
+)
+
+
+# --- what a tool may say while it runs ------------------------------------------------------------------------------------
+
+
+@server.tool
+async def test_tool_with_progress(ctx: Context) -> str:
+    """Reports how far it has come."""
+    for done in (0, 50, 100):
+        ctx.progress(done, 100, f"{done} of 100")
+        await asyncio.sleep(PAUSE)
+    return "Progress was reported."
+
+
+@server.tool
+async def test_tool_with_logging(ctx: Context) -> str:
+    """Sends three log messages."""
+    ctx.log("info", "Tool execution started")
+    await asyncio.sleep(PAUSE)
+    ctx.log("info", "Tool processing data")
+    await asyncio.sleep(PAUSE)
+    ctx.log("info", "Tool execution completed")
+    return "Three messages were logged."
+
+
+@server.tool
+async def test_logging_tool(ctx: Context) -> str:
+    """Logs at every level; clients of the stateless era get only what their request asks for."""
+    for level in ("debug", "info", "warning", "error"):
+        ctx.log(level, f"a message of level {level}")
+    return "Four messages were logged."
+
+
+@server.tool
+async def test_reconnection(ctx: Context) -> str:
+    """Ends its HTTP response before it has answered: the client comes back for the answer, and nobody held a line open."""
+    ctx.close_stream(retry=0.1)
+    await asyncio.sleep(PAUSE)
+    return "Reconnection test completed successfully"
+
+
+@server.tool
+async def hold(ctx: Context) -> str:
+    """Reports once, then waits until it is cancelled."""
+    ctx.progress(1, 2, "holding")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        was_cancelled.set()
+    return "never"
+
+
+@server.tool
+async def cancelled() -> str:
+    """Answers once `hold` was cancelled."""
+    await was_cancelled.wait()
+    return "cancelled"
+
+
+was_cancelled = asyncio.Event()
+
+
+# --- what a tool may ask the client ---------------------------------------------------------------------------------------
+# Up to 2025-11-25 each question is a request to the client, and the function waits. From 2026-07-28 on the call is answered
+# with the question, and the function runs again from its first line when the client repeats the call with the answer.
+
+
+class Person(msgspec.Struct):
+    """A form with two fields."""
+
+    username: Annotated[str, msgspec.Meta(description="User's response")]
+    email: Annotated[str, msgspec.Meta(description="User's email address")]
+
+
+class Profile(msgspec.Struct):
+    """A form that is filled in already."""
+
+    name: str = "John Doe"
+    age: int = 30
+    score: float = 95.5
+    status: Literal["active", "inactive", "pending"] = "active"
+    verified: bool = True
+
+
+class Name(msgspec.Struct):
+    """A form with one field."""
+
+    name: str
+
+
+class Color(msgspec.Struct):
+    """A form with one field."""
+
+    color: str
+
+
+class Confirmation(msgspec.Struct):
+    """A form that is a yes or a no."""
+
+    ok: bool
+
+
+class Background(msgspec.Struct):
+    """A form with one field."""
+
+    context: str
+
+
+# A class cannot say every kind of choice that a form may have; a schema can.
+CHOICES: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "untitledSingle": {"type": "string", "enum": ["option1", "option2", "option3"]},
+        "titledSingle": {
+            "type": "string",
+            "oneOf": [
+                {"const": "value1", "title": "First Option"},
+                {"const": "value2", "title": "Second Option"},
+                {"const": "value3", "title": "Third Option"},
+            ],
+        },
+        "legacyEnum": {
+            "type": "string",
+            "enum": ["opt1", "opt2", "opt3"],
+            "enumNames": ["Option One", "Option Two", "Option Three"],
+        },
+        "untitledMulti": {
+            "type": "array",
+            "items": {"type": "string", "enum": ["option1", "option2", "option3"]},
+        },
+        "titledMulti": {
+            "type": "array",
+            "items": {
+                "anyOf": [
+                    {"const": "value1", "title": "First Choice"},
+                    {"const": "value2", "title": "Second Choice"},
+                    {"const": "value3", "title": "Third Choice"},
+                ]
+            },
+        },
+    },
+    "required": [],
+}
+
+
+@server.tool
+async def test_sampling(prompt: str, ctx: Context) -> str:
+    """Asks the client's model."""
+    answer = await ctx.sample(prompt, max_tokens=100)
+    return f"LLM response: {answer.text}"
+
+
+@server.tool
+async def test_elicitation(message: str, ctx: Context) -> str:
+    """Asks the user for a name and an address."""
+    answer = await ctx.elicit(message, Person)
+    return f"User response: action={answer.action}, content={json.dumps(answer.content)}"
+
+
+@server.tool
+async def test_elicitation_sep1034_defaults(ctx: Context) -> str:
+    """Asks with a form that has a default for every kind of field."""
+    answer = await ctx.elicit("Please review your profile", Profile)
+    return f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content)}"
+
+
+@server.tool
+async def test_elicitation_sep1330_enums(ctx: Context) -> str:
+    """Asks with a form that has every kind of choice."""
+    answer = await ctx.elicit("Please choose", CHOICES)
+    return f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content)}"
+
+
+@server.tool
+async def test_missing_capability(ctx: Context) -> str:
+    """Needs a model: a client that has none is refused."""
+    answer = await ctx.sample("Are you there?", max_tokens=100)
+    return f"LLM response: {answer.text}"
+
+
+@server.tool
+async def test_streaming_elicitation(ctx: Context) -> str:
+    """Says something, then asks."""
+    ctx.progress(1, 2, "about to ask")
+    answer = await ctx.elicit("What is your name?", Name, key="user_name")
+    return f"Elicitation completed: action={answer.action}"
+
+
+@server.tool
+async def test_input_required_result_elicitation(ctx: Context) -> str:
+    """Asks the user for a name."""
+    answer = await ctx.elicit("What is your name?", Name, key="user_name")
+    return f"Hello, {answer.data.name}!" if answer.is_accepted else "Hello, whoever you are!"
+
+
+@server.tool
+async def test_input_required_result_sampling(ctx: Context) -> str:
+    """Asks the client's model a question."""
+    answer = await ctx.sample("What is the capital of France?", max_tokens=100, key="capital_question")
+    return answer.text
+
+
+@server.tool
+async def test_input_required_result_list_roots(ctx: Context) -> str:
+    """Asks where it may work."""
+    return ", ".join(root.uri for root in await ctx.roots(key="client_roots"))
+
+
+@server.tool
+async def test_input_required_result_request_state(ctx: Context) -> str:
+    """Remembers something while it asks: in the stateless era the client carries it, sealed."""
+    remembered = await ctx.once("remembered", lambda: "state-ok")
+    answer = await ctx.elicit("Please confirm", Confirmation, key="confirm")
+    return f"{answer.action}: {remembered}"
+
+
+@server.tool
+async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
+    """Asks the user, the model and the client side by side."""
+    name, greeting, roots = await asyncio.gather(
+        ctx.elicit("What is your name?", Name, key="user_name"),
+        ctx.sample("Generate a greeting", max_tokens=50, key="greeting"),
+        ctx.roots(key="client_roots"),
+    )
+    return f"{greeting.text} {name.content} may work in {len(roots)} places."
+
+
+@server.tool
+async def test_input_required_result_multi_round(ctx: Context) -> str:
+    """Asks twice, one after the other."""
+    name = await ctx.elicit("Step 1: What is your name?", Name, key="step1")
+    color = await ctx.elicit("Step 2: What is your favorite color?", Color, key="step2")
+    return f"{name.content} likes {color.content}."
+
+
+@server.tool
+async def test_input_required_result_tampered_state(ctx: Context) -> str:
+    """Asks; a client that changed the sealed state is refused before this runs again."""
+    answer = await ctx.elicit("Please confirm", Confirmation, key="confirm")
+    return f"The answer was {answer.action}."
+
+
+@server.tool
+async def test_input_required_result_capabilities(ctx: Context) -> str:
+    """Asks only what the client says it can do."""
+    questions: list[Any] = []
+    if ctx.client_capabilities.elicitation is not None:
+        questions.append(ctx.elicit("What is your name?", Name, key="user_name"))
+    if ctx.client_capabilities.sampling is not None:
+        questions.append(ctx.sample("Generate a greeting", max_tokens=50, key="greeting"))
+    return f"{len(await asyncio.gather(*questions))} questions were answered."
+
+
+# --- tools that change what is offered ------------------------------------------------------------------------------------
+
+
+@server.tool
+async def test_trigger_tool_change() -> str:
+    """Adds a tool, or removes it again. Every client is told."""
+    if "test_added_tool" in server.catalogue.tools:
+        server.remove_tool("test_added_tool")
+        return "removed"
+    server.tool(name="test_added_tool")(test_simple_text)
+    return "added"
+
+
+@server.tool
+async def test_trigger_prompt_change() -> str:
+    """Adds a prompt, or removes it again. Every client is told."""
+    if "test_added_prompt" in server.catalogue.prompts:
+        server.remove_prompt("test_added_prompt")
+        return "removed"
+    server.prompt(name="test_added_prompt")(test_simple_prompt)
+    return "added"
+
+
+@server.tool
+async def touch(uri: str) -> str:
+    """Says that a resource changed. Whoever subscribed to it is told."""
+    server.notify_resource_updated(uri)
+    return "touched"
+
+
+# --- resources ------------------------------------------------------------------------------------------------------------
+
+
+@server.resource("test://static-text", mime_type="text/plain")
+def static_text() -> str:
+    """A text that never changes."""
+    return "This is the content of the static text resource."
+
+
+@server.resource("test://static-binary", mime_type="image/png")
+def static_binary() -> bytes:
+    """A picture that never changes."""
+    return PIXEL
+
+
+@server.resource("test://watched-resource", mime_type="text/plain")
+def watched_resource() -> str:
+    """A text that may be subscribed to."""
+    return "Watched resource content"
+
+
+@server.resource("test://template/{id}/data", mime_type="application/json")
+def template_data(id: str) -> dict[str, Any]:
+    """What there is for this id."""
+    return {"id": id, "templateTest": True, "data": f"Data for ID: {id}"}
+
+
+# --- prompts and their completion -----------------------------------------------------------------------------------------
+
+
+@server.prompt
+def test_simple_prompt() -> str:
+    """A prompt without arguments."""
+    return "This is a simple prompt for testing."
+
+
+@server.prompt
+def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
+    """A prompt with two arguments.
+
+    Args:
+        arg1: First test argument
+        arg2: Second test argument
+    """
+    return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
+
+
+@server.completion("test_prompt_with_arguments", "arg1")
+def complete_arg1(typed: str) -> list[str]:
+    """Words that begin so."""
+    return [word for word in ("hawser", "halyard", "painter") if word.startswith(typed)]
+
+
+@server.prompt
+def test_prompt_with_embedded_resource(resourceUri: str) -> list[Any]:  # noqa: N803  # the suite's own name
+    """A prompt with a resource in it.
+
+    Args:
+        resourceUri: URI of the resource to embed
+    """
+    embedded = text_resource(resourceUri, "Embedded resource content for testing.")
+    return [embedded, "Please process the embedded resource above."]
+
+
+@server.prompt
+def test_prompt_with_image() -> list[Any]:
+    """A prompt with a picture in it."""
+    return [Image(PIXEL), "Please analyze the image above."]
+
+
+@server.prompt
+async def test_input_required_result_prompt(ctx: Context) -> str:
+    """A prompt that asks the user first."""
+    answer = await ctx.elicit("What context should the prompt use?", Background, key="user_context")
+    if not answer.is_accepted:
+        raise JsonRpcError(-32602, "there is no prompt without its context")
+    return f"Use this context: {answer.data.context}"
+
+
+def main(words: list[str]) -> int:
+    """Serve; `words` are the arguments of the command line."""
+    if not words:
+        return server.run()
+    if words[0] == "--port" and len(words) == 2 and words[1].isdecimal():
+        return server.run(
+            transport="http",
+            host="127.0.0.1",
+            port=int(words[1]),
+            sessions=True,  # it asks clients of the handshake era, and tells them something unasked
+            event_store=MemoryEvents(),  # they can resume a stream
+            sse_path="/sse",  # and those of 2024-11-05 find the transport they know
+        )
+    print(f"usage: {sys.argv[0]} [--port PORT]", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

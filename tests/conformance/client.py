@@ -1,0 +1,222 @@
+"""Our client in the scenarios of the official suite, which starts this program once a scenario: `client.py URL`.
+
+The suite tells by the environment which scenario it is, which revision its server speaks, and in some what the client knows
+beforehand (`MCP_CONFORMANCE_CONTEXT`). Here is what a program does with the client in each scenario. The last line that it
+prints says that it came to its end: the suite itself does not look (see `verdicts.py`).
+
+Above: the suite. Below: `mooring`, as a user has it.
+"""
+
+import asyncio
+import http.client
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from mooring import Client, McpError, connect
+from mooring import http as streamable_http
+from mooring.oauth import ClientCredentials, EnterpriseManaged, Identity, IdentityProvider, OAuth
+from mooring.transport.http import Authorizer
+from mooring.types import CreateMessageResult, ElicitResult, TextContent
+
+SECONDS = 80.0  # the suite gives 90
+REDIRECT_URI = "http://localhost:3000/callback"
+METADATA_URL = "https://conformance-test.local/client-metadata.json"
+
+SCENARIO = os.environ["MCP_CONFORMANCE_SCENARIO"]
+VERSION = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
+CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+
+Play = Callable[[Client], Awaitable[None]]
+
+# --- what is played -------------------------------------------------------------------------------------------------------
+
+
+async def say_hello(client: Client) -> None:
+    """The handshake, or the probe, is all: this server declares no capability, so our client asks it for nothing."""
+    assert client.state == "ready"
+
+
+async def list_tools(client: Client) -> None:
+    await client.tools.list()
+
+
+async def call_first(client: Client) -> None:
+    tools = await client.tools.list()
+    await client.tools.call(tools[0].name)
+
+
+async def add_numbers(client: Client) -> None:
+    await client.tools.list()
+    await client.tools.call("add_numbers", {"a": 5, "b": 3})
+
+
+async def accept_defaults(client: Client) -> None:
+    await client.tools.call("test_client_elicitation_defaults")
+
+
+async def reconnect(client: Client) -> None:
+    result = await client.tools.call("test_reconnection")
+    assert result.text == "Reconnection test completed successfully"
+
+
+async def answer_in_rounds(client: Client) -> None:
+    """One call asks, and another runs meanwhile; then without a state, and without a type of result."""
+    await client.tools.list()
+    await asyncio.gather(client.tools.call("test_mrtr_echo_state"), client.tools.call("test_mrtr_unrelated"))
+    await client.tools.call("test_mrtr_no_state")
+    await client.tools.call("test_mrtr_no_result_type")
+
+
+async def use_everything(client: Client) -> None:
+    for tool in await client.tools.list():
+        await client.tools.call(tool.name)
+    for resource in await client.resources.list():
+        await client.resources.read(resource.uri)
+    for prompt in await client.prompts.list():
+        await client.prompts.get(prompt.name)
+
+
+async def replay_calls(client: Client) -> None:
+    await client.tools.list()
+    for call in CONTEXT["toolCalls"]:
+        await client.tools.call(call["name"], call["arguments"])
+
+
+async def call_all(client: Client) -> None:
+    """Tools with an unusable `x-mcp-header` are not listed, and so not called."""
+    tools = await client.tools.list()
+    assert [tool.name for tool in tools] == ["valid_tool"]
+    for tool in tools:
+        await client.tools.call(tool.name, {"region": "north"})
+
+
+async def echo_schema(client: Client) -> None:
+    tools = {tool.name: tool for tool in await client.tools.list()}
+    schema = tools["json_schema_2020_12_tool"].raw["inputSchema"]
+    await client.tools.call("json_schema_echo", {"schema": schema})
+
+
+PLAYS: dict[str, Play] = {
+    "initialize": say_hello,
+    "tools_call": add_numbers,
+    "elicitation-sep1034-client-defaults": accept_defaults,
+    "sse-retry": reconnect,
+    "request-metadata": say_hello,
+    "sep-2322-client-request-state": answer_in_rounds,
+    "http-standard-headers": use_everything,
+    "http-custom-headers": replay_calls,
+    "http-invalid-tool-headers": call_all,
+    "json-schema-ref-no-deref": list_tools,
+    "json-schema-2020-12-preservation": echo_schema,
+}
+
+# Here the server, or the authorization server, breaks a rule: our client must refuse, and say so.
+REFUSED = {
+    "auth/scope-retry-limit", "auth/resource-mismatch", "auth/iss-supported-missing", "auth/iss-wrong-issuer",
+    "auth/iss-unexpected", "auth/iss-normalized", "auth/metadata-issuer-mismatch",
+}  # fmt: skip
+
+# --- who answers ----------------------------------------------------------------------------------------------------------
+
+
+def fill_in(params: Any) -> ElicitResult:
+    """What a person does who leaves the form as it is: every field that has a default keeps it."""
+    fields = params.requested_schema.raw["properties"]
+    content = {name: field["default"] for name, field in fields.items() if "default" in field}
+    return ElicitResult(action="accept", content=content)
+
+
+def complete(params: object) -> CreateMessageResult:
+    return CreateMessageResult(role="assistant", content=TextContent(text="aye"), model="parrot")
+
+
+# --- who signs in ---------------------------------------------------------------------------------------------------------
+
+
+async def sign_in(url: str) -> str:
+    """What a person and a browser do: the page of the suite sends back at once."""
+    return await asyncio.to_thread(_location_of, url)
+
+
+def _location_of(url: str) -> str:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+    try:
+        connection.request("GET", f"{parts.path}?{parts.query}")
+        location = connection.getresponse().getheader("Location")
+    finally:
+        connection.close()
+    if location is None:
+        raise AssertionError(f"{url} did not send back")
+    return location
+
+
+def authorizer() -> Authorizer:
+    """The credentials of a scenario: what the suite gave us beforehand, or nothing, and then we register."""
+    match SCENARIO:
+        case "auth/client-credentials-jwt":
+            key, algorithm = CONTEXT["private_key_pem"], CONTEXT["signing_algorithm"]
+            return ClientCredentials(
+                Identity(client_id=CONTEXT["client_id"], private_key=key, signing_algorithm=algorithm)
+            )
+        case "auth/client-credentials-basic":
+            return ClientCredentials(_given())
+        case "auth/enterprise-managed-authorization":
+            provider = IdentityProvider(
+                client_id=CONTEXT["idp_client_id"],
+                id_token=CONTEXT["idp_id_token"],
+                issuer=CONTEXT["idp_issuer"],
+                token_endpoint=CONTEXT["idp_token_endpoint"],
+            )
+            return EnterpriseManaged(_given(), provider)
+        case "auth/pre-registration":
+            return OAuth(_given(), redirect=sign_in, redirect_uri=REDIRECT_URI)
+        case _:
+            return OAuth(Identity(metadata_url=METADATA_URL), redirect=sign_in, redirect_uri=REDIRECT_URI)
+
+
+def _given() -> Identity:
+    return Identity(client_id=CONTEXT["client_id"], client_secret=CONTEXT["client_secret"])
+
+
+# --- the play -------------------------------------------------------------------------------------------------------------
+
+
+def open_client(url: str) -> Client:
+    # The mock of this scenario speaks the handshake only, whatever the suite says.
+    version = "2025-11-25" if SCENARIO == "json-schema-ref-no-deref" else VERSION
+    auth = authorizer() if SCENARIO.startswith("auth/") else None
+    client = connect(streamable_http(url, auth=auth), versions=(version,))
+    client.elicitation.handle(fill_in)
+    client.sampling.handle(complete)
+    client.roots.set(["file:///harbour"])
+    return client
+
+
+async def play(url: str) -> None:
+    async with asyncio.timeout(SECONDS):
+        async with open_client(url) as client:
+            await (call_first if SCENARIO.startswith("auth/") else PLAYS[SCENARIO])(client)
+
+
+async def main(url: str) -> int:
+    try:
+        await play(url)
+    except McpError as error:
+        if SCENARIO not in REFUSED:
+            raise
+        print(f"refused: {error}")
+    else:
+        if SCENARIO in REFUSED:
+            print(f"{SCENARIO} was not refused", file=sys.stderr)
+            return 1
+    print("finished")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(sys.argv[-1])))

@@ -1,0 +1,70 @@
+"""What is run of the official conformance suite: one row a leg, and how many scenarios each must have.
+
+A count is pinned because a suite that runs nothing passes. It changes with the version in `package.json` only, in the same
+change. Knows nothing of processes or results; standard library only.
+
+Above: `run.py`. Below: nothing.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from interop.peers import ROOT, Peer
+
+SUITE = Peer(
+    "suite",
+    "npm",
+    ("@modelcontextprotocol/conformance@0.2.0-alpha.12",),
+    "tool",
+    "node_modules/@modelcontextprotocol/conformance/dist/index.js",
+    lock=Path(__file__).parent / "package-lock.json",
+    under=ROOT / ".conformance",
+)
+
+# All client scenarios of a leg start at once, on as many cores as there are.
+CLIENT_TIMEOUT = ("--timeout", "90000")
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One run of the suite. `side` is who is under test; `count` is how many scenarios there must be."""
+
+    side: str
+    name: str
+    options: tuple[str, ...]
+    count: int
+    # True: the scenarios of extensions that docs/unsupported.md names are in it, and fail.
+    has_extensions: bool = False
+
+    @property
+    def id(self) -> str:
+        """For people, and for the name of a directory."""
+        return f"{self.side} {self.name}"
+
+
+def _revision(side: str, revision: str, count: int) -> Leg:
+    return Leg(side, revision, ("--suite", "all", "--spec-version", revision), count)
+
+
+# What the revision demanded on the day of its release: a frozen list inside the suite, with an exit code of its own.
+def _required(side: str, revision: str, count: int) -> Leg:
+    return Leg(side, f"required by {revision}", ("--requirements", revision), count, has_extensions=True)
+
+
+LEGS = (
+    _revision("server", "2025-03-26", 1),
+    _revision("server", "2025-06-18", 27),
+    _revision("server", "2025-11-25", 33),
+    _revision("server", "2026-07-28", 40),
+    _required("server", "2025-11-25", 33),
+    _required("server", "2026-07-28", 50),
+    # Each scenario at the revision of its own, those of extensions included.
+    Leg("server", "all", ("--suite", "all"), 65, has_extensions=True),
+    _revision("client", "2025-03-26", 2),
+    _revision("client", "2025-06-18", 5),
+    _revision("client", "2025-11-25", 19),
+    _revision("client", "2026-07-28", 33),
+    _required("client", "2025-11-25", 25),
+    _required("client", "2026-07-28", 39),
+    Leg("client", "all", ("--suite", "all"), 48, has_extensions=True),
+)

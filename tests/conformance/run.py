@@ -1,0 +1,195 @@
+"""Run the official conformance suite against our server and our client; `make conformance` does. The exit code says it all.
+
+    python tests/conformance/run.py                       # everything
+    python tests/conformance/run.py "server 2026-07-28"   # one leg, as the table names it
+
+The server under test is `examples/everything.py`, started here on a free port; the client is `client.py` beside this file, started by
+the suite once a scenario. Legs of the server and of the client run side by side, because the former mostly wait.
+What was run is kept in `.conformance/results`, a directory a leg.
+
+Must never know what a scenario asks for. Above: the Makefile. Below: `legs.py`, `verdicts.py`, the suite.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from conformance.legs import CLIENT_TIMEOUT, LEGS, SUITE, Leg
+from conformance.verdicts import Outcome, Verdict, judge, read_outcomes, read_unsupported
+from interop.install import NotInstalledError, make
+from interop.listening import NotServingError, listening
+from interop.peers import NODE, ROOT, node
+
+RESULTS = SUITE.under / "results"
+PAGE = ROOT / "docs" / "unsupported.md"
+# Relative, because the suite splits the command at spaces, and a checkout may lie below a directory with one.
+PYTHON = os.path.relpath(sys.executable, ROOT)
+CLIENT = f"{PYTHON} tests/conformance/client.py"
+# The client is started 171 times: it may keep what it compiled.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+LEG_SECONDS = 240.0
+# Scenarios of a server have windows of half a second, and those of a client start up to 48 processes at once.
+POLITELY = ("nice", "-n", "5")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A leg that was run."""
+
+    leg: Leg
+    outcomes: list[Outcome]
+    wrong: list[str]
+    seconds: float
+
+
+def everything(port: int) -> tuple[str, ...]:
+    """How the server under test is started."""
+    return sys.executable, "examples/everything.py", "--port", str(port)
+
+
+class Ending:
+    """The suites that run now, so that whoever interrupts this program ends them too, and no further leg begins."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self.is_asked_for = False
+
+    def begin(self, suite: "subprocess.Popen[bytes]") -> None:
+        """This one runs."""
+        with self._lock:
+            self._running.add(suite)
+
+    def finish(self, suite: "subprocess.Popen[bytes]", timeout: float) -> int:
+        """Wait for it; returns its exit code. One that takes too long is ended, with what it started."""
+        try:
+            return suite.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(suite.pid, signal.SIGKILL)
+            return suite.wait()
+        finally:
+            with self._lock:
+                self._running.discard(suite)
+
+    def end_all(self) -> None:
+        """End every suite, with what it started."""
+        self.is_asked_for = True
+        with self._lock:
+            for suite in self._running:
+                os.killpg(suite.pid, signal.SIGKILL)
+
+
+ENDING = Ending()
+
+
+def run(leg: Leg, subject: tuple[str, ...], unsupported: frozenset[str]) -> Done:
+    """Run a leg, and judge it."""
+    home = RESULTS / leg.id.replace(" ", "-")
+    home.mkdir()
+    words = (node(), SUITE.home / SUITE.program, leg.side, *subject, *leg.options, "-o", home / "out")
+    command = words if leg.side == "server" else (*POLITELY, *words)
+    began = time.monotonic()
+    with (home / "log.txt").open("wb") as log:
+        suite = subprocess.Popen(
+            [str(word) for word in command],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=ENVIRONMENT,
+            start_new_session=True,  # so that what it starts can be ended with it
+        )
+        ENDING.begin(suite)
+        code = ENDING.finish(suite, LEG_SECONDS)
+    outcomes = read_outcomes(leg.side, home / "out")
+    wrong = judge(leg, outcomes, unsupported)
+    # Where extensions fail that are not supported, the exit code says that, and nothing else.
+    if code != 0 and not wrong and not (leg.has_extensions and code == 1 and leg.options[0] == "--suite"):
+        wrong.append(f"the suite ended with {code}; see {home / 'log.txt'}")
+    return Done(leg, outcomes, wrong, time.monotonic() - began)
+
+
+def run_all(legs: list[Leg]) -> list[Done]:
+    """Run the legs: those of a side one after the other, the two sides at once."""
+    unsupported = read_unsupported(PAGE.read_text(encoding="utf-8"))
+    shutil.rmtree(RESULTS, ignore_errors=True)
+    RESULTS.mkdir(parents=True)
+
+    def run_side(side: str, subject: tuple[str, ...]) -> list[Done]:
+        mine = (leg for leg in legs if leg.side == side)
+        return [run(leg, subject, unsupported) for leg in mine if not ENDING.is_asked_for]
+
+    def run_servers() -> list[Done]:
+        if all(leg.side != "server" for leg in legs):
+            return []
+        with listening(everything, RESULTS / "server.log") as url:
+            return run_side("server", ("--url", f"{url}/mcp"))
+
+    with ThreadPoolExecutor(2) as pool:
+        sides = [pool.submit(run_servers)]
+        sides.append(pool.submit(run_side, "client", ("--command", CLIENT, *CLIENT_TIMEOUT)))
+        try:
+            return [done for side in sides for done in side.result()]
+        except BaseException:  # an interrupt, or a server that does not serve: the other side must end, too
+            ENDING.end_all()
+            raise
+
+
+def report(dones: list[Done], seconds: float) -> int:
+    """Say what is wrong, then the table, then the sum; returns the exit code."""
+    for done in dones:
+        for problem in done.wrong:
+            print(f"{done.leg.id}: {problem}")
+    columns = "{:<30} {:>9} {:>7} {:>7} {:>7} {:>7}"
+    print(columns.format("leg", "scenarios", "passed", "checks", "wrong", "seconds"))
+    for done in dones:
+        passed = [outcome for outcome in done.outcomes if outcome.verdict is Verdict.PASSED]
+        checks = sum(outcome.checks for outcome in passed)
+        row = (done.leg.id, len(done.outcomes), len(passed), checks, len(done.wrong), f"{done.seconds:.1f}")
+        print(columns.format(*row))
+    passed_scenarios = sum(out.verdict is Verdict.PASSED for done in dones for out in done.outcomes)
+    wrong = sum(len(done.wrong) for done in dones)
+    print(f"Scenarios of extensions in docs/unsupported.md are not among the passed. {seconds:.0f} s.")
+    print(f"{passed_scenarios} passed, {wrong} failed")
+    return 1 if wrong else 0
+
+
+def main(names: list[str]) -> int:
+    """Install what is missing, run the legs named, or all."""
+    unknown = set(names) - {leg.id for leg in LEGS}
+    if unknown:
+        print(
+            f"no such leg: {', '.join(sorted(unknown))}; there are: {', '.join(leg.id for leg in LEGS)}",
+            file=sys.stderr,
+        )
+        return 2
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # as an interrupt: nothing is left
+    began = time.monotonic()
+    try:
+        NODE.under.mkdir(exist_ok=True)
+        for tool in (NODE, SUITE):
+            print(make(tool), flush=True)
+    except (NotInstalledError, OSError) as error:
+        print(f"The suite cannot be installed. {error}", file=sys.stderr)
+        return 1
+    try:
+        dones = run_all([leg for leg in LEGS if not names or leg.id in names])
+    except NotServingError as error:
+        print(f"examples/everything.py {error}", file=sys.stderr)
+        return 1
+    return report(dones, time.monotonic() - began)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,112 @@
+"""The judge of the official suite's results can say no: each way in which a leg may be wrong, from the files that the suite writes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.legs import LEGS, SUITE, Leg
+from conformance.verdicts import FINISHED, Outcome, Verdict, judge, read_outcomes, read_unsupported
+from interop.peers import ROOT
+
+TIME = "-2026-11-15T13-45-02-123Z"
+PASSED = {"id": "a", "status": "SUCCESS", "description": "it does"}
+FAILED = {"id": "b", "status": "FAILURE", "description": "it does", "errorMessage": "it did not"}
+WARNED = {"id": "c", "status": "WARNING", "description": "it should"}
+SKIPPED = {"id": "d", "status": "SKIPPED", "description": "not asked"}
+WIRE = {"id": "wire-schema-valid", "status": "SUCCESS", "description": "messages are valid"}
+
+
+def write(home: Path, name: str, *checks: dict[str, Any], stdout: str = "", stderr: str = "") -> None:
+    directory = home / f"{name}{TIME}"
+    directory.mkdir(parents=True)
+    (directory / "checks.json").write_text(json.dumps(checks))
+    (directory / "stdout.txt").write_text(stdout)
+    (directory / "stderr.txt").write_text(stderr)
+
+
+def test_a_scenario_is_found_by_its_name_whatever_directory_the_suite_makes_of_it(tmp_path: Path) -> None:
+    write(tmp_path / "server", "server-server-initialize", PASSED)
+    write(tmp_path / "client", "auth/basic-cimd", PASSED, stdout=f"{FINISHED}\n")
+    assert [outcome.scenario for outcome in read_outcomes("server", tmp_path / "server")] == [
+        "server-initialize"
+    ]
+    assert [outcome.scenario for outcome in read_outcomes("client", tmp_path / "client")] == [
+        "auth/basic-cimd"
+    ]
+
+
+@pytest.mark.parametrize(("checks", "verdict"), [
+    ((PASSED, WIRE), Verdict.PASSED),
+    ((PASSED, SKIPPED), Verdict.PASSED),
+    ((PASSED, FAILED), Verdict.FAILED),
+    ((PASSED, WARNED), Verdict.FAILED),
+    ((PASSED, {**WIRE, "status": "FAILURE"}), Verdict.FAILED),
+    ((SKIPPED, WIRE), Verdict.SKIPPED),
+    ((), Verdict.SKIPPED),
+])  # fmt: skip
+def test_a_scenario_passes_if_something_succeeded_and_nothing_failed_or_warned(
+    tmp_path: Path, checks: tuple[dict[str, Any], ...], verdict: Verdict
+) -> None:
+    write(tmp_path, "server-ping", *checks)
+    (outcome,) = read_outcomes("server", tmp_path)
+    assert outcome.verdict is verdict
+
+
+def test_a_client_that_did_not_come_to_its_end_has_failed(tmp_path: Path) -> None:
+    """The suite's own exit code does not look at the client's."""
+    write(tmp_path, "initialize", PASSED, stdout="", stderr="Traceback\nValueError: no\n")
+    (outcome,) = read_outcomes("client", tmp_path)
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.problems == ("the client did not come to its end: ValueError: no",)
+
+
+def leg(count: int, *, has_extensions: bool = False) -> Leg:
+    return Leg("server", "x", (), count, has_extensions)
+
+
+GOOD = Outcome("good", Verdict.PASSED, 2)
+BAD = Outcome("bad", Verdict.FAILED, 1, ("FAILURE b: it did not",))
+EMPTY = Outcome("empty", Verdict.SKIPPED, 0)
+
+
+@pytest.mark.parametrize(("row", "outcomes", "unsupported", "wrong"), [
+    (leg(1), [GOOD], (), []),
+    (leg(1), [BAD], (), ["bad: FAILURE b: it did not"]),
+    (leg(1), [EMPTY], (), ["empty checked nothing"]),
+    (leg(2), [GOOD], (), ["1 scenarios ran, and there must be 2"]),
+    (leg(0), [], (), []),
+    (leg(1), [GOOD, GOOD], (), ["good ran more than once"]),
+    (leg(3, has_extensions=True), [GOOD, BAD, EMPTY], ("bad", "empty"), []),
+    (leg(1, has_extensions=True), [GOOD], ("good",),
+     ["good passes: take it out of the extensions in docs/unsupported.md"]),
+    (leg(1), [BAD], ("bad",), ["bad: FAILURE b: it did not"]),
+])  # fmt: skip
+def test_a_leg_is_wrong_where_anything_is_not_as_it_must_be(
+    row: Leg, outcomes: list[Outcome], unsupported: tuple[str, ...], wrong: list[str]
+) -> None:
+    assert judge(row, outcomes, frozenset(unsupported)) == wrong
+
+
+def test_the_page_names_the_extensions_that_are_for_later_and_no_other_scenario() -> None:
+    page = (ROOT / "docs" / "unsupported.md").read_text(encoding="utf-8")
+    names = read_unsupported(page)
+    assert {name for name in names if not name.startswith(("tasks-", "sep-2640-"))} == {
+        "auth/dpop",
+        "auth/dpop-nonce",
+        "auth/wif-jwt-bearer",
+    }
+    assert (len(names), len([name for name in names if name.startswith("tasks-")])) == (20, 10)
+    assert read_unsupported("# another page") == frozenset()
+
+
+def test_every_revision_has_a_leg_for_each_side_and_the_suite_is_locked() -> None:
+    for side in ("server", "client"):
+        names = [row.name for row in LEGS if row.side == side]
+        assert names[:4] == ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
+    assert SUITE.lock is not None
+    locked = json.loads(SUITE.lock.read_text(encoding="utf-8"))["packages"]
+    name, _, version = SUITE.packages[0].rpartition("@")
+    assert locked[f"node_modules/{name}"]["version"] == version
+    assert locked[""]["dependencies"] == {name: version}

@@ -1,0 +1,183 @@
+"""What our client does with a server on a library nobody here wrote, and what it must find: the same over every transport.
+
+The servers are those of `servers/`, with the same features each; a `Row` says what a library is known to leave out.
+
+Above: the tests. Below: `mooring.client`.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from mooring.client import Client, Notification
+from mooring.errors import CapabilityError, JsonRpcError
+from mooring.types import (
+    CreateMessageResult,
+    ElicitResult,
+    ProgressNotificationParams,
+    PromptReference,
+    TextContent,
+)
+
+HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+STATELESS = ("2026-07-28",)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One server in one era, and what that server is known to leave out there."""
+
+    name: str
+    versions: tuple[str, ...]
+    unknown_resource: int  # the code of its error
+    completes: bool = True
+    asks: bool = True
+    tells_list_changes: bool = True
+    subscribes: bool = False
+    refuses_unknown_tools: bool = False
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}-{self.versions[0]}"
+
+
+def _prepare(client: Client) -> None:
+    """Have somebody who answers what a server asks."""
+    client.sampling.handle(
+        lambda params: CreateMessageResult(role="assistant", content=TextContent(text="aye"), model="parrot")
+    )
+    client.elicitation.handle(lambda params: ElicitResult(action="accept", content={"name": "Ada"}))
+    client.roots.set(["file:///harbour"])
+
+
+async def use(client: Client, row: Row) -> None:
+    """Tools, resources, prompts and completion give what is known."""
+    async with client:
+        assert client.protocol_version == row.versions[0]
+        assert client.instructions == "Ask for the tide."
+        await _use_tools(client, row)
+        await _read(client, row)
+        asking = client.completion.complete(PromptReference(name="greet"), "name", "An")
+        if row.completes:
+            assert list((await asking).values) == ["Anna", "Anton"]
+        else:
+            with pytest.raises(CapabilityError):
+                await asking
+
+
+async def _use_tools(client: Client, row: Row) -> None:
+    await client.tools.list()
+    added = await client.tools.call("add", {"a": 19, "b": 23}, check_output=True)
+    assert (added.text, added.structured_content) == ("42", {"result": 42})
+    failed = await client.tools.call("fail")
+    assert failed.is_error
+    assert "fail" in failed.text
+    invalid = await client.tools.call("add", {"a": "many"})
+    assert invalid.is_error
+    assert "validation error" in invalid.text
+    if row.refuses_unknown_tools:
+        with pytest.raises(JsonRpcError) as refused:
+            await client.tools.call("no_such_tool")
+        assert refused.value.code == -32602
+        return
+    # Most answer an unknown tool with an error result; the specification asks for -32602.
+    unknown = await client.tools.call("no_such_tool")
+    assert unknown.is_error
+    assert "no_such_tool" in unknown.text
+
+
+async def _read(client: Client, row: Row) -> None:
+    assert [resource.uri for resource in await client.resources.list()] == ["note://today"]
+    assert [template.uri_template for template in await client.resources.templates()] == ["note://day/{day}"]
+    assert (await client.resources.read("note://today")).contents[0].text == "high water at noon"
+    assert (await client.resources.read("note://day/monday")).contents[0].text == "low water on monday"
+    with pytest.raises(JsonRpcError) as refused:
+        await client.resources.read("note://no/such/note")
+    assert refused.value.code == row.unknown_resource
+    assert [prompt.name for prompt in await client.prompts.list()] == ["greet"]
+    greeting = await client.prompts.get("greet", {"name": "Bo"})
+    assert greeting.messages[0].content.text == "Say ahoy to Bo."
+
+
+async def hear(client: Client, row: Row) -> None:
+    """Progress and log messages arrive, and a cancelled call ends alone."""
+    messages: asyncio.Queue[Notification] = asyncio.Queue()
+    client.on_notification(messages.put_nowait)
+    async with client:
+        await _count(client)
+        # In the stateless era a server logs only for requests that ask for it; in the others this member is ignored.
+        await client.tools.call("log", {"text": "swell"}, meta={"io.modelcontextprotocol/logLevel": "info"})
+        message = await messages.get()
+        assert (message.method, message.params["level"]) == ("notifications/message", "warning")
+        assert "swell" in str(message.params["data"])
+        started = asyncio.Event()
+        call = asyncio.ensure_future(
+            client.tools.call("hold", on_progress=lambda progress: started.set(), timeout=None)
+        )
+        await started.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert (await client.tools.call("add", {"a": 1, "b": 1})).text == "2"
+
+
+async def _count(client: Client) -> None:
+    reports: asyncio.Queue[ProgressNotificationParams] = asyncio.Queue()
+    result = await client.tools.call("count", {"steps": 3}, on_progress=reports.put_nowait)
+    assert result.text == "counted to 3"
+    seen = [await reports.get()]
+    while seen[-1].progress < 3:  # the last may come a moment after the answer, and some may be merged
+        seen.append(await reports.get())
+    assert [report.progress for report in seen] == sorted({report.progress for report in seen})
+    assert (seen[-1].total, seen[-1].message) == (3, "step 3")
+
+
+async def answer(client: Client, row: Row) -> None:
+    """What the server asks and tells arrives the same way in both eras."""
+    changes: asyncio.Queue[Notification] = asyncio.Queue()
+    _prepare(client)
+    client.on_notification(changes.put_nowait)
+    async with client:
+        answers = [
+            await client.tools.call("ask_person"),
+            await client.tools.call("ask_model", {"question": "Ready?"}),
+            await client.tools.call("ask_roots"),
+        ]
+        if row.asks:
+            assert [answer.text for answer in answers] == ["accept Ada", "parrot: aye", "file:///harbour"]
+        else:
+            assert [answer.is_error for answer in answers] == [True, True, True]
+        added = f"added_{row.versions[0]}"  # a server over HTTP is used in both eras
+        assert added not in [tool.name for tool in await client.tools.list()]
+        await client.tools.call("grow", {"name": added})
+        if row.tells_list_changes:
+            assert (await changes.get()).method == "notifications/tools/list_changed"
+        assert added in [tool.name for tool in await client.tools.list()]
+        await _subscribe(client, row)
+
+
+async def _subscribe(client: Client, row: Row) -> None:
+    updates: asyncio.Queue[str] = asyncio.Queue()
+    if row.subscribes:
+        await client.resources.subscribe("note://today", updates.put_nowait)
+        await client.tools.call("touch", {"uri": "note://today"})
+        assert await updates.get() == "note://today"
+        await client.resources.unsubscribe("note://today")
+    else:
+        with pytest.raises(CapabilityError):
+            await client.resources.subscribe("note://today", updates.put_nowait)
+
+
+async def cancel_for_an_hour(client: Client) -> None:
+    """A call of the reference server `everything` that would take an hour ends at once, and the connection goes on."""
+    has_started = asyncio.Event()
+    name, arguments = "trigger-long-running-operation", {"duration": 3600, "steps": 360_000}
+    call = asyncio.ensure_future(
+        client.tools.call(name, arguments, on_progress=lambda progress: has_started.set(), timeout=None)
+    )
+    await has_started.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert (await client.tools.call("echo", {"message": "still here"})).text == "Echo: still here"
