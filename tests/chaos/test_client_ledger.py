@@ -79,6 +79,8 @@ class History:
 @pytest.mark.guard(120)
 @pytest.mark.parametrize("seed", range(4 if IS_SOAK else 1))
 def test_the_ledger_agrees_with_what_every_caller_was_told(seed: int, tmp_path: Path) -> None:
+    """G7: at most once, whatever dies."""
+
     @timed
     async def test() -> None:
         history = History(tmp_path, seed)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SERVING = HERE / "servers_own" / "serving.py"
 
-# The promise is 1.5 s; a loaded machine takes some time to notice that a process has ended.
+# From the end of its input, or a signal, to the end of the process, seen from outside: G12 and section 8 of the design.
 PROMISE = 1.5
-SLACK = 1.0
+
+# A machine on which something else runs may take a process its turn for a while, but not every time.
+ATTEMPTS = 3
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -65,11 +67,25 @@ class Process:
         message: dict[str, Any] = json.loads(self.stdout.readline())
         return message
 
+    def call_and_wait(self, tool: str | None) -> None:
+        """Call a tool that will not answer, and know that it runs."""
+        if tool is not None:
+            self.say(call(1, tool), call(2, "echo", text="x"))
+            while self.hear()["id"] != 2:
+                pass
+
     def ended(self) -> tuple[int, float, bytes, str]:
         """The exit code, how long it took, what was still said, and stderr."""
         began = time.monotonic()
         rest, errors = self.popen.communicate(timeout=30)
         return self.popen.returncode, time.monotonic() - began, rest, errors.decode()
+
+    def gone_after(self, number: signal.Signals) -> tuple[int, float]:
+        """The exit code after a signal, and how long it took."""
+        began = time.monotonic()
+        self.popen.send_signal(number)
+        code = self.popen.wait(30)
+        return code, time.monotonic() - began
 
 
 @contextmanager
@@ -90,17 +106,56 @@ def serving(*words: str) -> Iterator[Process]:
 HANGING = ["hang", "hang_in_executor", "hang_in_thread_of_its_own", "refuse_to_be_cancelled", None]
 
 
+def assert_kept(attempt: Callable[[], float]) -> None:
+    """The promise was kept: every attempt must do what it says, and one must do it in time."""
+    took = []
+    while not took or (took[-1] > PROMISE and len(took) < ATTEMPTS):
+        took.append(attempt())
+    assert took[-1] <= PROMISE, f"gone after {took} s"
+
+
 @pytest.mark.parametrize("tool", HANGING)
-def test_the_process_is_gone_soon_after_the_end_of_its_input_whatever_hangs(tool: str | None) -> None:
-    with serving() as process:
-        if tool is not None:
-            process.say(call(1, tool), call(2, "echo", text="x"))
-            while process.hear()["id"] != 2:
-                pass
-        code, took, _, errors = process.ended()  # closes stdin
-        assert code == 0
-        assert took < PROMISE + SLACK
-        assert "goodbye" in errors
+def test_the_process_is_gone_within_a_second_and_a_half_of_the_end_of_its_input(tool: str | None) -> None:
+    """G12: the end of its input is the end."""
+
+    def attempt() -> float:
+        with serving() as process:
+            process.call_and_wait(tool)
+            code, took, _, errors = process.ended()  # closes stdin
+            assert code == 0
+            assert "goodbye" in errors
+            return took
+
+    assert_kept(attempt)
+
+
+def test_the_process_is_gone_in_time_with_every_thread_hung_and_its_hooks_have_run() -> None:
+    """G12: even with a hung tool thread."""
+
+    def attempt() -> float:
+        with serving() as process:
+            process.say(*(call(f"h{number}", "hang") for number in range(40)))
+            process.call_and_wait("hang")
+            code, took, _, errors = process.ended()
+            assert code == 0
+            assert "goodbye" in errors
+            return took
+
+    assert_kept(attempt)
+
+
+def test_the_process_is_gone_in_time_when_its_client_does_not_read() -> None:
+    def attempt() -> float:
+        with serving() as process:
+            process.say(call("h", "hang"), *(call(n, "large", size=1 << 20) for n in range(1, 11)))
+            assert process.hear()["id"] == 1, "what is asked before is asked"
+            began = time.monotonic()
+            process.stdin.close()
+            process.popen.stdin = None
+            assert process.popen.wait(30) == 0
+            return time.monotonic() - began
+
+    assert_kept(attempt)
 
 
 @pytest.mark.parametrize(
@@ -115,19 +170,19 @@ def test_the_process_is_gone_soon_after_the_end_of_its_input_whatever_hangs(tool
 def test_a_signal_ends_it_in_order_whatever_hangs(
     tool: str | None, number: signal.Signals, expected: int
 ) -> None:
-    with serving() as process:
-        if tool == "block_the_loop":
-            process.say(call(1, tool))
-            assert process.popen.stderr is not None
-            assert process.popen.stderr.readline() == b"blocking\n"
-        elif tool is not None:
-            process.say(call(1, tool), call(2, "echo", text="x"))
-            while process.hear()["id"] != 2:
-                pass
-        process.popen.send_signal(number)
-        began = time.monotonic()
-        assert process.popen.wait(30) == expected
-        assert time.monotonic() - began < PROMISE + SLACK
+    def attempt() -> float:
+        with serving() as process:
+            if tool == "block_the_loop":
+                process.say(call(1, tool))
+                assert process.popen.stderr is not None
+                assert process.popen.stderr.readline() == b"blocking\n"
+            else:
+                process.call_and_wait(tool)
+            code, took = process.gone_after(number)
+            assert code == expected
+            return took
+
+    assert_kept(attempt)
 
 
 def test_a_second_signal_ends_it_at_once() -> None:
@@ -144,22 +199,30 @@ def test_a_second_signal_ends_it_at_once() -> None:
 
 
 def test_a_handler_that_finishes_within_its_second_is_answered() -> None:
-    with serving() as process:
-        process.say(call(1, "take", seconds=0.3))
-        code, took, rest, _ = process.ended()
-        assert code == 0
-        assert json.loads(rest)["result"]["content"][0]["text"] == "done"
-        assert took < PROMISE + SLACK
+    def attempt() -> float:
+        with serving() as process:
+            process.say(call(1, "take", seconds=0.3))
+            code, took, rest, _ = process.ended()
+            assert code == 0
+            assert json.loads(rest)["result"]["content"][0]["text"] == "done"
+            return took
+
+    assert_kept(attempt)
 
 
 def test_a_hook_that_hangs_does_not_keep_the_process() -> None:
-    with serving("hook-hangs") as process:
-        code, took, _, _ = process.ended()
-        assert code == 0
-        assert took < PROMISE + SLACK
+    def attempt() -> float:
+        with serving("hook-hangs") as process:
+            code, took, _, errors = process.ended()
+            assert code == 0
+            assert "goodbye" in errors
+            return took
+
+    assert_kept(attempt)
 
 
 def test_a_client_that_closes_its_end_of_our_stdout_is_gone() -> None:
+    """G12: a closed pipe is final."""
     with serving() as process:
         process.stdout.close()
         process.say(call(1, "echo", text="x"))
@@ -170,6 +233,7 @@ def test_a_client_that_closes_its_end_of_our_stdout_is_gone() -> None:
 
 
 def test_what_a_tool_prints_goes_to_stderr_and_the_stream_stays_clean() -> None:
+    """G15: fd 1 is moved away."""
     with serving() as process:
         process.say(call(1, "shout"), call(2, "what_a_child_reads"))
         answers = {answer["id"]: answer for answer in (process.hear(), process.hear())}
@@ -229,6 +293,7 @@ def test_a_line_just_under_the_limit_is_served() -> None:
 
 
 def test_pings_are_answered_while_every_thread_is_blocked() -> None:
+    """G20: control messages never wait behind tools."""
     with serving() as process:
         process.say(*(call(f"h{number}", "hang") for number in range(40)))
         for number in range(5):
@@ -239,6 +304,7 @@ def test_pings_are_answered_while_every_thread_is_blocked() -> None:
 
 
 def test_a_request_in_the_same_write_as_initialize_is_served() -> None:
+    """G20: pipelined."""
     process = Process()
     process.say(
         json.dumps(INITIALIZE).encode() + b"\n" + json.dumps(call(1, "echo", text="x")).encode() + b"\n"
@@ -277,6 +343,8 @@ def test_a_client_that_does_not_read_costs_a_bounded_amount_and_then_gets_everyt
 def test_a_tool_that_floods_a_client_which_does_not_read_is_bounded() -> None:
     with serving() as process:
         process.say(call(1, "flood"))
+        assert process.popen.stderr is not None
+        assert process.popen.stderr.readline() == b"flooded\n"  # and nothing was read meanwhile
         heard = 0
         while (message := process.hear()).get("id") != 1:
             assert message["method"] == "notifications/message"

@@ -2,29 +2,30 @@
 
 The connection is copied at each step, never re-modelled. Around it stands the least environment that can still lie: a
 transport that starts, fails, takes frames, is busy, writes, dies and is reaped, and a peer that answers anything it
-was ever sent, twice, late, or not at all. Time stands still and any armed timer may fire, which allows every order a
-real clock allows and more. Epochs and ids are compared and never counted, so numbers that only grow do not make new
-states and the search covers any number of reconnects.
+was ever sent, twice, late, or not at all, and that forgets sessions. Time stands still and any armed timer may fire, which
+allows every order a real clock allows and more; where a window decides, the clock may jump over it.
+
+Above: the tests. Below: `client_world` (which worlds are the same), the real `ClientConnection`.
 """
 
 from __future__ import annotations
 
-import copy
 import json
+import random
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from mooring.errors import TransportError
+from model.client_world import Asked, Scene, World, key, request_key
+from mooring.errors import OutcomeUnknownError, TransportError
 from mooring.protocol.client import events as e
 from mooring.protocol.client._calls import Retry
 from mooring.protocol.client._connection import ClientConnection
 from mooring.protocol.client._core import Wire
-from mooring.protocol.client._exchange import ExchangeState, Role
-from mooring.protocol.client._settings import Settings
+from mooring.protocol.client._exchange import Exchange, ExchangeState, Role
+from mooring.protocol.client._settings import SESSION_LOSS_WINDOW
 from mooring.protocol.client._table import ClientState, Timer
 
 
@@ -32,85 +33,11 @@ class Violation(AssertionError):
     """Something that must never happen, and how it came about."""
 
 
-@dataclass(frozen=True)
-class Scene:
-    """What the environment may do in one search."""
-
-    settings: Settings
-    calls: tuple[dict[str, Any], ...]
-    is_http: bool = False
-    peer: frozenset[str] = frozenset()
-    transport: frozenset[str] = frozenset({"fail", "down"})
-    limit: int = 200_000
-
-
-@dataclass
-class World:
-    core: ClientConnection
-    made: int = 0
-    outcomes: tuple[int, ...] = ()
-    # Frames of this epoch that carry a call: id -> (caller, method); the peer may answer any of them at any time.
-    known: dict[int, tuple[object, str]] = field(default_factory=dict)
-    # Ids of frames taken by the transport and not yet written, in order.
-    unwritten: tuple[tuple[int, int | None], ...] = ()
-    written_ids: frozenset[int] = frozenset()
-    cancelled: frozenset[int] = frozenset()
-    # Per call: whether the peer ever had a byte of it.
-    reached: frozenset[object] = frozenset()
-    alive: str = "none"
-    is_up: bool = False
-    was_stopped: bool = False
-    # Transports started since the last wait or the last good answer.
-    spins: int = 0
-    lost_sessions: int = 0
-
-    def copy(self) -> World:
-        twin = copy.copy(self)
-        twin.core = self.core.copy()
-        twin.known = self.known.copy()
-        return twin
-
-
 LEGACY = b'{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}'
 MODERN = b'{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}}'
 
 
-def key(world: World) -> object:
-    """Everything that decides what can happen next. Left out is what only counts or names: numbers of epochs and ids
-    (their order stays), and tombstones, which only tell late answers from unknown ones."""
-    core = world.core
-    calls = core.calls
-    rank = {id: index for index, id in enumerate(sorted({*calls.pending, *world.known}))}
-    exchanges = tuple(
-        (
-            rank[x.id], x.caller, x.role, x.state, calls.is_written(x), x.attempts,
-            x.waits_for_ready, x.may_replay, x.was_sent, x.was_turned_away,
-        )
-        for x in calls.pending.values()
-    )  # fmt: skip
-    timers = frozenset(
-        name
-        if isinstance(name, Timer)
-        else ("retry", rank[name.id])
-        if isinstance(name, Retry)
-        else rank[name]
-        for name in calls.timers.armed
-    )
-    talk = core._negotiation
-    return (
-        core.state, core.wire, core._is_up, core.verdict, exchanges, tuple(rank[id] for id in calls.queue),
-        timers, calls.is_full, calls.envelope != b"",
-        None if talk.probe_id is None else rank.get(talk.probe_id), talk.steps, talk.has_opened, talk.held is not None,
-        None if talk.handshake_id is None else rank.get(talk.handshake_id),
-        min(core._failures, core.settings.max_attempts), core._strikes, core._heard, core._unheard, core._last_exit,
-        core._was_ready, core._was_probe_fatal, core._skips_probe, core._was_sane, core._session_lost_at, tuple(core._standing), tuple(core._serving),
-        tuple(core._waiters), type(core._reason),
-        world.made, world.outcomes, frozenset((rank[id], known) for id, known in world.known.items()),
-        tuple(id if id is None else rank.get(id, -1) for _, id in world.unwritten),
-        frozenset(rank[id] for id in world.written_ids if id in rank),
-        frozenset(rank[id] for id in world.cancelled if id in rank), world.reached, world.alive, world.is_up,
-        world.was_stopped, min(world.lost_sessions, 2), world.spins,
-    )  # fmt: skip
+_OVER = (ClientState.CLOSING, ClientState.CLOSED)
 
 
 class Search:
@@ -119,31 +46,45 @@ class Search:
     def __init__(self, scene: Scene, kind: type[ClientConnection] = ClientConnection) -> None:
         self.scene = scene
         self.kind = kind
-        self.states = 0
         self.transitions = 0
         self.visited: set[ClientState] = set()
+        self.epochs = 0
+        # One world of each key, in the order found; and the last of those that were taken for the same.
+        self.worlds: dict[object, World] = {}
+        self.merged: dict[object, World] = {}
+
+    @property
+    def states(self) -> int:
+        return len(self.worlds)
+
+    def key(self, world: World) -> object:
+        return key(world, self.scene)
 
     def prove(self) -> None:
         """Safety in every reachable state, then liveness from each of them. Raises: Violation."""
         self.run()
-        for world in self.worlds:
+        for world in self.worlds.values():
             self.settle(world)
             self.stop(world)
 
-    def run(self) -> None:
-        """Visit every reachable state and check each. Raises: Violation, with the way there."""
+    def start(self) -> World:
+        """The world in which every search and every walk begins."""
         world = World(self.kind(self.scene.settings, is_http=self.scene.is_http, is_strict=True))
         world.outcomes = (0,) * len(self.scene.calls)
-        self._apply(world, world.core.start(0.0), ("start",))
-        seen = {key(world)}
+        self._apply(world, world.core.start(world.clock))
+        return world
+
+    def run(self) -> None:
+        """Visit every reachable state and check each. Raises: Violation, with the way there."""
+        world = self.start()
+        here = self.key(world)
+        worlds = self.worlds = {here: world}
         paths: dict[object, tuple[object, object]] = {}
-        queue = deque([world])
-        self.worlds = [world]
+        queue = deque([(here, world)])
         while queue:
-            world = queue.popleft()
-            self.states += 1
+            here, world = queue.popleft()
             self.visited.add(world.core.state)
-            here = key(world)
+            self.epochs = max(self.epochs, world.core.epoch)
             for move in self._moves(world):
                 self.transitions += 1
                 after = world.copy()
@@ -159,38 +100,102 @@ class Search:
                     raise Violation(
                         f"{type(error).__name__}: {error}\nafter:\n  {steps}\nin {after.core!r}"
                     ) from error
-                self._forget_old(after)
-                there = key(after)
-                if there not in seen:
-                    seen.add(there)
+                there = self.key(after)
+                if there in worlds:
+                    self.merged[there] = after
+                else:
+                    worlds[there] = after
                     paths[there] = (here, move)
-                    queue.append(after)
-                    self.worlds.append(after)
-                    assert len(seen) <= self.scene.limit, f"more than {self.scene.limit} states"
+                    queue.append((there, after))
+                    assert len(worlds) <= self.scene.limit, f"more than {self.scene.limit} states"
 
-    def _forget_old(self, world: World) -> None:
-        """The peer remembers two requests that nobody waits for any more: enough for any late or repeated answer."""
-        old = sorted(id for id in world.known if id not in world.core.calls.pending)
-        for id in old[:-2]:
-            del world.known[id]
+    def compare(self, most: int, luck: random.Random) -> int:
+        """Hold worlds that `run()` took for the same to it: each must lead where the one that was kept leads. How many.
+
+        Raises: Violation.
+        """
+        keys = list(self.merged)
+        for here in luck.sample(keys, min(most, len(keys))):
+            self._check_same(self.worlds[here], self.merged[here])
+        return min(most, len(keys))
+
+    def walk(self, walks: int, steps: int, luck: random.Random) -> int:
+        """Wander through worlds as they come, merged with none, after `run()`: each must be one that the search knows.
+
+        How many there were. Raises: Violation.
+        """
+        met = 0
+        for _ in range(walks):
+            world = self.start()
+            for _ in range(steps):
+                self.epochs = max(self.epochs, world.core.epoch)
+                kept = self.worlds.get(self.key(world))
+                if kept is None:
+                    raise Violation(f"the search overlooked {world}")
+                met += 1
+                after = self._check_same(kept, world)
+                if not after:
+                    break
+                # Whoever closes sees no more: most walks go on for as long as they may.
+                going = [other for other in after if other.core.state not in _OVER]
+                world = luck.choice(going if going and luck.random() < 0.99 else after)
+        return met
+
+    def _check_same(self, kept: World, world: World) -> list[World]:
+        """The worlds that may come after `world`; they must be those that may come after `kept`."""
+        after = self._successors(world)
+        ours = {self.key(other) for other in after}
+        theirs = {self.key(other) for other in self._successors(kept)}
+        # To stay where one is tells nothing: a frame whose writing changes nothing may be there or not.
+        if (ours ^ theirs) - {self.key(world)}:
+            raise Violation(f"merged, and not the same:\n  {world}\n  {kept}")
+        return after
+
+    def _successors(self, world: World) -> list[World]:
+        worlds = []
+        for move in self._moves(world):
+            after = world.copy()
+            self._make(after, move)
+            worlds.append(after)
+        return worlds
 
     # --- what may happen ----------------------------------------------------------------------------------------------
 
     def _moves(self, world: World) -> Iterator[tuple[Any, ...]]:
         core, scene = world.core, self.scene
+        if scene.epochs is not None and core.epoch > scene.epochs:
+            return
         if world.made < len(scene.calls):
             yield ("call", world.made)
+        twins = self._twins(world)
         for id, exchange in core.calls.pending.items():
-            if exchange.role is Role.CALL:
+            if exchange.role is Role.CALL and id not in twins:
                 yield ("give up", id)
         if not world.was_stopped:
             yield ("stop",)
         for name in core.calls.timers.armed:
-            yield ("timer", name)
+            if name not in twins:
+                yield ("timer", name)
         yield from self._transport_moves(world)
-        # A peer that asks without reading is bounded by the transport; three frames unread are enough of it here.
-        if world.alive == "live" and world.is_up and len(world.unwritten) < 4:
-            yield from self._peer_moves(world)
+        if world.alive == "live" and world.is_up:
+            yield from self._peer_moves(world, twins)
+        if core._serving:
+            yield ("reply",)
+        if world.owes_resume:
+            yield ("resume",)
+
+    def _twins(self, world: World) -> set[object]:
+        """Open requests that are as another is: what happens to one tells of all."""
+        seen: set[object] = set()
+        twins: set[object] = set()
+        if len(world.core.calls.pending) > 1:
+            refusable, old = frozenset(frame.id for frame in world.refusable()), world.old_kinds()
+            for id, exchange in world.core.calls.pending.items():
+                facts = request_key(world, exchange, {}, refusable, old, is_unordered=self.scene.is_unordered)
+                if facts[0] and facts in seen:
+                    twins.add(id)
+                seen.add(facts)
+        return twins
 
     def _transport_moves(self, world: World) -> Iterator[tuple[Any, ...]]:
         allowed = self.scene.transport
@@ -209,43 +214,72 @@ class Search:
             yield ("reaped",)
         if world.unwritten and world.alive == "live":
             yield ("write",)
-            number, id = world.unwritten[-1]
-            if "busy" in allowed and id is not None and number == world.core.calls.number:
-                yield ("refuse frame", id)
+            for frame in world.refusable():
+                yield ("refuse from", frame.number)
         if "room" in allowed and world.core.calls.is_full:
             yield ("room",)
         if "stale" in allowed:
             yield ("stale down",)
             yield ("stale reaped",)
 
-    def _peer_moves(self, world: World) -> Iterator[tuple[Any, ...]]:
-        for id, (_, method) in world.known.items():
-            if id in world.written_ids:
-                if method == "server/discover":
-                    yield from (("discovered", id), ("declined", id), ("refused", id))
-                elif method == "initialize":
-                    yield from (("initialized", id), ("mismatched", id))
-                else:
-                    yield ("answer", id)
-                    if (
-                        "session" in self.scene.peer
-                        and id in world.core.calls.pending
-                        and world.lost_sessions < 3
-                    ):
-                        yield ("session lost", id)
-        for name in self.scene.peer - {"session"}:
+    def _peer_moves(self, world: World, twins: set[object]) -> Iterator[tuple[Any, ...]]:
+        pending, peer = world.core.calls.pending, self.scene.peer
+        open_ids = [id for id in pending if id in world.written_ids and id in world.known and id not in twins]
+        for id in (*open_ids, *world.old_kinds().values()):
+            method = world.known[id].method
+            if method == "server/discover":
+                yield from (("discovered", id), ("declined", id), ("refused", id))
+            elif method == "initialize":
+                yield from (("initialized", id), ("mismatched", id))
+            else:
+                yield ("answer", id)
+            if "session" in peer:
+                yield ("session lost", id)
+                if world.has_just_lost_session() and world.known[id].epoch == world.core.epoch:
+                    yield ("session lost later", id)
+            if "alone" in peer and id in pending:
+                yield ("lost alone", id)
+        for name in peer - {"session", "alone"}:
             yield ("peer", name)
 
     # --- making it happen ---------------------------------------------------------------------------------------------
 
     def _make(self, world: World, move: tuple[Any, ...]) -> None:
         core = world.core
+        if move[0] == "refuse from":
+            self._refuse(world, move[1])
+            return
+        world.offered = (
+            None  # a driver hears of a refusal as it hands the frame over, before anything else happens
+        )
+        refused = None
+        if move[0] in ("session lost", "session lost later"):
+            refused = core.calls.pending.get(move[1])
+        before = core.epoch
         event = self._user_event(world, move) or self._transport_event(world, move)
         if event is None:
-            effects = core.receive(self._frame(world, move), core.epoch, 0.0)
+            effects = core.receive(self._frame(world, move), core.epoch, world.clock)
         else:
-            effects = core.step(event, 0.0)
-        self._apply(world, effects, move)
+            effects = core.step(event, world.clock)
+        self._apply(world, effects)
+        if isinstance(event, e.SessionLost):
+            if before not in (event.epoch, core.epoch):
+                raise Violation("the end of an old session ended the new one")
+            self._note_turned_away(world, refused)
+
+    def _refuse(self, world: World, number: int) -> None:
+        """The transport is full: it takes nothing from this frame on, and says so of each in its order."""
+        core = world.core
+        refused = [frame for frame in world.unwritten if frame.number >= number]
+        world.unwritten = tuple(frame for frame in world.unwritten if frame.number < number)
+        world.offered = None
+        for frame in refused:
+            if frame.id is not None:
+                del world.known[frame.id]
+                self._apply(world, core.step(e.Refused(core.epoch, frame.id), world.clock))
+            elif frame.must_arrive:
+                event = e.FrameRefused(core.epoch, frame.frame, frame.answers)
+                self._apply(world, core.step(event, world.clock))
 
     def _user_event(self, world: World, move: tuple[Any, ...]) -> e.Event | None:
         core = world.core
@@ -263,10 +297,15 @@ class Search:
                 core.calls.timers.disarm(name)
                 world.spins = 0 if name in (Timer.BACKOFF, Timer.CLOSE) else world.spins
                 return core._timer_event(name)
+            case ("resume",):
+                world.owes_resume = False
+                return e.Resumed()
+            case ("reply",):
+                return e.Replied(next(iter(core._serving)))
         return None
 
     def _transport_event(self, world: World, move: tuple[Any, ...]) -> e.Event | None:
-        core, epoch, lost = world.core, world.core.epoch, TransportError("lost")
+        epoch, lost = world.core.epoch, TransportError("lost")
         match move:
             case ("spawned",):
                 world.alive = "live" if world.alive == "spawning" else "live, to close"
@@ -287,37 +326,48 @@ class Search:
                 world.alive = "none"
                 return e.Reaped(epoch)
             case ("write",):
-                (number, id), *rest = world.unwritten
-                world.unwritten = tuple(rest)
-                self._arrive(world, id)
-                return e.Wrote(epoch, number)
-            case ("refuse frame", id):
-                world.unwritten = world.unwritten[:-1]
-                del world.known[id]
-                return e.Refused(epoch, id)
+                return e.Wrote(epoch, self._write(world))
             case ("room",):
                 return e.RoomMade(epoch)
             case ("stale down",):
                 return e.WentDown(epoch - 1, lost)
             case ("stale reaped",):
                 return e.Reaped(epoch - 1)
-            case ("session lost", id):
-                world.lost_sessions += 1
-                world.reached = world.reached - {core.calls.pending[id].caller}
-                return e.SessionLost(epoch, id)
+            case ("session lost" | "session lost later" as when, id):
+                asked = world.known[id]
+                world.reached -= {(asked.caller, id)}
+                if when == "session lost later":
+                    world.clock += 2 * SESSION_LOSS_WINDOW
+                    world.spins = 0
+                # A POST belongs to the session it was sent in, however late its answer comes.
+                return e.SessionLost(asked.epoch, id)
+            case ("lost alone", id):
+                return e.ExchangeLost(world.known[id].epoch, id, OutcomeUnknownError("the response ended"))
         return None
+
+    def _write(self, world: World) -> int:
+        """Write up to the next frame that changes anything by being written; its number."""
+        through = 0
+        for frame, what in list(world.next_frames()):
+            through = frame.number
+            world.unwritten = world.unwritten[1:]
+            self._arrive(world, frame.id)
+            if what is not None:
+                break
+        return through
 
     def _arrive(self, world: World, id: int | None) -> None:
         if id is not None:
             world.written_ids |= {id}
-            if id in world.known:
-                world.reached |= {world.known[id][0]}
+            asked = world.known.get(id)
+            if asked is not None and asked.caller is not None:
+                world.reached |= {(asked.caller, id)}
 
     def _frame(self, world: World, move: tuple[Any, ...]) -> bytes:
         head = b'{"jsonrpc":"2.0",'
         match move:
             case ("answer", id):
-                return head + b'"id":%d,"result":%s}' % (id, json.dumps(world.known[id][0]).encode())
+                return head + b'"id":%d,"result":%s}' % (id, json.dumps(world.known[id].caller).encode())
             case ("discovered", id):
                 return head + b'"id":%d,"result":%s}' % (id, MODERN)
             case ("initialized", id):
@@ -354,9 +404,14 @@ class Search:
 
     # --- what comes of it ---------------------------------------------------------------------------------------------
 
-    def _apply(self, world: World, effects: list[e.Effect], move: tuple[Any, ...]) -> None:
+    def _apply(self, world: World, effects: list[e.Effect]) -> None:
+        first = next((effect.number for effect in effects if isinstance(effect, e.Send)), None)
+        if first is not None and "busy" in self.scene.transport:
+            world.offered = first
         for effect in effects:
             match effect:
+                case e.Resume():
+                    world.owes_resume = True
                 case e.Spawn():
                     renews = self.scene.is_http and world.alive == "live"
                     if world.alive != "none" and not renews:
@@ -375,7 +430,7 @@ class Search:
                 case e.Send():
                     self._send(world, effect)
                 case e.Withdraw():
-                    world.unwritten = tuple(frame for frame in world.unwritten if frame[1] != effect.id)
+                    world.unwritten = tuple(frame for frame in world.unwritten if frame.id != effect.id)
                     world.known = {id: what for id, what in world.known.items() if id != effect.id}
                     if effect.id in world.written_ids:
                         raise Violation("withdrew a frame that was written")
@@ -413,21 +468,34 @@ class Search:
                 raise Violation("an id was used twice")
             exchange = world.core.calls.pending.get(effect.id)
             caller = exchange.caller if exchange is not None and exchange.role is Role.CALL else None
-            world.known[effect.id] = (caller, message["method"])
+            world.known[effect.id] = Asked(caller, message["method"], world.core.epoch)
+            self._check_repeat(world, caller)
         if self.scene.is_http:
             self._arrive(world, effect.id)
         else:
-            world.unwritten = (*world.unwritten, (effect.number, effect.id))
+            world.unwritten = (*world.unwritten, effect)
+
+    def _check_repeat(self, world: World, caller: object) -> None:
+        """What the peer had is sent again once if that is safe, else never."""
+        times = sum(caller == other for other, _ in world.reached) if isinstance(caller, int) else 0
+        if isinstance(caller, int) and times > bool(self.scene.calls[caller].get("may_replay")):
+            raise Violation(f"call {caller} was sent again, and may have run {times} times")
+
+    def _note_turned_away(self, world: World, refused: Exchange | None) -> None:
+        if refused is not None and isinstance(refused.caller, int):
+            if refused.caller in world.turned_away and not world.outcomes[refused.caller]:
+                raise Violation(f"call {refused.caller} was turned away twice and is still open")
+            world.turned_away |= {refused.caller}
 
     def _check_error(self, world: World, effect: e.Fail) -> None:
-        if effect.error.may_have_run is False and effect.caller in world.reached:
+        if effect.error.may_have_run is False and any(caller == effect.caller for caller, _ in world.reached):
             raise Violation(f"{effect.error!r} says it did not run, but the peer had it")
 
     def _check(self, world: World) -> None:
         core = world.core
         if max(world.outcomes, default=0) > 1:
             raise Violation(f"more than one outcome: {world.outcomes}")
-        is_over = core.state in (ClientState.CLOSING, ClientState.CLOSED)
+        is_over = core.state in _OVER
         for exchange in core.calls.pending.values():
             if is_over:
                 raise Violation(f"a call is left in {core.state}")

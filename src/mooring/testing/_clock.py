@@ -8,21 +8,31 @@ Must never know what it runs. Above: tests. Below: asyncio.
 """
 
 import asyncio
+import functools
 import selectors
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 R = TypeVar("R")
+
+# Far beyond every timer that a test waits for. Where something wakes up for ever (a sweep, a keepalive), a test that waits for
+# what never comes would otherwise never be told.
+LONGEST_SECONDS = 1_000_000.0
+
+# Turns of the loop for those who were told to end in the last moment of a test.
+LAST_TURNS = 5
 
 
 class Stuck(AssertionError):  # what the test is, not what it did
-    """Everything waits, and nothing is left that could happen: no timer, no callback, no file."""
+    """Everything waits, and nothing is left that could happen: no timer, no callback, no file; or timers, and nothing else."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
     """Looks, and never waits: where a selector would sleep, it moves the clock."""
 
     loop: "ClockLoop"
+    limit = LONGEST_SECONDS
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """What is ready now; if nothing is, the time passes."""
@@ -31,6 +41,9 @@ class _JumpingSelector(selectors.DefaultSelector):
             if timeout is None:
                 raise Stuck(f"nothing will ever happen any more (at {self.loop.time():g} s)")
             self.loop.pass_time(timeout)
+            if self.loop.time() > self.limit:
+                self.limit = float("inf")  # said once: what is cleaned up after it may need timers, too
+                raise Stuck(f"what is waited for has not happened in {LONGEST_SECONDS:g} s")
         return ready
 
 
@@ -42,6 +55,7 @@ class ClockLoop(asyncio.SelectorEventLoop):
         selector = _JumpingSelector()
         selector.loop = self
         super().__init__(selector)
+        self._clock_resolution = 1e-9  # sums of floats: a timer that is due but for a rounding error is due
 
     def time(self) -> float:
         """The time on this clock."""
@@ -49,8 +63,7 @@ class ClockLoop(asyncio.SelectorEventLoop):
 
     def pass_time(self, seconds: float) -> None:
         """Set the clock forward. Timers that become due run in the next turn."""
-        # The loop rounds what it waits for down to its resolution: without a nudge it would ask again for ever.
-        self._now += seconds + 1e-9
+        self._now += seconds
 
 
 def run_on_fake_clock(main: Coroutine[Any, Any, R]) -> R:
@@ -60,3 +73,20 @@ def run_on_fake_clock(main: Coroutine[Any, Any, R]) -> R:
     """
     with asyncio.Runner(loop_factory=ClockLoop) as runner:
         return runner.run(main)
+
+
+def on_fake_clock(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """A decorator: an async test becomes an ordinary one, run on a clock that jumps. It must leave no task behind."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **named: P.kwargs) -> None:
+        async def watched() -> None:
+            await test(*args, **named)
+            for _ in range(LAST_TURNS):
+                await asyncio.sleep(0)
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            assert left == set(), f"tasks are left: {left}"
+
+        run_on_fake_clock(watched())
+
+    return run

@@ -8,6 +8,8 @@ Must never know what a frame says. Above: tests. Below: the contract of `mooring
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import msgspec
@@ -20,16 +22,19 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """How likely each fault is, from 0 to 1, for each frame or each opening.
 
     `refuse`: an opening fails. `busy`: a frame is not taken. `cut`: the connection ends before this frame arrives.
-    `garble`: a line of rubbish arrives before it. `repeat`: it arrives twice. `delay`: it arrives later than those behind
-    it were written, after up to `longest_delay` seconds.
+    `garble`: a line of rubbish arrives before it. `truncate`: a part of it is lost. `repeat`: it arrives twice. `delay`: it
+    arrives later than those behind it were written, after up to `longest_delay` seconds. `stall`: from it on nothing arrives
+    for as long, and then everything.
     """
 
     refuse: float = 0.0
     busy: float = 0.0
     cut: float = 0.0
     garble: float = 0.0
+    truncate: float = 0.0
     repeat: float = 0.0
     delay: float = 0.0
+    stall: float = 0.0
     longest_delay: float = 1.0
 
 
@@ -69,6 +74,10 @@ class FaultyTarget:
         """How late a late frame is."""
         return self._random.uniform(0, self.faults.longest_delay)
 
+    def truncated(self, frame: bytes) -> bytes:
+        """What is left of a frame: not all, and not nothing."""
+        return frame[: self._random.randrange(1, max(2, len(frame)))]
+
     async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> "FaultyTransport":
         """A transport of the target's, behind the faults. Raises: TransportError, by chance too."""
         if self.strikes("refuse"):
@@ -89,6 +98,7 @@ class FaultyTransport:
         self._arrived: deque[bytes | McpError] = deque()
         self._handles: set[asyncio.TimerHandle] = set()
         self._was_refused = False
+        self._is_stalled = False
         self._is_over = False
 
     # --- what its owner calls -----------------------------------------------------------------------------------------
@@ -109,7 +119,13 @@ class FaultyTransport:
 
     def next_frame(self) -> bytes | McpError | None:
         """As the contract says."""
-        return self._arrived.popleft() if self._arrived else None
+        return self._arrived.popleft() if self._arrived and not self._is_stalled else None
+
+    async def flush(self) -> bool:
+        """As the contract says: after a refusal by chance, not before room was made."""
+        while self._was_refused and not self._is_over:
+            await asyncio.sleep(0)  # it is made in the next turn of the loop
+        return self.inner is not None and not self._is_over and await self.inner.flush()
 
     async def close(self) -> None:
         """As the contract says."""
@@ -130,10 +146,15 @@ class FaultyTransport:
                 return
             if self._target.strikes("garble"):
                 self._deliver(RUBBISH)
+            if self._target.strikes("stall") and not self._is_stalled:
+                self._is_stalled = True
+                self._later(self._flow)
+            if isinstance(frame, bytes) and self._target.strikes("truncate"):
+                frame = self._target.truncated(frame)  # what is left is what arrives
             copies = 2 if self._target.strikes("repeat") else 1
             for _ in range(copies):
                 if self._target.strikes("delay"):
-                    self._deliver_later(frame)
+                    self._later(partial(self._deliver, frame))
                 else:
                     self._deliver(frame)
 
@@ -150,6 +171,8 @@ class FaultyTransport:
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
         """Pass it on, once."""
         if not self._is_over:
+            self._flow()  # what was received is delivered before the end is told
+        if not self._is_over:
             self._is_over = True
             self._owner.went_down(error, exit_code, was_silent)
 
@@ -162,15 +185,21 @@ class FaultyTransport:
 
     def _deliver(self, frame: bytes | McpError) -> None:
         self._arrived.append(frame)
-        self._owner.frames_arrived()
+        if not self._is_stalled:
+            self._owner.frames_arrived()
 
-    def _deliver_later(self, frame: bytes | McpError) -> None:
-        def arrive() -> None:
+    def _flow(self) -> None:
+        if self._is_stalled:
+            self._is_stalled = False
+            self._owner.frames_arrived()
+
+    def _later(self, happens: Callable[[], None]) -> None:
+        def happen() -> None:
             self._handles.discard(handle)
             if not self._is_over:
-                self._deliver(frame)
+                happens()
 
-        handle = asyncio.get_running_loop().call_later(self._target.delay(), arrive)
+        handle = asyncio.get_running_loop().call_later(self._target.delay(), happen)
         self._handles.add(handle)
 
     def _cut(self) -> None:

@@ -104,6 +104,15 @@ async def opened(target: Target, owner: Recorder) -> AsyncIterator[Transport]:
         await transport.close()
 
 
+async def _full(transport: Transport, frame: bytes) -> int:
+    """Send until it is busy with what can be written, written; how many it has taken, numbered from 1."""
+    taken = 0
+    while transport.send(frame, taken + 1):
+        taken += 1
+        await asyncio.sleep(0)  # a turn of the loop, so that what can be written is
+    return taken
+
+
 def run(test: Callable[[], Coroutine[object, object, None]]) -> None:
     """Run one test on a loop of its own, under the guard."""
 
@@ -211,6 +220,52 @@ class TransportSuite:
                 await owner.until(lambda: owner.through == number - 1)
                 assert transport.send(b'"last"', number + 1)
                 assert await peer.receive() == b'"last"'
+
+        run(test)
+
+    def test_frames_that_are_withdrawn_make_room_too(self) -> None:
+        async def test() -> None:
+            owner = Recorder()
+            async with self.pair() as (target, _), opened(target, owner) as transport:
+                taken = await _full(transport, b'"' + b"v" * 65_534 + b'"')
+                withdrawn = [number for number in range(1, taken + 1) if transport.withdraw(number)]
+                assert withdrawn, "nothing of a full queue could be withdrawn"
+                assert owner.rooms == 0, "told from inside the owner's own call"
+                await owner.until(lambda: owner.rooms)
+                assert owner.rooms == 1, "told once"
+
+        run(test)
+
+    def test_a_flush_waits_for_everything_that_was_taken(self) -> None:
+        async def test() -> None:
+            owner = Recorder()
+            async with self.pair() as (target, peer), opened(target, owner) as transport:
+                assert await transport.flush(), "there is nothing to wait for"
+                frame = b'"' + b"f" * 1_048_574 + b'"'
+                taken = await _full(transport, frame)
+                first, second = (asyncio.ensure_future(transport.flush()) for _ in range(2))
+                await asyncio.sleep(0)
+                assert not first.done(), "the peer has read nothing"
+                first.cancel()
+                for _ in range(taken):
+                    assert await peer.receive() == frame
+                assert await second, "everything was taken"
+                assert first.cancelled(), "one that gave up takes nothing back"
+                assert owner.through == taken, "told of the last write before"
+                assert owner.rooms == 1, "told of room before"
+
+        run(test)
+
+    def test_a_flush_ends_when_the_transport_does(self) -> None:
+        async def test() -> None:
+            owner = Recorder()
+            async with self.pair() as (target, _), opened(target, owner) as transport:
+                await _full(transport, b'"' + b"f" * 1_048_574 + b'"')
+                flushing = asyncio.ensure_future(transport.flush())
+                await asyncio.sleep(0)
+                await transport.close()
+                assert not await flushing, "what was dropped is not written"
+                assert not await transport.flush(), "it is no longer open"
 
         run(test)
 

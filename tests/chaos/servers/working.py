@@ -13,6 +13,9 @@ MODE = sys.argv[1]
 DIRECTORY = sys.argv[2] if len(sys.argv) > 2 else ""
 
 
+LATE: list[object] = []  # ids of calls that are answered when they are cancelled
+
+
 def say(message: object) -> None:
     data = json.dumps(message).encode() + b"\n"
     while data:
@@ -62,6 +65,29 @@ def run(id: object, name: str, arguments: dict[str, str]) -> None:
         answer(id, "first")
         answer(id, "second")
     elif name != "hang":
+        answer_badly(id, name, arguments)
+
+
+def answer_badly(id: object, name: str, arguments: dict[str, str]) -> None:
+    if name == "exit_at_byte":
+        text = {"content": [{"type": "text", "text": "half"}]}
+        frame = json.dumps({"jsonrpc": "2.0", "id": id, "result": text}).encode() + b"\n"
+        size = int(arguments["at"]) % (len(frame) + 1)  # -1: all of it
+        while size:
+            size -= os.write(1, frame[:size])
+        os._exit(4)
+    elif name == "trickle":
+        text = {"content": [{"type": "text", "text": "drop by drop"}]}
+        for byte in json.dumps({"jsonrpc": "2.0", "id": id, "result": text}).encode() + b"\n":
+            os.write(1, bytes([byte]))
+    elif name == "late":
+        LATE.append(id)
+    elif name == "close_stdout":
+        os.close(1)
+    elif name == "stop_reading":
+        answer(id, "deaf from now on")
+        signal.pause()
+    else:
         answer(id, name)
 
 
@@ -94,6 +120,8 @@ def main() -> None:
             say({"jsonrpc": "2.0", "id": id, "result": result})
         elif method == "tools/call":
             run(id, message["params"]["name"], message["params"].get("arguments", {}))
+        elif method == "notifications/cancelled" and LATE:
+            answer(LATE.pop(), "too late")
         elif method == "ping":
             say({"jsonrpc": "2.0", "id": id, "result": {}})
         elif id is not None and MODE != "dies_of_the_probe":

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -47,11 +47,15 @@ class Peer:
         self.capabilities = capabilities or {}
         self.transport: Transport
         self.frames: deque[Message] = deque()
+        self.heard: list[
+            Message | list[Message]
+        ] = []  # all of it, in order; what is awaited is taken out of the others
         self.notes: list[Message] = []
         self.asked: deque[Message] = deque()
         self.is_down = False
         self.is_reading = True
         self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
         self._numbers = itertools.count(1)
         self._ids = itertools.count(1)
 
@@ -64,13 +68,14 @@ class Peer:
             elif isinstance(message, dict) and "method" in message:
                 self.notes.append(message)
             self.frames.append(message)
+            self.heard.append(message)
         self._arrived.set()
 
     def wrote(self, through: int) -> None:
         pass
 
     def room_made(self) -> None:
-        pass
+        self._room.set()
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
         self.is_down = True
@@ -79,6 +84,15 @@ class Peer:
     def say(self, message: Message | list[Any] | bytes) -> None:
         frame = message if isinstance(message, bytes) else json.dumps(message).encode()
         assert self.transport.send(frame, next(self._numbers)), "busy"
+
+    async def say_all(self, messages: Iterable[Message | bytes]) -> None:
+        """Say as many as there are, as fast as they are taken."""
+        for message in messages:
+            frame = message if isinstance(message, bytes) else json.dumps(message).encode()
+            while not self.transport.send(frame, next(self._numbers)):
+                self._room.clear()
+                async with asyncio.timeout(GUARD):
+                    await self._room.wait()
 
     def notify(self, method: str, params: Message | None = None) -> None:
         self.say({"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})})
@@ -100,6 +114,13 @@ class Peer:
                 self._arrived.clear()
                 await self._arrived.wait()
         return what
+
+    async def ended(self) -> None:
+        """The server has closed the connection."""
+        async with asyncio.timeout(GUARD):
+            while not self.is_down:
+                self._arrived.clear()
+                await self._arrived.wait()
 
     async def answer(self, id: Any) -> Message:
         """The answer to that request."""

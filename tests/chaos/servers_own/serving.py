@@ -1,6 +1,6 @@
 """A real server over stdio whose tools do what tools should not: hang, print, spawn, block. For tests of the whole process.
 
-`serving.py [hook-hangs]`
+`serving.py [hook-hangs | at-once=N]`: with a hook that never ends; with so many requests at once allowed
 """
 
 import asyncio
@@ -12,8 +12,10 @@ import time
 
 from mooring.server import Context, Server
 
-server = Server("serving", version="1.0")
+at_once = [int(word.removeprefix("at-once=")) for word in sys.argv[1:] if word.startswith("at-once=")]
+server = Server("serving", version="1.0", max_concurrent=at_once[0] if at_once else 1024)
 forever = threading.Event()
+together: list[asyncio.Event] = []
 
 
 @server.tool
@@ -59,6 +61,19 @@ async def refuse_to_be_cancelled() -> None:
 
 
 @server.tool
+async def meet(count: int) -> str:
+    """Come back when so many calls are here."""
+    together.append(asyncio.Event())
+    if len(together) == count:
+        for waiting in together:
+            waiting.set()
+        together.clear()
+        return "met"
+    await together[-1].wait()
+    return "met"
+
+
+@server.tool
 async def take(seconds: float) -> str:
     await asyncio.sleep(seconds)
     return "done"
@@ -86,6 +101,7 @@ async def flood(ctx: Context) -> str:
         ctx.log("error", "x" * 1000)
         if number % 100 == 0:
             await asyncio.sleep(0)
+    print("flooded", file=sys.stderr, flush=True)
     return "flooded"
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from mooring.testing import ClockLoop, Stuck, run_on_fake_clock
+from mooring.testing import ClockLoop, Stuck, on_fake_clock, run_on_fake_clock
 
 
 def test_a_day_passes_in_no_time() -> None:
@@ -47,6 +47,20 @@ def test_waiting_for_what_never_comes_is_said_at_once() -> None:
         run_on_fake_clock(main())
 
 
+def test_waiting_for_ever_beside_a_timer_that_comes_again_and_again_is_said_too() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        def again() -> None:
+            loop.call_later(60, again)
+
+        again()
+        await loop.create_future()
+
+    with pytest.raises(Stuck, match=r"has not happened in 1e\+06 s"):
+        run_on_fake_clock(main())
+
+
 def test_the_clock_can_be_set_by_hand() -> None:
     loop = ClockLoop()
     try:
@@ -55,3 +69,22 @@ def test_the_clock_can_be_set_by_hand() -> None:
         assert loop.time() == pytest.approx(5)
     finally:
         loop.close()
+
+
+def test_an_async_test_becomes_an_ordinary_one_and_must_leave_no_task_behind() -> None:
+    seen: list[float] = []
+
+    @on_fake_clock
+    async def tidy(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        seen.append(asyncio.get_running_loop().time())
+
+    @on_fake_clock
+    async def untidy() -> None:
+        asyncio.get_running_loop().create_task(asyncio.sleep(1_000), name="left")
+
+    tidy(30)
+    assert seen == [30.0]
+    assert tidy.__name__ == "tidy"
+    with pytest.raises(AssertionError, match=r"tasks are left: .*left"):
+        untidy()

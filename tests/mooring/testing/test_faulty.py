@@ -64,6 +64,48 @@ def test_frames_come_late_and_all_of_them() -> None:
     assert sorted(map(bytes, frames)) == [b"%d" % number for number in range(10)]  # type: ignore[arg-type]
 
 
+def test_parts_of_frames_are_lost() -> None:
+    async def drive(
+        target: FaultyTarget, transport: FaultyTransport, near: Recorder, other: Transport, far: Recorder
+    ) -> None:
+        for number in range(10):
+            assert other.send(b"0123456789", number + 1)
+
+    frames = storm(Faults(truncate=1.0), drive).frames
+    assert len(frames) == 10
+    for frame in frames:
+        assert isinstance(frame, bytes)
+        assert 0 < len(frame) < 10
+        assert b"0123456789".startswith(frame)
+
+
+def test_everything_stalls_and_then_flows_in_order() -> None:
+    seen: list[int] = []
+
+    async def drive(
+        target: FaultyTarget, transport: FaultyTransport, near: Recorder, other: Transport, far: Recorder
+    ) -> None:
+        await send_ten(target, transport, near, other, far)
+        seen.append(len(near.frames))
+        assert transport.next_frame() is None
+
+    frames = storm(Faults(stall=1.0, longest_delay=5.0), drive).frames
+    assert seen == [0]
+    assert frames == [b"%d" % number for number in range(10)]
+
+
+def test_what_stalls_is_delivered_before_the_end_is_told() -> None:
+    async def drive(
+        target: FaultyTarget, transport: FaultyTransport, near: Recorder, other: Transport, far: Recorder
+    ) -> None:
+        await send_ten(target, transport, near, other, far)
+        await asyncio.sleep(0)
+        await other.close()
+
+    near = storm(Faults(stall=1.0, longest_delay=500.0), drive)
+    assert (len(near.frames), near.frames_at_end, len(near.ends)) == (10, 10, 1)
+
+
 def test_a_cut_is_told_once_and_nothing_comes_after_it() -> None:
     near = storm(Faults(cut=1.0), send_ten)
     assert near.frames == []
@@ -151,5 +193,19 @@ def test_room_is_passed_on() -> None:
         assert not transport.send(b"x", 1)
         await asyncio.sleep(0)
         assert near.rooms == 1  # once for both
+
+    storm(Faults(), drive)
+
+
+def test_a_flush_waits_until_room_is_told_after_a_refusal_by_chance() -> None:
+    async def drive(
+        target: FaultyTarget, transport: FaultyTransport, near: Recorder, other: Transport, far: Recorder
+    ) -> None:
+        target.faults = Faults(busy=1.0)
+        assert not transport.send(b"x", 1)
+        assert await transport.flush()
+        assert near.rooms == 1
+        await transport.close()
+        assert not await transport.flush()
 
     storm(Faults(), drive)

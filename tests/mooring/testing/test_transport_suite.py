@@ -139,6 +139,8 @@ class Broken:
 
 
 class BrokenOwner:
+    transport: "BrokenTransport"
+
     def __init__(self, owner: Owner, defect: str) -> None:
         self._owner = owner
         self._defect = defect
@@ -153,7 +155,8 @@ class BrokenOwner:
             self._owner.wrote(through)
 
     def room_made(self) -> None:
-        if self._defect != "never has room":
+        is_kept = self._defect == "keeps the room of what was withdrawn" and self.transport.has_withdrawn
+        if self._defect != "never has room" and not is_kept:
             self._owner.room_made()
         if self._defect == "has room twice":
             self._owner.room_made()
@@ -171,6 +174,7 @@ class BrokenTransport:
         self._owner = owner
         self._defect = defect
         self._extra: list[bytes] = []
+        self.has_withdrawn = False
 
     def send(self, frame: bytes, number: int) -> bool:
         if self._defect == "is never busy":
@@ -182,11 +186,20 @@ class BrokenTransport:
         return self._transport.send(frame, number)
 
     def withdraw(self, number: int) -> bool:
+        self.has_withdrawn = True
         return True if self._defect == "withdraws anything" else self._transport.withdraw(number)
 
     def next_frame(self) -> bytes | McpError | None:
         found = self._transport.next_frame()
         return self.next_frame() if self._defect == "hides faults" and isinstance(found, McpError) else found
+
+    async def flush(self) -> bool:
+        if self._defect == "does not wait for the last byte":
+            return True
+        if self._defect == "never knows that all is written":
+            await asyncio.Event().wait()
+        is_written = await self._transport.flush()
+        return is_written or self._defect == "calls what was dropped written"
 
     async def close(self) -> None:
         await self._transport.close()
@@ -207,6 +220,10 @@ DEFECTS = [
     "reports our own end",
     "loses what came last",
     "leaks a task",
+    "does not wait for the last byte",
+    "never knows that all is written",
+    "calls what was dropped written",
+    "keeps the room of what was withdrawn",
 ]
 TESTS = sorted(name for name in dir(TransportSuite) if name.startswith("test_"))
 

@@ -1,0 +1,62 @@
+"""The program of this directory as a process, its ledger, and what it holds of memory and descriptors."""
+
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from peers.http_process import Serving
+
+PROGRAM = Path(__file__).with_name("program.py")
+
+
+class LedgerServer(Serving):
+    """The process. As a context it is started and serves when it is entered, and is gone when it is left."""
+
+    def __init__(self, directory: Path, **options: Any) -> None:
+        given = json.dumps({"port": 0, "directory": str(directory), **options})
+        super().__init__(sys.executable, "-W", "error::RuntimeWarning", str(PROGRAM), given)
+        self.directory = directory
+        self.parser: str = options.get("parser", "httptools")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    @property
+    def runs(self) -> Counter[str]:
+        """How often each call ran."""
+        path = self.directory / "ledger"
+        return Counter(path.read_text().split()) if path.exists() else Counter()
+
+    @property
+    def resident_bytes(self) -> int:
+        """What the process holds in memory now."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("the process has no memory: it is gone")
+
+    @property
+    def descriptors(self) -> list[str]:
+        """What the process has open now."""
+        return os.listdir(f"/proc/{self.process.pid}/fd")
+
+    @property
+    def workers(self) -> set[int]:
+        """The processes that serve, where there are several."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return {int(pid) for pid in children.split()}
+
+
+def check_ledger(runs: Counter[str], outcomes: dict[str, str]) -> Counter[str]:
+    """Hold what every caller was told against what was done. How many were told what."""
+    left = Counter(runs)
+    for nonce, outcome in outcomes.items():
+        times = left.pop(nonce, 0)
+        allowed = {"ok": (1,), "failed": (0,), "unknown": (0, 1)}[outcome]
+        assert times in allowed, f"{nonce} was told {outcome} and ran {times} times"
+    assert not left, f"ran, and nobody was told: {left}"
+    return Counter(outcomes.values())

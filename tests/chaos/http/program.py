@@ -1,0 +1,127 @@
+"""A server over HTTP that keeps a ledger, in a process of its own: `program.py '{"directory": ..., "port": 0, ...}'`.
+
+Every run of `record` is a line of `directory/ledger`, written before anything else happens, so that what was told to a caller
+can be held against what was done. What is no option of the program goes to `run(transport="http")`; `events`, `tokens` and
+`shared_sessions` stand for objects that cannot be said in JSON.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "src"))
+
+import msgspec
+
+from mooring.server import Context, Server
+from mooring.server.http import MemoryEvents, Principal, SessionRecord
+
+
+class FileSessions:
+    """Sessions in a directory, one file each: what any worker can read."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @property
+    def is_shared(self) -> bool:
+        return True
+
+    async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
+        row = msgspec.json.encode((record, time.time() + ttl))
+        fresh = self._directory / f"{id}.{os.getpid()}"
+        fresh.write_bytes(row)
+        fresh.rename(self._directory / id)
+
+    async def load(self, id: str, ttl: float) -> SessionRecord | None:
+        if not id.replace("-", "").replace("_", "").isalnum():
+            return None  # it would name a file somewhere else
+        try:
+            row = (self._directory / id).read_bytes()
+        except FileNotFoundError:
+            return None
+        record, until = msgspec.json.decode(row, type=tuple[SessionRecord, float])
+        return record if until > time.time() else None
+
+    async def delete(self, id: str) -> None:
+        (self._directory / id).unlink(missing_ok=True)
+
+
+class Tokens:
+    """Bearer tokens and whose they are."""
+
+    def __init__(self, rows: dict[str, str]) -> None:
+        self._rows = rows
+
+    async def verify(self, token: str) -> Principal | None:
+        owner = self._rows.get(token)
+        return None if owner is None else Principal(owner)
+
+
+def make(directory: Path, options: dict[str, Any]) -> Server:
+    server = Server("ledger", version="1", **options)
+    ledger = os.open(directory / "ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    @server.tool
+    async def record(nonce: str) -> str:
+        os.write(ledger, f"{nonce}\n".encode())
+        return nonce
+
+    @server.tool
+    async def record_in_steps(ctx: Context, nonce: str) -> str:
+        """As `record`, but its answer is a stream: something is said before it."""
+        os.write(ledger, f"{nonce}\n".encode())
+        for step in range(3):
+            ctx.progress(step + 1, 3)
+            ctx.log("warning", f"step {step}")
+            await asyncio.sleep(0)
+        return nonce
+
+    @server.tool
+    async def record_and_wait(nonce: str, seconds: float) -> str:
+        os.write(ledger, f"{nonce}\n".encode())
+        await asyncio.sleep(seconds)
+        return nonce
+
+    @server.tool
+    async def echo(text: str) -> str:
+        return text
+
+    @server.tool
+    async def pid() -> str:
+        return str(os.getpid())
+
+    @server.tool
+    async def chatter(ctx: Context, size: int) -> str:
+        """Talks until its client is gone."""
+        while True:
+            ctx.log("warning", "x" * size)
+            await asyncio.sleep(0.001)
+
+    return server
+
+
+def main() -> int:
+    given = json.loads(sys.argv[1])
+    directory = Path(given.pop("directory"))
+    level = given.pop("log_level", "WARNING")
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+    if given.pop("events", False):
+        given["event_store"] = MemoryEvents()
+    if given.pop("shared_sessions", False):
+        sessions = directory / "sessions"
+        sessions.mkdir(exist_ok=True)
+        given |= {"sessions": True, "session_store": FileSessions(sessions)}
+    if "tokens" in given:
+        given["auth"] = Tokens(given.pop("tokens"))
+    of_the_server = {name: given.pop(name) for name in ("drain_timeout", "max_frame_bytes") if name in given}
+    return make(directory, of_the_server).run(transport="http", **given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""A proxy that breaks connections: TCP between a real client and a real server, one fault for each connection.
+
+A fault waits until so many bytes went by, in one direction, and then strikes: the connection is cut, reset, half-closed,
+stalled, or everything that comes is passed on a byte at a time or twice. The faults are drawn from a seed, in the order of
+the connections, and kept in `history`, which says what happened where a test fails.
+
+Must never know MCP, and of HTTP only where an answer ends, to say it twice.
+"""
+
+import asyncio
+import contextlib
+import random
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import NamedTuple, Self
+
+CHUNK = 65_536
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER with no time: close() sends RST
+
+
+class Fault(NamedTuple):
+    """What happens to a connection: `kind`, after `after` bytes of the client's, or of the server's."""
+
+    kind: str
+    after: int = 0
+    is_of_client: bool = False
+    # Where the fault lets it live, it is cut after so many bytes of that direction: calls would gather on what is sound.
+    life: float = float("inf")
+
+    def __str__(self) -> str:
+        return f"{self.kind} after {self.after} of the {'client' if self.is_of_client else 'server'}'s"
+
+
+CLEAN = Fault("clean")
+KINDS = ("cut", "reset", "half-close", "stall", "trickle", "duplicate", "drop", "refuse", "clean")
+
+
+def draw(lots: random.Random, most: int = 3_000) -> Fault:
+    """A fault for the next connection: early enough to strike, late enough for some calls to go by."""
+    kind = lots.choices(KINDS, [1 if kind == "stall" else 2 for kind in KINDS])[0]
+    after = lots.randint(0, most)
+    return Fault(kind, after, lots.random() < 0.5, after + lots.randint(0, most))
+
+
+class FaultProxy:
+    """Listens, and passes on to `port` what each connection's fault lets through. `faults` says which comes next."""
+
+    def __init__(self, port: int, faults: Callable[[], Fault]) -> None:
+        self.faults = faults
+        self.history: list[Fault] = []
+        self.port = 0
+        self._to = port
+        self._server: asyncio.Server | None = None
+        self._open: dict[asyncio.Task[None], socket.socket] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.listen()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.refuse()
+        await self.drop_all()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    async def listen(self) -> None:
+        """Take connections (again), always at the same port."""
+        listening = socket.socket()
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", self.port))
+        self.port = listening.getsockname()[1]
+        self._server = await asyncio.start_server(self._accepted, sock=listening)
+
+    async def refuse(self) -> None:
+        """From now on nobody listens."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def drop_all(self) -> None:
+        """Reset every connection there is."""
+        tasks = list(self._open)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        fault = self.faults()
+        self.history.append(fault)
+        task = asyncio.get_running_loop().create_task(self._carry(fault, reader, writer))
+        self._open[task] = writer.get_extra_info("socket")
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        self._open.pop(task, None)
+        if not task.cancelled() and task.exception() is not None:
+            raise task.exception() or AssertionError
+
+    async def _carry(self, fault: Fault, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with closing(writer):
+            if fault.kind == "refuse":
+                reset(writer)
+                return
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._to)
+            with closing(server_writer):
+                ways = (
+                    Way(fault, reader, server_writer, other=writer, is_struck=fault.is_of_client),
+                    Way(fault, server_reader, writer, other=server_writer, is_struck=not fault.is_of_client),
+                )
+                running = {asyncio.get_running_loop().create_task(way.run()) for way in ways}
+                try:
+                    # The first end is the end: unless it is one way's own, as a half-closed connection has it.
+                    done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                    if fault.kind == "half-close" and all(task.result() for task in done):
+                        await asyncio.wait(running)
+                finally:
+                    for task in running:
+                        task.cancel()
+                    await asyncio.gather(*running, return_exceptions=True)
+
+
+class Way:
+    """One direction of one connection."""
+
+    def __init__(
+        self,
+        fault: Fault,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        other: asyncio.StreamWriter,
+        is_struck: bool,
+    ) -> None:
+        self._fault = fault
+        self._reader = reader
+        self._writer = writer
+        self._other = other
+        self._is_struck = is_struck
+        self._passed = 0
+
+    async def run(self) -> bool:
+        """Pass on what comes, until it ends or is struck. Whether the other direction may go on."""
+        with contextlib.suppress(ConnectionError):
+            while data := await self._reader.read(CHUNK):
+                left = self._fault.after - self._passed
+                if self._is_struck and self._passed >= self._fault.life:
+                    return False
+                if not self._is_struck or self._fault.kind == "clean" or len(data) < left:
+                    self._passed += len(data)
+                    await self._pass(data)
+                    continue
+                self._passed += len(data)
+                if await self._strike(data[: max(left, 0)], data[max(left, 0) :]):
+                    return self._fault.kind == "half-close"
+        return False
+
+    async def _pass(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def _strike(self, before: bytes, after: bytes) -> bool:
+        """The fault has come. True: this direction is over."""
+        kind = self._fault.kind
+        if kind == "drop":
+            return True  # what it is in the middle of does not arrive, not even its beginning
+        if kind == "duplicate" and not self._fault.is_of_client:
+            await self._pass(before + after)
+            if b"HTTP/1.1 " in before + after:  # the answer, or the end of it from here
+                await self._pass((before + after)[(before + after).rindex(b"HTTP/1.1 ") :])
+            return False
+        await self._pass(before)
+        if kind == "trickle":
+            for byte in after:
+                await self._pass(bytes([byte]))
+                await asyncio.sleep(0)
+            return False
+        if kind == "stall":
+            await asyncio.Event().wait()  # until somebody loses patience
+        if kind == "reset":
+            reset(self._writer)
+            reset(self._other)
+        if kind == "half-close":
+            self._writer.write_eof()
+        if kind == "duplicate":  # of the client's: a request is never sent twice, or we would be who doubles it
+            await self._pass(after)
+            return False
+        return True
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Close with RST, whatever is on its way."""
+    found = writer.get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    writer.transport.abort()
+
+
+@contextlib.contextmanager
+def closing(writer: asyncio.StreamWriter) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        writer.transport.abort() if writer.transport.is_closing() else writer.close()

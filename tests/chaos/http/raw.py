@@ -1,0 +1,145 @@
+"""HTTP by hand: bytes that no client library would write, and answers read without trusting them."""
+
+import json
+import socket
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+GUARD = 20.0
+STATELESS = "2026-07-28"
+HANDSHAKE = "2025-11-25"
+META = {
+    "io.modelcontextprotocol/protocolVersion": STATELESS,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+class Answer(NamedTuple):
+    """One response."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Raw:
+    """A connection that says exactly what it is told to."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), GUARD)
+        self._rest = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.socket.close()
+
+    def say(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def answer(self) -> Answer:
+        """The next response, whole. Raises: EOFError where there is none."""
+        while b"\r\n\r\n" not in self._rest:
+            self._more()
+        head, _, self._rest = self._rest.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        assert len(headers) == len(lines), f"a header came twice: {lines}"
+        body = self._chunked() if "transfer-encoding" in headers else self._exactly(headers)
+        return Answer(int(first.split()[1]), headers, body)
+
+    def head(self) -> Answer:
+        """The head of the next response: its body goes on."""
+        while b"\r\n\r\n" not in self._rest:
+            self._more()
+        head, _, self._rest = self._rest.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        return Answer(int(first.split()[1]), headers, b"")
+
+    def rest(self) -> bytes:
+        """Everything until the server closes; a reset is an end as well."""
+        try:
+            while piece := self.socket.recv(65_536):
+                self._rest += piece
+        except ConnectionError:
+            pass
+        return self._rest
+
+    def is_closed(self) -> bool:
+        """Whether the server ends it, and says nothing more; waits for that."""
+        return self.rest() == b""
+
+    def _exactly(self, headers: dict[str, str]) -> bytes:
+        size = int(headers.get("content-length", "0"))
+        while len(self._rest) < size:
+            self._more()
+        body, self._rest = self._rest[:size], self._rest[size:]
+        return body
+
+    def _chunked(self) -> bytes:
+        body = b""
+        while True:
+            while b"\r\n" not in self._rest:
+                self._more()
+            line, _, self._rest = self._rest.partition(b"\r\n")
+            size = int(line, 16)
+            while len(self._rest) < size + 2:
+                self._more()
+            body += self._rest[:size]
+            self._rest = self._rest[size + 2 :]
+            if not size:
+                return body
+
+    def _more(self) -> None:
+        piece = self.socket.recv(65_536)
+        if not piece:
+            raise EOFError(f"the server closed after {self._rest!r}")
+        self._rest += piece
+
+
+def fields(headers: dict[str, str]) -> bytes:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
+
+
+def request(
+    method: str = "POST", body: bytes = b"", path: str = "/mcp", host: str = "127.0.0.1", **headers: str
+) -> bytes:
+    """A request as it should be; `headers` are added, with dashes for underscores."""
+    given = {"Host": host, "Accept": "application/json, text/event-stream"}
+    if method == "POST":
+        given |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+    given |= {name.replace("_", "-"): value for name, value in headers.items()}
+    return f"{method} {path} HTTP/1.1\r\n".encode("latin-1") + fields(given) + b"\r\n" + body
+
+
+def message(method: str, id: int | None = 1, **params: Any) -> bytes:
+    said: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+    return json.dumps(said if id is None else {**said, "id": id}).encode()
+
+
+def call(name: str, id: int = 1, **arguments: Any) -> bytes:
+    return message("tools/call", id, name=name, arguments=arguments)
+
+
+def stateless_call(name: str, *, path: str = "/mcp", headers: dict[str, str] | None = None, **arguments: Any) -> bytes:
+    """A whole request of 2026-07-28."""
+    body = message("tools/call", 1, name=name, arguments=arguments, _meta=META)
+    given = {"MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": name, **(headers or {})}
+    return request(body=body, path=path, **given)
+
+
+INITIALIZE = message(
+    "initialize",
+    1,
+    protocolVersion=HANDSHAKE,
+    capabilities={},
+    clientInfo={"name": "raw", "version": "1"},
+)

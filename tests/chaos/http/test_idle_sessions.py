@@ -1,0 +1,88 @@
+"""Sessions that nobody uses are given back, all of them, and what they held with them; one that is used is never taken.
+
+`MOORING_PROFILE=soak` waits as long as a server would: the fast form has a short time to live.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from chaos.http.process import LedgerServer
+from chaos.http.raw import HANDSHAKE, INITIALIZE, Raw, call, message, request
+
+IS_SOAK = os.environ.get("MOORING_PROFILE") == "soak"
+TTL = 30.0 if IS_SOAK else 1.0
+SESSIONS = 1000
+
+
+def open_sessions(server: LedgerServer, count: int) -> list[str]:
+    found = []
+    with Raw(server.port) as raw:
+        for _ in range(count):
+            raw.say(request(body=INITIALIZE))
+            id = raw.answer().headers["mcp-session-id"]
+            raw.say(request(body=message("notifications/initialized", None), **of(id)))
+            assert raw.answer().status == 202
+            found.append(id)
+    return found
+
+
+def of(id: str) -> dict[str, str]:
+    return {"Mcp-Session-Id": id, "MCP-Protocol-Version": HANDSHAKE}
+
+
+def open_now(server: LedgerServer) -> int:
+    found: int = server.ask("GET", "/health").json["sessions"]
+    return found
+
+
+def all_expired(server: LedgerServer, but: int = 0) -> float:
+    """Wait until no more than those are left. How long that took."""
+    begun = time.monotonic()
+    while open_now(server) > but:
+        assert time.monotonic() - begun < TTL + 5, f"{open_now(server)} sessions are left after TTL + 5 s"
+        time.sleep(0.05)
+    return time.monotonic() - begun
+
+
+@pytest.mark.guard(120)
+@pytest.mark.parametrize("events", [False, True], ids=["plain", "with events"])
+def test_a_thousand_idle_sessions_expire_in_time_and_leave_nothing(tmp_path: Path, events: bool) -> None:
+    """G18: within TTL + 5 s; memory is back within 10 %, the second time as well as the first."""
+    with LedgerServer(tmp_path, sessions=True, session_ttl=TTL, events=events, health=True) as server:
+        open_sessions(server, 10)  # what is loaded on first use
+        all_expired(server)
+        before = server.resident_bytes
+        for _ in range(3 if IS_SOAK else 2):
+            ids = open_sessions(server, SESSIONS)
+            most = server.resident_bytes
+            took = all_expired(server)
+            after = server.resident_bytes
+            print(f"{before >> 10} KiB, {most >> 10} KiB with them, {after >> 10} KiB {took:.1f} s later")
+            assert after <= before * 1.1
+            with Raw(server.port) as raw:
+                raw.say(request(body=call("echo", text="a"), **of(ids[-1])))
+                assert raw.answer().status == 404
+
+
+@pytest.mark.guard(120)
+def test_a_session_in_which_something_happens_is_never_taken(tmp_path: Path) -> None:
+    """G18: a request that runs longer than the time to live, and a stream that is only listened to; their neighbours go."""
+    with LedgerServer(tmp_path, sessions=True, session_ttl=TTL, health=True, keepalive=0) as server:
+        running, listening, *_ = open_sessions(server, 50)
+        with Raw(server.port) as caller, Raw(server.port) as listener:
+            waiting = call("record_and_wait", 9, nonce="long", seconds=2.5 * TTL)
+            caller.say(request(body=waiting, **of(running)))
+            listener.say(request("GET", **of(listening)))
+            assert listener.head().status == 200
+            all_expired(server, but=2)
+            assert caller.answer().json["result"]["content"][0]["text"] == "long"
+            assert open_now(server) == 2
+            for id in (running, listening):
+                with Raw(server.port) as raw:
+                    raw.say(request(body=message("ping"), **of(id)))
+                    assert raw.answer().status == 200
+        all_expired(server)
+    assert server.runs == {"long": 1}

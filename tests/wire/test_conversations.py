@@ -1,0 +1,249 @@
+"""Whole conversations, as a server sees them: what a guarantee promises, read from the frames.
+
+The server is a script; nothing between the user's call and the frame is replaced. Each test cites its requirement
+(`requirements.py`).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from mooring.client import Client, connect
+from mooring.errors import JsonRpcError, McpError, OutcomeUnknownError, TimeoutError
+from mooring.testing import Heard, ScriptedPeer, on_fake_clock
+from mooring.transport import MAX_QUEUED_FRAMES
+from scripted.peer import ERAS, opened, said, tool
+
+# Every request that a user can make, by the method it becomes, with an answer to it.
+METHODS: dict[str, tuple[Callable[[Client, dict[str, Any]], Awaitable[Any]], dict[str, Any]]] = {
+    "tools/list": (lambda c, how: c.tools.list(**how), {"tools": [tool("x")]}),
+    "tools/call": (lambda c, how: c.tools.call("x", **how), said("hi")),
+    "resources/list": (lambda c, how: c.resources.list(**how), {"resources": []}),
+    "resources/templates/list": (lambda c, how: c.resources.templates(**how), {"resourceTemplates": []}),
+    "resources/read": (lambda c, how: c.resources.read("x:y", **how), {"contents": []}),
+    "prompts/list": (lambda c, how: c.prompts.list(**how), {"prompts": []}),
+    "prompts/get": (lambda c, how: c.prompts.get("p", **how), {"messages": []}),
+    "completion/complete": (
+        lambda c, how: c.completion.complete({"type": "ref/prompt", "name": "p"}, "a", "", **how),
+        {"completion": {"values": []}},
+    ),
+}
+SAFE = set(METHODS) - {"tools/call"}
+
+
+def methods(messages: list[Heard]) -> list[str]:
+    return [message.get("method", "answer") for message in messages]
+
+
+# --- one request and the others ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ERAS)
+def test_a_request_that_fails_fails_alone(version: str) -> None:
+    """G3: an error, a result that is none, an answer that is neither: each is its caller's, and nobody else hears of it."""
+
+    @on_fake_clock
+    async def test() -> None:
+        async with opened(version) as (client, peer):
+            calls = [asyncio.ensure_future(client.tools.call(name)) for name in ("a", "b", "c", "d")]
+            requests = [await peer.expect("tools/call") for _ in calls]
+            requests[0].refuse(-32000, "no")
+            requests[1].answer({"content": "not a list"})
+            peer.send(
+                {
+                    "jsonrpc": "2.0",
+                    "id": requests[2].id,
+                    "result": {},
+                    "error": {"code": 1, "message": "both"},
+                }
+            )
+            requests[3].answer(said("fine"))
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            assert isinstance(results[0], JsonRpcError)
+            assert all(isinstance(result, McpError) for result in results[1:3])
+            assert [result.may_have_run for result in results[1:3]] == [True, True]  # type: ignore[union-attr]  # as just seen
+            assert results[3].text == "fine"  # type: ignore[union-attr]  # as just seen
+            assert (client.state, peer.connections) == ("ready", 1)
+
+    test()
+
+
+# --- coming back ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("version", ERAS)
+def test_every_method_is_recovered_alike(version: str, method: str) -> None:
+    """G5, G6, G7: lost once, it is not sent again; the next one waits for the new server and succeeds."""
+    make, result = METHODS[method]
+
+    @on_fake_clock
+    async def test() -> None:
+        async with opened(version) as (client, peer):
+            peer.on[method] = None
+            calling = asyncio.ensure_future(make(client, {}))
+            await peer.expect(method)
+            peer.die()
+            with pytest.raises(OutcomeUnknownError) as caught:
+                await calling
+            assert (caught.value.method, caught.value.may_have_run) == (method, True)
+            assert client.state == "backoff"
+            peer.on[method] = result
+            await make(client, {"wait_for_ready": True})
+            assert len(peer.got(method)) == 2, "the lost one was not repeated"
+            assert peer.connections == 2
+
+    test()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("version", ERAS)
+def test_what_is_safe_is_repeated_once_where_that_was_asked_for(version: str, method: str) -> None:
+    """G7: `replay="safe"` repeats what only reads, once, with a new id; a tool only if the list called it so."""
+    make, _ = METHODS[method]
+
+    @on_fake_clock
+    async def test() -> None:
+        async with opened(version, replay="safe") as (client, peer):
+            peer.on[method] = None
+            calling = asyncio.ensure_future(make(client, {"timeout": 100}))
+            await peer.expect(method)
+            peer.die()
+            if method not in SAFE:
+                with pytest.raises(OutcomeUnknownError):
+                    await calling
+                return
+            again = await peer.expect(method)
+            assert again.id != peer.got(method)[0].id
+            peer.die()
+            with pytest.raises(OutcomeUnknownError):
+                await calling
+            await client.ready()
+            assert len(peer.got(method)) == 2
+
+    test()
+
+
+@on_fake_clock
+async def test_a_client_opened_here_and_closed_there_leaves_the_same_conversation() -> None:
+    """G8: three tasks, none the other's parent."""
+    async with ScriptedPeer() as peer:
+        client = connect(peer.target)
+        await asyncio.ensure_future(client.open())
+        peer.on["tools/call"] = said("hi")
+        assert (await asyncio.ensure_future(client.tools.call("x"))).text == "hi"
+        await asyncio.ensure_future(client.stop())
+        assert methods(peer.heard) == [
+            "server/discover",
+            "initialize",
+            "notifications/initialized",
+            "tools/call",
+        ]
+
+
+# --- giving up --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ERAS)
+@pytest.mark.parametrize("how", ["timeout", "task"])
+def test_a_call_that_was_written_and_is_given_up_is_cancelled_once(version: str, how: str) -> None:
+    """G11: by its deadline, or because its task was cancelled; and a late answer harms nobody."""
+
+    @on_fake_clock
+    async def test() -> None:
+        async with opened(version) as (client, peer):
+            strays: list[str] = []
+            client.on_event(lambda name, _: strays.append(name) if "response" in name else None)
+            calling = asyncio.ensure_future(client.tools.call("x", timeout=5))
+            request = await peer.expect("tools/call")
+            if how == "task":
+                calling.cancel()
+            with pytest.raises((TimeoutError, asyncio.CancelledError)):
+                await calling
+            cancel = await peer.expect("notifications/cancelled")
+            assert cancel.params["requestId"] == request.id
+            request.answer(said("late"))
+            await client.ping()
+            await asyncio.sleep(100)
+            assert len(peer.got("notifications/cancelled")) == 1
+            assert strays == ["mooring.response.late"]
+
+    test()
+
+
+@on_fake_clock
+async def test_a_call_that_was_never_written_is_never_cancelled() -> None:
+    """G11: never for a call still in our queue: it is taken out, and the server hears of neither."""
+    async with opened(max_pending=5_000) as (client, peer):
+        peer.pair.client.stall()
+        calls = [client.submit("tools/call", {"name": str(number)}) for number in range(MAX_QUEUED_FRAMES)]
+        calls[7].cancel()
+        with pytest.raises(TimeoutError) as caught:
+            await client.submit("tools/call", {"name": "busy"}, busy="wait", timeout=1)
+        assert caught.value.may_have_run is False
+        peer.on["tools/call"] = said("hi")
+        peer.pair.client.resume()
+        await asyncio.gather(*(call for call in calls if call is not calls[7]))
+        names = [request.params["name"] for request in peer.got("tools/call")]
+        assert names == [str(number) for number in range(MAX_QUEUED_FRAMES) if number != 7]
+        assert peer.got("notifications/cancelled") == []
+
+
+@pytest.mark.parametrize("silent", ["server/discover", "initialize"])
+def test_neither_the_probe_nor_the_handshake_is_ever_cancelled(silent: str) -> None:
+    """G11: never for `initialize` or the probe."""
+
+    @on_fake_clock
+    async def test() -> None:
+        async with ScriptedPeer() as peer:
+            peer.on[silent] = lambda params: None
+            client = connect(peer.target, init_timeout=10, open_timeout=25)
+            try:
+                await client.open()
+            except McpError:
+                assert silent == "initialize"
+            await client.stop()
+            assert peer.got(silent) != []
+            assert peer.got("notifications/cancelled") == []
+
+    test()
+
+
+# --- deadlines --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ERAS)
+def test_progress_moves_the_soft_deadline_and_never_the_hard_one(version: str) -> None:
+    """G17: 10 s after the last report, and 60 s after the call whatever is reported."""
+
+    @on_fake_clock
+    async def test() -> None:
+        async with opened(version) as (client, peer):
+            loop = asyncio.get_running_loop()
+            calling = asyncio.ensure_future(
+                client.tools.call("x", timeout=10, max_timeout=60, on_progress=lambda report: None)
+            )
+            request = await peer.expect("tools/call")
+            began = loop.time()
+            for step in range(3):
+                await asyncio.sleep(9)
+                request.progress(step)
+            with pytest.raises(TimeoutError):
+                await calling
+            assert loop.time() - began == pytest.approx(27 + 10)
+            calling = asyncio.ensure_future(
+                client.tools.call("x", timeout=10, max_timeout=60, on_progress=lambda report: None)
+            )
+            request = await peer.expect("tools/call")
+            began, step = loop.time(), 0
+            while not calling.done():
+                request.progress(step := step + 1)
+                await asyncio.sleep(5)
+            with pytest.raises(TimeoutError):
+                await calling
+            assert loop.time() - began == pytest.approx(60, abs=5)
+            assert len(peer.got("notifications/cancelled")) == 2
+
+    test()
