@@ -12,9 +12,11 @@ from pathlib import Path
 import msgspec
 
 from mooring import errors
+from mooring.cli._serve import FLAGS
 from mooring.protocol import METHODS, REVISIONS, Machine, Method, Revision
-from mooring.protocol.client import SETTINGS, Settings
+from mooring.protocol.client import SETTINGS, Setting, Settings
 from mooring.protocol.drawing import MACHINES, draw
+from mooring.server.http import HTTP_OPTIONS, RUN_OPTIONS, HttpOptions, RunOptions
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -121,20 +123,42 @@ def machine_section(machine: Machine) -> str:
 
 
 def settings_page() -> str:
-    """Every setting with its default, range and meaning."""
-    defaults = Settings()
-    rows = []
-    for row in SETTINGS.values():
+    """Every setting and option with its default, range and meaning."""
+    flags = {"host": "--http", "port": "--http"} | {row.option: row.flag for row in FLAGS}
+    head = ["option", "flag", "default", "may be", "meaning"]
+    return (
+        HEAD + "# Settings\n\n"
+        "Every one is checked when it is given: a bad value is refused by name, with what it may be. Times are in seconds.\n\n"
+        "- [A client connection](#a-client-connection): `connect()`\n"
+        "- [An HTTP endpoint](#an-http-endpoint): `server.asgi()`, and with the next ones\n"
+        '- [A process that serves HTTP](#a-process-that-serves-http): `server.run(transport="http")`\n'
+        "- Elsewhere: [`Server()`](server.md#options), [`http()`](client.md#over-http), [`OAuth()`](oauth.md#people), "
+        "[a single call](client.md#calling)\n\n"
+        "## A client connection\n\n"
+        "Keywords of `connect()`.\n\n"
+        + table(["setting", "default", "may be", "meaning"], option_rows(SETTINGS, Settings()))
+        + "\nWith `request_timeout` and `max_timeout` both None a call to a server that never answers never ends: set one of "
+        "them.\n\n"
+        "## An HTTP endpoint\n\n"
+        'Keywords of `server.asgi()` and of `server.run(transport="http")`. The flags are of the command `serve`.\n\n'
+        + table(head, option_rows(HTTP_OPTIONS, HttpOptions(), flags))
+        + "\n## A process that serves HTTP\n\n"
+        'Keywords of `server.run(transport="http")` alone; [deployment.md](deployment.md) says how they go together.\n\n'
+        + table(head, option_rows(RUN_OPTIONS, RunOptions(), flags))
+    )
+
+
+def option_rows(
+    rows: dict[str, Setting], defaults: msgspec.Struct, flags: dict[str, str] | None = None
+) -> list[list[str]]:
+    """A line for each option: its name, with `flags` what the command calls it, the default, what it may be, what it means."""
+    lines = []
+    for row in rows.values():
         default = getattr(defaults, row.name)
         shown = SHOWN.get(row.name) or f"`{msgspec.json.encode(default).decode()}`"
-        rows.append([f"`{row.name}`", shown, row.range, row.meaning])
-    return (
-        HEAD + "# Settings of a client connection\n\n"
-        "Keywords of `connect()`, checked when they are given: a bad value is refused by name, with what it may be. Times are "
-        "in seconds.\n\n" + table(["setting", "default", "may be", "meaning"], rows) + "\n"
-        "With `request_timeout` and `max_timeout` both None a call to a server that never answers never ends: set one of "
-        "them.\n"
-    )
+        flag = [] if flags is None else [f"`{flags[row.name]}`" if row.name in flags else "-"]
+        lines.append([f"`{row.name}`", *flag, shown, row.range, row.meaning])
+    return lines
 
 
 def errors_page() -> str:

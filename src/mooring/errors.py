@@ -115,8 +115,8 @@ class UsageError(McpError, ValueError):
 
     def __str__(self) -> str:
         # A setting is named in its own sentence; a place inside a value is not.
-        where = f" at {self.path}" if self.path and self.path not in self.message else ""
-        return f"{super().__str__()}{where}"
+        where = f"{self.path}: " if self.path and self.path not in self.message else ""
+        return f"{where}{super().__str__()}"
 
 
 class StateError(McpError):

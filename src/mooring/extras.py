@@ -10,7 +10,7 @@ from importlib.util import find_spec
 # The modules that must be importable for the extra to count as installed. `uvloop` is in none of them: it does not
 # install on Windows, and nothing needs it.
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "http": ("httptools", "httpx", "uvicorn"),
+    "http": ("aiohttp", "httptools", "joserfc", "uvicorn"),
     "schema": ("jsonschema", "referencing"),
     "apcore": ("apcore", "jsonschema", "prometheus_client", "referencing"),
     "procontext": (

@@ -34,6 +34,7 @@ from mooring.errors import (
 ROWS = [
     (McpError("it broke"), "it broke", "protocol", False, False),
     (UsageError("name must be text, not 5", path="name"), "name must be text, not 5", "usage", False, False),
+    (UsageError("names no host", path="url"), "url: names no host", "usage", False, False),
     (
         StateError("starting"),
         "the connection is not ready (starting); wait with ready(), or pass wait_for_ready=True",

@@ -25,15 +25,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     _target.add_arguments(
         parser,
         "TOOL [KEY=VALUE ...]",
-        "the server, the tool, and its arguments: what the tool's schema calls a string is taken as typed, anything else is JSON",
-        "--config mcp.json weather forecast city=Rome days=3",
-        'forecast city=Rome \'tags=["a", "b"]\' -- ./weather-server --verbose',
+        "https://example.org/mcp forecast city=Rome days=3",
+        'forecast city=Rome \'tags=["a", "b"]\' -- ./weather-server -x',
         '--arguments \'{"city": "Rome"}\' --config mcp.json weather forecast',
+        more="What the tool's schema calls a string is taken as typed; anything else is JSON.",
     )
     parser.add_argument(
         "--arguments",
         metavar="JSON",
-        help="all arguments as one JSON object, or - to read it from standard input",
+        help="all of them as one object; -: from standard input",
     )
 
 

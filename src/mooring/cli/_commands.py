@@ -45,7 +45,7 @@ COMMANDS = (
     ),
     CommandRow(
         "serve",
-        "serve the Server of a Python file or module over stdio",
+        "serve the Server of a file or module, over stdio or HTTP",
         "mooring.cli._serve",
         has_server=False,
     ),

@@ -1,14 +1,15 @@
 """Logs of a command: on standard error, as text or as a JSON object a line.
 
-Only a command sets this up, and only for `mooring.*`: the library itself configures nothing. What may be logged at all is
-decided where it is logged.
+Only a command sets this up, and only for `mooring.*`: the library itself configures nothing. A command that runs somebody's
+server has all of the process's logs, the author's too. What may be logged at all is decided where it is logged.
 
-Above: `_server`. Below: `logging`.
+Above: `_running`, `_serve`. Below: `logging`.
 """
 
 import json
 import logging
 import sys
+from argparse import ArgumentParser
 from typing import Final
 
 from mooring.cli._screen import clean
@@ -49,21 +50,30 @@ class JsonLines(logging.Formatter):
 
 
 class Logs:
-    """Logging, for as long as a command runs: use it with `with`."""
+    """Logging of one logger and those below it, for as long as a command runs: use it with `with`. `""` is all of them."""
 
-    def __init__(self, level: str, format: str) -> None:
+    def __init__(self, level: str, format: str, logger: str = "mooring") -> None:
         self._level = level
+        self._logger = logging.getLogger(logger)
         self._handler = logging.StreamHandler(sys.stderr)
         self._handler.setFormatter(TextLines() if format == "text" else JsonLines())
         self._before = logging.NOTSET
 
     def __enter__(self) -> None:
-        logger = logging.getLogger("mooring")
-        self._before = logger.level
-        logger.setLevel(self._level.upper())
-        logger.addHandler(self._handler)
+        self._before = self._logger.level
+        self._logger.setLevel(self._level.upper())
+        self._logger.addHandler(self._handler)
 
     def __exit__(self, *ended: object) -> None:
-        logger = logging.getLogger("mooring")
-        logger.removeHandler(self._handler)
-        logger.setLevel(self._before)
+        self._logger.removeHandler(self._handler)
+        self._logger.setLevel(self._before)
+
+
+def add_log_arguments(parser: ArgumentParser) -> None:
+    """Declare what every command takes that logs."""
+    for flag, metavar, choices, default in (
+        ("--log-level", "LEVEL", LEVELS, "warning"),
+        ("--log-format", "FORMAT", FORMATS, "text"),
+    ):
+        words = f"{', '.join(choices)} (default: {default})"
+        parser.add_argument(flag, metavar=metavar, choices=choices, default=default, help=words)

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from mooring._version import __version__
 from mooring.cli._commands import COMMANDS, CommandRow, load
-from mooring.cli._exits import DONE, FAILED, INTERRUPTED, code_of, exit_codes
+from mooring.cli._exits import DONE, FAILED, INTERRUPTED, code_of, exit_codes, short_exit_codes
 from mooring.errors import McpError
 
 # Of what a server that died said last: enough for the end of a traceback.
@@ -67,15 +67,19 @@ def _dispatch(words: list[str]) -> int:
         _refuse(ours)
     place = ours.index(row.name)
     if place > 0:
-        _front().parse_args(ours[:place])  # --help and --version end here; anything else is refused
+        front = _front()
+        _, unknown = front.parse_known_args(ours[:place])  # --help and --version end here
+        front.error(f"options come after the command: mooring {row.name} {' '.join(unknown)} ...")
     command = load(row)
     parser = argparse.ArgumentParser(
         prog=f"mooring {row.name}",
         description=row.summary[0].upper() + row.summary[1:] + ".",
-        epilog=exit_codes(),
+        epilog=short_exit_codes(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,  # an option that is added later must not change what a script means
+        add_help=False,
     )
+    _take_help(parser)
     command.add_arguments(parser)
     arguments = parser.parse_intermixed_args(ours[place + 1 :])
     _take_server(row, parser, arguments, words[len(ours) :])
@@ -97,17 +101,26 @@ def _take_server(
     arguments.server = rest[1:] or None
 
 
+def _take_help(parser: argparse.ArgumentParser) -> None:
+    """Without a line of its own: who reads it has found it, and a screen has 24."""
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+
+
 def _front() -> argparse.ArgumentParser:
     """What is shown for `mooring --help`."""
     front = argparse.ArgumentParser(
         prog="mooring",
         usage="mooring [-h] [--version] COMMAND ...",
-        description="Mooring holds MCP connections.",
-        epilog=f"{_rows_of_commands()}\nmooring COMMAND --help says more.\n\n{exit_codes()}",
+        description="Mooring holds MCP connections. COMMAND --help has options and examples.",
+        epilog=f"{_rows_of_commands()}\n{exit_codes()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        add_help=False,
     )
-    front.add_argument("--version", action="version", version=f"mooring {__version__}")
+    _take_help(front)
+    front.add_argument(
+        "--version", action="version", version=f"mooring {__version__}", help=argparse.SUPPRESS
+    )
     return front
 
 

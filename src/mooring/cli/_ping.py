@@ -16,7 +16,9 @@ from mooring.client import Client
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Which server."""
-    _target.add_arguments(parser, "", "the server", "--config mcp.json git", "-- uvx mcp-server-git")
+    _target.add_arguments(
+        parser, "", "https://example.org/mcp", "--config mcp.json git", "-- uvx mcp-server-git"
+    )
 
 
 def run(arguments: Namespace) -> int:

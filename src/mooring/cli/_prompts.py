@@ -16,7 +16,7 @@ from mooring.types import Prompt
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Which server."""
-    _target.add_arguments(parser, "", "the server", "--config mcp.json notes", "-- ./server.py")
+    _target.add_arguments(parser, "", "https://example.org/mcp", "--config mcp.json notes", "-- ./server.py")
 
 
 def run(arguments: Namespace) -> int:

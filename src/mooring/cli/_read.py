@@ -23,9 +23,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     _target.add_arguments(
         parser,
         "URI",
-        "the server, and the address of the resource",
+        "https://example.org/mcp note://today --header 'X-Key: ${KEY}'",
         "--config mcp.json notes note://today",
         "file:///logo.png -- ./server.py > logo.png",
+        more="Bytes go only into a file or a pipe.",
     )
 
 

@@ -22,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     _target.add_arguments(
         parser,
         "",
-        "the server",
+        "https://example.org/mcp",
         "--config mcp.json notes",
         "-- npx -y @modelcontextprotocol/server-everything",
     )

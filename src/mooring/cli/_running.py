@@ -59,10 +59,13 @@ def _settings(arguments: Namespace, chosen: Chosen) -> dict[str, Any]:
 async def _run(arguments: Namespace, chosen: Chosen, client: Client, work: Work, when_terminated: int) -> int:
     note = Screen(sys.stderr)
     if arguments.verbose:
-        note.say(note.paint(f"starting: {clean(chosen.shown)}", DIM))
+        doing = "connecting to" if chosen.target.is_http else "starting"
+        note.say(note.paint(f"{doing}: {clean(chosen.shown)}", DIM))
     was_terminated = _watch_signals()
     begun = time.monotonic()
     try:
+        if chosen.sign_in is not None:
+            await chosen.sign_in()
         async with client:
             if arguments.verbose:
                 took = time.monotonic() - begun

@@ -1,61 +1,187 @@
-"""`mooring serve FILE_OR_MODULE[:NAME]`: serve the `Server` of a file or module over stdio.
+"""`mooring serve FILE_OR_MODULE[:NAME]`: serve the `Server` of a file or module over stdio, or over HTTP.
 
 It loads code that was named on the command line and nothing else, and runs the server it finds there as `server.run()`
-would. Logs go to standard error; standard output is the client's.
+would. Logs go to standard error; standard output is the client's. Secrets are read from the environment: a command line can be
+seen by everybody on the machine.
 """
 
 import importlib
 import importlib.util
-import json
 import logging
+import os
+import re
 import sys
-from argparse import ArgumentParser, Namespace
+import traceback
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple
 
+from mooring.cli._logs import Logs, add_log_arguments
 from mooring.errors import UsageError
 from mooring.server import find_server
 
-LEVELS = ("debug", "info", "warning", "error", "critical")
+logger = logging.getLogger("mooring.cli")
+
+# Not names of a machine: a page that calls 0.0.0.0 would reach what only this machine should.
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  # compared with, not bound to
+
+
+class Flag(NamedTuple):
+    """An option of HTTP: the flag, what stands for its value (none: it is a switch), and the words in `--help`.
+
+    `option` is the keyword of `server.run(transport="http")` that it sets; `is_many`: it may be said again.
+    """
+
+    flag: str
+    metavar: str
+    help: str
+    option: str
+    is_many: bool = False
+
+
+EXAMPLES = (
+    "weather.py",
+    "weather.py --http 8000 --workers 2 --auth-key-env KEY --health",
+)
+
+FLAGS = (
+    Flag("--path", "PATH", "where MCP is (default: /mcp)", "path"),
+    Flag("--sessions", "", "keep sessions, for clients of before 2026-07-28", "sessions"),
+    Flag("--workers", "N", "so many processes on the one port", "workers"),
+    Flag("--auth-key-env", "NAME", "callers need the key in this environment variable", "auth", True),
+    Flag("--allow-host", "HOST", "answer as this name too (default: localhost only)", "hosts", True),
+    Flag("--cors", "ORIGIN", "let web pages of this origin call and read", "cors", True),
+    Flag("--health", "", "tell load balancers how it is, at /health", "health"),
+    Flag("--tls-cert", "FILE", "speak TLS with this certificate chain", "certfile"),
+    Flag("--tls-key", "FILE", "and this private key", "keyfile"),
+    Flag("--trusted-proxy", "IP", "believe X-Forwarded-* of this proxy", "trusted_proxies", True),
+    Flag("--access-log", "", "log every request (with --log-level info)", "access_log"),
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """What to serve, and how to log."""
-    parser.add_argument(
-        "target",
-        metavar="FILE_OR_MODULE[:NAME]",
-        help="a Python file or an importable module, and the name of its Server if it has several",
+    """What to serve, where, and how to log."""
+    parser.usage = (
+        "mooring serve [options] FILE_OR_MODULE[:NAME]"  # all of them would fill a screen by themselves
     )
-    parser.add_argument("--log-level", choices=LEVELS, default="warning", help="default: %(default)s")
-    parser.add_argument("--log-format", choices=("text", "json"), default="text", help="default: %(default)s")
+    parser.description = f"{parser.description or ''} NAME says which."
+    lines = "".join(f"  mooring serve {example}\n" for example in EXAMPLES)
+    parser.epilog = f"examples:\n{lines}{parser.epilog or ''}"
+    parser.add_argument("target", metavar="FILE_OR_MODULE[:NAME]", help=SUPPRESS)
+    add_log_arguments(parser)
+    parser.add_argument("--http", metavar="[HOST:]PORT", help="serve HTTP there; port 0 finds a free one")
+    for row in FLAGS:
+        kind: dict[str, Any] = {"action": "store_true"}
+        if row.metavar:
+            kind = {"metavar": row.metavar, "action": "append" if row.is_many else "store"}
+        parser.add_argument(row.flag, dest=row.option, default=None, help=row.help, **kind)
 
 
 def run(arguments: Namespace) -> int:
     """Serve until the client is gone; the exit code is the server's (0 after EOF or SIGTERM, 130 after SIGINT).
 
-    Raises: UsageError, if there is no such file or module, or no one server in it.
+    Raises: UsageError, if there is no such file or module, or no one server in it, or an option cannot be used;
+    TransportError, if the port cannot be had.
     """
-    _log_to_stderr(arguments.log_level, arguments.log_format)
     # A colon may also be in a path; a name has no slash and no dot.
     place, separator, name = arguments.target.rpartition(":")
     if not separator or not name.isidentifier():
         place, name = arguments.target, ""
-    return find_server(load(place), name or None).run()
+    options = http_options(arguments)
+    with Logs(arguments.log_level, arguments.log_format, logger=""):
+        server = find_server(load(place), name or None)
+        return server.run() if options is None else server.run(transport="http", **options)
+
+
+def http_options(arguments: Namespace) -> dict[str, Any] | None:
+    """The keywords for `server.run(transport="http")`; None for stdio.
+
+    Raises: UsageError, naming the flag.
+    """
+    given = {row.option: getattr(arguments, row.option) for row in FLAGS}
+    given = {option: value for option, value in given.items() if value is not None}
+    if arguments.http is None:
+        for row in FLAGS:
+            if row.option in given:
+                raise UsageError(f"{row.flag} is for HTTP: say --http PORT as well", path=row.flag)
+        return None
+    host, port = _address(arguments.http)
+    given |= {"host": host, "port": port}
+    if "workers" in given:
+        given["workers"] = _number(given["workers"], "--workers")
+    if "auth" in given:
+        given["auth"] = _keys(given["auth"])
+    if "hosts" in given:
+        from mooring.protocol.http import LOCAL_HOSTS  # noqa: PLC0415  # only who speaks HTTP loads it
+
+        address = f"[{host}]" if ":" in host else host
+        given["hosts"] = (*LOCAL_HOSTS, *(() if host in EVERYWHERE else (address,)), *given["hosts"])
+    return given
+
+
+def _address(text: str) -> tuple[str, int]:
+    found = re.fullmatch(r"(?:(\[[0-9a-fA-F:.]+\]|[^:\[\]]+):)?([0-9]+)", text)
+    if found is None:
+        raise UsageError(f"--http takes PORT or HOST:PORT, not {text!r}", path="--http")
+    return (found[1] or "127.0.0.1").strip("[]"), _number(found[2], "--http")
+
+
+def _number(text: str, flag: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 6:
+        raise UsageError(f"{flag} takes a number, not {text!r}", path=flag)
+    return int(text)
+
+
+def _keys(names: list[str]) -> Any:
+    """The keys in these variables, each called by its variable's name; several in one are parted by spaces or commas."""
+    from mooring.server.http import keys  # noqa: PLC0415  # only who speaks HTTP loads it
+
+    found = {}
+    for name in names:
+        secrets = os.environ.get(name, "").replace(",", " ").split()
+        if not secrets:
+            raise UsageError(
+                f"--auth-key-env {name}: that variable is not set, or empty", path="--auth-key-env"
+            )
+        found[name] = secrets
+    return keys(found)
 
 
 def load(place: str) -> ModuleType:
     """The module of that file or name.
 
-    Raises: UsageError, if there is none. What its code raises is raised: it is the author's to see.
+    Raises: UsageError, if there is none, or its code raises.
     """
+    try:
+        return _load(place)
+    except Exception as error:  # whatever the author's code raises: a line for the terminal, and where it was
+        if isinstance(error, UsageError) and error.path == place:
+            raise
+        logger.debug("loading %s", place, exc_info=error)
+        raise UsageError(
+            f"{place} cannot be loaded: {type(error).__name__}: {_reason(error)}; --log-level debug shows the traceback",
+            path=place,
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """What was raised, and in which line of which file."""
+    if isinstance(error, SyntaxError):
+        return str(error)  # it says where by itself
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{error} ({Path(last.filename).name}, line {last.lineno})"
+
+
+def _load(place: str) -> ModuleType:
     path = Path(place)
     if path.suffix == ".py" or path.is_file():
         if not path.is_file():
             raise UsageError(f"there is no file {place}", path=place)
         sys.path.insert(0, str(path.resolve().parent))  # as `python FILE` does
         spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None  # a file with this ending has one
-        assert spec.loader is not None
+        if spec is None or spec.loader is None:
+            raise UsageError(f"{place} is not a Python file: its name must end in .py", path=place)
         module = importlib.util.module_from_spec(spec)
         sys.modules[path.stem] = module  # annotations are resolved through it
         spec.loader.exec_module(module)
@@ -67,30 +193,3 @@ def load(place: str) -> ModuleType:
         if error.name is not None and (place == error.name or place.startswith(f"{error.name}.")):
             raise UsageError(f"there is no file and no module {place}", path=place) from error
         raise
-
-
-class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line."""
-        said = {
-            "time": self.formatTime(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)
-        return json.dumps(said)
-
-
-def _log_to_stderr(level: str, form: str) -> None:
-    handler = logging.StreamHandler()
-    formatter = (
-        JsonFormatter() if form == "json" else logging.Formatter("%(levelname)s %(name)s: %(message)s")
-    )
-    handler.setFormatter(formatter)
-    root = logging.getLogger()
-    root.addHandler(handler)
-    root.setLevel(level.upper())

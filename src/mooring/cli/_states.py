@@ -10,6 +10,10 @@ HEADINGS = {"table": "# {name}", "mermaid": "%% {name}", "dot": "// {name}"}
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Which machine, and how it is drawn."""
+    parser.epilog = (
+        "examples:\n  mooring states client\n  mooring states --format dot server | dot -Tsvg > server.svg\n"
+        f"{parser.epilog or ''}"
+    )
     parser.add_argument(
         "machine",
         nargs="?",
@@ -20,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--format",
         choices=FORMATS,
         default="table",
-        help="table for reading, mermaid for Markdown pages, dot for Graphviz (default: %(default)s)",
+        help="for reading, Markdown pages, Graphviz (default: %(default)s)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Which server a command is about: a name in the file given by `--config`, or the command after `--`.
+"""Which server a command is about: a URL, a name in the file given by `--config`, or the command after `--`.
 
 The grammar is one rule: with a `--` there is no TARGET, because what follows it is the server; without, the first word is
 TARGET. Nothing is started here, and no file is read that was not named.
@@ -6,57 +6,70 @@ TARGET. Nothing is started here, and no file is read that was not named.
 Above: the commands, by way of `_running`. Below: `mooring.client` (files), `mooring.transport` (targets).
 """
 
+import os
+import re
 import shlex
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from typing import Final, NamedTuple
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-from mooring.cli._logs import FORMATS, LEVELS
+from mooring.cli._logs import add_log_arguments
 from mooring.client import read_config
 from mooring.errors import UsageError
 from mooring.transport import StdioTarget, stdio
 
-EXAMPLES: Final = """\
-TARGET is a name in the file given by --config ({{"mcpServers": {{...}}}}). To start a server without a file, leave TARGET out
-and write its command at the end, after --.
-
-examples:
-{examples}
-"""
+if TYPE_CHECKING:
+    from mooring.transport.http import HttpTarget
 
 
 class Chosen(NamedTuple):
     """The server that was chosen, and how `-v` shows it."""
 
-    target: StdioTarget
+    target: "StdioTarget | HttpTarget"
     shown: str
+    # What to await before it is connected to: people sign in.
+    sign_in: Callable[[], Awaitable[None]] | None = None
 
 
-def add_arguments(parser: ArgumentParser, words: str, help: str, *examples: str) -> None:
-    """Declare what every command about a server takes. `words` are those after TARGET, for the usage line."""
+def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str = "") -> None:
+    """Declare what every command about a server takes. `words` are those after TARGET, for the usage line.
+
+    The help fits a screen of 24 lines and 80 columns: each option has one line.
+    """
     after = f" {words}" if words else ""
     name = parser.prog
-    parser.usage = f"{name} [options] --config FILE TARGET{after}\n       {name} [options]{after} -- COMMAND [ARGUMENT ...]"
-    lines = "\n".join(f"  {name} {example}" for example in examples)
-    parser.epilog = f"{EXAMPLES.format(examples=lines)}\n{parser.epilog}"
-    parser.add_argument("words", nargs="*", metavar=f"TARGET{after}", help=help)
-    parser.add_argument("--config", metavar="FILE", help="the file that names servers; none is searched for")
+    parser.usage = (
+        f"{name} [options] URL{after}\n"
+        f"       {name} [options] --config FILE TARGET{after}\n"
+        f"       {name} [options]{after} -- COMMAND [ARGUMENT ...]"
+    )
+    if more:
+        parser.description = f"{parser.description}\n{more}"
+    lines = "".join(f"  {name} {example}\n" for example in examples)
+    parser.epilog = f"examples:\n{lines}{parser.epilog}"
+    parser.add_argument("words", nargs="*", metavar=f"TARGET{after}", help=SUPPRESS)
+    parser.add_argument("--config", metavar="FILE", help="the mcpServers file that names TARGET")
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="LINE",
+        help="'NAME: VALUE', for a URL; ${VAR} is a variable of yours",
+    )
+    parser.add_argument(
+        "--login",
+        action="store_true",
+        help="sign in with your browser; the next commands need not",
+    )
     parser.add_argument(
         "--timeout",
         type=_seconds,
         metavar="SECONDS",
-        help="how long the server may take to be ready, and to answer (default: 60, and 30; progress extends the second)",
+        help="to be ready, and to answer (default: 60, and 30)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, also for errors")
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="say which command is started, and who answered"
-    )
-    parser.add_argument("--log-level", choices=LEVELS, default="warning", help="default: %(default)s")
-    parser.add_argument(
-        "--log-format",
-        choices=FORMATS,
-        default="text",
-        help="of logs, on standard error (default: %(default)s)",
-    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="say what is started, and who answered")
+    add_log_arguments(parser)
 
 
 def choose(arguments: Namespace) -> tuple[Chosen, list[str]]:
@@ -70,24 +83,77 @@ def choose(arguments: Namespace) -> tuple[Chosen, list[str]]:
             raise UsageError(
                 "--config and a command after -- are two servers: give one of them", path="--config"
             )
+        _take_no_headers(arguments)
+        _take_no_login(arguments)
         return Chosen(stdio(*arguments.server), shlex.join(arguments.server)), words
     if not words:
-        raise UsageError("which server? Give a TARGET from a file with --config FILE, or a command after --")
+        raise UsageError(
+            "which server? Give a URL, a TARGET from a file with --config FILE, or a command after --"
+        )
     name = words.pop(0)
     if "://" in name:
-        raise UsageError(
-            f"{name.split('?', maxsplit=1)[0]} is a URL, and this version speaks only to commands: use -- COMMAND",
-            path="TARGET",
-        )
+        if arguments.config is not None:
+            raise UsageError("--config and a URL are two servers: give one of them", path="--config")
+        return _at(name, arguments), words
+    _take_no_headers(arguments)
     if arguments.config is None:
-        raise UsageError(f"where is {name!r} named? Give the file with --config FILE, or a command after --")
+        raise UsageError(
+            f"where is {name!r} named? Give the file with --config FILE, a URL (http://... or https://...), or a command"
+            " after --"
+        )
     config = read_config(arguments.config)
     target = config.target(name)
     shown = shlex.join(config.shown(name))
     variables = config.env_names(name)
     if variables:
         shown += f" (with {', '.join(variables)} set)"
-    return Chosen(target, shown), words
+    return _signed_in(target, shown, arguments), words
+
+
+def _at(url: str, arguments: Namespace) -> Chosen:
+    """The server at a URL, with the headers of the command line."""
+    from mooring.transport.http import http  # noqa: PLC0415  # other commands need no HTTP
+
+    headers = [_header(line) for line in arguments.header]
+    return _signed_in(http(url, headers=headers), url.partition("?")[0], arguments)
+
+
+def _signed_in(target: "StdioTarget | HttpTarget", shown: str, arguments: Namespace) -> Chosen:
+    """The server, with who is signed in to it, if it is one that people can sign in to."""
+    if isinstance(target, StdioTarget):
+        _take_no_login(arguments)
+        return Chosen(target, shown)
+    from mooring.cli._login import with_login  # noqa: PLC0415  # as above
+
+    target, sign_in = with_login(target, arguments.login)
+    return Chosen(target, shown, sign_in)
+
+
+def _header(line: str) -> tuple[str, str]:
+    """Name and value, variables expanded. Raises: UsageError, without the value."""
+    name, colon, value = line.partition(":")
+    if not colon or not name.strip():
+        raise UsageError("a header is written 'NAME: VALUE'", path="--header")
+
+    def expand(reference: re.Match[str]) -> str:
+        held = os.environ.get(reference[1])
+        if held is None:
+            raise UsageError(f"needs the variable {reference[1]}, which is not set", path="--header")
+        return held
+
+    return name.strip(), re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", expand, value.strip())
+
+
+def _take_no_headers(arguments: Namespace) -> None:
+    if arguments.header:
+        raise UsageError(
+            "--header is for a URL: a file names its own, and a command has none", path="--header"
+        )
+
+
+def _take_no_login(arguments: Namespace) -> None:
+    if arguments.login:
+        raise UsageError("--login is for a server over HTTP, and this one is a command", path="--login")
 
 
 def take_word(words: list[str], what: str) -> str:
@@ -109,5 +175,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0.001 <= seconds <= 1e9:  # NaN is not, either
-        raise ArgumentTypeError(f"{text!r} is not a number of seconds")
+        raise ArgumentTypeError(f"must be a number of seconds above 0, not {text!r}")
     return seconds

@@ -26,10 +26,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     _target.add_arguments(
         parser,
         "[TOOL]",
-        "the server, and a tool to show in full",
-        "--config mcp.json git",
+        "https://example.org/mcp",
         "--config mcp.json git git_log",
         "--json -- uvx mcp-server-git",
+        more="With TOOL, that one in full.",
     )
 
 

@@ -36,9 +36,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     _target.add_arguments(
         parser,
         "[URI ...]",
-        "the server, and resources to subscribe to",
+        "https://example.org/mcp note://today",
         "--config mcp.json git",
         "--json note://today -- ./server.py",
+        more="With URIs, also updates of these resources.",
     )
 
 

@@ -42,3 +42,9 @@ def test_afterwards_everything_is_as_before(capsys: pytest.CaptureFixture[str]) 
     assert (ours.level, ours.handlers) == before
     logger.warning("nobody listens")
     assert capsys.readouterr().err in ("", "nobody listens\n")  # the second: logging's own last resort
+
+
+def test_all_of_the_process_may_be_heard(capsys: pytest.CaptureFixture[str]) -> None:
+    with Logs("info", "text", logger=""):
+        logging.getLogger("somebody").info("else")
+    assert capsys.readouterr().err[8:] == " info somebody: else\n"

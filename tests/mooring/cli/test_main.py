@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,8 +20,8 @@ from mooring import (
     __version__,
 )
 from mooring.cli import main
-from mooring.cli._commands import COMMANDS, load
-from mooring.cli._exits import exit_codes
+from mooring.cli._commands import COMMANDS, CommandRow, load
+from mooring.cli._exits import exit_codes, short_exit_codes
 
 SOURCE = Path(__file__).parents[3] / "src"
 # Without PYTHONUNBUFFERED and the like, which change where a write fails.
@@ -54,12 +55,35 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"mooring {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], *([row.name, "--help"] for row in COMMANDS)])
-def test_help_lists_the_exit_codes(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("arguments", [["--help"], *([row.name, "--help"] for row in COMMANDS)], ids=str)
+def test_help_fits_a_terminal_and_ends_with_the_exit_codes(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """80 columns, 24 lines: who asks for help should not have to scroll."""
+    monkeypatch.setenv("COLUMNS", "80")
     assert main(arguments) == 0
     shown = capsys.readouterr().out
-    assert "exit codes:" in shown
-    assert exit_codes() in shown
+    assert len(shown.splitlines()) <= 24
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+    assert shown.endswith(exit_codes() if arguments == ["--help"] else f"{short_exit_codes()}\n")
+
+
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_help_shows_an_example_that_is_understood(
+    row: CommandRow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([row.name, "--help"])
+    shown = capsys.readouterr().out.partition("examples:\n")[2].splitlines()
+    examples = [shlex.split(line.partition("|")[0]) for line in shown if line.startswith("  mooring ")]
+    assert examples
+    for example in examples:
+        assert example[:2] == ["mooring", row.name]
+    assert not row.has_server or any("https://example.org/mcp" in example for example in examples)
+
+
+def test_an_option_before_the_command_is_told_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-v", "tools", "https://example.org/mcp"]) == 2
+    assert "options come after the command: mooring tools -v ..." in capsys.readouterr().err
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:

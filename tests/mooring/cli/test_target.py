@@ -47,16 +47,31 @@ def test_no_value_of_a_variable_is_shown(config: str) -> None:
     assert parsed(["--config", config, "plain"], None)[0] == "x '${MOORING_TEST_SECRET:-s3cret}'"
 
 
+def test_a_url_is_a_server_and_its_query_is_not_shown(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOORING_TEST_SECRET", "s3cret")
+    words = [
+        "https://x/mcp?token=s3cret",
+        "more",
+        "--header",
+        "X-Key: ${MOORING_TEST_SECRET}",
+        "--header=X-B:2",
+    ]
+    assert parsed(words, None) == ("https://x/mcp", ["more"])
+    assert parsed(["--config", config, "web"], None) == ("https://x", [])
+
+
 MISTAKES = [
     ([], None, "which server"),
     (["git"], None, "where is 'git' named"),
-    (
-        ["https://x/mcp?token=s3cret"],
-        None,
-        "https://x/mcp is a URL, and this version speaks only to commands",
-    ),
+    (["ftp://x/mcp?token=s3cret"], None, "only http and https URLs"),
+    (["https://x", "--config", "CONFIG"], None, "--config and a URL are two servers"),
+    (["https://x", "--header", "s3cret"], None, "a header is written 'NAME: VALUE'"),
+    (["https://x", "--header", ": s3cret"], None, "a header is written 'NAME: VALUE'"),
+    (["https://x", "--header", "A: ${UNSET_EVERYWHERE}"], None, "needs the variable UNSET_EVERYWHERE"),
+    (["https://x", "--header", "Host: s3cret"], None, "Host is said by the client itself"),
+    (["--header", "A: s3cret"], ["uvx"], "--header is for a URL"),
+    (["--config", "CONFIG", "git", "--header", "A: s3cret"], None, "--header is for a URL"),
     (["--config", "CONFIG", "gti"], None, "names no server 'gti'; it names git, plain, web"),
-    (["--config", "CONFIG", "web"], None, "over HTTP, which this version cannot"),
     (["--config", "absent.json", "git"], None, "cannot read absent.json"),
     (["--config", "CONFIG", "git"], ["uvx"], "two servers: give one"),
 ]
@@ -85,12 +100,13 @@ def test_words_are_taken_one_by_one() -> None:
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "soon", "1e10"])
 def test_a_timeout_must_be_a_number_of_seconds(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ping", f"--timeout={seconds}", "--", "x"]) == 2
-    assert f"{seconds!r} is not a number of seconds" in capsys.readouterr().err
+    assert f"must be a number of seconds above 0, not {seconds!r}" in capsys.readouterr().err
 
 
-def test_help_shows_both_ways_and_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_every_way_and_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["call", "--help"]) == 0
     shown = capsys.readouterr().out
+    assert "mooring call [options] URL TOOL [KEY=VALUE ...]\n" in shown
     assert "mooring call [options] --config FILE TARGET TOOL [KEY=VALUE ...]\n" in shown
     assert "mooring call [options] TOOL [KEY=VALUE ...] -- COMMAND [ARGUMENT ...]\n" in shown
-    assert "mooring call --config mcp.json weather forecast city=Rome days=3\n" in shown
+    assert "mooring call https://example.org/mcp forecast city=Rome days=3\n" in shown

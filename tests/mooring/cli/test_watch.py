@@ -46,7 +46,7 @@ def test_states_and_notifications_are_lines(monkeypatch: pytest.MonkeyPatch) -> 
     lines = watched("resources/updated", monkeypatch, "note://1")
     assert all(re.match(r"\d\d:\d\d:\d\d  ", line) for line in lines)
     said = [line[10:] for line in lines]
-    assert said[:2] == ["starting -> initializing", "initializing -> ready"]
+    assert said[:3] == ["new -> starting", "starting -> initializing", "initializing -> ready"]
     assert "tools/list_changed" in said
     assert "message  warning peer \\x1b[31mred\\x1b[0m" in said
     assert 'resources/updated  {"uri": "note://1"}' in said
@@ -54,8 +54,8 @@ def test_states_and_notifications_are_lines(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_json_is_an_object_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [json.loads(line) for line in watched("resources/updated", monkeypatch, "note://1", "--json")]
-    assert lines[1] == {
-        "time": lines[1]["time"],
+    assert lines[2] == {
+        "time": lines[2]["time"],
         "event": "state",
         "from": "initializing",
         "to": "ready",

@@ -91,9 +91,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _is_serving(self) -> bool:
-        cycle: RequestResponseCycle | None = vars(self)[
-            "cycle"
-        ]  # None until the first request, whatever its type says
+        # None until the first request, whatever its type says.
+        cycle: RequestResponseCycle | None = vars(self)["cycle"]
         return cycle is not None and not cycle.response_complete
 
     def on_message_begin(self) -> None:
