@@ -1,0 +1,116 @@
+"""`MCPServer`: a registry served by a thread of its own, beside the program that started it.
+
+The thread has its own loop, takes no signals and never ends the process. `start`, `stop` and `wait` may be called from any
+thread, and in any order.
+
+Above: users. Below: `bridge`, `serving`.
+"""
+
+import asyncio
+import logging
+import threading
+from typing import TYPE_CHECKING, Unpack
+
+from apcore_mcp.bridge import Bridge, to_executor
+from apcore_mcp.options import ServeKeywords, ServeOptions, make_options
+from apcore_mcp.serving import opened
+
+if TYPE_CHECKING:
+    from apcore import Executor, Registry  # type: ignore[import-untyped]  # apcore ships no types
+
+logger = logging.getLogger("apcore_mcp.background")
+
+
+class MCPServer:
+    """Serves in the background: `start()`, `stop()`, `wait()`. The keywords are those of `serve()`.
+
+    Raises: TypeError, ValueError, as `serve()` does, when it is made.
+    """
+
+    def __init__(
+        self, registry_or_executor: "Registry | Executor", **serve_kwargs: Unpack[ServeKeywords]
+    ) -> None:
+        self._executor = to_executor(registry_or_executor)
+        self._options: ServeOptions = make_options(**serve_kwargs)
+        self._lock = threading.Lock()
+        self._run: _Run | None = None
+
+    def __repr__(self) -> str:
+        return f"<MCPServer {self._options.name} {'running' if self.is_running else 'stopped'}>"
+
+    @property
+    def is_running(self) -> bool:
+        """True from `start()` until it has stopped."""
+        run = self._run
+        return run is not None and run.is_alive()
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the last run ended, if it failed: the port was taken, say. It is logged, too."""
+        run = self._run
+        return None if run is None else run.error
+
+    def start(self) -> None:
+        """Begin to serve, and return at once. Does nothing if it is running."""
+        with self._lock:
+            if not self.is_running:
+                self._run = _Run(self._executor, self._options)
+                self._run.start()
+
+    def stop(self) -> None:
+        """Ask it to end in order, and return at once; `wait()` for the end."""
+        run = self._run
+        if run is not None:
+            run.stop()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it has stopped. False, if it still runs after `timeout` seconds."""
+        run = self._run
+        if run is not None and run.ident is not None:
+            run.join(timeout)
+        return not self.is_running
+
+
+class _Run(threading.Thread):
+    """One run. It may be asked to stop before it has begun to serve, and then does not."""
+
+    def __init__(self, executor: "Executor", options: ServeOptions) -> None:
+        super().__init__(name=f"{options.name}-server", daemon=True)
+        self.error: BaseException | None = None
+        self._executor = executor
+        self._options = options
+        self._stopping = threading.Event()
+        self._bridge: Bridge | None = None
+
+    def run(self) -> None:
+        try:
+            with opened(self._executor, self._options) as bridge:
+                self._bridge = bridge
+                if self._options.transport == "stdio":
+                    asyncio.run(self._serve_stdio(bridge))
+                elif not self._stopping.is_set():
+                    where = self._options.host, self._options.port
+                    bridge.transport().serve_here(
+                        bridge.server, self._options.transport, *where, self._stopping
+                    )
+        except BaseException as error:  # the outermost edge of a thread: who waits can ask for it
+            self.error = error
+            logger.error("%s failed: %s", self._options.name, error, exc_info=error)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        bridge = self._bridge
+        if bridge is not None:
+            bridge.server.drain()
+
+    async def _serve_stdio(self, bridge: Bridge) -> None:
+        serving = asyncio.ensure_future(bridge.server.serve_stdio())
+        # `drain` reaches a connection that is open; until there is one, only the event can tell.
+        while not serving.done() and not self._stopping.is_set():
+            await asyncio.wait([serving], timeout=0.2)
+        if not serving.done():
+            bridge.server.drain()
+        await serving
+
+
+__all__ = ["MCPServer"]

@@ -1,0 +1,81 @@
+
+"use strict";
+// Making elements. Whatever comes from a module is text: there is no way here to make markup of it, and the page's policy
+// (page.py) would refuse one.
+
+let lastId = 0;
+const newId = () => `e${++lastId}`;
+const byId = (id) => document.getElementById(id);
+
+// Characters that nobody sees and that change what is seen: controls, marks that turn the direction of text, and the
+// invisible tags that can hide sentences from a person but not from a model. An inspector shows them.
+const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu;
+const reveal = (text) => text.replace(UNSEEN, (sign) => `[U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
+
+// el("p", {class: "quiet", onclick: f}, "text", child): attributes by name, listeners by on..., the rest is content.
+function el(tag, attributes = {}, ...content) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "value" || name === "checked" || name === "disabled" || name === "hidden") made[name] = value;
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  const parts = content.filter((part) => part !== null && part !== undefined && part !== false);
+  made.append(...parts.map((part) => (part instanceof Node ? part : reveal(String(part)))));
+  return made;
+}
+
+// Tabs as the ARIA patterns have them: one stop for Tab, arrows between them. rows: {label, panel}.
+function tabs(rows, { name, isSmall = false, onchange = () => true, first = 0 }) {
+  const list = el("div", { role: "tablist", "aria-label": name, class: isSmall ? "small" : "" });
+  const buttons = rows.map((row, at) => {
+    const id = newId();
+    row.panel.id ||= newId();
+    row.panel.setAttribute("role", "tabpanel");
+    row.panel.setAttribute("aria-labelledby", id);
+    return el("button", { type: "button", role: "tab", id, "aria-controls": row.panel.id, onclick: () => choose(at) }, row.label);
+  });
+  let chosen = -1;
+  function choose(at, isSilent = false) {
+    if (at === chosen || (!isSilent && !onchange(at))) return;
+    chosen = at;
+    buttons.forEach((button, index) => {
+      button.setAttribute("aria-selected", String(index === at));
+      button.tabIndex = index === at ? 0 : -1;
+      rows[index].panel.hidden = index !== at;
+    });
+  }
+  list.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const next = (chosen + step + rows.length) % rows.length;
+    choose(next);
+    buttons[chosen].focus();
+  });
+  list.append(...buttons);
+  choose(first, true);
+  return { list, choose, get chosen() { return chosen; } };
+}
+
+const pretty = (value) => JSON.stringify(value, null, 2);
+
+function copyButton(text) {
+  const button = el("button", { type: "button", onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Cannot copy here";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  } }, "Copy");
+  return button;
+}
+
+function duration(seconds) {
+  if (seconds < 0.001) return `${Math.max(1, Math.round(seconds * 1e6))} µs`;
+  if (seconds < 1) return `${(seconds * 1000).toFixed(1)} ms`;
+  return `${seconds.toFixed(2)} s`;
+}

@@ -1,0 +1,388 @@
+// A form made from a JSON Schema. A field is {node, read(problems)}: `read` gives the value, or OMIT for one that is not to
+// be sent, and adds {field, message} for what cannot be read. Optional fields have a box "send"; typing ticks it.
+
+const OMIT = Symbol("omitted");
+const REDACTED = "***REDACTED***";
+// Deeper than anybody fills in by hand: from here on it is written as JSON.
+const MAX_FORM_DEPTH = 12;
+
+// The schema itself: references followed, allOf taken together.
+function resolve(schema, root) {
+  let seen = 0;
+  while (schema && typeof schema === "object" && typeof schema.$ref === "string" && seen++ < 32) {
+    const { $ref, ...beside } = schema;
+    let target = root;
+    if ($ref !== "#") {
+      for (const part of $ref.replace(/^#\//, "").split("/")) {
+        const key = part.replace(/~1/g, "/").replace(/~0/g, "~");
+        target = target !== null && typeof target === "object" && Object.hasOwn(target, key) ? target[key] : {};
+      }
+    }
+    schema = { ...target, ...beside };
+  }
+  if (schema === true || schema === null || typeof schema !== "object" || Array.isArray(schema)) return {};
+  if (Array.isArray(schema.allOf)) {
+    const { allOf, ...rest } = schema;
+    const parts = [...allOf.map((part) => resolve(part, root)), rest];
+    const made = Object.assign({}, ...parts);
+    const properties = Object.assign({}, ...parts.map((part) => part.properties || {}));
+    if (Object.keys(properties).length) made.properties = properties;
+    made.required = [...new Set(parts.flatMap((part) => part.required || []))];
+    return made;
+  }
+  return schema;
+}
+
+// The alternatives of a schema, or null if it is one thing.
+function variantsOf(schema) {
+  const listed = schema.anyOf || schema.oneOf;
+  if (Array.isArray(listed) && listed.length) {
+    const { anyOf, oneOf, default: _default, title, description, ...rest } = schema;
+    return listed.map((part) => (Object.keys(rest).length && part && typeof part === "object" ? { ...rest, ...part } : part));
+  }
+  if (Array.isArray(schema.type)) return schema.type.map((type) => ({ ...schema, type, default: undefined }));
+  return null;
+}
+
+function typeOf(schema, root) {
+  schema = resolve(schema, root);
+  if ("const" in schema) return JSON.stringify(schema.const);
+  if (Array.isArray(schema.enum)) return "one of " + schema.enum.length;
+  const variants = variantsOf(schema);
+  if (variants) return [...new Set(variants.map((part) => typeOf(part, root)))].join(" or ");
+  if (schema.type === "array") return schema.items ? `list of ${typeOf(schema.items, root)}` : "list";
+  const isMap = !schema.properties && schema.additionalProperties && typeof schema.additionalProperties === "object";
+  if (isMap) return `map of ${typeOf(schema.additionalProperties, root)}`;
+  if (schema.type === "object" || schema.properties) return schema.title || "object";
+  if (schema.type) return schema.format ? `${schema.type} (${schema.format})` : String(schema.type);
+  return "anything";
+}
+
+// What the schema allows, in words.
+function limitsOf(schema) {
+  const said = [];
+  const pairs = [["minimum", "≥"], ["exclusiveMinimum", ">"], ["maximum", "≤"], ["exclusiveMaximum", "<"], ["multipleOf", "multiple of"],
+    ["minLength", "length ≥"], ["maxLength", "length ≤"], ["minItems", "items ≥"], ["maxItems", "items ≤"], ["pattern", "matches"]];
+  for (const [key, word] of pairs) if (schema[key] !== undefined) said.push(`${word} ${schema[key]}`);
+  if (schema.uniqueItems) said.push("no item twice");
+  if (schema.default !== undefined && schema.default !== null) said.push(`default ${JSON.stringify(schema.default)}`);
+  return said.join(" · ");
+}
+
+// Whether a value could be meant for a schema: enough to choose among alternatives.
+function fits(value, schema, root) {
+  schema = resolve(schema, root);
+  if ("const" in schema) return JSON.stringify(schema.const) === JSON.stringify(value);
+  if (Array.isArray(schema.enum)) return schema.enum.some((one) => JSON.stringify(one) === JSON.stringify(value));
+  const variants = variantsOf(schema);
+  if (variants) return variants.some((part) => fits(value, part, root));
+  if (schema.type === "null") return value === null;
+  if (schema.type === "array") return Array.isArray(value);
+  if (schema.type === "integer") return Number.isInteger(value);
+  if (schema.type === "object" || schema.properties) {
+    if (value === null || typeof value !== "object" || Array.isArray(value)) return false;
+    return (schema.required || []).every((name) => name in value && fits(value[name], (schema.properties || {})[name] ?? {}, root));
+  }
+  return schema.type === undefined || typeof value === schema.type;
+}
+
+// One named field with its label, description, box and place for errors. value is OMIT where nothing is given yet.
+function makeField({ schema: given, root, path, name, isRequired, value, depth, remove = null }) {
+  const schema = resolve(given, root);
+  const id = newId();
+  const error = el("p", { class: "error", role: "alert", id: `${id}-error` });
+  const isSet = value !== OMIT;
+  const initial = isSet ? value : schema.default !== undefined ? schema.default : OMIT;
+  const send = isRequired ? null : el("input", { type: "checkbox", checked: isSet });
+  const touched = () => { if (send && !send.checked) { send.checked = true; show(); } };
+  const slot = el("div", { class: "widget" });
+  let widget = null;
+  const context = { schema, root, path, id, depth, touched, isSet, isSensitive: schema["x-sensitive"] === true || schema.format === "password" || schema.writeOnly === true };
+  // What is nested and not sent is not made before it is: a schema may contain itself.
+  const isNested = kindOf(schema, depth) !== "simple";
+  function build() {
+    if (widget) return;
+    widget = makeWidget(context, initial);
+    slot.append(widget.node);
+  }
+  function show() {
+    const isOn = !send || send.checked;
+    if (isOn || !isNested) build();
+    slot.hidden = isNested && !isOn;
+    node.classList.toggle("off", !isOn);
+  }
+  const isLabel = !isNested && !("const" in schema);
+  const hint = [schema.description, limitsOf(schema)].filter(Boolean).join(" — ");
+  const node = el("div", { class: "field", "data-path": path },
+    el("div", { class: "head" },
+      isLabel ? el("label", { for: id }, name) : el("span", { class: "label", id: `${id}-label` }, name),
+      el("span", { class: "kind" }, typeOf(schema, root)),
+      isRequired && !remove ? el("span", { class: "must" }, "required") : null,
+      send ? el("label", { class: "send" }, send, el("span", {}, "send", el("span", { class: "hidden" }, ` ${name}`))) : null,
+      remove),
+    hint ? el("p", { class: "hint foreign", id: `${id}-hint` }, hint) : null,
+    slot, error);
+  if (send) send.addEventListener("change", show);
+  show();
+  return {
+    node,
+    read(problems) {
+      if (send && !send.checked) return OMIT;
+      return widget.read(problems);
+    },
+  };
+}
+
+function kindOf(schema, depth) {
+  if (depth > MAX_FORM_DEPTH) return "simple";
+  if ("const" in schema || Array.isArray(schema.enum)) return "simple";
+  if (variantsOf(schema)) return "variants";
+  if (schema.type === "array" || schema.prefixItems) return "array";
+  if (schema.type === "object" || schema.properties) return "object";
+  return "simple";
+}
+
+function makeWidget(context, initial) {
+  const { schema, depth } = context;
+  const kind = kindOf(schema, depth);
+  if (kind === "variants") return makeVariants(context, initial);
+  if (kind === "array") return makeArray(context, initial);
+  if (kind === "object") {
+    const hasRows = schema.properties && Object.keys(schema.properties).length;
+    const isMap = schema.additionalProperties && typeof schema.additionalProperties === "object";
+    return hasRows || isMap ? makeObject(context, initial) : makeJson(context, initial, "object");
+  }
+  if ("const" in schema) return { node: el("code", { id: context.id }, JSON.stringify(schema.const)), read: () => schema.const };
+  if (Array.isArray(schema.enum)) return makeChoice(context, initial);
+  if (schema.type === "null") return { node: el("code", { id: context.id }, "null"), read: () => null };
+  if (schema.type === "boolean") return makeBoolean(context, initial);
+  if (schema.type === "integer" || schema.type === "number") return makeNumber(context, initial);
+  if (schema.type === "string") return makeText(context, initial);
+  return makeJson(context, initial, null);
+}
+
+const described = ({ id }) => ({ id, "aria-describedby": `${id}-hint ${id}-error` });
+
+function makeChoice({ schema, path, id, touched }, initial) {
+  const at = initial === OMIT ? -1 : schema.enum.findIndex((one) => JSON.stringify(one) === JSON.stringify(initial));
+  const node = el("select", { ...described({ id }), onchange: touched },
+    at < 0 ? el("option", { value: "-1" }, "choose…") : null,
+    ...schema.enum.map((one, index) => el("option", { value: String(index) }, typeof one === "string" ? one : JSON.stringify(one))));
+  node.value = String(at);
+  return {
+    node,
+    read(problems) {
+      if (node.value === "-1") {
+        problems.push({ field: path, message: "choose one" });
+        return OMIT;
+      }
+      return schema.enum[Number(node.value)];
+    },
+  };
+}
+
+function makeBoolean({ id, touched }, initial) {
+  const box = el("input", { ...described({ id }), type: "checkbox", checked: initial === true });
+  const word = el("span", { "aria-hidden": "true" }, String(box.checked));
+  box.addEventListener("change", () => { word.textContent = String(box.checked); touched(); });
+  return { node: el("span", { class: "check" }, box, word), read: () => box.checked };
+}
+
+function makeNumber({ schema, path, id, touched }, initial) {
+  const isWhole = schema.type === "integer";
+  const node = el("input", { ...described({ id }), type: "text", inputmode: isWhole ? "numeric" : "decimal", autocomplete: "off",
+    value: typeof initial === "number" ? String(initial) : "", oninput: touched });
+  return {
+    node,
+    read(problems) {
+      const text = node.value.trim();
+      const isNumber = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) && Number.isFinite(Number(text));
+      if (!isNumber || (isWhole && !Number.isInteger(Number(text)))) {
+        problems.push({ field: path, message: text ? `not ${isWhole ? "a whole" : "a"} number` : `${isWhole ? "a whole" : "a"} number is needed` });
+        return OMIT;
+      }
+      if (isWhole && !Number.isSafeInteger(Number(text))) {
+        problems.push({ field: path, message: "too large for a browser to send exactly" });
+        return OMIT;
+      }
+      return Number(text);
+    },
+  };
+}
+
+function makeText({ schema, id, touched, isSensitive }, initial) {
+  const kinds = { date: "date", time: "text", email: "email", uri: "url", "date-time": "text", uuid: "text" };
+  const value = typeof initial === "string" && initial !== REDACTED ? initial : "";
+  const shared = { ...described({ id }), value, oninput: touched, autocomplete: "off", spellcheck: "false" };
+  const kind = isSensitive ? "password" : kinds[schema.format];
+  const example = Array.isArray(schema.examples) && typeof schema.examples[0] === "string" ? schema.examples[0] : undefined;
+  const node = kind
+    ? el("input", { ...shared, type: kind, autocomplete: isSensitive ? "new-password" : "off", placeholder: example })
+    : el("textarea", { ...shared, rows: 1, placeholder: example });
+  return { node, read: () => node.value };
+}
+
+function makeJson({ path, id, touched }, initial, wanted) {
+  const node = el("textarea", { ...described({ id }), class: "code", rows: 3, spellcheck: "false", oninput: touched,
+    value: initial === OMIT ? (wanted === "object" ? "{}" : "") : pretty(initial) });
+  return {
+    node,
+    read(problems) {
+      try {
+        const value = JSON.parse(node.value);
+        if (wanted === "object" && (value === null || typeof value !== "object" || Array.isArray(value))) throw new Error("an object is needed, like {}");
+        return value;
+      } catch (problem) {
+        problems.push({ field: path, message: node.value.trim() ? `not JSON: ${problem.message}` : "a value in JSON is needed" });
+        return OMIT;
+      }
+    },
+  };
+}
+
+function makeVariants(context, initial) {
+  const { schema, root, path, id, depth, touched } = context;
+  const variants = variantsOf(schema).map((part) => resolve(part, root));
+  // Who ticks "send" of something that is null by default wants to send something else.
+  const isOpen = initial === OMIT || (initial === null && !context.isSet);
+  const found = variants.findIndex((part) => (isOpen ? part.type !== "null" : fits(initial, part, root)));
+  let at = Math.max(0, found);
+  const labels = variants.map((part) => part.title && kindOf(part, depth) === "object" ? part.title : typeOf(part, root));
+  const slot = el("div", { class: "variant" });
+  let inner = null;
+  function build(value) {
+    const part = variants[at];
+    const start = value !== OMIT ? value : part.default !== undefined ? part.default : OMIT;
+    inner = makeWidget({ ...context, schema: part, id: newId(), depth: depth + 1, isSensitive: context.isSensitive || part["x-sensitive"] === true || part.format === "password" || part.writeOnly === true }, start);
+    inner.node.setAttribute?.("aria-labelledby", `${id}-label`);
+    slot.replaceChildren(inner.node);
+  }
+  const choice = el("select", { id, "aria-label": `kind of ${path || "value"}`, onchange: () => { at = Number(choice.value); build(OMIT); touched(); } },
+    ...labels.map((label, index) => el("option", { value: String(index) }, label)));
+  choice.value = String(at);
+  build(isOpen ? OMIT : initial);
+  return { node: el("div", { class: "group" }, choice, slot), read: (problems) => inner.read(problems) };
+}
+
+const join = (path, name) => (path ? `${path}.${name}` : String(name));
+
+function makeArray({ schema, root, path, id, depth, touched }, initial) {
+  const fixed = Array.isArray(schema.prefixItems) ? schema.prefixItems : [];
+  const list = el("div", {});
+  let items = [];
+  // Paths carry positions, so a removal makes the later items again with what they hold.
+  function build(values) {
+    items = [];
+    list.replaceChildren();
+    values.forEach((value) => add(value));
+  }
+  function add(value) {
+    const at = items.length;
+    const remove = el("button", { type: "button", "aria-label": `Remove item ${at + 1}`, onclick: () => {
+      const left = items.filter((item) => item !== made).map((item) => item.field.read([]));
+      build(left);
+      touched();
+      adder.focus();
+    } }, "Remove");
+    const field = makeField({ schema: fixed[at] ?? schema.items ?? {}, root, path: join(path, at), name: `item ${at + 1}`, isRequired: true, value, depth: depth + 1, remove });
+    const made = { field, row: el("div", { class: "item" }, field.node) };
+    items.push(made);
+    list.append(made.row);
+    return made;
+  }
+  const adder = el("button", { type: "button", id, onclick: () => {
+    touched();
+    add(OMIT).row.querySelector("input, textarea, select")?.focus();
+  } }, "Add an item");
+  const least = Math.min(Math.max(schema.minItems || 0, fixed.length), 20);
+  build(Array.isArray(initial) ? initial : Array.from({ length: least }, () => OMIT));
+  return {
+    node: el("div", { class: "group" }, list, el("div", { class: "adder" }, adder)),
+    read: (problems) => items.map((item) => item.field.read(problems)).filter((value) => value !== OMIT),
+  };
+}
+
+function makeObject({ schema, root, path, id, depth, touched }, initial) {
+  const given = initial !== OMIT && initial !== null && typeof initial === "object" && !Array.isArray(initial) ? initial : {};
+  const required = new Set(schema.required || []);
+  const properties = Object.entries(schema.properties || {});
+  const fields = properties.map(([name, part]) => [name, makeField({
+    schema: part, root, path: join(path, name), name, isRequired: required.has(name),
+    value: Object.hasOwn(given, name) && given[name] !== REDACTED ? given[name] : OMIT, depth: depth + 1,
+  })]);
+  const node = el("div", { class: path ? "group" : "", id, role: "group", "aria-labelledby": `${id}-label` }, ...fields.map(([, field]) => field.node));
+  const more = schema.additionalProperties && typeof schema.additionalProperties === "object" ? makePairs(schema.additionalProperties) : null;
+  function makePairs(part) {
+    const rows = [];
+    const list = el("div", {});
+    function add(name, value) {
+      const key = el("input", { type: "text", value: name, placeholder: "name", "aria-label": "name of the entry", oninput: touched, autocomplete: "off" });
+      const remove = el("button", { type: "button", "aria-label": `Remove entry ${name}`, onclick: () => {
+        rows.splice(rows.indexOf(made), 1);
+        row.remove();
+        touched();
+      } }, "Remove");
+      const field = makeField({ schema: part, root, path: join(path, name || "*"), name: "value", isRequired: true, value, depth: depth + 1, remove });
+      const made = { key, field };
+      const row = el("div", { class: "pair" }, key, field.node);
+      rows.push(made);
+      list.append(row);
+      return key;
+    }
+    const known = new Set(properties.map(([name]) => name));
+    for (const [name, value] of Object.entries(given)) if (!known.has(name)) add(name, value === REDACTED ? OMIT : value);
+    node.append(list, el("div", { class: "adder" }, el("button", { type: "button", onclick: () => { touched(); add("", OMIT).focus(); } }, "Add an entry")));
+    return rows;
+  }
+  return {
+    node,
+    read(problems) {
+      const made = {};
+      const put = (name, value) => {
+        if (value !== OMIT) Object.defineProperty(made, name, { value, enumerable: true, writable: true, configurable: true });
+      };
+      for (const [name, field] of fields) put(name, field.read(problems));
+      for (const { key, field } of more || []) {
+        if (key.value === "") problems.push({ field: path, message: "an entry has no name" });
+        else put(key.value, field.read(problems));
+      }
+      return made;
+    },
+  };
+}
+
+// The whole form of an input schema, filled with `value`.
+function makeForm(schema, value) {
+  const root = resolve(schema, schema);
+  const hasFields = root.properties && Object.keys(root.properties).length;
+  const hasMore = root.additionalProperties && typeof root.additionalProperties === "object";
+  const context = { schema: root, root: schema, path: "", id: newId(), depth: 0, touched: () => {}, isSet: true };
+  if (hasFields || hasMore || variantsOf(root)) return makeWidget(context, value ?? OMIT);
+  if (root.additionalProperties === true) return makeJson(context, value ?? OMIT, "object");
+  return { node: el("p", { class: "quiet" }, "This tool takes no arguments."), read: () => ({}) };
+}
+
+// Say each problem where its field is: the nearest one that is there. Gives those that have no place.
+function showProblems(form, problems) {
+  for (const old of form.querySelectorAll(".error")) old.textContent = "";
+  for (const old of form.querySelectorAll("[aria-invalid]")) old.removeAttribute("aria-invalid");
+  const homeless = [];
+  let first = null;
+  for (const problem of problems) {
+    let path = problem.field;
+    let field = null;
+    while (path && !(field = form.querySelector(`.field[data-path="${CSS.escape(path)}"]`))) path = path.split(".").slice(0, -1).join(".");
+    if (!field) {
+      homeless.push(problem);
+      continue;
+    }
+    const place = field.querySelector(":scope > .error");
+    const where = path === problem.field ? "" : `${problem.field}: `;
+    place.textContent = [place.textContent, where + problem.message].filter(Boolean).join("; ");
+    const input = field.querySelector(":scope > .widget :is(input, textarea, select)");
+    if (input) input.setAttribute("aria-invalid", "true");
+    first ||= input || field.querySelector("input");
+  }
+  first?.focus();
+  return homeless;
+}

@@ -1,0 +1,542 @@
+// The page: the list, the tool that is open, calls, the history, live updates and the keyboard.
+
+const base = location.pathname.replace(/\/+$/, "");
+const HISTORY_KEY = `apcore-inspector-history:${base}`;
+const MAX_HISTORY = 50;
+const MAX_CHUNKS = 200;
+
+const state = {
+  tools: [],
+  open: null, // {row, input_schema, ...} of the tool that is shown
+  read: null, // () => arguments, while a tool is shown
+  write: null, // (arguments) => void
+  running: null, // {id, tool, isCancelling}
+  key: "",
+  history: [],
+};
+
+// ---- asking the server ----
+
+class ServerError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+let keyAsked = null;
+function askKey(message) {
+  if (keyAsked) return keyAsked;
+  const dialog = byId("key");
+  byId("key-error").textContent = state.key ? message : "";
+  byId("key-value").value = "";
+  keyAsked = new Promise((done) => {
+    dialog.addEventListener("close", () => { keyAsked = null; done(); }, { once: true });
+  });
+  dialog.showModal();
+  return keyAsked;
+}
+byId("key-form").addEventListener("submit", () => { state.key = byId("key-value").value.trim(); });
+
+async function ask(path, options = {}) {
+  for (let attempt = 0; ; attempt++) {
+    const headers = { ...(options.headers || {}) };
+    const key = state.key;
+    if (key) headers.Authorization = `Bearer ${key}`;
+    const response = await fetch(base + path, { ...options, headers, credentials: "omit", redirect: "error" });
+    if (response.ok) return response;
+    let message = `the server answered ${response.status}`;
+    try { message = (await response.json()).error || message; } catch { /* it said nothing more */ }
+    if (response.status !== 401 || attempt > 20) throw new ServerError(response.status, message);
+    if (key === state.key) await askKey(message);
+    if (!state.key) throw new ServerError(401, message);
+  }
+}
+
+const post = (path, body) => ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+
+// The lines of a streamed answer, as they come.
+async function* linesOf(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    const parts = (rest + value).split("\n");
+    rest = parts.pop();
+    yield* parts;
+  }
+  if (rest) yield rest;
+}
+
+function notice(text) {
+  byId("notice").textContent = text;
+  byId("notice").hidden = !text;
+}
+
+// ---- the list ----
+
+const matches = (row, words) => words.every((word) => [row.name, row.id, row.title || "", row.description, ...row.tags].some((text) => text.toLowerCase().includes(word)));
+
+function badges(row) {
+  const made = [];
+  if (row.needs_approval) made.push(["asks for approval", "warn"]);
+  if (row.hints.destructive) made.push(["destructive", "bad"]);
+  if (row.hints["read-only"]) made.push(["read-only", "good"]);
+  if (row.is_streaming) made.push(["streams", "accent"]);
+  return made.map(([text, kind]) => el("span", { class: `badge ${kind}` }, text));
+}
+
+function showList() {
+  const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = state.tools.filter((row) => matches(row, words));
+  const list = byId("tools");
+  const focused = list.contains(document.activeElement) ? document.activeElement.dataset.name : null;
+  const scroll = list.scrollTop;
+  list.replaceChildren(...found.map((row) => el("li", {}, el("button", {
+    type: "button", "data-name": row.name, tabindex: -1, "aria-current": state.open?.row.name === row.name ? "true" : null,
+    onclick: () => openTool(row.name, true),
+  }, el("span", { class: "name" }, row.name), el("span", { class: "about" }, row.description.trim() || row.title || ""), row.needs_approval || row.hints.destructive ? el("span", { class: "badges" }, ...badges(row)) : null))));
+  const buttons = [...list.querySelectorAll("button")];
+  const stop = buttons.find((one) => one.dataset.name === focused) || buttons.find((one) => one.getAttribute("aria-current")) || buttons[0];
+  if (stop) stop.tabIndex = 0;
+  if (focused) stop?.focus();
+  list.scrollTop = scroll;
+  const all = state.tools.length;
+  byId("count").textContent = words.length ? `${found.length} of ${all} tools` : `${all} tool${all === 1 ? "" : "s"}`;
+}
+
+function showSkipped(skipped) {
+  const box = byId("skipped");
+  const rows = Object.entries(skipped);
+  box.hidden = !rows.length;
+  box.querySelector("summary").textContent = `${rows.length} module${rows.length === 1 ? "" : "s"} skipped`;
+  box.querySelector("ul").replaceChildren(...rows.map(([id, reason]) => el("li", {}, el("code", {}, id), el("span", { class: "quiet foreign" }, reason))));
+}
+
+async function loadList() {
+  const listing = await (await ask("/api/tools")).json();
+  byId("server").textContent = `${listing.name} ${listing.version}`;
+  document.title = `${listing.name} · Tool Inspector`;
+  state.tools = listing.tools;
+  showList();
+  showSkipped(listing.skipped);
+  const open = state.open;
+  if (!open) return;
+  const now = listing.tools.find((row) => row.name === open.row.name);
+  if (!now) notice(`${open.row.name} is no longer offered.`);
+  else if (now.revision !== open.row.revision && state.running) notice(`${now.name} has changed: open it again when the call has ended.`);
+  else if (now.revision !== open.row.revision) {
+    await openTool(now.name, false, state.read?.());
+    notice(`${now.name} has changed; what you filled in was kept where it fits.`);
+  } else if (byId("notice").textContent.endsWith("is no longer offered.")) notice("");
+}
+
+// ---- a tool ----
+
+let opening = 0;
+async function openTool(name, isChosen, filled) {
+  const turn = ++opening;
+  let whole;
+  try {
+    whole = await (await ask(`/api/tools/${encodeURIComponent(name)}`)).json();
+  } catch (error) {
+    notice(error.message);
+    return;
+  }
+  if (turn !== opening) return; // another was chosen meanwhile
+  notice(state.running ? `${state.running.tool} is still running: Esc cancels it, and the history will have its result.` : "");
+  state.open = whole;
+  history.replaceState(null, "", `#${encodeURIComponent(whole.row.name)}`);
+  showTool(whole, filled);
+  showList();
+  document.body.dataset.room = "tool";
+  if (isChosen) {
+    byId("main").scrollTop = 0;
+    byId("tool").querySelector(".form input, .form textarea, .form select, .run")?.focus({ preventScroll: true });
+  }
+}
+
+function showTool(whole, filled) {
+  const { row } = whole;
+  const call = el("div", {});
+  const schema = el("div", {}, schemaCard("Input", whole.input_schema), Object.keys(whole.output_schema).length ? schemaCard("Output", whole.output_schema) : el("p", { class: "card quiet" }, "The tool does not say what it returns."));
+  const panels = [{ label: "Call", panel: call }, { label: "Schema", panel: schema }];
+  if (whole.documentation) panels.push({ label: "Documentation", panel: el("div", {}, pre(whole.documentation)) });
+  const hints = Object.entries(row.hints).filter(([hint, value]) => value && hint !== "destructive" && hint !== "read-only").map(([hint]) => el("span", { class: "badge" }, hint));
+  const about = el("div", { class: "about-tool" },
+    el("h2", {}, row.name),
+    row.id !== row.name ? el("p", { class: "quiet" }, "module ", el("code", {}, row.id)) : null,
+    el("p", { class: "said foreign", tabindex: row.description.length > 800 ? 0 : null }, row.description.trim() || "No description."),
+    el("div", { class: "badges" }, ...badges(row), ...hints, ...row.tags.map((tag) => el("span", { class: "badge" }, `#${tag}`)), el("span", { class: "badge" }, `version ${row.version}`)));
+  call.append(makeCallPanel(whole, filled));
+  byId("tool").replaceChildren(about, tabs(panels, { name: "Views of the tool" }).list, ...panels.map((one) => one.panel));
+  byId("tool").hidden = false;
+  byId("empty").hidden = true;
+}
+
+function makeCallPanel(whole, filled) {
+  let form = makeForm(whole.input_schema, filled);
+  const general = el("p", { class: "error", role: "alert" });
+  const fields = el("div", { class: "fields" }, form.node);
+  const raw = el("textarea", { class: "code all", spellcheck: "false", "aria-label": "Arguments as JSON" });
+  const byHand = el("div", {}, raw);
+  const chooser = tabs([{ label: "Form", panel: fields }, { label: "JSON", panel: byHand }], {
+    name: "How arguments are given", isSmall: true,
+    onchange: (at) => {
+      general.textContent = "";
+      if (at === 1) {
+        raw.value = pretty(form.read([]));
+        return true;
+      }
+      const value = parse();
+      if (value === OMIT) return false;
+      fill(value);
+      return true;
+    },
+  });
+  function parse() {
+    try {
+      const value = JSON.parse(raw.value || "{}");
+      if (value !== null && typeof value === "object" && !Array.isArray(value)) return value;
+      general.textContent = "Arguments are a JSON object, like {}.";
+    } catch (error) {
+      general.textContent = `Not JSON: ${error.message}`;
+    }
+    return OMIT;
+  }
+  function fill(value) {
+    form = makeForm(whole.input_schema, value);
+    fields.replaceChildren(form.node);
+  }
+  function showWrong(problems) {
+    const homeless = chooser.chosen === 0 ? showProblems(fields, problems) : problems;
+    general.textContent = homeless.map((one) => (one.field && one.field !== "input" ? `${one.field}: ${one.message}` : one.message)).join("; ");
+  }
+  state.read = () => (chooser.chosen === 1 ? (parse() === OMIT ? {} : parse()) : form.read([]));
+  state.write = (value) => {
+    fill(value);
+    raw.value = pretty(value);
+  };
+  const result = el("div", { class: "card result", hidden: true, "aria-label": "Result", role: "region" });
+  const run = el("button", { type: "submit", class: "main run", "aria-keyshortcuts": "Control+Enter" }, "Call");
+  const cancel = el("button", { type: "button", class: "cancel", hidden: true, "aria-keyshortcuts": "Escape", onclick: cancelCall }, "Cancel");
+  const card = el("form", { class: "card form", novalidate: true, onsubmit: (event) => {
+    event.preventDefault();
+    if (state.running) return;
+    const problems = [];
+    const value = chooser.chosen === 1 ? parse() : form.read(problems);
+    showWrong(problems);
+    if (!problems.length && value !== OMIT) runCall({ whole, value, run, cancel, result, showWrong });
+  } },
+  el("div", { class: "row" }, el("h3", {}, "Arguments"), el("span", { class: "grow" }), chooser.list),
+  fields, byHand, general,
+  el("div", { class: "row runbar" }, run, cancel, el("span", { class: "grow" }), el("button", { type: "button", onclick: () => { state.write({}); showWrong([]); } }, "Reset")));
+  run.disabled = Boolean(state.running);
+  return el("div", { class: "work" }, card, result);
+}
+
+// ---- a call ----
+
+async function cancelCall() {
+  const running = state.running;
+  if (!running?.id || running.isCancelling) return;
+  running.isCancelling = true;
+  try {
+    await ask(`/api/call/${encodeURIComponent(running.id)}`, { method: "DELETE" });
+  } catch {
+    running.abort.abort(); // leaving cancels as well
+  }
+}
+
+async function runCall({ whole, value, run, cancel, result, showWrong }) {
+  const began = performance.now();
+  const running = { id: null, tool: whole.row.name, isCancelling: false, abort: new AbortController() };
+  state.running = running;
+  run.disabled = true;
+  cancel.hidden = false;
+  const status = el("span", { role: "status" }, "Running…");
+  const clock = el("span", { class: "quiet" });
+  const bar = el("progress", { "aria-label": "Progress" });
+  const chunks = el("ol", { class: "chunks", "aria-label": "Progress messages", tabindex: 0 });
+  const body = el("div", {});
+  const head = el("div", { class: "row" }, el("h3", {}, "Result"), status, el("span", { class: "grow" }), clock);
+  result.replaceChildren(head, bar, chunks, body);
+  result.hidden = false;
+  result.scrollIntoView({ block: "nearest" });
+  chunks.hidden = true;
+  const ticking = setInterval(() => { clock.textContent = duration((performance.now() - began) / 1000); }, 100);
+  const kept = { tool: whole.row.name, at: new Date().toISOString(), shown: {}, outcome: "lost", seconds: null, output: null };
+  let count = 0;
+  let end = null;
+  try {
+    const response = await ask("/api/call", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ tool: whole.row.name, arguments: value }), signal: running.abort.signal });
+    for await (const text of linesOf(response)) {
+      if (!text.trim()) continue;
+      const line = JSON.parse(text);
+      if (line.type === "began") {
+        running.id = line.call;
+        kept.shown = line.shown;
+      } else if (line.type === "progress") {
+        count += 1;
+        if (line.total) { bar.max = line.total; bar.value = line.progress; }
+        status.textContent = `Running… ${line.total ? `${line.progress} of ${line.total}` : `${count} chunk${count === 1 ? "" : "s"}`}`;
+        chunks.hidden = false;
+        chunks.append(el("li", { class: "foreign" }, line.message || String(line.progress)));
+        if (chunks.children.length > MAX_CHUNKS) chunks.firstChild.remove();
+        chunks.scrollTop = chunks.scrollHeight;
+      } else if (line.type === "question") {
+        await askApproval(running, line.message, status);
+      } else end = line;
+    }
+    if (!end) throw new Error("the connection was lost before the call ended");
+  } catch (error) {
+    end = running.isCancelling ? { type: "cancelled" } : { type: "failed", message: error.message };
+  } finally {
+    clearInterval(ticking);
+    state.running = null;
+    run.disabled = false;
+    cancel.hidden = true;
+    byId("tool").querySelector(".run")?.removeAttribute("disabled");
+    byId("ask").close();
+  }
+  bar.remove();
+  const all = (performance.now() - began) / 1000;
+  clock.textContent = end.seconds === undefined ? duration(all) : `${duration(end.seconds)} in the server, ${duration(all)} in all`;
+  showEnd(end, status, body, showWrong);
+  if (!end.problems?.length) result.scrollIntoView({ block: "nearest" });
+  Object.assign(kept, { outcome: end.type === "result" ? (end.is_error ? "error" : "ok") : end.type, seconds: end.seconds ?? all, output: end.shown ?? null });
+  remember(kept);
+  if (!result.isConnected) notice(`${kept.tool} has ended: ${(OUTCOMES[kept.outcome] || [kept.outcome])[0]}. The history has its result.`);
+}
+
+function askApproval(running, message, status) {
+  const dialog = byId("ask");
+  status.textContent = "Waiting for your approval…";
+  byId("ask-text").textContent = reveal(message);
+  return new Promise((done) => {
+    let isAccepted = false;
+    const answered = new AbortController();
+    const { signal } = answered;
+    byId("approve").addEventListener("click", () => { isAccepted = true; dialog.close(); }, { signal });
+    byId("deny").addEventListener("click", () => dialog.close(), { signal });
+    // Esc closes it too, and is a refusal.
+    dialog.addEventListener("close", async () => {
+      answered.abort();
+      status.textContent = "Running…";
+      try { await post("/api/answer", { call: running.id, accepted: isAccepted }); } catch { /* the call has ended meanwhile */ }
+      done();
+    }, { signal });
+    dialog.showModal();
+    byId("deny").focus();
+  });
+}
+
+const OUTCOMES = { ok: ["done", "good"], error: ["error", "bad"], cancelled: ["cancelled", "warn"], failed: ["not made", "bad"], lost: ["lost", "bad"] };
+
+function outcomeBadge(outcome) {
+  const [text, kind] = OUTCOMES[outcome] || [outcome, ""];
+  return el("span", { class: `badge ${kind}` }, text);
+}
+
+function showEnd(end, status, body, showWrong) {
+  const outcome = end.type === "result" ? (end.is_error ? "error" : "ok") : end.type;
+  status.replaceChildren(outcomeBadge(outcome));
+  if (end.type === "failed") body.append(el("p", { class: "error" }, end.message));
+  if (end.type === "cancelled") body.append(el("p", { class: "quiet" }, "The call was cancelled; the module was told."));
+  if (end.type !== "result") return;
+  if (end.problems?.length) showWrong(end.problems);
+  showOutput(body, end.structured, end.texts, end.is_error);
+}
+
+// Text, JSON and structure of one output. Where there is no structure, text that is JSON has one all the same.
+function showOutput(body, structured, texts, isError) {
+  const text = texts.join("\n\n");
+  let value = structured;
+  if (value === undefined) {
+    try { value = JSON.parse(text); } catch { value = undefined; }
+  }
+  const plain = el("div", {}, pre(text));
+  if (isError || value === undefined) {
+    body.append(el("div", { class: isError ? "error" : "" }, plain));
+    return;
+  }
+  const panels = [{ label: "Structured", panel: el("div", {}, tree(value)) }, { label: "JSON", panel: el("div", {}, pre(pretty(value))) }, { label: "Text", panel: plain }];
+  body.append(el("div", { class: "row" }, tabs(panels, { name: "How the result is shown", isSmall: true }).list, el("span", { class: "grow" }), copyButton(() => pretty(value))), ...panels.map((one) => one.panel));
+}
+
+// ---- history ----
+
+function loadHistory() {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(HISTORY_KEY) || "[]");
+    state.history = Array.isArray(kept) ? kept : [];
+  } catch {
+    state.history = [];
+  }
+}
+
+function remember(kept) {
+  // A megabyte of output is not worth the others' place.
+  if (JSON.stringify(kept.output)?.length > 50000) kept.output = "(too large to keep)";
+  state.history.unshift(kept);
+  state.history.length = Math.min(state.history.length, MAX_HISTORY);
+  try { sessionStorage.setItem(HISTORY_KEY, JSON.stringify(state.history)); } catch { /* full, or not allowed: it is kept while the page is */ }
+  showHistory();
+}
+
+function showHistory() {
+  byId("history").hidden = !state.history.length;
+  byId("calls").replaceChildren(...state.history.map((kept) => {
+    const output = el("div", { hidden: true });
+    const look = el("button", { type: "button", "aria-expanded": "false", onclick: () => {
+      output.hidden = !output.hidden;
+      look.setAttribute("aria-expanded", String(!output.hidden));
+      if (!output.childNodes.length) output.append(pre(pretty({ arguments: kept.shown, output: kept.output })));
+    } }, "Look");
+    const again = el("button", { type: "button", onclick: () => openTool(kept.tool, true, kept.shown) }, "Use again");
+    const row = el("li", {}, outcomeBadge(kept.outcome), el("code", {}, kept.tool), el("span", { class: "args" }, JSON.stringify(kept.shown)),
+      el("span", { class: "quiet" }, kept.seconds === null ? "" : duration(kept.seconds)), el("time", { class: "quiet", datetime: kept.at }, new Date(kept.at).toLocaleTimeString()), look, again);
+    return el("div", {}, row, output);
+  }));
+}
+
+byId("clear").addEventListener("click", () => {
+  state.history = [];
+  try { sessionStorage.removeItem(HISTORY_KEY); } catch { /* nothing was kept */ }
+  showHistory();
+});
+
+// ---- live updates ----
+
+function setLive(name, text) {
+  byId("live").dataset.state = name;
+  byId("live").textContent = text;
+}
+
+// A browser opens six connections to a server and no more: a tab that nobody sees must not hold one.
+const whenSeen = () => new Promise((done) => {
+  if (!document.hidden) return done();
+  const look = () => {
+    if (document.hidden) return;
+    document.removeEventListener("visibilitychange", look);
+    done();
+  };
+  return document.addEventListener("visibilitychange", look);
+});
+
+async function follow() {
+  let wait = 500;
+  let stream = new AbortController();
+  document.addEventListener("visibilitychange", () => { if (document.hidden) stream.abort(); });
+  for (;;) {
+    if (document.hidden) setLive("paused", "paused");
+    await whenSeen();
+    stream = new AbortController();
+    try {
+      const response = await ask("/api/events", { signal: stream.signal });
+      for await (const line of linesOf(response)) {
+        if (line !== "event: changed" && line !== "event: open") continue;
+        await loadList();
+        setLive("live", "live");
+        wait = 500;
+      }
+    } catch { /* told below: whatever it was, it is tried again */ }
+    if (stream.signal.aborted) continue;
+    setLive("lost", "not connected, trying again");
+    await new Promise((done) => setTimeout(done, wait * (0.75 + Math.random() / 2)));
+    wait = Math.min(wait * 2, 15000);
+  }
+}
+
+// ---- keyboard, theme, start ----
+
+const isTyping = (target) => target instanceof Element && target.matches("input:not([type=checkbox]), textarea, select");
+
+document.addEventListener("keydown", (event) => {
+  const isModal = document.querySelector("dialog[open]") !== null;
+  if (isModal) return;
+  if (event.key === "/" && !isTyping(event.target)) {
+    event.preventDefault();
+    document.body.dataset.room = "list";
+    byId("search").focus();
+  } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+    byId("tool").querySelector("form.form")?.requestSubmit();
+  } else if (event.key === "Escape" && state.running) {
+    event.preventDefault();
+    cancelCall();
+  }
+});
+
+byId("search").addEventListener("input", showList);
+byId("search").addEventListener("keydown", (event) => {
+  const first = byId("tools").querySelector("button");
+  if (event.key === "ArrowDown" && first) {
+    event.preventDefault();
+    first.focus();
+  } else if (event.key === "Enter" && first) first.click();
+});
+
+byId("tools").addEventListener("keydown", (event) => {
+  const buttons = [...byId("tools").querySelectorAll("button")];
+  const at = buttons.indexOf(document.activeElement);
+  const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
+  if (next === undefined) return;
+  event.preventDefault();
+  if (next < 0) {
+    byId("search").focus();
+    return;
+  }
+  const target = buttons[Math.min(next, buttons.length - 1)];
+  buttons.forEach((one) => { one.tabIndex = one === target ? 0 : -1; });
+  target.focus();
+});
+
+byId("back").addEventListener("click", () => {
+  document.body.dataset.room = "list";
+  byId("search").focus();
+});
+
+const THEMES = ["auto", "light", "dark"];
+function setTheme(name) {
+  if (name === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = name;
+  byId("theme").textContent = `Theme: ${name}`;
+  try { localStorage.setItem("apcore-inspector-theme", name); } catch { /* not allowed: it holds for this page */ }
+}
+byId("theme").addEventListener("click", () => {
+  const now = document.documentElement.dataset.theme || "auto";
+  setTheme(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]);
+});
+
+addEventListener("hashchange", () => {
+  const name = namedTool();
+  if (name && name !== state.open?.row.name) openTool(name, true);
+});
+
+// The tool that the address names.
+function namedTool() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return ""; // somebody wrote it by hand
+  }
+}
+
+async function start() {
+  let theme = null;
+  try { theme = localStorage.getItem("apcore-inspector-theme"); } catch { /* not allowed */ }
+  setTheme(THEMES.includes(theme) ? theme : "auto");
+  loadHistory();
+  showHistory();
+  try {
+    await loadList();
+    const name = namedTool();
+    if (name && state.tools.some((row) => row.name === name)) await openTool(name, false);
+  } catch (error) {
+    notice(error.message);
+  }
+  follow();
+}
+start();

@@ -1,0 +1,308 @@
+"""One call of a tool: from arguments to a result, through apcore's executor, and never an exception to the protocol.
+
+The order: the catalogue says whether the module is offered, defaults are filled in, arguments are checked if asked for, a
+person approves if the module asks, then apcore runs it. What comes back is JSON, or an error in the words of `ErrorMapper`.
+
+When the client cancels, the module hears of it by its `context.cancel_token` at once, and nobody waits for it. A streaming
+module is streamed only if the client asked for progress; each chunk is then one notification, and the result is all of them.
+
+Must never know a transport. Above: the factory (MCP), the inspector. Below: `catalogue`, `adapters.errors`, apcore's Executor.
+"""
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
+    CancelToken,
+    Context,
+    Executor,
+    Identity,
+    ModuleNotFoundError,
+    SchemaValidationError,
+)
+
+from apcore_mcp.adapters.errors import ErrorMapper, say_fields
+from apcore_mcp.approval import Answer, refusal_of
+from apcore_mcp.catalogue import Catalogue, Entry
+from apcore_mcp.tracing import TRACE_ID, read_parent, traced
+from apcore_mcp.validation import ArgumentRules
+from mooring.types import CallToolResult, TextContent
+
+_logger = traced("apcore_mcp.server.router")
+
+# How a call may end, for those who count.
+Outcome: TypeAlias = Literal["ok", "error", "cancelled"]
+
+# Told of every call when it has ended: the module, how many seconds it took, and how.
+CallListener: TypeAlias = Callable[[Entry, float, Outcome], None]
+
+# What is deeper than this in an output is not data.
+MAX_OUTPUT_DEPTH = 100
+
+
+class Caller(Protocol):
+    """Whom a call is for; `mooring.server.Context` is one. Only what is needed of it is asked for."""
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """`_meta` of the request: `progressToken` if progress is wanted, `traceparent`."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """True once nobody wants the answer. Asked from any thread."""
+
+    @property
+    def principal(self) -> str:
+        """Who it is, where that was proved; else empty."""
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """What he may do."""
+
+    def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+        """Tell how far it is."""
+
+    async def elicit(self, message: str, form: Any, *, key: str | None = None) -> Answer:
+        """Ask a person."""
+
+
+class ExecutionRouter:
+    """Routes calls to an executor. `approval="allow"` runs modules that ask for approval without asking.
+
+    Raises: TypeError, if `executor` is none.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        catalogue: Catalogue | None = None,
+        validate_inputs: bool = False,
+        fill_defaults: bool = True,
+        approval: str = "ask",
+        error_mapper: ErrorMapper | None = None,
+    ) -> None:
+        if not isinstance(executor, Executor):
+            raise TypeError(f"executor must be an apcore Executor, not {type(executor).__name__}")
+        self._executor = executor
+        self._catalogue = catalogue
+        self._validates = validate_inputs
+        self._fills = fill_defaults
+        self._asks = approval == "ask" and executor.governance_state().approval_handler_configured is not True
+        self._errors = error_mapper or ErrorMapper()
+        self._rules: dict[str, tuple[Entry, ArgumentRules]] = {}
+        self._listeners: list[CallListener] = []
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What may be called; made of the executor's whole registry, if none was given."""
+        if self._catalogue is None:
+            self._catalogue = Catalogue(self._executor.registry)
+            self._catalogue.refresh()
+        return self._catalogue
+
+    def on_call(self, listener: CallListener) -> None:
+        """Tell `listener` of every call that ends."""
+        self._listeners.append(listener)
+
+    async def handle_call(
+        self, tool_name: str, arguments: dict[str, Any] | None, caller: Caller | None = None
+    ) -> CallToolResult:
+        """Call the module of this name: as listed, its id, or its name for OpenAI. Never raises an Exception."""
+        entry = self.catalogue.find(tool_name)
+        if entry is None:
+            return self._errors.to_mcp_error(ModuleNotFoundError(module_id=tool_name))
+        return await self.call(entry, arguments, caller)
+
+    async def call(
+        self, entry: Entry, arguments: dict[str, Any] | None, caller: Caller | None = None
+    ) -> CallToolResult:
+        """Run this module and give its result. Never raises an Exception; cancelling it reaches the module."""
+        began = time.perf_counter()
+        outcome: Outcome = "error"
+        token = _Token(caller)
+        meta = {} if caller is None else caller.meta
+        context = self._context(caller, meta, token)
+        before = TRACE_ID.set(context.trace_id)
+        try:
+            result = await self._call(entry, arguments or {}, caller, meta, context)
+            outcome = "error" if result.is_error else "ok"
+            return result
+        except asyncio.CancelledError:
+            token.cancel()
+            outcome = "cancelled"
+            raise
+        except Exception as error:  # noqa: BLE001  # the edge of the author's module and of apcore
+            return self._errors.to_mcp_error(error)
+        finally:
+            seconds = time.perf_counter() - began
+            _logger.info("tool call %s: %s in %.1f ms", entry.id, outcome, seconds * 1000)
+            TRACE_ID.reset(before)
+            self._tell(entry, seconds, outcome)
+
+    async def _call(
+        self,
+        entry: Entry,
+        arguments: dict[str, Any],
+        caller: Caller | None,
+        meta: Mapping[str, Any],
+        context: "Context[Any]",
+    ) -> CallToolResult:
+        rules = self._rules_of(entry)
+        if self._fills:
+            arguments = rules.fill(arguments)
+        _logger.debug("arguments of %s: %s", entry.id, _Shown(entry, arguments))
+        if self._validates:
+            problems = rules.problems(arguments)
+            if problems:
+                return self._errors._make_error_result(say_fields(problems))
+        if self._asks and entry.needs_approval:
+            refusal = await refusal_of(entry, arguments, caller)
+            if refusal is not None:
+                return self._errors._make_error_result(refusal)
+        try:
+            if entry.is_streaming and caller is not None and "progressToken" in meta:
+                output = await self._stream(entry, arguments, caller, context)
+            else:
+                output = await self._executor.call_async(entry.id, arguments, context=context)
+        except SchemaValidationError as error:
+            return self._errors._make_error_result(self._say_invalid(error, rules, arguments))
+        return self._result(entry, output)
+
+    async def _stream(
+        self, entry: Entry, arguments: dict[str, Any], caller: Caller, context: "Context[Any]"
+    ) -> dict[str, Any]:
+        """Every chunk as progress, and all of them as apcore merges them: objects into each other, the rest replaced."""
+        merged: dict[str, Any] = {}
+        count = 0
+        # The first revision has numbers alone; who is no MCP client has no revision.
+        has_message = getattr(caller, "version", "") != "2024-11-05"
+        async for chunk in self._executor.stream(entry.id, arguments, context=context):
+            count += 1
+            caller.progress(count, message=to_json(chunk)[0] if has_message else "")
+            _merge(merged, chunk)
+        return merged
+
+    # --- results ------------------------------------------------------------------------------------------------------
+
+    def _result(self, entry: Entry, output: Any) -> CallToolResult:
+        if output is None:
+            output = {}
+        text, odd = to_json(output)
+        content = [TextContent(text=text)]
+        if not entry.output_schema or not isinstance(output, dict):
+            return CallToolResult(content=content)
+        structured = msgspec.json.decode(text)
+        if odd and ArgumentRules(entry.output_schema).problems(structured):
+            # A client would refuse the structure that the schema promises, so it gets the words alone, as an error.
+            _logger.error("the output of %s has no JSON form at %s", entry.id, ", ".join(odd))
+            said = f"The module ran, but JSON has no form for its output at {', '.join(odd)} (null here):\n{text}"
+            return self._errors._make_error_result(said)
+        return CallToolResult(content=content, structured_content=structured)
+
+    def _say_invalid(
+        self, error: SchemaValidationError, rules: ArgumentRules, arguments: dict[str, Any]
+    ) -> str:
+        """Input by its fields; output, and the input of a module that this one called, as errors of the module."""
+        step = getattr(error.__context__, "step_name", "input_validation")
+        if step != "input_validation":
+            _logger.error("the schema was broken in %s", step, exc_info=error)
+            return f"Module error: {error.code}"
+        # apcore loses the name of a required field; our rules have it.
+        problems = rules.problems(arguments)
+        return say_fields(problems) if problems else self._errors.describe(error)
+
+    # --- what a call carries ------------------------------------------------------------------------------------------
+
+    def _context(self, caller: Caller | None, meta: Mapping[str, Any], token: CancelToken) -> "Context[Any]":
+        identity = None
+        if caller is not None and caller.principal:
+            identity = Identity(id=caller.principal, roles=tuple(sorted(caller.scopes)))
+        return Context.create(identity=identity, trace_parent=read_parent(meta), cancel_token=token)
+
+    def _rules_of(self, entry: Entry) -> ArgumentRules:
+        found = self._rules.get(entry.id)
+        if found is None or found[0] is not entry:
+            found = self._rules[entry.id] = entry, ArgumentRules(entry.input_schema)
+        return found[1]
+
+    def _tell(self, entry: Entry, seconds: float, outcome: Outcome) -> None:
+        for listener in self._listeners:
+            try:
+                listener(entry, seconds, outcome)
+            except Exception:
+                _logger.exception("a listener to calls failed")
+
+
+class _Token(CancelToken):  # type: ignore[misc]  # apcore ships no types
+    """Cancelled with the request, the moment that the client says so: a module in a thread looks only here."""
+
+    def __init__(self, caller: Caller | None) -> None:
+        super().__init__()
+        self._caller = caller
+
+    @property
+    def is_cancelled(self) -> bool:
+        return super().is_cancelled or (self._caller is not None and self._caller.is_cancelled)
+
+
+class _Shown:
+    """Arguments as a log may have them, made only if a line is written."""
+
+    def __init__(self, entry: Entry, arguments: dict[str, Any]) -> None:
+        self._entry = entry
+        self._arguments = arguments
+
+    def __str__(self) -> str:
+        return to_json(self._entry.redact(self._arguments))[0]
+
+
+def to_json(value: Any) -> tuple[str, tuple[str, ...]]:
+    """JSON of whatever a module may return, and the places where JSON has no form (NaN, Infinity): null is there.
+
+    Other objects become their text: dates, paths, ids.
+
+    Raises: ValueError for what contains itself, or is nested without end.
+    """
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False, allow_nan=False)
+        odd: list[str] = []
+    except (TypeError, ValueError):
+        odd = []
+        text = json.dumps(_plain(value, "", odd, 0), ensure_ascii=False, allow_nan=False)
+    # Half a character has no form in UTF-8.
+    return text.encode(errors="replace").decode(), tuple(odd)
+
+
+def _plain(value: Any, place: str, odd: list[str], depth: int) -> Any:
+    if depth > MAX_OUTPUT_DEPTH:
+        raise ValueError(f"the output is nested deeper than {MAX_OUTPUT_DEPTH}, or contains itself")
+    if isinstance(value, float) and not math.isfinite(value):
+        odd.append(place or "the root")
+        return None
+    if isinstance(value, dict):
+        inside = f"{place}." if place else ""
+        return {str(key): _plain(part, f"{inside}{key}", odd, depth + 1) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part, f"{place}[{at}]", odd, depth + 1) for at, part in enumerate(value)]
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _merge(base: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            _merge(base[key], value)
+        else:
+            base[key] = value
+            if isinstance(value, dict):
+                # A copy of what will be merged into: the chunk is the module's own.
+                base[key] = {}
+                _merge(base[key], value)
+
+
+__all__ = ["MAX_OUTPUT_DEPTH", "CallListener", "Caller", "ExecutionRouter", "Outcome", "to_json"]

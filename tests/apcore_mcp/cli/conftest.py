@@ -1,0 +1,47 @@
+"""Directories of modules, as people write them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ADD = """
+from pydantic import BaseModel
+
+class In(BaseModel):
+    a: int
+    b: int = 2
+
+class Out(BaseModel):
+    total: int
+
+class Add:
+    input_schema = In
+    output_schema = Out
+    description = "{description}"
+    tags = ["math"]
+
+    def execute(self, inputs, context):
+        print("this goes to stderr")
+        return {{"total": inputs["a"] + inputs["b"]}}
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a module that adds, at this path below the directory of the test."""
+
+    def write(path: str = "modules/math/add.py", description: str = "Add") -> Path:
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(ADD.format(description=description))
+        return file
+
+    return write
+
+
+@pytest.fixture
+def modules(tmp_path: Path, write: Callable[..., Path]) -> Path:
+    """A directory with one module, `math.add`."""
+    write()
+    return tmp_path / "modules"

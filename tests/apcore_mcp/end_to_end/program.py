@@ -1,0 +1,138 @@
+"""A program that serves a few modules over stdio: what the clients of the tests start."""
+
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from apcore import Context, ModuleAnnotations, Registry
+from pydantic import BaseModel, Field
+
+from apcore_mcp import serve
+
+
+class Numbers(BaseModel):
+    a: int
+    b: int = 2
+
+
+class Total(BaseModel):
+    total: int
+
+
+class Nothing(BaseModel):
+    pass
+
+
+class Add:
+    input_schema = Numbers
+    output_schema = Total
+    description = "Add two numbers"
+    documentation = "Adds."
+
+    def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
+        print("noise on stdout")
+        return {"total": inputs["a"] + inputs["b"]}
+
+
+class Who(BaseModel):
+    user: str
+    password: str = Field(json_schema_extra={"x-sensitive": True})
+
+
+class Remove:
+    input_schema = Who
+    output_schema = Nothing
+    description = "Remove a user"
+    annotations = ModuleAnnotations(destructive=True, requires_approval=True)
+
+    def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
+        return {}
+
+
+class Text(BaseModel):
+    text: str = ""
+
+
+class Count:
+    input_schema = Nothing
+    output_schema = Text
+    description = "Counts"
+
+    def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
+        return {"text": "whole"}
+
+    async def stream(self, inputs: dict[str, Any], context: Context) -> AsyncIterator[dict[str, Any]]:
+        for number in range(3):
+            yield {"text": str(number)}
+
+
+class Slow:
+    """Tells `Told` when its token was cancelled."""
+
+    input_schema = Nothing
+    output_schema = Nothing
+    description = "Waits to be cancelled"
+    began = threading.Event()
+    was_told = threading.Event()
+
+    def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
+        assert context.cancel_token is not None
+        self.began.set()
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            if context.cancel_token.is_cancelled:
+                self.was_told.set()
+                return {}
+            time.sleep(0.01)
+        return {}
+
+
+class Flag(BaseModel):
+    began: bool = False
+    told: bool = False
+
+
+class Told:
+    input_schema = Flag
+    output_schema = Flag
+    description = "Whether Slow has begun, and was told; waits for what is asked"
+
+    def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
+        return {
+            "began": Slow.began.wait(20 if inputs["began"] else 0),
+            "told": Slow.was_told.wait(20 if inputs["told"] else 0),
+        }
+
+
+class Grow:
+    """Registers another module, on a thread of its own."""
+
+    input_schema = Nothing
+    output_schema = Nothing
+    description = "Adds a module"
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
+        threading.Thread(target=self._registry.register, args=("grown.add", Add())).start()
+        return {}
+
+
+def make_registry() -> Registry:
+    """The modules."""
+    registry = Registry()
+    registry.register("math.add", Add())
+    registry.register("user.remove", Remove())
+    registry.register("text.count", Count())
+    registry.register("x.slow", Slow())
+    registry.register("x.told", Told())
+    registry.register("x.grow", Grow(registry))
+    return registry
+
+
+if __name__ == "__main__":
+    serve(make_registry(), dynamic=True)
+    sys.exit(0)

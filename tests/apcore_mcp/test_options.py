@@ -1,0 +1,86 @@
+"""F-005: the options of `serve()` and what they refuse."""
+
+from typing import Any
+
+import pytest
+from apcore import MetricsCollector
+
+from apcore_mcp.options import ServeKeywords, ServeOptions, make_options
+
+
+def test_the_defaults_are_the_seeds() -> None:
+    """Seed 7.1."""
+    made = make_options()
+    assert (made.transport, made.host, made.port, made.name) == ("stdio", "127.0.0.1", 8000, "apcore-mcp")
+    assert (made.version, made.tags, made.prefix, made.log_level) == (None, None, None, None)
+    assert (made.dynamic, made.validate_inputs, made.explorer) == (False, False, False)
+    assert (made.inspector_prefix, made.approval) == ("/inspector", "ask")
+    assert made.has_metrics is False
+    assert make_options(metrics=True).has_metrics
+    assert make_options(metrics_collector=MetricsCollector()).has_metrics
+
+
+def test_transport_and_log_level_may_be_in_any_case() -> None:
+    """Seed 7.1."""
+    made = make_options(transport="Streamable-HTTP", log_level="debug")
+    assert (made.transport, made.log_level) == ("streamable-http", "DEBUG")
+    assert make_options(log_level=None).log_level is None
+
+
+WRONG = [
+    {"transport": "pigeon"},
+    {"transport": 7},
+    {"transport": None},
+    {"host": ""},
+    {"port": 0},
+    {"port": 65536},
+    {"port": "80"},
+    {"port": True},
+    {"name": ""},
+    {"name": "x" * 256},
+    {"version": ""},
+    {"tags": [""]},
+    {"prefix": ""},
+    {"log_level": "LOUD"},
+    {"log_level": 3},
+    {"approval": "maybe"},
+    {"inspector_prefix": "inspector"},
+    {"inspector_prefix": "/"},
+    {"inspector_prefix": "/a/"},
+    {"inspector_prefix": "/mcp"},
+    {"inspector_prefix": "/health"},
+    {"inspector_prefix": "/a?b"},
+]
+
+
+@pytest.mark.parametrize("given", WRONG, ids=str)
+def test_a_wrong_value_is_refused_by_name(given: dict[str, Any]) -> None:
+    """Seed 7.1: ValueError."""
+    with pytest.raises(ValueError, match=next(iter(given))):
+        make_options(**given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tags": "math"},
+        {"tags": 7},
+        {"on_startup": 7},
+        {"on_shutdown": "x"},
+        {"colour": 1},
+        {"metrics_collector": 7},
+    ],
+)
+def test_a_value_of_a_wrong_kind_is_a_type_error(given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=next(iter(given))):
+        make_options(**given)
+
+
+def test_boundaries_are_allowed() -> None:
+    for port in (1, 65535):
+        assert make_options(port=port).port == port
+    assert make_options(name="x" * 255, tags=["a"], prefix="a.").tags == ["a"]
+
+
+def test_every_row_is_a_keyword() -> None:
+    assert set(ServeKeywords.__annotations__) == set(ServeOptions.__struct_fields__)

@@ -1,0 +1,43 @@
+"""What must not be shown."""
+
+from typing import Any
+
+import apcore
+import pytest
+
+from apcore_mcp.redaction import REDACTED, redact, sensitive_paths
+
+SECRET = {"type": "string", "x-sensitive": True}
+
+
+def test_every_marked_place_is_a_path() -> None:
+    schema: dict[str, Any] = {
+        "x-sensitive": True,
+        "properties": {
+            "a": SECRET,
+            "list": {"items": {"properties": {"b": SECRET}}},
+            "map": {"additionalProperties": SECRET},
+            "maybe": {"anyOf": [SECRET, {"type": "null"}]},
+            "tree": {"$ref": "#/$defs/T"},
+            "plain": True,
+        },
+        "$defs": {"T": {"properties": {"c": SECRET, "next": {"$ref": "#/$defs/T"}}}},
+    }
+    assert sensitive_paths(schema) == (
+        ("a",), ("list", "*", "b"), ("map", "*"), ("maybe",), ("tree", "c"),
+    )  # fmt: skip
+
+
+def test_marked_values_of_every_type_are_replaced() -> None:
+    schema = {"type": "object", "properties": {"a": SECRET, "n": {"type": "integer", "x-sensitive": True}}}
+    assert redact({"a": "s", "n": 7, "b": 1}, schema) == {"a": REDACTED, "n": REDACTED, "b": 1}
+
+
+def test_if_redaction_fails_everything_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret that is shown cannot be taken back."""
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(apcore, "redact_sensitive", fail)
+    assert redact({"a": "s", "b": 1}, {}) == {"a": REDACTED, "b": REDACTED}

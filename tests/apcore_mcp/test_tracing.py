@@ -1,0 +1,36 @@
+"""Which trace a call belongs to."""
+
+import logging
+
+import pytest
+
+from apcore_mcp.tracing import TRACE_ID, TraceFilter, read_parent, traced
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def test_a_parent_is_read_from_meta() -> None:
+    """W3C Trace Context."""
+    parent = read_parent({"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "tracestate": "a=b"})
+    assert parent is not None
+    assert parent.trace_id == TRACE
+    assert parent.tracestate == (("a", "b"),)
+
+
+@pytest.mark.parametrize("named", [None, 7, "", "nonsense", f"00-{'0' * 32}-00f067aa0ba902b7-01"])
+def test_what_is_no_parent_is_none(named: object) -> None:
+    assert read_parent({"traceparent": named, "tracestate": 1}) is None
+
+
+def test_a_line_says_its_trace_once_and_only_while_there_is_one(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.handler.addFilter(TraceFilter())
+    with caplog.at_level(logging.INFO):
+        traced("apcore_mcp.x").info("before %s", 1)
+        token = TRACE_ID.set("abc")
+        traced("apcore_mcp.x").info("ours %s", 2)
+        logging.getLogger("a.module").info("theirs %s", 3)
+        TRACE_ID.reset(token)
+        logging.getLogger("a.module").info("after")
+    assert [record.getMessage() for record in caplog.records] == [
+        "before 1", "ours 2 [trace_id=abc]", "theirs 3 [trace_id=abc]", "after",
+    ]  # fmt: skip
