@@ -39,10 +39,12 @@ USES = (
     *(Use(("mooring", "states", name), 0, "") for name in ("client", "server", "exchange")),
     Use(("mooring", "nonsense"), 2, "nonsense"),
     Use(("python", "-m", "mooring", "--version"), 0, "mooring "),
-    Use(("apcore-mcp",), 2, "pip install 'mooring[apcore]'"),
-    Use(("python", "-m", "apcore_mcp"), 2, "is not in mooring"),
+    Use(("apcore-mcp", "--help"), 0, "--extensions-dir"),
+    Use(("apcore-mcp", "--extensions-dir", "."), 2, "pip install 'mooring[apcore]'"),
+    Use(("python", "-m", "apcore_mcp", "--extensions-dir", "."), 2, "pip install 'mooring[apcore]'"),
+    Use(("procontext", "--help"), 0, "resolve"),
     Use(("procontext",), 2, "pip install 'mooring[procontext]'"),
-    Use(("python", "-m", "procontext"), 2, "is not in mooring"),
+    Use(("python", "-m", "procontext"), 2, "pip install 'mooring[procontext]'"),
 )
 
 
@@ -163,19 +165,28 @@ def check_installed(binaries: Path) -> None:
     must([python, "-m", "pip", "check"])
 
 
-# Files that are loaded only where their extra is installed; what they say without it is tested with the room.
-NEED_AN_EXTRA = ("mooring.client._output",)
-
-
 def check_import(binaries: Path, package: str) -> None:
-    """The package, and every module in it, imports from the new environment and nowhere else."""
+    """The package imports from the new environment and nowhere else, and so does every module in it.
+
+    A file that is loaded only where its extra is installed may lack a library of an extra, and nothing else; what is said
+    without it is tested with the room.
+    """
     code = (
         f"import importlib, pkgutil, {package} as package\n"
-        "names = [m.name for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.')]\n"
-        f"for name in set(names) - {set(NEED_AN_EXTRA)!r}:\n"
-        "    importlib.import_module(name)\n"
+        "from mooring.extras import EXTRAS\n"
+        "libraries = {name for names in EXTRAS.values() for name in names}\n"
+        "for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "    try:\n"
+        "        importlib.import_module(module.name)\n"
+        "    except ModuleNotFoundError as error:\n"
+        "        if error.name.partition('.')[0] not in libraries:\n"
+        "            raise\n"
         "for name in package.__all__:\n"
-        "    getattr(package, name)\n"
+        "    try:\n"
+        "        getattr(package, name)\n"
+        "    except ModuleNotFoundError as error:\n"
+        "        if error.name.partition('.')[0] not in libraries:\n"
+        "            raise\n"
         "print(package.__file__)\n"
     )
     where = must([str(binaries / "python"), "-I", "-W", "error", "-c", code], binaries.parent).strip()

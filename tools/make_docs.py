@@ -16,6 +16,8 @@ from mooring.cli._serve import FLAGS
 from mooring.protocol import METHODS, REVISIONS, Machine, Method, Revision
 from mooring.protocol.client import SETTINGS, Setting, Settings
 from mooring.protocol.drawing import MACHINES, draw
+from mooring.protocol.http import Fact, Sent
+from mooring.protocol.http._verdict import RULES, Rule
 from mooring.server.http import HTTP_OPTIONS, RUN_OPTIONS, HttpOptions, RunOptions
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -47,7 +49,15 @@ def protocol_page() -> str:
         "What Mooring speaks, and when. These are the rows that run: `mooring states` prints the machines from the same ",
         "place, and the tests walk them.\n\n",
         "## Revisions\n\n",
-        revisions_table(),
+        revisions_table(RULES_OF_ALL),
+        "\n### Over HTTP\n\n",
+        revisions_table(RULES_OF_HTTP),
+        "\nA server speaks all of them at one URL, and 2024-11-05 at its `sse_path`, if it was given one. A client finds out which is spoken: ",
+        "it sends `server/discover`; where that is not known, `initialize`; where that is refused, it looks for HTTP+SSE. ",
+        "What it makes of a response, whatever was asked; the first row that fits decides:\n\n",
+        responses_table(),
+        "\nNothing of the user's can have run because of `server/discover`, `initialize`, GET or DELETE: there the answer ",
+        "in the last column is always no.\n",
         "\n## Methods and notifications\n\n",
         '`safe` ones may be sent again after a loss with `replay="safe"`. A capability is the receiver\'s for a request, ',
         "the sender's for a notification. `embedded`: from that revision on it travels only inside `inputRequests`.\n\n",
@@ -60,13 +70,67 @@ def protocol_page() -> str:
     return "".join(parts)
 
 
-def revisions_table() -> str:
-    """One column a revision, one row a rule."""
-    names = [field.name for field in msgspec.structs.fields(Revision) if field.name != "name"]
+# What each rule of a revision is about; those of HTTP have a table of their own. A rule without words fails the build.
+RULES_OF_ALL = {
+    "era": "how a connection begins: with `initialize`, or with what each request says of itself",
+    "has_batches": "JSON-RPC arrays of messages",
+    "has_server_requests": "a server may send requests to its client; afterwards it asks inside a result",
+    "omits_unreadable_id": "an error to a request whose id could not be read has no `id`; before, it is null",
+    "has_result_type": "every result says its `resultType`, and lists say how long they hold",
+    "has_structured_output": "`structuredContent` and `outputSchema`",
+    "resource_not_found": "the code for a resource that does not exist",
+}
+RULES_OF_HTTP = {
+    "has_streamable_http": "one URL for everything; 2024-11-05 has a stream and a URL to post to instead (HTTP+SSE)",
+    "has_sessions": "`Mcp-Session-Id`, given by the server in answer to `initialize`, if it keeps sessions",
+    "has_version_header": "`MCP-Protocol-Version` on every request after the handshake",
+    "has_method_headers": "`Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` beside the body",
+    "has_resumable_streams": "events have ids, and a stream is resumed with GET and `Last-Event-ID`",
+    "has_polling": "a server may close a stream, and the client comes back for the rest after `retry`",
+    "disconnect_cancels": "closing a response cancels its request; before, it means nothing",
+}
+
+
+def revisions_table(rules: dict[str, str]) -> str:
+    """One column a revision, one row a rule, and what it is about."""
+    known = {field.name for field in msgspec.structs.fields(Revision)} - {"name"}
+    missing = known.symmetric_difference(RULES_OF_ALL | RULES_OF_HTTP)
+    if missing:
+        raise SystemExit(f"rules of a revision without words, or words without a rule: {sorted(missing)}")
     rows = [
-        [name.replace("_", " "), *(revision_cell(row, name) for row in REVISIONS.values())] for name in names
+        [name.replace("_", " "), *(revision_cell(row, name) for row in REVISIONS.values()), words]
+        for name, words in rules.items()
     ]
-    return table(["", *REVISIONS], rows)
+    return table(["", *REVISIONS, "what it is about"], rows)
+
+
+def responses_table() -> str:
+    """One row for each rule by which a client judges a response, in the order in which they are tried."""
+    return table(
+        ["in answer to", "status", "if", "then", "may it have run?"], [response_row(rule) for rule in RULES]
+    )
+
+
+def response_row(rule: Rule) -> list[str]:
+    """One row of the responses table."""
+    facts = [fact.value for fact in Fact if fact in rule.needs]
+    facts += [f"not: {fact.value}" for fact in Fact if fact in rule.lacks]
+    sent = (
+        "anything"
+        if rule.sent == frozenset(Sent)
+        else "; ".join(one.value for one in Sent if one in rule.sent)
+    )
+    ran = {True: "yes", False: "no", None: "the answer says"}[rule.may_have_run]
+    return [sent, statuses(rule.statuses), "; ".join(facts) or "-", rule.next.value, ran]
+
+
+def statuses(numbers: frozenset[int]) -> str:
+    """Numbers as people write them: 4xx, 200 to 299 as 2xx, single ones."""
+    if len(numbers) >= 1000:
+        return "any"
+    hundreds = [h for h in range(10) if numbers >= set(range(100 * h, 100 * h + 100))]
+    rest = sorted(number for number in numbers if number // 100 not in hundreds)
+    return ", ".join([*(f"{h}xx" for h in hundreds), *map(str, rest)])
 
 
 def revision_cell(revision: Revision, name: str) -> str:

@@ -1,8 +1,8 @@
 """The documentation server for coding agents.
 
-Not in this version: the package holds its name and its command, and nothing else. It will hold the configuration, the
-registry of libraries, the fetcher, the page reader with its cache, and the tools. It stands on `mooring.server`; it
-never imports `apcore_mcp`, and nothing below knows it.
+`config` reads the settings, `registry` knows the libraries, `resolve` matches names, `fetch`, `cache` and `page` bring and keep
+what is read, `tools` is what an agent can ask, `app` runs it, `cli` is the command. It stands on `mooring.server`; it never
+imports `apcore_mcp`, and nothing below knows it.
 """
 
 __all__: list[str] = []

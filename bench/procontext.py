@@ -1,0 +1,185 @@
+"""The documentation server over stdio, in a process of its own, with registries of 1,000, 10,000 and 100,000 libraries.
+
+    python bench/procontext.py        or: make bench ONLY=procontext
+
+Registries are made by repeating the bundled one under other names. What is timed is what a client waits for: from the start of
+the process to the answer of `initialize`, and from a call written to its answer read. The targets are seconds and megabytes, not
+ratios: `public` is what the public procontext 0.2.3 took on the machine that they were set on, where it could be
+installed. Exits with 1 if the best of all rounds misses a target.
+"""
+
+import json
+import os
+import random
+import string
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from _measure import in_words, print_platform
+
+ROOT = Path(__file__).resolve().parent.parent
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
+CALLS = 50
+SIZES = (1_000, 10_000, 100_000)
+
+
+class Target(NamedTuple):
+    """What is measured, in seconds or MB: at most `ours`, where the public one has `public` (0: not known)."""
+
+    name: str
+    ours: float
+    public: float
+
+
+TARGETS = {
+    ("start", 1_000): Target("start to initialize, 1k", 0.35, 1.6),
+    ("start", 10_000): Target("start to initialize, 10k", 0.4, 2.6),
+    ("start", 100_000): Target("start to initialize, 100k", 1.5, 19.3),
+    ("exact", 1_000): Target("resolve, exact, 1k", 0.0003, 0.011),
+    ("fuzzy", 1_000): Target("resolve, fuzzy, 1k", 0.001, 0.012),
+    ("fuzzy", 10_000): Target("resolve, fuzzy, 10k", 0.003, 0.031),
+    ("fuzzy", 100_000): Target("resolve, fuzzy, 100k", 0.015, 0.126),
+    ("page", 1_000): Target("1 MB page, 50 lines of it", 0.001, 0.010),
+    ("memory", 1_000): Target("memory, 1k (MB)", 60, 132),
+    ("memory", 100_000): Target("memory, 100k (MB)", 300, 593),
+}
+
+
+def make_registry(size: int, file: Path) -> None:
+    """The bundled rows, then the same ones under other names until there are enough."""
+    bundled = json.loads((ROOT / "src/procontext/registry/known-libraries.json").read_bytes())["libraries"]
+    draw = random.Random(size)
+    rows = bundled[:size]
+    while len(rows) < size:
+        row = bundled[len(rows) % len(bundled)]
+        tail = "".join(draw.choices(string.ascii_lowercase, k=draw.randint(3, 8))) + str(len(rows))
+        packages = {place: [f"{name}-{tail}" for name in names] for place, names in row["packages"].items()}
+        rows.append(
+            {
+                **row,
+                "id": f"{row['id']}-{tail}",
+                "name": f"{row['name']} {tail}",
+                "packages": packages,
+                "aliases": [],
+            }
+        )
+    file.write_text(json.dumps({"version": "1", "libraries": rows}))
+
+
+class Server:
+    """`procontext` over stdio, asked one thing at a time."""
+
+    def __init__(self, folder: Path, registry: Path) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
+        places = {f"XDG_{kind}_HOME": str(folder / kind) for kind in ("CACHE", "DATA", "CONFIG")}
+        began = time.perf_counter()
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "procontext"],
+            cwd=folder,
+            env={
+                **kept,
+                **places,
+                "PYTHONPATH": str(ROOT / "src"),
+                "PROCONTEXT__REGISTRY__PATH": str(registry),
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        hello = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"},
+        }
+        self.ask("initialize", **hello)
+        self.start = time.perf_counter() - began
+        self.write({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def write(self, message: dict[str, Any]) -> None:
+        assert self.child.stdin is not None
+        self.child.stdin.write(json.dumps(message).encode() + b"\n")
+        self.child.stdin.flush()
+
+    def ask(self, method: str, **params: Any) -> bytes:
+        assert self.child.stdout is not None
+        self.write({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        return self.child.stdout.readline()
+
+    def seconds(self, name: str, **arguments: Any) -> float:
+        """What one call takes, in the middle; the first one, which may have to wait for the registry, is not counted."""
+        answer = self.ask("tools/call", name=name, arguments=arguments)
+        assert b'"isError":true' not in answer, answer[:500]
+        taken = []
+        for _ in range(CALLS):
+            began = time.perf_counter()
+            self.ask("tools/call", name=name, arguments=arguments)
+            taken.append(time.perf_counter() - began)
+        return median(taken)
+
+    def megabytes(self) -> float:
+        lines = Path(f"/proc/{self.child.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+    def end(self) -> None:
+        assert self.child.stdin is not None
+        self.child.stdin.close()
+        self.child.wait(10)
+
+
+def measure(folder: Path, size: int) -> dict[str, float]:
+    """One process, everything once."""
+    server = Server(folder, folder / f"{size}.json")
+    try:
+        found = {
+            "start": server.start,
+            "exact": server.seconds("resolve_library", query="langchain-openai>=0.3"),
+            "fuzzy": server.seconds("resolve_library", query="langchian-opnai"),
+        }
+        if size == SIZES[0]:
+            url = "https://folder.procontext.invalid/large/page.md"
+            found["page"] = server.seconds("read_page", url=url, offset=9000, limit=50)
+        found["memory"] = server.megabytes()
+        return found
+    finally:
+        server.end()
+
+
+def main() -> int:
+    """Measure in rounds, the sizes taking turns, and judge the best."""
+    print_platform()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "docs").mkdir()
+        page = "\n".join(
+            f"## Part {n}" if n % 50 == 0 else f"Line {n} " + "of text " * 7 for n in range(16_000)
+        )
+        (folder / "docs" / "page.md").write_text(page)
+        (folder / "procontext.yaml").write_text(
+            "sources: [{id: large, path: ./docs}]\nfetcher: {offline: true}\n"
+        )
+        for size in SIZES:
+            make_registry(size, folder / f"{size}.json")
+        samples: dict[tuple[str, int], list[float]] = {}
+        for _ in range(ROUNDS):
+            for size in SIZES:
+                for what, value in measure(folder, size).items():
+                    samples.setdefault((what, size), []).append(value)
+    is_good = True
+    print(f"\n  {'':28} {'best':>9} {'middle':>9} {'target':>9} {'public':>9}")
+    for key, target in TARGETS.items():
+        best, middle = min(samples[key]), median(samples[key])
+        show = (lambda value: f"{value:.0f} MB") if key[0] == "memory" else in_words
+        is_good = is_good and best <= target.ours
+        verdict = "ok" if best <= target.ours else "MISSED"
+        cells = " ".join(f"{show(value):>9}" for value in (best, middle, target.ours, target.public))
+        print(f"  {target.name:28} {cells} {verdict}")
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""The sub-commands as rows: what each is called, what it does in one line, and which file holds it.
+
+A file is named as text, so that `procontext --help` lists every command and loads none.
+
+Above: `_main`. Below: nothing.
+"""
+
+import importlib
+from argparse import ArgumentParser, Namespace
+from typing import NamedTuple, Protocol, cast
+
+
+class Command(Protocol):
+    """What the file of a command provides."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the arguments of this command."""
+
+    def run(self, arguments: Namespace) -> int:
+        """Do it, write the result to standard output, and return the exit code."""
+
+
+class CommandRow(NamedTuple):
+    """One sub-command; `home` is imported when it is the one that was typed."""
+
+    name: str
+    summary: str
+    home: str
+
+
+# What is run without a command: clients start the program with no arguments (reference, 7.1).
+DEFAULT = "serve"
+
+COMMANDS = (
+    CommandRow("serve", "serve MCP, over stdio or HTTP as the settings say (the default)", "_serve"),
+    CommandRow("resolve", "find a library by any name a developer would type", "_resolve"),
+    CommandRow("docs", "print the table of contents of a library", "_docs"),
+    CommandRow("read", "print a documentation page, or a section of one, as Markdown", "_read"),
+    CommandRow("search", "search the pages of a library that are in the cache", "_search"),
+    CommandRow("fetch", "fetch libraries into the cache, to read and search them offline", "_fetch"),
+    CommandRow("setup", "get the newest registry, and say which one is used", "_setup"),
+    CommandRow("doctor", "check settings, registry, cache and network, and say what to do", "_doctor"),
+)
+
+
+def load(row: CommandRow) -> Command:
+    """The file of a command."""
+    return cast(
+        Command, importlib.import_module(f"procontext.cli.{row.home}")
+    )  # the tests hold each to the protocol
+
+
+__all__ = ["COMMANDS", "DEFAULT", "Command", "CommandRow", "load"]

@@ -1,0 +1,123 @@
+"""`procontext doctor`: settings, registry, cache and network, each looked at, with what to do where something is wrong.
+
+Above: `_main`. Below: `config`, `registry`, the file system, the name service. It changes nothing.
+"""
+
+import os
+import socket
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from mooring.extras import install_command, missing_modules
+from procontext.app import make_registry
+from procontext.cli._main import DONE, FAILED
+from procontext.cli._screen import print_json, styled
+from procontext.config import Config, find_file, load, standard_directories
+from procontext.errors import ConfigError, RegistryError
+
+MARKS: Final = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failed": ("XX", "red")}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that was looked at; `advice` is what to do, where there is something to do."""
+
+    what: str
+    state: str
+    detail: str
+    advice: str = ""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(arguments: Namespace) -> int:
+    """Print every finding; exit code 1 if one of them is a failure."""
+    findings = list(examine())
+    if arguments.json:
+        print_json(findings)
+    else:
+        for finding in findings:
+            mark, style = MARKS[finding.state]
+            print(f"{styled(mark, style)} {styled(finding.what, 'bold')}: {finding.detail}")
+            if finding.advice:
+                print(f"   {finding.advice}")
+    return FAILED if any(finding.state == "failed" for finding in findings) else DONE
+
+
+def examine() -> Iterator[Finding]:
+    """Everything that is looked at, in order; without settings nothing else can be."""
+    try:
+        config = load()
+    except ConfigError as error:
+        yield Finding("settings", "failed", str(error), "Correct or remove this setting.")
+        return
+    file = find_file(standard_directories())
+    yield Finding("settings", "ok", str(file) if file else "no procontext.yaml; the defaults are used")
+    yield from _registry(config)
+    yield _cache(config)
+    yield _network(config)
+    yield _http()
+
+
+def _registry(config: Config) -> Iterator[Finding]:
+    registry = make_registry(config)
+    try:
+        registry.load()
+    except RegistryError as error:
+        yield Finding("registry", "failed", str(error), "Correct registry.path, or remove it.")
+        return
+    for problem in registry.problems:
+        yield Finding("downloaded registry", "warning", problem, "`procontext setup` downloads it again.")
+    detail = f"version {registry.version}, {len(registry)} libraries, from {registry.origin}"
+    yield Finding("registry", "ok", detail)
+
+
+def cache_directory(config: Config) -> Path:
+    """Where the cache lies."""
+    if config.cache.dir is not None:
+        return Path(config.cache.dir)
+    import platformdirs  # noqa: PLC0415  # loaded where it is asked
+
+    return Path(platformdirs.user_cache_dir("procontext"))
+
+
+def _cache(config: Config) -> Finding:
+    directory = cache_directory(config)
+    existing = next(place for place in (directory, *directory.parents) if place.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        advice = "Set cache.dir to a directory that can be written; until then nothing is kept."
+        return Finding("cache", "failed", f"{existing} cannot be written", advice)
+    files = [file for file in directory.glob("*") if file.is_file()] if directory.exists() else []
+    size = sum(file.stat().st_size for file in files)
+    return Finding("cache", "ok", f"{directory}, {size / 1_048_576:.1f} MB")
+
+
+def _network(config: Config) -> Finding:
+    if config.fetcher.offline:
+        return Finding("network", "warning", "offline is set: only the cache is served")
+    if config.fetcher.proxy is not None:
+        name = urlsplit(config.fetcher.proxy).hostname or ""
+        what = f"the proxy {name}"
+    else:
+        name = urlsplit(config.registry.url or "https://pypi.org").hostname or ""
+        what = name
+    try:
+        socket.getaddrinfo(name, 443, type=socket.SOCK_STREAM)
+    except OSError as error:
+        advice = "Check the network, or use --offline with what `procontext fetch` has stored."
+        return Finding("network", "warning", f"{what} cannot be resolved: {error}", advice)
+    return Finding("network", "ok", f"{what} can be resolved")
+
+
+def _http() -> Finding:
+    missing = missing_modules("http")
+    if missing:
+        return Finding("http", "warning", f"not installed: {', '.join(missing)}", install_command("http"))
+    return Finding("http", "ok", "can be served")

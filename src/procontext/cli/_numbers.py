@@ -1,0 +1,13 @@
+"""Numbers as they are typed. Above: the commands. Below: nothing."""
+
+from argparse import ArgumentTypeError
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on. Raises: ArgumentTypeError."""
+    if not text.isascii() or not text.isdecimal() or int(text[:12]) < 1:
+        raise ArgumentTypeError(f"must be a whole number from 1 on, not {text!r}")
+    return int(text[:12])
+
+
+__all__ = ["positive"]

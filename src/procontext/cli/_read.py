@@ -1,0 +1,39 @@
+"""`procontext read URL`: a page, or a section of one, as Markdown."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from procontext.app import Application
+from procontext.cli._asking import add_common, ask
+from procontext.cli._main import DONE
+from procontext.cli._numbers import positive
+from procontext.cli._screen import print_json, printable, styled
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("url", help="the address of the page")
+    parser.add_argument("--heading", help="only the section under this heading")
+    parser.add_argument("--offset", type=positive, default=1, help="the line to begin with (default 1)")
+    parser.add_argument("--limit", type=positive, default=2000, help="how many lines at most (default 2000)")
+    parser.add_argument("--headings", action="store_true", help="print the map of the headings instead")
+    add_common(parser)
+
+
+def run(arguments: Namespace) -> int:
+    """Print it; where it goes on is said on standard error."""
+
+    async def work(application: Application) -> int:
+        found = await application.tools.read_page(
+            arguments.url, arguments.offset, arguments.limit, arguments.heading
+        )
+        if arguments.json:
+            print_json(found)
+            return DONE
+        print(printable(found.headings if arguments.headings else found.content))
+        if found.next_offset is not None and not arguments.headings:
+            more = f"up to line {found.next_offset - 1} of {found.total_lines}; go on with"
+            print(styled(f"{more} --offset {found.next_offset}", "dim", sys.stderr), file=sys.stderr)
+        return DONE
+
+    return ask(arguments, work)

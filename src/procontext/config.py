@@ -1,0 +1,455 @@
+"""Every setting as a row, and how a `procontext.yaml` and the environment become one `Config`.
+
+A row is a field of a Struct: its name, type, bounds, default and help. The same row makes the YAML key, the environment
+variable (`PROCONTEXT__SECTION__KEY`), the check at start and the line in the documentation. The file is looked for in the
+working directory, then in the platform's configuration directory; the first one found is the only one read, and the
+environment wins over it. What is unknown or wrong is refused by its name: a server that quietly ignores a misspelt
+`allowed_private_hosts` is worse than one that does not start.
+
+Must never know what a setting is used for. Above: `app`, `cli`. Below: `models`, `errors`; PyYAML only if there is a file.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+from mooring.errors import Json
+from procontext.errors import ConfigError
+from procontext.models import LIBRARY_ID_PATTERN, Library, Packages
+
+FILE_NAME = "procontext.yaml"
+PREFIX = "PROCONTEXT__"
+
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A group of rows."""
+
+
+class SourcePackages(Section, frozen=True):
+    """The package names of a private source."""
+
+    pypi: tuple[Text, ...] = ()
+    npm: tuple[Text, ...] = ()
+
+
+class Source(Section, frozen=True):
+    """A library of your own: an address, or a folder of Markdown or HTML."""
+
+    id: Annotated[str, Meta(pattern=LIBRARY_ID_PATTERN, max_length=200)]
+    name: str = ""
+    description: str = ""
+    languages: tuple[Text, ...] = ()
+    packages: SourcePackages = SourcePackages()
+    aliases: tuple[Text, ...] = ()
+    docs_url: str | None = None
+    llms_txt_url: str | None = None
+    path: str | None = None
+    headers: dict[str, str] = {}
+
+    def library(self) -> Library:
+        """The same as a row of the registry."""
+        return Library(
+            id=self.id,
+            name=self.name or self.id,
+            description=self.description,
+            languages=self.languages,
+            packages=Packages(self.packages.pypi, self.packages.npm),
+            aliases=self.aliases,
+            docs_url=self.docs_url,
+            llms_txt_url=self.llms_txt_url,
+            path=self.path,
+            headers=tuple(self.headers.items()),
+        )
+
+
+class ServerSettings(Section, frozen=True):
+    """How the server is reached."""
+
+    transport: Annotated[
+        Literal["stdio", "http"], Meta(description="`stdio` for a client that starts it, `http` for a port.")
+    ] = "stdio"
+    host: Annotated[str, Meta(min_length=1, description="The address to listen on (HTTP).")] = "127.0.0.1"
+    port: Annotated[
+        int, Meta(ge=0, le=65535, description="The port to listen on (HTTP); 0 takes a free one.")
+    ] = 8080
+    auth_enabled: Annotated[
+        bool, Meta(description="Whether HTTP requests need `Authorization: Bearer KEY`.")
+    ] = False
+    auth_key: Annotated[
+        str, Meta(description="The key; if empty, one is made at start and printed to stderr.")
+    ] = ""
+    metrics: Annotated[bool, Meta(description="Whether `/metrics` has numbers for Prometheus (HTTP).")] = (
+        False
+    )
+
+
+class RegistrySettings(Section, frozen=True):
+    """Which libraries are known."""
+
+    path: Annotated[
+        str | None, Meta(description="A registry file to use instead of the one in the package.")
+    ] = None
+    url: Annotated[
+        str | None,
+        Meta(
+            description="Where the newest registry is described: a JSON file with `version`, `url` and `sha256`."
+        ),
+    ] = None
+    refresh_hours: Annotated[
+        float, Meta(ge=1, le=8760, description="How often a running server looks for a newer one.")
+    ] = 24.0
+
+
+class CacheSettings(Section, frozen=True):
+    """What is kept on disk."""
+
+    ttl_hours: Annotated[
+        float,
+        Meta(gt=0, le=87600, description="How long a page is fresh; older ones are served and refreshed."),
+    ] = 24.0
+    dir: Annotated[
+        str | None, Meta(description="Where the cache lies; null is the platform's cache directory.")
+    ] = None
+
+
+class FetcherSettings(Section, frozen=True):
+    """How documentation is fetched."""
+
+    allowed_private_hosts: Annotated[
+        tuple[Text, ...],
+        Meta(description="`host:port` of intranet hosts that may have private addresses."),
+    ] = ()
+    max_bytes: Annotated[
+        int, Meta(ge=65536, le=1073741824, description="The largest document that is read, unpacked.")
+    ] = 10485760
+    timeout_seconds: Annotated[
+        float, Meta(gt=0, le=600, description="How long one request may take in all.")
+    ] = 30.0
+    ca_file: Annotated[
+        str | None, Meta(description="Certificates of a corporate CA (PEM), added to the system's.")
+    ] = None
+    proxy: Annotated[str | None, Meta(description="An HTTP proxy, like `http://proxy.corp:3128`.")] = None
+    offline: Annotated[bool, Meta(description="Serve what is cached, and fetch nothing.")] = False
+
+
+class OutputSettings(Section, frozen=True):
+    """What a tool answers with."""
+
+    max_chars: Annotated[
+        int, Meta(ge=8000, le=10000000, description="The most characters of one answer.")
+    ] = 40000
+
+
+class LoggingSettings(Section, frozen=True):
+    """What is said on stderr."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Meta(description="The least severe event that is logged."),
+    ] = "info"
+
+
+class Config(Section, frozen=True):
+    """All settings."""
+
+    sources: Annotated[
+        tuple[Source, ...], Meta(description="Private sources, merged over the registry; see below.")
+    ] = ()
+    server: ServerSettings = ServerSettings()
+    registry: RegistrySettings = RegistrySettings()
+    cache: CacheSettings = CacheSettings()
+    fetcher: FetcherSettings = FetcherSettings()
+    output: OutputSettings = OutputSettings()
+    logging: LoggingSettings = LoggingSettings()
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def find_file(directories: tuple[Path, ...]) -> Path | None:
+    """The first `procontext.yaml` there is."""
+    for directory in directories:
+        file = directory / FILE_NAME
+        if file.is_file():
+            return file
+    return None
+
+
+def standard_directories() -> tuple[Path, ...]:
+    """Where the file is looked for: the working directory, then the platform's configuration directory."""
+    import platformdirs  # noqa: PLC0415  # only who reads settings needs it
+
+    return (Path.cwd(), Path(platformdirs.user_config_dir("procontext")))
+
+
+def load(
+    *,
+    directories: tuple[Path, ...] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Config:
+    """The settings of this process.
+
+    Raises: ConfigError, naming the setting, what is wrong with it, and the file or variable it stands in.
+    """
+    environ = os.environ if environment is None else environment
+    file = find_file(standard_directories() if directories is None else directories)
+    given: dict[str, Json] = {} if file is None else read_yaml(file)
+    where = "" if file is None else str(file)
+    config = _convert(
+        given, where
+    )  # before the environment is laid over it, so that each is blamed for its own
+    named = {name: value for name, value in environ.items() if name.upper().startswith(PREFIX)}
+    if named:
+        for name, value in sorted(named.items()):
+            _lay(given, name, value)
+        config = _convert(given, "the environment")
+    return _settle(config, Path.cwd() if file is None else file.parent, environ, where)
+
+
+def read_yaml(file: Path) -> dict[str, Json]:
+    """What a file says, as JSON would.
+
+    Raises: ConfigError, with the line.
+    """
+    import yaml  # noqa: PLC0415  # only a file needs it
+
+    try:
+        found: Json = yaml.safe_load(file.read_bytes())
+    except OSError as error:
+        raise ConfigError("", f"cannot be read: {error.strerror}", str(file)) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        said = " ".join(str(error).split())
+        raise ConfigError("", f"is not YAML: {said[:300]}", str(file)) from error
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+        raise ConfigError("", "must hold sections with settings, like `cache: {ttl_hours: 24}`", str(file))
+    return found
+
+
+def _convert(given: Mapping[str, Json], where: str) -> Config:
+    unknown = next(_unknown(Config, given, ()), None)
+    if unknown is not None:
+        name, known = unknown
+        raise ConfigError(name, f"is no setting; there are {', '.join(known)}", where)
+    try:
+        return msgspec.convert(given, Config)
+    except msgspec.ValidationError as error:
+        said, _, path = str(error).partition(" - at `$")
+        name = path.strip("`.")
+        raise ConfigError(
+            name or "settings", _choices(name) or said.replace("`", "").lower(), where
+        ) from error
+
+
+def _choices(name: str) -> str:
+    """What a setting may be, where that is a list of words: a decoder names only the wrong one."""
+    hint: Any = Config
+    for step in name.split("."):
+        hint = next((field.type for field in _fields(hint) if field.name == step), None)
+    bare = _without_annotations(hint)
+    return f"must be one of {', '.join(get_args(bare))}" if get_origin(bare) is Literal else ""
+
+
+def _fields(hint: Any) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(hint) if _is_section(hint) else ()
+
+
+def _unknown(
+    section: type[msgspec.Struct], given: Mapping[str, Json], path: tuple[str, ...]
+) -> Iterator[tuple[str, list[str]]]:
+    """Names that are no settings, with the names there are: msgspec would say only the first half."""
+    fields = {field.name: field for field in msgspec.structs.fields(section)}
+    for name, value in given.items():
+        if name not in fields:
+            yield ".".join((*path, str(name))), list(fields)
+        elif name == "sources" and isinstance(value, list):
+            for index, one in enumerate(value):
+                if isinstance(one, dict):
+                    yield from _unknown(Source, one, (*path, f"sources[{index}]"))
+        elif isinstance(value, dict) and _is_section(fields[name].type):
+            yield from _unknown(fields[name].type, value, (*path, name))
+
+
+def _is_section(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Section)
+
+
+def _lay(given: dict[str, Json], variable: str, value: str) -> None:
+    """Put one variable of the environment over the settings."""
+    steps = variable[len(PREFIX) :].lower().split("__")
+    section: type[msgspec.Struct] = Config
+    here: Any = given
+    for index, step in enumerate(steps):
+        fields = {field.name: field for field in msgspec.structs.fields(section)}
+        if step not in fields:
+            raise ConfigError(variable, f"is no setting; there are {', '.join(fields)}", "the environment")
+        hint = fields[step].type
+        is_last = index == len(steps) - 1
+        if _is_section(hint) and not is_last:
+            section, here = hint, here.setdefault(step, {})
+        elif not _is_section(hint) and is_last:
+            here[step] = _read_value(variable, hint, value)
+        else:
+            problem = "names a section, not a setting" if is_last else f"goes deeper than {step}, a setting"
+            raise ConfigError(variable, problem, "the environment")
+
+
+def _read_value(variable: str, hint: Any, value: str) -> Json:
+    """A text of the environment as what the row wants; lists are JSON."""
+    bare = _without_annotations(hint)
+    options = [part for part in get_args(bare) if part is not NoneType]
+    if get_origin(bare) is Union or NoneType in get_args(bare):
+        if value in ("", "null"):
+            return None
+        bare = _without_annotations(options[0])
+    try:
+        if get_origin(bare) is Literal:
+            return value  # one of few words, which is checked with all the rest
+        if get_origin(bare) in (tuple, dict):
+            listed: Json = msgspec.json.decode(value)
+            return listed
+        # Without the bounds: those are checked with all the others, once.
+        found: Json = msgspec.convert(value, bare, strict=False)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        wanted = (
+            "a list as JSON" if get_origin(bare) in (tuple, dict) else str(error).replace("`", "").lower()
+        )
+        raise ConfigError(variable, f"{value!r} cannot be used: {wanted}", "the environment") from error
+    return found
+
+
+def _without_annotations(hint: Any) -> Any:
+    while get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    return hint
+
+
+# --- what types cannot say --------------------------------------------------------------------------------------------
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_URL = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+def _settle(config: Config, base: Path, environ: Mapping[str, str], where: str) -> Config:
+    """Paths made absolute from where the file lies, `${VARIABLES}` filled in, addresses checked."""
+    for name, url in (("registry.url", config.registry.url), ("fetcher.proxy", config.fetcher.proxy)):
+        if url is not None and _URL.fullmatch(re.sub(r"(?<=://)[^/@]*@", "", url)) is None:
+            raise ConfigError(name, f"must be an http or https address, not {url!r}", where)
+    for host in config.fetcher.allowed_private_hosts:
+        port = host.rpartition(":")[2]
+        if not host.rpartition(":")[0] or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ConfigError(
+                "fetcher.allowed_private_hosts", f"must be like docs.corp.example:443, not {host!r}", where
+            )
+    seen: set[str] = set()
+    sources: list[Source] = []
+    for index, source in enumerate(config.sources):
+        if source.id in seen:
+            raise ConfigError(f"sources[{index}].id", f"{source.id!r} is there twice", where)
+        seen.add(source.id)
+        sources.append(_settle_source(source, f"sources[{index}]", base, environ, where))
+    registry = msgspec.structs.replace(config.registry, path=_absolute(config.registry.path, base))
+    cache = msgspec.structs.replace(config.cache, dir=_absolute(config.cache.dir, base))
+    fetcher = msgspec.structs.replace(config.fetcher, ca_file=_absolute(config.fetcher.ca_file, base))
+    for name, file in (("registry.path", registry.path), ("fetcher.ca_file", fetcher.ca_file)):
+        if file is not None and not os.path.isfile(file):
+            raise ConfigError(name, f"there is no file {file}", where)
+    return msgspec.structs.replace(
+        config, sources=tuple(sources), registry=registry, cache=cache, fetcher=fetcher
+    )
+
+
+def _settle_source(source: Source, name: str, base: Path, environ: Mapping[str, str], where: str) -> Source:
+    if source.docs_url is None and source.llms_txt_url is None and source.path is None:
+        raise ConfigError(name, "needs a docs_url, an llms_txt_url or a path", where)
+    for key, url in (("docs_url", source.docs_url), ("llms_txt_url", source.llms_txt_url)):
+        if url is not None and _URL.fullmatch(url) is None:
+            raise ConfigError(
+                f"{name}.{key}", f"must be an http or https address without a password, not {url!r}", where
+            )
+    path = _absolute(source.path, base)
+    if path is not None and not os.path.isdir(path):
+        raise ConfigError(f"{name}.path", f"there is no folder {path}", where)
+    headers: dict[str, str] = {}
+    for header, value in source.headers.items():
+        place = f"{name}.headers.{header}"
+        filled = _fill(place, value, environ, where)
+        if _HEADER.fullmatch(header) is None or not filled.isprintable() or not filled.isascii():
+            raise ConfigError(place, "is no header: a name, and one line of printable ASCII", where)
+        headers[header] = filled
+    return msgspec.structs.replace(source, path=path, headers=headers)
+
+
+def _fill(name: str, value: str, environ: Mapping[str, str], where: str) -> str:
+    def look_up(found: re.Match[str]) -> str:
+        if found[1] not in environ:
+            raise ConfigError(name, f"the environment variable {found[1]} is not set", where)
+        return environ[found[1]]
+
+    return _VARIABLE.sub(look_up, value)
+
+
+def _absolute(path: str | None, base: Path) -> str | None:
+    if path is None:
+        return None
+    return str((base / Path(path).expanduser()).resolve())
+
+
+# --- telling ----------------------------------------------------------------------------------------------------------
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A row as the documentation shows it."""
+
+    key: str
+    variable: str
+    default: str
+    help: str
+
+
+def settings() -> Iterator[Setting]:
+    """Every row, in the order in which they stand here."""
+    for section in msgspec.structs.fields(Config):
+        if not _is_section(section.type):
+            yield _setting((section.name,), section)
+            continue
+        for field in msgspec.structs.fields(section.type):
+            yield _setting((section.name, field.name), field)
+
+
+def _setting(steps: tuple[str, ...], field: msgspec.structs.FieldInfo) -> Setting:
+    meta = next(part for part in get_args(field.type) if isinstance(part, Meta))
+    default = msgspec.json.encode(field.default).decode()
+    return Setting(".".join(steps), PREFIX + "__".join(steps).upper(), default, meta.description or "")
+
+
+__all__ = [
+    "FILE_NAME",
+    "PREFIX",
+    "CacheSettings",
+    "Config",
+    "FetcherSettings",
+    "LoggingSettings",
+    "OutputSettings",
+    "RegistrySettings",
+    "Section",
+    "ServerSettings",
+    "Setting",
+    "Source",
+    "SourcePackages",
+    "find_file",
+    "load",
+    "read_yaml",
+    "settings",
+    "standard_directories",
+]

@@ -1,0 +1,27 @@
+"""Pages as agents read them: Markdown in lines, with headings, cut into windows; tables of contents; search.
+
+`_markdown` lines and headings, `_windows` what goes into one answer, `_html` other people's HTML, `_indexes` and `_finding` tables of
+contents, `_folders` sources on disk, `_documents` the whole. Knows nothing of MCP or of matching names.
+"""
+
+from typing import TYPE_CHECKING
+
+from mooring._lazy import lazy
+
+if TYPE_CHECKING:
+    from procontext.page._documents import LibraryDocuments
+    from procontext.page._markdown import markdown_page, pieces
+    from procontext.page._windows import section, window
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "LibraryDocuments": "_documents",
+        "markdown_page": "_markdown",
+        "pieces": "_markdown",
+        "section": "_windows",
+        "window": "_windows",
+    },
+)
+
+__all__ = ["LibraryDocuments", "markdown_page", "pieces", "section", "window"]

@@ -1,0 +1,198 @@
+"""Markdown as lines and headings: what a line number means, and which lines are headings.
+
+Lines are counted as they are stored: one over 4,000 characters is cut at its last space before that, and the pieces are counted,
+so that any line fits any budget. Pieces joined without anything between give the line back.
+
+Headings are those of CommonMark 0.31 (4.2, 4.3), levels 1 to 4: not in fenced code, comments, `<pre>` or front matter. They are
+found before long lines are cut, so that a piece which happens to begin with `#` is not one.
+
+Pure. Must never know URLs or HTML. Above: `_windows`, `_documents`. Below: `procontext.models`.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from procontext.cache import Section
+from procontext.models import Heading, Page
+
+LONGEST_LINE: Final = 4000
+DEEPEST: Final = 4
+# What of a heading is looked at. The longest real ones are signatures of a few hundred characters.
+LONGEST_HEADING: Final = 1000
+_OTHER: Final = -1
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_CLOSING = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+# What begins something other than a paragraph, and so cannot be underlined: lists, quotes, tables, tags, indented code.
+_NO_PARAGRAPH = re.compile(r"\t| {4}| {0,3}(?:[-+*][ \t]|\d{1,9}[.)][ \t]|[>|<]|(?:[-_*][ \t]*){3,}$)")
+# HTML blocks whose inside is not Markdown (CommonMark 4.6, kinds 1 and 2), and what ends them.
+_RAW = re.compile(r" {0,3}<(!--|pre\b|script\b|style\b|textarea\b)", re.IGNORECASE)
+_RAW_ENDS = {
+    "!--": "-->",
+    "pre": "</pre>",
+    "script": "</script>",
+    "style": "</style>",
+    "textarea": "</textarea>",
+}
+
+_ATTRIBUTES = re.compile(r"[ \t]*\{:?[ \t]*(?:#([^\s{}]+))?[^{}]*\}[ \t]*$")
+_TAG_ANCHOR = re.compile(r"<a\s[^>]*?(?:id|name)\s*=\s*[\"']?([^\s\"'>]+)", re.IGNORECASE)
+_PERMALINK = re.compile(r"\s*\[(?:¶|#|§|🔗|\u200b|\\#|)\]\(\S*?#([^\s()]+)[^()]*\)")
+_IMAGE_OR_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_STRONG = re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1")
+_EMPHASIS = re.compile(r"(?<![\w*])\*(?=\S)([^*]+?)(?<=\S)\*(?![\w*])")
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+
+
+def pieces(line: str) -> Iterator[str]:
+    """A line in parts of at most 4,000 characters, each cut after the last space that fits."""
+    start = 0
+    while len(line) - start > LONGEST_LINE:
+        space = line.rfind(" ", start + 1, start + LONGEST_LINE)
+        end = start + LONGEST_LINE if space < 0 else space + 1
+        yield line[start:end]
+        start = end
+    yield line[start:]
+
+
+def markdown_page(url: str, text: str) -> Page:
+    """A text as a page: its lines as they are counted, and its headings."""
+    raw = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
+    if raw == [""]:
+        return Page(url=url, lines=(), headings=())
+    found = list(_headings(raw))
+    if max(map(len, raw)) <= LONGEST_LINE:
+        return Page(url=url, lines=tuple(raw), headings=tuple(found))
+    lines: list[str] = []
+    numbers: list[int] = []  # of each raw line, where it begins now
+    for line in raw:
+        numbers.append(len(lines) + 1)
+        lines.extend(pieces(line))
+    moved = (Heading(one.level, one.text, one.anchor, numbers[one.line - 1]) for one in found)
+    return Page(url=url, lines=tuple(lines), headings=tuple(moved))
+
+
+def sections(page: Page) -> Iterator[Section]:
+    """The page cut at its headings, for the search index. What stands before the first heading has no path."""
+    starts = [heading.line for heading in page.headings]
+    ends = [*(start - 1 for start in starts[1:]), len(page.lines)]
+    before = "\n".join(page.lines[: starts[0] - 1 if starts else None]).strip()
+    if before:
+        yield Section(1, (), before)
+    chain: list[Heading] = []
+    for heading, end in zip(page.headings, ends, strict=False):
+        while chain and chain[-1].level >= heading.level:
+            chain.pop()
+        chain.append(heading)
+        yield Section(
+            heading.line, tuple(one.text for one in chain), "\n".join(page.lines[heading.line : end]).strip()
+        )
+
+
+# --- headings -----------------------------------------------------------------------------------------------------------
+
+
+def _headings(lines: list[str]) -> Iterator[Heading]:
+    paragraph: int | None = (
+        None  # where the paragraph that a line may underline began; _OTHER inside anything else
+    )
+    number = _front_matter(lines)
+    while number < len(lines):
+        line = lines[number]
+        after = _after_opaque(lines, number)
+        if after is not None:
+            number, paragraph = after, None
+            continue
+        number += 1
+        if not line or line.isspace():
+            paragraph = None
+        elif (atx := _ATX.match(line)) is not None:
+            paragraph = None
+            yield from _heading(len(atx[1]), atx[2] or "", number)
+        elif paragraph is None:
+            paragraph = _OTHER if _NO_PARAGRAPH.match(line) else number - 1
+        elif paragraph == _OTHER:
+            pass
+        elif (underline := _UNDERLINE.match(line)) is not None:
+            text = " ".join(part[:LONGEST_HEADING].strip() for part in lines[paragraph : number - 1][:9])
+            yield from _heading(1 if underline[1][0] == "=" else 2, text, paragraph + 1)
+            paragraph = None
+        elif not line.startswith(("\t", "    ")) and _NO_PARAGRAPH.match(line):
+            paragraph = _OTHER
+
+
+def _front_matter(lines: list[str]) -> int:
+    """How many lines at the top are YAML between two `---`: their comments and last line would read as headings."""
+    if lines[0].rstrip() != "---":
+        return 0
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() in ("---", "..."):
+            return number + 1
+    return 0
+
+
+def _after_opaque(lines: list[str], number: int) -> int | None:
+    """If fenced code, a comment or raw HTML begins here, the number of the line after it."""
+    line = lines[number]
+    fence = _FENCE.match(line)
+    if fence is not None and not (fence[1][0] == "`" and "`" in fence[2]):
+        closing = re.compile(rf" {{0,3}}{re.escape(fence[1][0])}{{{len(fence[1])},}}[ \t]*$")
+        return next((at + 1 for at in range(number + 1, len(lines)) if closing.match(lines[at])), len(lines))
+    raw = _RAW.match(line)
+    if raw is not None:
+        end = _RAW_ENDS[raw[1].lower()]
+        return next((at + 1 for at in range(number, len(lines)) if end in lines[at].lower()), len(lines))
+    return None
+
+
+def _heading(level: int, raw: str, line: int) -> Iterator[Heading]:
+    if level > DEEPEST:
+        return
+    anchor = ""
+    # Bounded first: patterns that look for an end are quadratic over a long run of spaces.
+    raw = _CLOSING.sub("", raw[:LONGEST_HEADING]).strip()
+    attributes = _ATTRIBUTES.search(raw)
+    if attributes is not None and (attributes[1] or attributes[0].lstrip().startswith(("{:", "{."))):
+        anchor, raw = attributes[1] or "", raw[: attributes.start()]
+    for pattern in (_TAG_ANCHOR, _PERMALINK):
+        found = pattern.search(raw)
+        anchor = anchor or (found[1] if found else "")
+    text = plain_text(raw)
+    if text:
+        yield Heading(level, text, anchor, line)
+
+
+def plain_text(raw: str) -> str:
+    """A heading's text without markup: links, images, tags, emphasis, code and escapes."""
+    parts: list[str] = []
+    for is_code, part in _code_spans(_PERMALINK.sub("", raw)):
+        if is_code:
+            parts.append(part.strip())  # as it is: `__init__` is no emphasis
+        else:
+            bare = _TAG.sub("", _IMAGE_OR_LINK.sub(r"\1", part))
+            bare = _EMPHASIS.sub(r"\1", _STRONG.sub(r"\2", bare))
+            parts.append(_ESCAPED.sub(r"\1", bare))
+    return " ".join("".join(parts).split())
+
+
+def _code_spans(raw: str) -> Iterator[tuple[bool, str]]:
+    """The text in turns: whether it is code, and what it says. Code ends at as many backticks as it began with."""
+    runs = list(re.finditer(r"`+", raw))
+    at = index = 0
+    while index < len(runs):
+        size = len(runs[index][0])
+        closing = next((later for later in range(index + 1, len(runs)) if len(runs[later][0]) == size), None)
+        if closing is None:
+            index += 1
+            continue
+        yield False, raw[at : runs[index].start()]
+        yield True, raw[runs[index].end() : runs[closing].start()]
+        at, index = runs[closing].end(), closing + 1
+    yield False, raw[at:]
+
+
+__all__ = ["DEEPEST", "LONGEST_LINE", "markdown_page", "pieces", "plain_text", "sections"]

@@ -1,0 +1,61 @@
+"""Colour, progress and tables."""
+
+import io
+import sys
+
+import pytest
+
+from procontext.cli._screen import ProgressBar, as_rows, has_colour, print_error, printable, styled
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colour_is_for_terminals_whose_user_did_not_say_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    """https://no-color.org."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert styled("x", "bold", Terminal()) == "\x1b[1mx\x1b[0m"
+    assert styled("x", "bold", io.StringIO()) == "x"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not has_colour(Terminal())
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert not has_colour(Terminal())
+
+
+def test_foreign_text_cannot_steer_the_terminal() -> None:
+    """A page is data."""
+    assert printable("plain") == "plain"
+    assert printable("a\x1b]0;title\x07\tb\nc\x9b") == "a\ufffd]0;title\ufffd\tb\nc\ufffd"
+
+
+def test_progress_is_one_line_on_a_terminal_and_nothing_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long fetches."""
+    shown, silent = Terminal(), io.StringIO()
+    for stream in (shown, silent):
+        bar = ProgressBar("lib", stream)
+        bar(0, 0, "")
+        bar(1, 2, "https://x/\x1b[2J")
+        bar.close()
+    assert silent.getvalue() == ""
+    assert "lib [##########..........] 1/2 https://x/\ufffd[2J" in shown.getvalue()
+    assert shown.getvalue().endswith("\r\x1b[2K")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    ProgressBar("x").close()
+
+
+def test_columns_are_as_wide_as_they_must_be() -> None:
+    """No trailing spaces."""
+    assert as_rows([("a", "bb", "c"), ("aaa", "b", "")]) == "a    bb  c\naaa  b"
+
+
+def test_an_error_has_its_advice_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error."""
+    print_error("wrong", "do this")
+    print_error("wrong")
+    assert capsys.readouterr() == ("", "procontext: wrong\n  do this\nprocontext: wrong\n")

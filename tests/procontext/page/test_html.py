@@ -1,0 +1,273 @@
+"""HTML to clean Markdown (design, section 2, point 3): what the generators' themes write, in small."""
+
+import pytest
+from html_to_markdown import ConversionError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from procontext.page import markdown_page
+from procontext.page._html import html_to_markdown, is_html
+
+URL = "https://docs.example.com/guide/page.html"
+
+
+def shown(body: str, head: str = "") -> str:
+    return html_to_markdown(f"<!doctype html><html><head>{head}</head><body>{body}</body></html>", URL)
+
+
+def test_only_the_content_is_left() -> None:
+    text = shown(
+        "<header>Site</header><nav>menu</nav><aside>side</aside><main><h1>T</h1><p>Body</p><nav>on this page</nav>"
+        "<button>Copy</button><form>search</form></main><footer>foot</footer><script>x()</script>"
+    )
+    assert text == "# T\n\nBody\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<div><article role=main>{}</article></div>",
+        "<div itemprop=articleBody>{}</div>",
+        "<article class=md-content__inner>{}</article>",
+        "<main><div class='theme-doc-markdown markdown'>{}</div><div class=theme-doc-toc-mobile>toc</div></main>",
+        "<main><div class=vp-doc>{}</div></main>",
+        "<main><div class=sl-markdown-content>{}</div></main>",
+        "<div id=content><main>{}</main></div>",
+        "<div id=content>{}</div>",
+        "{}",
+    ],
+)
+def test_the_content_of_each_generator_is_found(content: str) -> None:
+    inside = "<h1 id=t>Title</h1><p>The body of the page, long enough to be taken for one.</p>"
+    text = shown(f"<div class=sphinxsidebar>side</div>{content.format(inside)}")
+    assert text == "# Title {#t}\n\nThe body of the page, long enough to be taken for one.\n"
+
+
+def test_a_list_of_articles_is_not_reduced_to_one() -> None:
+    text = shown("<main><article><h2>A</h2></article><article><h2>B</h2></article></main>")
+    assert "## A" in text
+    assert "## B" in text
+
+
+def test_a_page_without_any_mark_loses_its_furniture() -> None:
+    text = shown("<header>Site <aside>x</aside></header><h1>T</h1><p>Body</p><footer>foot</footer>")
+    assert text == "# T\n\nBody\n"
+
+
+def test_a_page_of_frames_has_no_content() -> None:
+    assert html_to_markdown("<html><frameset><frame src=a></frameset></html>", URL) == ""
+
+
+@pytest.mark.parametrize("tag", ["div", "b", "ul><li", "blockquote", "table><tr><td", "span"])
+def test_a_page_of_a_hundred_thousand_levels_is_read_for_its_words(tag: str) -> None:
+    """The parser would take half a minute, and the writer would write nothing."""
+    html = f"<body><main><p>before &amp; on</p>{f'<{tag}>' * 100_000}deep text"
+    assert html_to_markdown(html, URL) == "before & on\ndeep text\n"
+
+
+def test_many_elements_that_are_never_closed_are_not_deep() -> None:
+    assert shown(f"<main><h1>T</h1>{'<p>x<br>' * 2000}</main>").startswith("# T\n\nx")
+
+
+def test_what_the_writer_cannot_write_is_told_in_words(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(html: str, options: object) -> None:
+        raise ConversionError("too odd")
+
+    monkeypatch.setattr("procontext.page._html.convert", refuse)
+    assert shown("<main><h1>T</h1><p>a &amp; b</p></main>") == "T\na & b\n"
+    assert "too odd" in caplog.text
+
+
+def test_tabs_in_tabs_are_left_as_they_are() -> None:
+    inner = "<div class=tabbed-set><div class=tabbed-labels><label>in</label></div></div>"
+    assert "in" in shown(f"<main><h1>T</h1><p>some text that is long enough</p>{inner}</main>")
+
+
+TAGS = [
+    "h1",
+    "h2 id=a",
+    "pre",
+    "code",
+    "a href=x",
+    "a class=anchor",
+    "nav",
+    "aside",
+    "p",
+    "div class=tabbed-set",
+    "dl",
+]
+TAGS += [
+    "div class=tabbed-labels",
+    "label",
+    "div class=tabbed-content",
+    "div class=tabbed-block",
+    "dt class=sig id=s",
+]
+TAGS += [
+    "table class=highlighttable",
+    "td class=code",
+    "button",
+    "img alt=x",
+    "br",
+    "span id=q",
+    "section id=z",
+    "main",
+]
+TAGS += [
+    "p class=admonition-title",
+    "article",
+    "header",
+    "template",
+    "svg",
+    "math",
+    "base href=/x",
+    "li role=tab",
+]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(TAGS), st.booleans(), st.sampled_from(["", "t", "# ¶", "`x`", "\n"])),
+        max_size=40,
+    )
+)
+def test_any_nesting_of_tags_gives_text_and_no_crash(parts: list[tuple[str, bool, str]]) -> None:
+    """Nodes that are inside one another are removed and replaced in every order; memory is C's."""
+    html = "".join(
+        f"<{tag}>{text}" + (f"</{tag.split()[0]}>" if closes else "") for tag, closes, text in parts
+    )
+    assert html_to_markdown(f"<body>{html}", URL).endswith("\n")
+
+
+def test_an_empty_shell_is_not_the_content() -> None:
+    text = shown(f"<main></main><div><p>{'real ' * 50}</p></div>")
+    assert "real" in text
+
+
+CODE = [
+    ("<pre><code class=language-python>a = 1\n# c</code></pre>", "```python\na = 1\n# c\n```"),
+    (
+        "<div class='highlight-bash notranslate'><div class=highlight><pre><span>pip</span> x</pre></div></div>",
+        "```bash\npip x\n```",
+    ),
+    (
+        "<div class='highlight-default notranslate'><div class=highlight><pre>x</pre></div></div>",
+        "```\nx\n```",
+    ),
+    ("<div class='language-ts highlight'><pre><code>x</code></pre></div>", "```ts\nx\n```"),
+    (
+        "<div class=language-js><button>c</button><span class=lang>js</span><pre><code>x</code></pre></div>",
+        "```js\nx\n```",
+    ),
+    ("<pre data-language=css><code>x</code></pre>", "```css\nx\n```"),
+    (
+        "<pre><code><span class=token-line>a<br></span><span class=token-line>b<br></span></code></pre>",
+        "```\na\nb\n```",
+    ),
+    ("<pre><code>&lt;b&gt; &amp;amp;</code></pre>", "```\n<b> &amp;\n```"),
+    (
+        "<table class=highlighttable><tr><td class=linenos><pre>1\n2</pre></td><td class=code><div><pre>a\nb</pre></div></td></tr></table>",
+        "```\na\nb\n```",
+    ),
+    ("<table class=highlighttable></table><p>x</p>", "x"),
+]
+
+
+@pytest.mark.parametrize(("html", "expected"), CODE)
+def test_code_keeps_its_text_and_language_and_loses_the_rest(html: str, expected: str) -> None:
+    assert shown(f"<main><h1>T</h1>{html}</main>") == f"# T\n\n{expected}\n"
+
+
+HEADINGS = [
+    ("<h2 id=a>A<a class=headerlink href=#a>¶</a></h2>", "## A {#a}"),
+    ("<section id=s><span id=x></span><h2>A</h2></section>", "## A {#s}"),
+    ("<section id=s><p>before</p><h2>A</h2></section>", "before\n\n## A"),
+    ("<h2><a name=n></a>A</h2>", "## A {#n}"),
+    ("<h2 id=a tabindex=-1>A <a class=anchor href=#a>#</a></h2>", "## A {#a}"),
+    ("<h2 id=a><a class=anchor href=#a>A <code>b_c</code></a></h2>", "## A `b_c` {#a}"),
+    ("<h2>A &lt;b&gt; ¶</h2>", "## A <b>"),
+    ("<h2 id=e></h2><p>x</p>", "x"),
+]
+
+
+@pytest.mark.parametrize(("html", "expected"), HEADINGS)
+def test_headings_keep_their_anchor_and_lose_their_permalink(html: str, expected: str) -> None:
+    assert shown(f"<main><h1>T</h1>{html}</main>") == f"# T\n\n{expected}\n"
+
+
+def test_a_signature_of_sphinx_becomes_a_heading() -> None:
+    text = shown(
+        "<main><h1>API</h1><dl><dt class='sig sig-object' id=m.f><span>m.</span><span>f</span>(<em>x</em>)"
+        "<a class=viewcode-link href=x>[source]</a></dt><dd><p>Does.</p></dd></dl><dl><dt class=sig id=e></dt></dl></main>"
+    )
+    headings = markdown_page(URL, text).headings
+    assert [(one.text, one.anchor) for one in headings] == [("API", ""), ("m.f(x)", "m.f")]
+    assert "Does." in text
+
+
+def test_links_are_absolute_and_pictures_are_described() -> None:
+    text = shown(
+        "<main><h1>T</h1><p><a href=../other.html#x>o</a> <a href=#y>y</a> <a href='javascript:z()'>z</a> <a>n</a>"
+        " <a href='http://[bad'>b</a> <img src=p.png alt='A plan'><img src=q.png></p></main>"
+    )
+    assert "[o](https://docs.example.com/other.html#x)" in text
+    assert "[y](https://docs.example.com/guide/page.html#y)" in text
+    assert " z n b [A plan]" in text.replace("\\", "")
+    assert "q.png" not in text
+
+
+def test_a_base_is_what_links_are_relative_to() -> None:
+    assert "(https://docs.example.com/b/x)" in shown(
+        "<main><h1>T</h1><a href=x>x</a></main>", "<base href=/b/>"
+    )
+    assert "/guide/x)" in shown("<main><h1>T</h1><a href=x>x</a></main>", "<base href='http://[bad'>")
+
+
+def test_a_page_without_a_heading_gets_its_title() -> None:
+    assert shown("<main><p>x</p></main>", "<title>The  title</title>") == "# The title\n\nx\n"
+    assert shown("<main><p>x</p></main>") == "x\n"
+
+
+def test_tables_notes_and_tabs_are_kept() -> None:
+    text = shown(
+        "<main><h1>T</h1><table><tr><th>A</th><th>B</th></tr><tr><td>1</td><td>x|y</td></tr></table>"
+        "<div class='admonition note'><p class=admonition-title>Note</p><p>n</p></div>"
+        "<div class=tabbed-set><input><div class=tabbed-labels><label>pip</label><label>uv</label></div>"
+        "<div class=tabbed-content><div class=tabbed-block><p>p1</p></div><div class=tabbed-block><p>p2</p></div></div></div>"
+        "<div class=tabs-container><ul role=tablist><li role=tab>one</li></ul><div role=tabpanel hidden>o1</div></div>"
+        "<div class=vp-code-group><div class=tabs><input><label>npm</label></div><div class=blocks><p>v1</p></div></div></main>"
+    )
+    assert "| A | B |\n| --- | --- |\n| 1 | x\\|y |" in text
+    assert "**Note**\n\nn" in text
+    assert "**pip**\n\np1\n\n**uv**\n\np2" in text
+    assert "**one**\n\no1" in text
+    assert "**npm**\n\nv1" in text
+
+
+def test_text_that_looks_like_a_heading_is_none() -> None:
+    text = shown("<main><h1>T</h1><p># no heading</p></main>")
+    assert [one.text for one in markdown_page(URL, text).headings] == ["T"]
+
+
+@pytest.mark.parametrize(
+    "html", ["", "   ", "<html></html>", "<p>unclosed <b>x", "\0", "<" * 1000, "<div>" * 3000]
+)
+def test_no_html_is_too_broken(html: str) -> None:
+    assert isinstance(html_to_markdown(html, URL), str)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<!DOCTYPE html>\n<html lang=en>", True),
+        ("\ufeff  <html>", True),
+        ("<?xml version='1.0'?><html xmlns=x>", True),
+        ("<?xml version='1.0'?><urlset>", False),
+        ("# Markdown with <html> in it", False),
+        ("<p align=center>", False),
+    ],
+)
+def test_a_page_of_html_is_known_by_its_beginning(text: str, expected: bool) -> None:
+    assert is_html(text) is expected

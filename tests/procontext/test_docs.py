@@ -1,0 +1,47 @@
+"""The page says what the rows say, and what it shows works."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from procontext.config import load
+from procontext.registry import Registry
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "procontext.md").read_text(encoding="utf-8")
+
+
+def test_every_table_is_what_the_rows_say() -> None:
+    """Made by tools/make_procontext_docs.py: settings, errors, commands, registry."""
+    spec = importlib.util.spec_from_file_location(
+        "make_procontext_docs", ROOT / "tools" / "make_procontext_docs.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.main(["--check"]) == 0
+    with pytest.raises(SystemExit, match="there is no place for settings"):
+        module.filled("nothing")
+
+
+def test_the_settings_that_the_page_shows_are_taken(tmp_path: Path) -> None:
+    """Copied and pasted."""
+    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "procontext.yaml").write_text(block)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "corp-ca.pem").write_text("")
+    config = load(directories=(tmp_path,), environment={"SDK_TOKEN": "x"})
+    assert [source.id for source in config.sources] == ["intranet-sdk", "handbook"]
+
+
+@pytest.mark.parametrize(
+    "name", ["langchain[openai]>=0.3", "react@18", "numpy.linalg", "react-dom/client", "cv2", "fastapi"]
+)
+def test_the_names_that_the_page_shows_are_known(name: str) -> None:
+    """Each resolves exactly."""
+    registry = Registry()
+    registry.load()
+    assert registry.resolve(name)[0].relevance == 1.0

@@ -1,0 +1,91 @@
+"""Say whether a registry is sound: it can be read, every name leads to its library, and no two libraries claim one.
+
+    python tools/check_registry.py [FILE] [--facts FACTS.json] [--least 400]
+
+With --facts every library of that file must be there, and each of its package names must resolve to it exactly.
+Exit code 0 if it is sound, else 1 with a line for each flaw.
+"""
+
+import argparse
+import collections
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from procontext.errors import RegistryError  # noqa: E402  # from this tree, wherever it is run
+from procontext.models import Library  # noqa: E402
+from procontext.registry import BUNDLED, read_document  # noqa: E402
+from procontext.resolve import Index  # noqa: E402
+
+
+def flaws(libraries: tuple[Library, ...]) -> Iterator[str]:
+    """What is wrong among the rows of a registry that can be read."""
+    index = Index(libraries)
+    owners: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
+    for library in libraries:
+        if library.docs_url is None and library.llms_txt_url is None and library.repo_url is None:
+            yield f"{library.id}: no address at all"
+        if not library.languages:
+            yield f"{library.id}: no language"
+        for place, names in (("PyPI", library.packages.pypi), ("npm", library.packages.npm)):
+            for name in names:
+                owners[place, name.lower()].append(library.id)
+        for name in (*library.packages.pypi, *library.packages.npm):
+            found = index.resolve(name)
+            if library.id not in [match.library_id for match in found if match.matched_via == "package_name"]:
+                yield f"{library.id}: its package {name} leads to {[match.library_id for match in found]}"
+        for name in (library.id, library.name, *library.aliases):
+            found = index.resolve(name)
+            if library.id not in [match.library_id for match in found if match.relevance == 1.0]:
+                yield f"{library.id}: its name {name} leads to {[match.library_id for match in found]}"
+    for (place, name), ids in owners.items():
+        if len(ids) > 1:
+            yield f"{name} of {place} belongs to {', '.join(ids)}"
+
+
+def missing(libraries: tuple[Library, ...], facts: Path) -> Iterator[str]:
+    """Facts that the registry does not know."""
+    index = Index(libraries)
+    for fact in json.loads(facts.read_bytes())["libraries"]:
+        if index.get(fact["id"]) is None:
+            yield f"{fact['id']}: missing"
+        for names in (fact.get("packages") or {}).values():
+            for name in names:
+                found = {
+                    match.library_id for match in index.resolve(name) if match.matched_via == "package_name"
+                }
+                if fact["id"] not in found:
+                    yield f"{fact['id']}: its package {name} leads to {sorted(found)}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Read, check, report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file", nargs="?", type=Path, default=BUNDLED)
+    parser.add_argument("--facts", type=Path)
+    parser.add_argument("--least", type=int, default=400, help="how many libraries there must be")
+    given = parser.parse_args(arguments)
+    try:
+        document = read_document(given.file.read_bytes(), str(given.file))
+    except RegistryError as error:
+        print(error, file=sys.stderr)
+        return 1
+    found = list(flaws(document.libraries))
+    if given.facts is not None:
+        found += missing(document.libraries, given.facts)
+    if len(document.libraries) < given.least:
+        found.append(f"{len(document.libraries)} libraries; {given.least} are wanted")
+    for flaw in found:
+        print(flaw, file=sys.stderr)
+    print(
+        f"{given.file}: version {document.version}, {len(document.libraries)} libraries, {len(found)} flaws"
+    )
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

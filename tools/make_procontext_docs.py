@@ -1,0 +1,106 @@
+"""Write the tables of docs/procontext.md that are made from rows: settings, errors, commands, and what the registry holds.
+
+`python tools/make_procontext_docs.py` writes them between their markers; `--check` writes nothing and fails if one would change.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from procontext.cli._commands import COMMANDS  # noqa: E402  # from this tree, wherever it is run
+from procontext.config import settings  # noqa: E402
+from procontext.errors import ROWS  # noqa: E402
+from procontext.registry import BUNDLED  # noqa: E402
+
+PAGE = ROOT / "docs" / "procontext.md"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def settings_table() -> str:
+    """Every setting: its key, its variable, its default, what it is for."""
+    rows = [[f"`{row.key}`", f"`{row.variable}`", f"`{row.default}`", row.help] for row in settings()]
+    return table(["key", "environment variable", "default", ""], rows)
+
+
+def errors_table() -> str:
+    """Every code of the catalogue."""
+    rows = [
+        [
+            f"`{row.code}`",
+            ", ".join(f"`{name}`" for name in row.raised_by),
+            row.message.format("..."),
+            "yes" if row.recoverable else "no",
+        ]
+        for row in ROWS
+    ]
+    return table(["code", "raised by", "message", "may pass"], rows)
+
+
+def commands_table() -> str:
+    """Every command."""
+    return table(["command", ""], [[f"`procontext {row.name}`", row.summary] for row in COMMANDS])
+
+
+def registry_table() -> str:
+    """What the registry in the package holds."""
+    document = json.loads(BUNDLED.read_bytes())
+    libraries = document["libraries"]
+    packages = [row.get("packages", {}) for row in libraries]
+    rows = [
+        ["version", document["version"]],
+        ["libraries", str(len(libraries))],
+        ["packages on PyPI", str(sum(len(row.get("pypi", ())) for row in packages))],
+        ["packages on npm", str(sum(len(row.get("npm", ())) for row in packages))],
+        ["with an llms.txt", str(sum("llms_txt_url" in row for row in libraries))],
+    ]
+    return table(["", ""], rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "settings": settings_table,
+    "errors": errors_table,
+    "commands": commands_table,
+    "registry": registry_table,
+}
+
+
+def filled(text: str) -> str:
+    """The page with every table as the rows say."""
+    for name, make in TABLES.items():
+        begin, end = f"<!-- {name}: made by tools/make_procontext_docs.py -->\n", f"<!-- end of {name} -->"
+        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+        if pattern.search(text) is None:
+            raise SystemExit(f"{PAGE}: there is no place for {name}")
+        made = begin + make() + end
+        text = pattern.sub(made.replace("\\", "\\\\"), text)
+    return text
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write, or check."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a table would change")
+    given = parser.parse_args(arguments)
+    before = PAGE.read_text(encoding="utf-8")
+    after = filled(before)
+    if given.check:
+        if after != before:
+            print(f"{PAGE} is not what the rows say: run tools/make_procontext_docs.py", file=sys.stderr)
+        return int(after != before)
+    PAGE.write_text(after, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""Make `src/procontext/fetch/public_suffixes.txt` from a wheel of the PyPI package `publicsuffixlist`.
+
+    pip download --no-deps -d /tmp publicsuffixlist
+    python tools/make_public_suffixes.py /tmp/publicsuffixlist-*.whl
+
+The package ships the list of https://publicsuffix.org (Mozilla Public License 2.0) as it was on the day of its version. Comments
+and empty lines are left out, names are written in ASCII (as they stand in an address), and the first lines say the date, the
+licence and where it came from. The rest is the list, in its order: a difference between two snapshots reads well.
+"""
+
+import re
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+TARGET = Path(__file__).parent.parent / "src" / "procontext" / "fetch" / "public_suffixes.txt"
+MEMBER = "publicsuffixlist/public_suffix_list.dat"
+
+# A list with fewer rules than this was cut short: the real one has about ten thousand.
+FEWEST_RULES = 8000
+
+
+def in_ascii(rule: str) -> str:
+    """A rule with each label as it stands in an address."""
+    labels = rule.removeprefix("!").split(".")
+    written = ".".join(
+        label if label.isascii() else f"xn--{label.encode('punycode').decode('ascii')}" for label in labels
+    )
+    return f"!{written}" if rule.startswith("!") else written
+
+
+def rules(text: str) -> Iterator[str]:
+    """The rules of the list: what stands before the first space of each line that is no comment."""
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("//"):
+            yield in_ascii(line.split()[0].lower())
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    with zipfile.ZipFile(arguments[0]) as wheel:
+        text = wheel.read(MEMBER).decode("utf-8")
+    version = re.search(r"^// VERSION: (\S+)", text, re.MULTILINE)
+    found = list(rules(text))
+    if version is None or len(found) < FEWEST_RULES:
+        print(f"{arguments[0]} holds {len(found)} rules and no date: not the list", file=sys.stderr)
+        return 1
+    head = [
+        f"// Public suffix list, {version[1].replace('_', ' ')}; from {Path(arguments[0]).name}",
+        "// https://publicsuffix.org/list/ under the Mozilla Public License 2.0, https://mozilla.org/MPL/2.0/",
+        "// Comments left out, names in ASCII; made by tools/make_public_suffixes.py",
+    ]
+    TARGET.write_text("\n".join([*head, *found]) + "\n", encoding="ascii")
+    print(f"{TARGET.name}: {len(found)} rules of {version[1]}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
