@@ -2,17 +2,21 @@
 
 import ast
 import functools
+import inspect
+import os
 import pkgutil
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mooring.cli import main
+from mooring.oauth import Identity, OAuth
+from mooring.transport.http import http
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -137,6 +141,25 @@ RUNNABLE = [
 ]
 
 
+TESTS = [
+    pytest.param(body, id=f"{page_id(page)}-{number}")
+    for page in PAGES
+    for number, (info, body) in enumerate(blocks(page.read_text(encoding="utf-8")), 1)
+    if info.split() == ["python", "test"]
+]
+
+
+@pytest.mark.parametrize("body", TESTS)
+def test_a_block_marked_as_a_test_passes(body: str, tmp_path: Path) -> None:
+    (tmp_path / "test_block.py").write_text(body, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_block.py"]
+    path = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=50, check=False, cwd=tmp_path, env=path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("body", RUNNABLE)
 def test_a_block_marked_as_runnable_runs(body: str, tmp_path: Path) -> None:
     path = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\n"
@@ -181,6 +204,16 @@ def test_every_make_target_says_what_it_is_for() -> None:
 def test_the_changes_have_a_section_for_what_is_not_released_yet() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(r"^## (.+)$", text, re.MULTILINE)[1] == "Unreleased"  # type: ignore[index] # fails as it should
+
+
+@pytest.mark.parametrize(
+    ("function", "page"), [(http, "client.md"), (OAuth, "oauth.md"), (Identity, "oauth.md")]
+)
+def test_every_argument_is_explained(function: Callable[..., object], page: str) -> None:
+    """`clock` is for tests."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    names = set(inspect.signature(function).parameters) - {"clock"}
+    assert [name for name in sorted(names) if f"`{name}`" not in text] == []
 
 
 def test_generated_pages_say_what_the_tables_say() -> None:

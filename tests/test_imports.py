@@ -119,6 +119,9 @@ ROWS = (
     Row("apcore_mcp.cli", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("procontext", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 0),
     Row("procontext.cli", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("procontext.cache", (), ("pydantic", "sqlite3", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("procontext.fetch", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("procontext.page", (), ("pydantic", "sqlite3", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
 )
 
 OURS = ("mooring", "apcore_mcp", "procontext")

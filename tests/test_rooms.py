@@ -84,7 +84,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "protocol": ("msgspec",),
     "transport": ("aiohttp", "msgspec", "yarl"),
     "client": ("jsonschema", "msgspec", "referencing"),
-    "server": ("joserfc", "jsonschema", "msgspec", "referencing", "uvicorn", "uvloop"),
+    "server": ("httptools", "joserfc", "jsonschema", "msgspec", "referencing", "uvicorn", "uvloop"),
     "testing": ("msgspec",),
     "oauth": ("joserfc", "msgspec"),
     "cli": ("msgspec",),
@@ -134,6 +134,9 @@ TESTED_ELSEWHERE = {
             "setup",
         )
     },
+    # Rows without behaviour: tested by who raises and keeps them.
+    "procontext/cache/_rows.py": "tests/procontext/cache/test_store.py",
+    "procontext/fetch/_failures.py": "tests/procontext/fetch/test_urls.py",
 }
 
 # --- reading a file ---------------------------------------------------------------------------------------------------

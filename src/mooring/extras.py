@@ -12,16 +12,17 @@ from importlib.util import find_spec
 EXTRAS: dict[str, tuple[str, ...]] = {
     "http": ("aiohttp", "httptools", "joserfc", "uvicorn"),
     "schema": ("jsonschema", "referencing"),
-    "apcore": ("apcore", "jsonschema", "prometheus_client", "referencing"),
-    "procontext": (
-        "html_to_markdown",
-        "httpx",
+    "apcore": (
+        "aiohttp",
+        "apcore",
+        "httptools",
+        "joserfc",
         "jsonschema",
-        "platformdirs",
-        "rapidfuzz",
+        "prometheus_client",
         "referencing",
-        "yaml",
+        "uvicorn",
     ),
+    "procontext": ("h11", "html_to_markdown", "platformdirs", "rapidfuzz", "selectolax", "yaml"),
     "otel": ("opentelemetry",),
 }
 

@@ -1,29 +1,34 @@
-"""The documentation server with the official SDK's client, over stdio and HTTP: every tool, the envelope, the session's list.
+"""The documentation server with the official SDK's clients, 1.x and 2.x, both eras, over stdio and HTTP.
 
-The SDK is the one that `make interop` installs for its own peers; here it is the client in this process.
+Every tool, the envelope of failures, and the list of the session where there are sessions.
 """
 
-import asyncio
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import procontext
+from interop.peers import BY_NAME
 
-mcp = pytest.importorskip("mcp", reason="the official SDK is not installed; `make interop` installs it")
-
-from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402  # after the question whether it is there
-from mcp.client.streamable_http import streamablehttp_client  # noqa: E402
-
+PROGRAM = Path(__file__).parent / "clients" / "docs.py"
 SETTINGS = "sources: [{id: ours, name: Our SDK, packages: {pypi: [our-sdk]}, path: ./docs}]\nfetcher: {offline: true}\n"
 PAGE = "https://folder.procontext.invalid/ours/guide.md"
+
+# (peer, its mode, the revision it settles on)
+ROWS = (
+    ("sdk1", "session", "2025-11-25"),
+    ("sdk2", "legacy", "2025-11-25"),
+    ("sdk2", "auto", "2026-07-28"),
+)
 
 
 @pytest.fixture
@@ -38,93 +43,76 @@ def folder(tmp_path: Path) -> Path:
 def environment(folder: Path, **more: str) -> dict[str, str]:
     places = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "DATA", "CONFIG")}
     assert procontext.__file__ is not None
-    return {**os.environ, "PYTHONPATH": str(Path(procontext.__file__).parents[1]), **places, **more}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
+    return {**kept, "PYTHONPATH": str(Path(procontext.__file__).parents[1]), **places, **more}
 
 
-async def walk(session: Any) -> None:
-    """What an agent does, and what it meets when it does it wrong."""
-    hello = await session.initialize()
-    assert hello.serverInfo.name == "procontext"
-    assert len(hello.instructions) < 2000
-    names = [tool.name for tool in (await session.list_tools()).tools]
-    assert names == ["resolve_library", "get_library_docs", "read_page", "search_docs"]
-
-    async def call(name: str, **arguments: Any) -> Any:
-        result = await session.call_tool(
-            name, arguments
-        )  # the SDK checks what comes back against the output schema
-        (block,) = result.content
-        said = json.loads(block.text)
-        assert result.isError is ("error" in said)
-        assert result.structuredContent == (None if result.isError else said)
-        return said
-
-    assert (await call("resolve_library", query="langchain-openai>=0.3"))["matches"][0][
-        "library_id"
-    ] == "langchain"
-    assert (await call("resolve_library", query="fasapi"))["matches"][0]["relevance"] == 0.92
-    assert await call("resolve_library", query="xyzzy-nonexistent") == {"matches": []}
-    assert PAGE in (await call("get_library_docs", library_id="ours"))["content"]
-    page = await call("read_page", url=PAGE, offset=3, limit=1)
-    assert (page["content"], page["headings"]) == ("## Install", "1: # Guide\n3: ## Install")
-    assert (await call("search_docs", library_id="ours", query="our-sdk"))["hits"]
-    for name, arguments, code in (
-        ("resolve_library", {"query": ""}, "INVALID_INPUT"),
-        ("get_library_docs", {"library_id": "langchan"}, "LIBRARY_NOT_FOUND"),
-        ("read_page", {"url": "https://internal.example.com/docs"}, "URL_NOT_ALLOWED"),
-        ("read_page", {"url": PAGE.replace("guide", "absent")}, "PAGE_NOT_FOUND"),
-    ):
-        assert (await call(name, **arguments))["error"]["code"] == code
-    (resource,) = (await session.list_resources()).resources
-    (content,) = (await session.read_resource(resource.uri)).contents
-    assert [row["library_id"] for row in json.loads(content.text)["resolved_libraries"]] == [
-        "langchain",
-        "fastapi",
-    ]
-
-
-def test_the_official_client_over_stdio(folder: Path) -> None:
-    """Reference, 7.1."""
-
-    async def talk() -> None:
-        target = StdioServerParameters(
-            command=sys.executable, args=["-m", "procontext"], env=environment(folder), cwd=str(folder)
-        )
-        async with stdio_client(target) as (reading, writing), mcp.ClientSession(reading, writing) as session:
-            await walk(session)
-
-    asyncio.run(talk())
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the SDK's own, about the name of its function
-def test_the_official_client_over_http(folder: Path) -> None:
-    """Reference, 7.2, with a key."""
-    key = "a-key-of-more-than-16-characters"
-    settings = {"TRANSPORT": "http", "PORT": "0", "AUTH_ENABLED": "true", "AUTH_KEY": key}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "procontext"],
+def walked(peer: str, mode: str, target: str, folder: Path) -> dict[str, Any]:
+    """What the client saw. The path of our package is for the server that it starts, and harms the client not."""
+    done = subprocess.run(
+        [str(BY_NAME[peer].python), str(PROGRAM), mode, target, PAGE],
         cwd=folder,
-        env=environment(folder, **{f"PROCONTEXT__SERVER__{name}": value for name, value in settings.items()}),
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return seen
+
+
+@contextmanager
+def listening(folder: Path) -> Iterator[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "procontext", "serve", "--transport", "http", "--port", "0"],
+        cwd=folder,
+        env=environment(folder),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stderr is not None
     try:
-        found = next(
-            match for line in process.stderr if (match := re.search(r"http://\S+/mcp", line)) is not None
-        )
-
-        async def talk() -> None:
-            headers = {"Authorization": f"Bearer {key}"}
-            async with (
-                streamablehttp_client(found[0], headers=headers) as (reading, writing, _),
-                mcp.ClientSession(reading, writing) as session,
-            ):
-                await walk(session)
-
-        asyncio.run(talk())
+        yield next(found[0] for line in process.stderr if (found := re.search(r"http://\S+/mcp", line)))
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
         process.stderr.close()
+
+
+def check(seen: dict[str, Any], revision: str) -> None:
+    assert seen["revision"] == revision
+    assert len(seen["instructions"]) < 2000
+    assert seen["tools"] == ["resolve_library", "get_library_docs", "read_page", "search_docs"]
+    answers = [answer[0] for answer in seen["answers"]]
+    assert [answer[1] for answer in seen["answers"]] == [False] * 6 + [True] * 4
+    assert [answer[2] for answer in seen["answers"]] == [True] * 6 + [False] * 4
+    assert answers[0]["matches"][0]["library_id"] == "langchain"
+    assert answers[1]["matches"][0]["relevance"] == 0.92
+    assert answers[2] == {"matches": []}
+    assert PAGE in answers[3]["content"]
+    assert (answers[4]["content"], answers[4]["headings"]) == ("## Install", "1: # Guide\n3: ## Install")
+    assert answers[5]["hits"][0]["url"] == PAGE
+    codes = [answer["error"]["code"] for answer in answers[6:]]
+    assert codes == ["INVALID_INPUT", "LIBRARY_NOT_FOUND", "URL_NOT_ALLOWED", "PAGE_NOT_FOUND"]
+    if revision == "2026-07-28":
+        assert seen["resources"] == []
+    else:
+        assert seen["resources"] == ["procontext://session/libraries"]
+        ids = [row["library_id"] for row in seen["session"]["resolved_libraries"]]
+        assert ids == ["langchain", "fastapi"]
+
+
+@pytest.mark.parametrize(("peer", "mode", "revision"), ROWS)
+def test_the_official_client_over_stdio(peer: str, mode: str, revision: str, folder: Path) -> None:
+    """Reference, 7.1."""
+    check(walked(peer, mode, sys.executable, folder), revision)
+
+
+@pytest.mark.parametrize(("peer", "mode", "revision"), ROWS)
+def test_the_official_client_over_http(peer: str, mode: str, revision: str, folder: Path) -> None:
+    """Reference, 7.2."""
+    with listening(folder) as url:
+        check(walked(peer, mode, url, folder), revision)

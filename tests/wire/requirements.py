@@ -11,6 +11,10 @@ CHAOS_SERVER = "tests/chaos/test_server.py"
 CLIENT = "tests/mooring/client/test_client.py"
 CLIENT_DRIVER = "tests/mooring/client/test_connection.py"
 CONVERSATIONS = "tests/wire/test_conversations.py"
+HTTP_FAULTS = "tests/chaos/http/test_faults.py"
+HTTP_IDLE = "tests/chaos/http/test_idle_sessions.py"
+HTTP_ROLLING = "tests/chaos/http/test_rolling.py"
+HTTP_SECURITY = "tests/chaos/http/test_security.py"
 HTTP_SERVER = "tests/mooring/server/http"
 HTTP_TRANSPORT = "tests/mooring/transport/http"
 SERVER_DRIVER = "tests/mooring/server/test_connection.py"
@@ -41,6 +45,8 @@ REQUIREMENTS = (
         "G2",
         "an HTTP response that ends without an answer is OutcomeUnknownError, at once",
         (
+            f"{HTTP_FAULTS}::test_each_fault_at_each_place_ends_the_call_at_once",
+            f"{HTTP_FAULTS}::test_in_any_storm_the_ledger_agrees_with_what_every_caller_was_told",
             f"{HTTP_TRANSPORT}/test_over_sockets.py::test_a_response_that_ends_without_its_answer_is_an_outcome_at_once_and_nobody_elses",
             f"{HTTP_TRANSPORT}/test_posts.py::test_a_failing_request_fails_only_itself_and_says_whether_it_may_have_run",
         ),
@@ -50,6 +56,7 @@ REQUIREMENTS = (
         "one failing request fails only itself, cause attached",
         (
             f"{CONVERSATIONS}::test_a_request_that_fails_fails_alone",
+            f"{HTTP_FAULTS}::test_in_any_storm_the_ledger_agrees_with_what_every_caller_was_told",
             f"{HTTP_TRANSPORT}/test_posts.py::test_a_failing_request_fails_only_itself_and_says_whether_it_may_have_run",
         ),
     ),
@@ -57,6 +64,8 @@ REQUIREMENTS = (
         "G4",
         "a session 404 means a new session without delay, one at a time; the refused request is re-sent once; a late 404 changes nothing",
         (
+            f"{HTTP_ROLLING}::test_a_redeployed_server_has_forgotten_every_session_and_callers_get_a_new_one",
+            f"{HTTP_ROLLING}::test_workers_that_are_restarted_or_killed_under_load_hang_and_double_nothing",
             f"{HTTP_TRANSPORT}/test_over_sockets.py::test_a_redeployed_server_forgets_the_session_and_the_next_call_works",
             f"{HTTP_TRANSPORT}/test_transport.py::test_a_forgotten_session_is_made_again_without_delay_and_the_refused_request_sent_again_once",
             f"{HTTP_TRANSPORT}/test_transport.py::test_many_refused_requests_make_one_new_session_and_a_late_404_cannot_end_it",
@@ -81,6 +90,8 @@ REQUIREMENTS = (
         'a call runs at most once unless replay="safe" was asked for',
         (
             "tests/chaos/test_client_ledger.py::test_the_ledger_agrees_with_what_every_caller_was_told",
+            f"{HTTP_FAULTS}::test_in_any_storm_the_ledger_agrees_with_what_every_caller_was_told",
+            f"{HTTP_ROLLING}::test_workers_that_are_restarted_or_killed_under_load_hang_and_double_nothing",
             f"{CONVERSATIONS}::test_every_method_is_recovered_alike",
             f"{CONVERSATIONS}::test_what_is_safe_is_repeated_once_where_that_was_asked_for",
             f"{SIMULATION}::test_in_any_storm_everybody_is_told_the_truth_and_after_it_all_is_well",
@@ -168,6 +179,7 @@ REQUIREMENTS = (
         "soft and hard deadlines for each call, the soft one moved by progress; idle SSE streams are kept alive",
         (
             f"{CONVERSATIONS}::test_progress_moves_the_soft_deadline_and_never_the_hard_one",
+            f"{HTTP_FAULTS}::test_a_long_call_lives_through_a_proxy_that_cuts_what_is_silent",
             f"{HTTP_SERVER}/test_post.py::test_a_call_that_takes_long_is_kept_alive",
             f"{HTTP_SERVER}/test_stream.py::test_silence_is_filled_and_noise_is_not",
         ),
@@ -176,6 +188,8 @@ REQUIREMENTS = (
         "G18",
         "server sessions have an idle time to live and a cap, by default; an active request is never reaped",
         (
+            f"{HTTP_IDLE}::test_a_thousand_idle_sessions_expire_in_time_and_leave_nothing",
+            f"{HTTP_IDLE}::test_a_session_in_which_something_happens_is_never_taken",
             f"{HTTP_SERVER}/test_options.py::test_the_defaults_are_those_of_the_design",
             f"{HTTP_SERVER}/test_sessions.py::test_a_session_that_nothing_happens_in_is_forgotten",
             f"{HTTP_SERVER}/test_sessions.py::test_at_the_cap_the_session_that_was_idle_longest_makes_room",
@@ -188,8 +202,11 @@ REQUIREMENTS = (
         (
             f"{HTTP_SERVER}/test_options.py::test_the_defaults_are_those_of_the_design",
             f"{HTTP_SERVER}/test_sessions.py::test_an_id_that_is_missing_malformed_or_unknown_is_refused",
+            f"{HTTP_ROLLING}::test_any_worker_serves_any_request_and_none_knows_a_session_that_nobody_opened",
+            f"{HTTP_ROLLING}::test_without_sessions_any_worker_serves_the_handshake_era_too",
+            f"{HTTP_ROLLING}::test_workers_that_are_restarted_or_killed_under_load_hang_and_double_nothing",
+            f"{HTTP_SECURITY}::test_session_ids_cannot_be_guessed",
         ),
-        missing="several workers behind one address, each serving any stateless request",
     ),
     Requirement(
         "G20",

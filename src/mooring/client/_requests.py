@@ -12,7 +12,7 @@ import builtins
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any, TypeAlias, TypedDict, TypeVar
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
@@ -61,7 +61,20 @@ class CallOptions(TypedDict, total=False):
     meta: Mapping[str, Json]
 
 
-_CHOICES = {"busy": ("retry", "wait"), "replay": ("never", "safe")}
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+# What each may be: a mistake shows here, or where nobody can tell what it was. The core looks at the numbers themselves.
+_OPTIONS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
+    "timeout": (_is_number, "a number above 0, or None"),
+    "max_timeout": (_is_number, "a number above 0, or None"),
+    "wait_for_ready": (lambda value: isinstance(value, bool), "True or False"),
+    "busy": (lambda value: value in ("retry", "wait"), '"retry" or "wait"'),
+    "replay": (lambda value: value in ("never", "safe"), '"never" or "safe"'),
+    "on_progress": (callable, "a function"),
+    "meta": (lambda value: isinstance(value, Mapping), "a mapping"),
+}
 _PASSED = ("timeout", "max_timeout", "wait_for_ready", "busy")
 
 Answer: TypeAlias = R | InputRequiredResult | CreateTaskResult
@@ -223,13 +236,10 @@ class Requests:
         how: dict[str, Any] = {}
         replay = self.connection.settings.replay
         if options:
+            _check_options(options)
             for name in _PASSED:
                 if name in options:
                     how[name] = options[name]  # type: ignore[literal-required]  # names from the TypedDict
-            for name, choices in _CHOICES.items():
-                if options.get(name, choices[0]) not in choices:
-                    said = " or ".join(f'"{choice}"' for choice in choices)
-                    raise UsageError(f"{name} must be {said}, not {options.get(name)!r}", path=name)
             replay = options.get("replay", replay)
             if meta := options.get("meta"):
                 how["meta"] = encode_json(dict(meta))[1:-1]
@@ -241,6 +251,17 @@ class Requests:
             row = METHODS.get(method)
             how["may_replay"] = is_safe if is_safe is not None else row is not None and row.is_safe
         return how
+
+
+def _check_options(options: CallOptions) -> None:
+    """Raises: UsageError. A mistyped `timeout` must not mean the default one."""
+    for name, value in options.items():
+        if name not in _OPTIONS:
+            known = ", ".join(_OPTIONS)
+            raise UsageError(f"there is no option {name!r} of a call; there are {known}", path=name)
+        holds, said = _OPTIONS[name]
+        if value is not None and not holds(value):
+            raise UsageError(f"{name} must be {said}, not {value!r}", path=name)
 
 
 def _offers(capabilities: bytes, capability: str) -> bool:

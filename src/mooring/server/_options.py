@@ -82,9 +82,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         keys: tuple[object, ...] = self.keys
         if not all(isinstance(key, bytes) and len(key) >= 16 for key in keys):
             raise UsageError("keys must be secrets of at least 16 bytes each", path="keys")
-        if not 0 < self.round_timeout <= 86_400:  # NaN compares false with everything
+        seconds: object = self.round_timeout
+        if not isinstance(seconds, int | float) or not 0 < seconds <= 86_400:  # NaN is not above anything
             raise UsageError(
-                f"round_timeout must be a number of seconds up to 86400, not {self.round_timeout!r}",
+                f"round_timeout must be a number of seconds up to 86400, not {seconds!r}",
                 path="round_timeout",
             )
         self.for_core(frozenset())

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import TypedDict
+    from typing import Any, TypedDict, TypeVar
+
+    import msgspec
 
     from mooring.errors import Json
     from mooring.server._completions import CompletionEntry
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from mooring.server._resources import ResourceEntry
     from mooring.server._tools import ToolEntry
     from mooring.types import Annotations, PromptReference, ResourceTemplateReference
+
+    S = TypeVar("S", bound=msgspec.Struct)
 
     # For type checkers alone: to build these is to compile every line of them, which takes longer than all else here.
 
@@ -84,11 +88,22 @@ if TYPE_CHECKING:
         blocking: bool
 
 
+def _known(kind: type[S], options: Mapping[str, Any]) -> S:
+    """The options. Raises: UsageError for a name that is none of them."""
+    from mooring.errors import UsageError
+
+    known = kind.__struct_fields__
+    for name in options:
+        if name not in known:
+            raise UsageError(f"there is no option {name!r} here; there are {', '.join(known)}", path=name)
+    return kind(**options)
+
+
 def make_tool(call: Callable[..., object], options: ToolKeywords) -> ToolEntry:
     """A function as a tool. Raises: UsageError, naming the function, the parameter and the reason."""
     from mooring.server._tools import ToolOptions, tool_from_function
 
-    return tool_from_function(call, _context_type(), ToolOptions(**options))
+    return tool_from_function(call, _context_type(), _known(ToolOptions, options))
 
 
 def make_ready_tool(
@@ -103,21 +118,21 @@ def make_ready_tool(
     from mooring.server._tools import ReadySchema, ToolOptions, tool_from_schema
 
     ready = ReadySchema(input_schema=schemas[0], output_schema=schemas[1], validate=validate)
-    return tool_from_schema(handler, ready, ToolOptions(name=name, **options))
+    return tool_from_schema(handler, ready, _known(ToolOptions, {"name": name, **options}))
 
 
 def make_resource(uri: str, call: Callable[..., object], options: ResourceKeywords) -> ResourceEntry:
     """What a function returns as a resource. Raises: UsageError, where variables and parameters do not match."""
     from mooring.server._resources import ResourceOptions, resource_from_function
 
-    return resource_from_function(uri, call, _context_type(), ResourceOptions(**options))
+    return resource_from_function(uri, call, _context_type(), _known(ResourceOptions, options))
 
 
 def make_prompt(call: Callable[..., object], options: PromptKeywords) -> PromptEntry:
     """What a function returns as a prompt. Raises: UsageError for a parameter that a string cannot say."""
     from mooring.server._prompts import PromptOptions, prompt_from_function
 
-    return prompt_from_function(call, _context_type(), PromptOptions(**options))
+    return prompt_from_function(call, _context_type(), _known(PromptOptions, options))
 
 
 def make_completion(

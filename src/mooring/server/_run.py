@@ -57,20 +57,20 @@ class Ending:
         self._watchdog: threading.Timer | None = None
         self._was_asked = False
         self._before: dict[int, Any] = {}
-        self._heard: logging.Handler | None = None
+        self._unhear: Callable[[], None] | None = None
 
     def install(self) -> None:
         """Take the signals over, where that can be done: on the main thread. Let warnings be heard."""
-        self._listen()
+        self._unhear = hear_warnings()
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
                 self._before[number] = signal.signal(number, self.ask)
 
     def restore(self) -> None:
         """Give the signals back, call the watchdog off, and listen no longer."""
-        if self._heard is not None:
-            _OURS.removeHandler(self._heard)
-            self._heard = None
+        if self._unhear is not None:
+            self._unhear()
+            self._unhear = None
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
@@ -110,17 +110,21 @@ class Ending:
     def _give_up(self) -> None:
         self._leave(self.code)
 
-    def _listen(self) -> None:
-        """Where nobody has set logging up, warnings of ours go to stderr, as those of any program without it do.
 
-        A library is silent unless somebody listens; but who runs a server must see why a tool failed.
-        """
-        is_heard = logging.getLogger().handlers or any(
-            type(one) is not logging.NullHandler for one in _OURS.handlers
-        )
-        if not is_heard and logging.lastResort is not None:
-            self._heard = logging.lastResort
-            _OURS.addHandler(self._heard)
+def hear_warnings() -> Callable[[], None]:
+    """Where nobody has set logging up, warnings of ours go to stderr, as those of any program without it do.
+
+    A library is silent unless somebody listens; but who runs a server must see why a tool failed. Call what is returned
+    to listen no longer.
+    """
+    handler = logging.lastResort
+    is_heard = logging.getLogger().handlers or any(
+        type(one) is not logging.NullHandler for one in _OURS.handlers
+    )
+    if is_heard or handler is None:
+        return lambda: None
+    _OURS.addHandler(handler)
+    return lambda: _OURS.removeHandler(handler)
 
 
 def flush() -> None:

@@ -9,9 +9,13 @@ Must never know what it runs. Above: tests. Below: asyncio.
 
 import asyncio
 import functools
+import inspect
 import selectors
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+
+from mooring.errors import UsageError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,12 +24,29 @@ R = TypeVar("R")
 # what never comes would otherwise never be told.
 LONGEST_SECONDS = 1_000_000.0
 
+# Files that a test's author did not write: the runtime's, and asyncio's.
+_OURS = (str(Path(__file__).parents[1]), str(Path(asyncio.__file__).parent))
+
 # Turns of the loop for those who were told to end in the last moment of a test.
 LAST_TURNS = 5
 
 
 class Stuck(AssertionError):  # what the test is, not what it did
     """Everything waits, and nothing is left that could happen: no timer, no callback, no file; or timers, and nothing else."""
+
+
+def _waits(loop: asyncio.AbstractEventLoop) -> str:
+    """Where each task waits, for people: the line of theirs, since every await ends in one of ours."""
+    lines = []
+    for task in asyncio.all_tasks(loop):
+        places = []
+        coroutine: Any = task.get_coro()
+        while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+            places.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+            coroutine = coroutine.cr_await
+        theirs = [place for place in places if not place.startswith(_OURS)]
+        lines.append(f"\n  {task.get_name()} waits at {(theirs or places or ['?'])[-1]}")
+    return "".join(sorted(lines))
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -39,11 +60,15 @@ class _JumpingSelector(selectors.DefaultSelector):
         ready = super().select(0)
         if not ready:
             if timeout is None:
-                raise Stuck(f"nothing will ever happen any more (at {self.loop.time():g} s)")
+                raise Stuck(
+                    f"nothing will ever happen any more (at {self.loop.time():g} s);{_waits(self.loop)}"
+                )
             self.loop.pass_time(timeout)
             if self.loop.time() > self.limit:
                 self.limit = float("inf")  # said once: what is cleaned up after it may need timers, too
-                raise Stuck(f"what is waited for has not happened in {LONGEST_SECONDS:g} s")
+                raise Stuck(
+                    f"what is waited for has not happened in {LONGEST_SECONDS:.0f} s of this clock;{_waits(self.loop)}"
+                )
         return ready
 
 
@@ -76,7 +101,14 @@ def run_on_fake_clock(main: Coroutine[Any, Any, R]) -> R:
 
 
 def on_fake_clock(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """A decorator: an async test becomes an ordinary one, run on a clock that jumps. It must leave no task behind."""
+    """A decorator: an async test becomes an ordinary one, run on a clock that jumps. It must leave no task behind.
+
+    Raises: UsageError for a function that is not async.
+    """
+    if not inspect.iscoroutinefunction(test):
+        raise UsageError(
+            f"on_fake_clock is for async functions, and {getattr(test, '__name__', test)!r} is none"
+        )
 
     @functools.wraps(test)
     def run(*args: P.args, **named: P.kwargs) -> None:

@@ -21,7 +21,10 @@ RESET = struct.pack("ii", 1, 0)  # SO_LINGER with no time: close() sends RST
 
 
 class Fault(NamedTuple):
-    """What happens to a connection: `kind`, after `after` bytes of the client's, or of the server's."""
+    """What happens to a connection: `kind`, after `after` bytes of the client's, or of the server's.
+
+    One that is "impatient" is cut after so many milliseconds of silence, as many proxies do.
+    """
 
     kind: str
     after: int = 0
@@ -148,11 +151,11 @@ class Way:
     async def run(self) -> bool:
         """Pass on what comes, until it ends or is struck. Whether the other direction may go on."""
         with contextlib.suppress(ConnectionError):
-            while data := await self._reader.read(CHUNK):
+            while data := await self._read():
                 left = self._fault.after - self._passed
                 if self._is_struck and self._passed >= self._fault.life:
                     return False
-                if not self._is_struck or self._fault.kind == "clean" or len(data) < left:
+                if not self._is_struck or self._fault.kind in ("clean", "impatient") or len(data) < left:
                     self._passed += len(data)
                     await self._pass(data)
                     continue
@@ -160,6 +163,15 @@ class Way:
                 if await self._strike(data[: max(left, 0)], data[max(left, 0) :]):
                     return self._fault.kind == "half-close"
         return False
+
+    async def _read(self) -> bytes:
+        if self._fault.kind != "impatient" or not self._is_struck:
+            return await self._reader.read(CHUNK)
+        try:
+            async with asyncio.timeout(self._fault.after / 1000):
+                return await self._reader.read(CHUNK)
+        except TimeoutError:
+            return b""
 
     async def _pass(self, data: bytes) -> None:
         self._writer.write(data)
@@ -188,7 +200,9 @@ class Way:
             reset(self._other)
         if kind == "half-close":
             self._writer.write_eof()
-        if kind == "duplicate":  # of the client's: a request is never sent twice, or we would be who doubles it
+        if (
+            kind == "duplicate"
+        ):  # of the client's: a request is never sent twice, or we would be who doubles it
             await self._pass(after)
             return False
         return True

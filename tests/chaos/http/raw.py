@@ -25,6 +25,12 @@ class Answer(NamedTuple):
     def json(self) -> Any:
         return json.loads(self.body)
 
+    @property
+    def text(self) -> str:
+        """What a tool said."""
+        said: str = self.json["result"]["content"][0]["text"]
+        return said
+
 
 class Raw:
     """A connection that says exactly what it is told to."""
@@ -46,22 +52,18 @@ class Raw:
 
     def answer(self) -> Answer:
         """The next response, whole. Raises: EOFError where there is none."""
+        status, headers, _ = self.head()
+        body = self._chunked() if "transfer-encoding" in headers else self._exactly(headers)
+        return Answer(status, headers, body)
+
+    def head(self) -> Answer:
+        """The head of the next response; its body may go on for ever."""
         while b"\r\n\r\n" not in self._rest:
             self._more()
         head, _, self._rest = self._rest.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         assert len(headers) == len(lines), f"a header came twice: {lines}"
-        body = self._chunked() if "transfer-encoding" in headers else self._exactly(headers)
-        return Answer(int(first.split()[1]), headers, body)
-
-    def head(self) -> Answer:
-        """The head of the next response: its body goes on."""
-        while b"\r\n\r\n" not in self._rest:
-            self._more()
-        head, _, self._rest = self._rest.partition(b"\r\n\r\n")
-        first, *lines = head.decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         return Answer(int(first.split()[1]), headers, b"")
 
     def rest(self) -> bytes:
@@ -129,10 +131,17 @@ def call(name: str, id: int = 1, **arguments: Any) -> bytes:
     return message("tools/call", id, name=name, arguments=arguments)
 
 
-def stateless_call(name: str, *, path: str = "/mcp", headers: dict[str, str] | None = None, **arguments: Any) -> bytes:
+def stateless_call(
+    name: str, *, path: str = "/mcp", headers: dict[str, str] | None = None, **arguments: Any
+) -> bytes:
     """A whole request of 2026-07-28."""
     body = message("tools/call", 1, name=name, arguments=arguments, _meta=META)
-    given = {"MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": name, **(headers or {})}
+    given = {
+        "MCP-Protocol-Version": STATELESS,
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": name,
+        **(headers or {}),
+    }
     return request(body=body, path=path, **given)
 
 
@@ -143,3 +152,22 @@ INITIALIZE = message(
     capabilities={},
     clientInfo={"name": "raw", "version": "1"},
 )
+
+
+def ask(port: int, data: bytes) -> Answer:
+    """One request on a connection of its own."""
+    with Raw(port) as raw:
+        raw.say(data)
+        return raw.answer()
+
+
+def open_session(port: int, **headers: str) -> str:
+    """A session of the handshake era: its id."""
+    answer = ask(port, request(body=INITIALIZE, **headers))
+    assert answer.status == 200, answer
+    return answer.headers["mcp-session-id"]
+
+
+def in_session(id: str, method: str = "POST", body: bytes = b"", **headers: str) -> bytes:
+    """A request of that session."""
+    return request(method, body, **{"Mcp-Session-Id": id, "MCP-Protocol-Version": HANDSHAKE, **headers})

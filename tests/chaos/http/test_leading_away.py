@@ -73,7 +73,9 @@ async def elsewhere() -> AsyncIterator[Elsewhere]:
 async def recorded() -> AsyncIterator[tuple[aiohttp.ClientSession, Book]]:
     """A client whose every lookup is written down."""
     book = Book()
-    connector = aiohttp.TCPConnector(resolver=book, limit=0, ssl=False)  # any certificate: names are what this is about
+    connector = aiohttp.TCPConnector(
+        resolver=book, limit=0, ssl=False
+    )  # any certificate: names are what this is about
     async with aiohttp.ClientSession(connector=connector) as session:
         yield session, book
 
@@ -130,7 +132,9 @@ async def test_no_redirect_of_a_call_leads_to_another_origin(version: str, statu
             assert all(seen.headers["authorization"] == SECRETS["authorization"] for seen in server.seen)
 
 
-@pytest.mark.parametrize("what", ["server/discover", "initialize", "GET", "DELETE", "notifications/initialized"])
+@pytest.mark.parametrize(
+    "what", ["server/discover", "initialize", "GET", "DELETE", "notifications/initialized"]
+)
 @timed
 async def test_no_redirect_of_anything_else_leads_to_another_origin(what: str) -> None:
     """The probe, the handshake, the standing stream and the end of a session."""

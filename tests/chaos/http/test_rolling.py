@@ -9,60 +9,72 @@ import json
 import os
 import signal
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chaos.http.process import LedgerServer, check_ledger
-from chaos.http.raw import HANDSHAKE, INITIALIZE, STATELESS, Raw, call, request, stateless_call
+from chaos.http.callers import Callers
+from chaos.http.process import LedgerServer
+from chaos.http.raw import (
+    HANDSHAKE,
+    INITIALIZE,
+    STATELESS,
+    ask,
+    call,
+    in_session,
+    open_session,
+    request,
+    stateless_call,
+)
 from mooring.client import Client, connect
-from mooring.errors import JsonRpcError, McpError
 from mooring.transport.http import http
 from scripted.loop import timed
 
 IS_SOAK = os.environ.get("MOORING_PROFILE") == "soak"
-ROUNDS = 10 if IS_SOAK else 1
+ROUNDS = 2 if IS_SOAK else 1  # more would be slowed down by how workers that die often are started
 CALLERS = 6
 DEADLINE = 10.0
 KINDS = [(HANDSHAKE, {}), (HANDSHAKE, {"shared_sessions": True}), (STATELESS, {})]
 TOOLS = ("record", "record_in_steps", "record_and_wait")
 
 
-class Load:
-    """Callers that call until they are told to stop, and what they were told."""
+class Load(Callers):
+    """Callers that call until they are told to stop."""
 
     def __init__(self, client: Client) -> None:
-        self.client = client
-        self.outcomes: dict[str, str] = {}
-        self.errors: list[McpError] = []
-        self.longest = 0.0
-        self.is_over = False
+        super().__init__()
+        self._client = client
+        self._is_over = False
+        self._tasks = [asyncio.get_running_loop().create_task(self._call_on(n)) for n in range(CALLERS)]
 
-    async def call(self, caller: int) -> None:
-        loop = asyncio.get_running_loop()
+    async def _call_on(self, caller: int) -> None:
         number = 0
-        while not self.is_over:
-            nonce = f"{caller}-{number}"
+        while not self._is_over:
             tool = TOOLS[number % len(TOOLS)]
+            more = {"seconds": 0.05} if tool == "record_and_wait" else {}
+            await self.call(self._client, tool, f"{caller}-{number}", DEADLINE, **more)
             number += 1
-            arguments: dict[str, Any] = {"nonce": nonce}
-            if tool == "record_and_wait":
-                arguments["seconds"] = 0.05
-            begun = loop.time()
-            try:
-                result = await self.client.tools.call(tool, arguments, timeout=DEADLINE, max_timeout=DEADLINE)
-            except McpError as error:
-                self.outcomes[nonce] = "unknown" if error.may_have_run else "failed"
-                self.errors.append(error)
-                if error.may_have_run is None:  # the server's word, and there is one that means: it did not run
-                    assert isinstance(error, JsonRpcError)
-                    assert error.data == {"retryable": True}, error
-                await asyncio.sleep(0)
-            else:
-                assert result.text == nonce, "somebody else's answer"
-                self.outcomes[nonce] = "ok"
-            self.longest = max(self.longest, loop.time() - begun)
+
+    async def stop(self) -> None:
+        """Let the last calls end."""
+        self._is_over = True
+        await asyncio.gather(*self._tasks)
+
+
+@asynccontextmanager
+async def loaded(url: str, version: str, loads: list[Load]) -> AsyncIterator[Client]:
+    """A client that waits for its server to be ready, and callers who use it all the time."""
+    async with connect(
+        http(url), versions=(version,), wait_for_ready=True, backoff_min=0.01, backoff_max=0.1
+    ) as client:
+        loads.append(Load(client))
+        try:
+            yield client
+        finally:
+            await loads[-1].stop()
 
 
 async def served_by_others_than(server: LedgerServer, *gone: int) -> None:
@@ -98,24 +110,15 @@ def test_workers_that_are_restarted_or_killed_under_load_hang_and_double_nothing
 
     @timed
     async def test() -> None:
-        async with connect(
-            http(server.url), versions=(version,), wait_for_ready=True, backoff_min=0.01, backoff_max=0.1
-        ) as client:
-            load = Load(client)
-            callers = [asyncio.get_running_loop().create_task(load.call(number)) for number in range(CALLERS)]
-            try:
-                await served_by_others_than(server)
-                for _ in range(ROUNDS):
-                    for pid in server.workers:
-                        os.kill(pid, signal.SIGTERM)
-                        await served_by_others_than(server, pid)
-                    killed = min(server.workers)
-                    os.kill(killed, signal.SIGKILL)
-                    await served_by_others_than(server, killed)
-            finally:
-                load.is_over = True
-                await asyncio.gather(*callers)
-            loads.append(load)
+        async with loaded(server.url, version, loads):
+            await served_by_others_than(server)
+            for _ in range(ROUNDS):
+                for pid in server.workers:
+                    os.kill(pid, signal.SIGTERM)
+                    await served_by_others_than(server, pid)
+                killed = min(server.workers)
+                os.kill(killed, signal.SIGKILL)
+                await served_by_others_than(server, killed)
 
     loads: list[Load] = []
     with LedgerServer(tmp_path, workers=2, drain_timeout=2, **options) as server:
@@ -123,8 +126,7 @@ def test_workers_that_are_restarted_or_killed_under_load_hang_and_double_nothing
         server.process.terminate()
         server.ended()
     (load,) = loads
-    told = check_ledger(server.runs, load.outcomes)
-    print(told, f"longest {load.longest:.2f} s", *map(repr, load.errors), sep="\n")
+    told = load.check(server.runs)
     assert told["ok"] > 50
     # What a worker had in its hands when it was killed, or was sent to it in that moment: one for each caller, no more.
     assert told["unknown"] <= CALLERS * 3 * ROUNDS
@@ -137,39 +139,27 @@ def test_a_redeployed_server_has_forgotten_every_session_and_callers_get_a_new_o
     how: signal.Signals, tmp_path: Path
 ) -> None:
     """G4: sessions in memory are gone with the process; the next has none of them, and answers 404 to each."""
-    servers: list[LedgerServer] = []
 
     @timed
     async def test() -> None:
-        async with connect(
-            http(servers[0].url), versions=(HANDSHAKE,), wait_for_ready=True, backoff_min=0.01, backoff_max=0.1
-        ) as client:
-            load = Load(client)
-            callers = [asyncio.get_running_loop().create_task(load.call(number)) for number in range(CALLERS)]
-            try:
-                await client.tools.call("echo", {"text": "here"})
-                port = servers[0].port
-                servers[0].signal(how)
-                await asyncio.get_running_loop().run_in_executor(None, servers[0].ended)
-                with LedgerServer(tmp_path, sessions=True, port=port, health=True) as again:
-                    for text in ("first", "second"):  # one is the first after it, and neither is lost
-                        assert (await client.tools.call("echo", {"text": text}, timeout=DEADLINE)).text == text
-                    health = await asyncio.get_running_loop().run_in_executor(None, again.ask, "GET", "/health")
-                    assert health.json["sessions"] == 1, "one new session for everybody"
-                    load.is_over = True
-                    await asyncio.gather(*callers)
-            finally:
-                load.is_over = True
-                await asyncio.gather(*callers)
-            loads.append(load)
+        in_thread = asyncio.get_running_loop().run_in_executor
+        async with loaded(first.url, HANDSHAKE, loads) as client:
+            await client.tools.call("echo", {"text": "here"})
+            first.signal(how)
+            await in_thread(None, first.ended)
+            with LedgerServer(tmp_path, sessions=True, port=first.port, health=True) as again:
+                await in_thread(None, again.told, "serves")
+                for text in ("first", "second"):  # one is the first after it, and neither is lost
+                    assert (await client.tools.call("echo", {"text": text}, timeout=DEADLINE)).text == text
+                health = await in_thread(None, again.ask, "GET", "/health")
+                assert health.json["sessions"] == 1, "one new session for everybody"
+                await loads[0].stop()
 
     loads: list[Load] = []
     with LedgerServer(tmp_path, sessions=True, drain_timeout=2) as first:
-        servers.append(first)
         test()
     (load,) = loads
-    told = check_ledger(first.runs, load.outcomes)
-    print(told, f"longest {load.longest:.2f} s", *map(repr, load.errors), sep="\n")
+    told = load.check(first.runs)
     assert told["ok"] > CALLERS
     assert told["unknown"] <= 2 * CALLERS
     assert load.longest < DEADLINE, "a call hung"
@@ -178,24 +168,17 @@ def test_a_redeployed_server_has_forgotten_every_session_and_callers_get_a_new_o
 def test_any_worker_serves_any_request_and_none_knows_a_session_that_nobody_opened(tmp_path: Path) -> None:
     """G19: several workers behind one address and nothing sticky; in both eras, and in a session that they share."""
     with LedgerServer(tmp_path, workers=2, shared_sessions=True) as server:
-        with Raw(server.port) as raw:
-            raw.say(request(body=INITIALIZE))
-            session = {"Mcp-Session-Id": raw.answer().headers["mcp-session-id"], "MCP-Protocol-Version": HANDSHAKE}
-        unknown = {**session, "Mcp-Session-Id": "x" * 32}
+        session = open_session(server.port)
         by: dict[str, set[int]] = {"handshake": set(), "stateless": set()}
         begun = time.monotonic()
         while not all(found == server.workers for found in by.values()):
             assert time.monotonic() < begun + 20, by
             for name, data in (
-                ("handshake", request(body=call("pid"), **session)),
+                ("handshake", in_session(session, body=call("pid"))),
                 ("stateless", stateless_call("pid")),
             ):
-                with Raw(server.port) as raw:
-                    raw.say(data)
-                    by[name].add(int(raw.answer().json["result"]["content"][0]["text"]))
-            with Raw(server.port) as raw:
-                raw.say(request(body=call("pid"), **unknown))
-                assert raw.answer().status == 404
+                by[name].add(int(ask(server.port, data).text))
+            assert ask(server.port, in_session("x" * 32, body=call("pid"))).status == 404
 
 
 def test_without_sessions_any_worker_serves_the_handshake_era_too(tmp_path: Path) -> None:
@@ -205,9 +188,5 @@ def test_without_sessions_any_worker_serves_the_handshake_era_too(tmp_path: Path
         begun = time.monotonic()
         while found != server.workers:
             assert time.monotonic() < begun + 20, found
-            with Raw(server.port) as raw:
-                raw.say(request(body=INITIALIZE))
-                assert "mcp-session-id" not in raw.answer().headers
-            with Raw(server.port) as raw:
-                raw.say(request(body=call("pid"), MCP_Protocol_Version=HANDSHAKE))
-                found.add(int(raw.answer().json["result"]["content"][0]["text"]))
+            assert "mcp-session-id" not in ask(server.port, request(body=INITIALIZE)).headers
+            found.add(int(ask(server.port, request(body=call("pid"), MCP_Protocol_Version=HANDSHAKE)).text))

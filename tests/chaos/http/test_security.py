@@ -16,14 +16,15 @@ import pytest
 
 from chaos.http.process import LedgerServer
 from chaos.http.raw import (
-    HANDSHAKE,
-    INITIALIZE,
+    META,
     STATELESS,
-    Answer,
     Raw,
+    ask,
     call,
     fields,
+    in_session,
     message,
+    open_session,
     request,
     stateless_call,
 )
@@ -41,10 +42,14 @@ LIMITS = {
 
 
 @pytest.fixture(scope="module", params=["httptools", "h11"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LedgerServer]:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LedgerServer]:
     """A server with sessions and small limits, on each parser."""
     directory: Path = tmp_path_factory.mktemp("ledger")
-    with LedgerServer(directory, parser=request.param, sessions=True, events=True, health=True, **LIMITS) as serving:
+    with LedgerServer(
+        directory, parser=request.param, sessions=True, events=True, health=True, **LIMITS
+    ) as serving:
         assert serving.port
         yield serving
 
@@ -59,27 +64,35 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LedgerServer]:
         yield serving
 
 
-def ask(server: LedgerServer, data: bytes) -> Answer:
-    """One request on a connection of its own."""
-    with Raw(server.port) as raw:
-        raw.say(data)
-        return raw.answer()
-
-
 def still_serves(server: LedgerServer) -> None:
     """Somebody else is served as ever."""
     nonce = f"other-{time.monotonic_ns()}"
-    assert ask(server, stateless_call("record", nonce=nonce)).status == 200
+    assert ask(server.port, stateless_call("record", nonce=nonce)).status == 200
     assert server.runs[nonce] == 1
 
 
 def nothing_harmful(server: LedgerServer) -> None:
     harmful = [nonce for nonce in server.runs if nonce.startswith("harm")]
+    server.forget_runs()  # the next test is about something else
     assert harmful == [], "what should have been refused ran"
     still_serves(server)
 
 
-HARM = call("record", nonce="harm")
+def harm(method: str = "POST", body: bytes = b"", **headers: str) -> bytes:
+    """A request that would run, and leave its mark in the ledger, if it were let in."""
+    return request(method, body or (HARM if method == "POST" else b""), **{**OF_ERA, **headers})
+
+
+HARM = message("tools/call", 1, name="record", arguments={"nonce": "harm"}, _meta=META)
+OF_ERA = {"MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "record"}
+
+
+def test_what_would_do_harm_would_run(tmp_path: Path) -> None:
+    """The tests below show something: the same request without its fault is served."""
+    with LedgerServer(tmp_path, sessions=True, **LIMITS) as server:
+        assert ask(server.port, harm()).status == 200
+        assert ask(server.port, HIDDEN).status == 200
+        assert server.runs == {"harm": 1, "harm-hidden": 1}
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -115,7 +128,7 @@ FOREIGN_ORIGINS = (
 def test_a_page_that_rebinds_its_name_to_this_machine_is_refused(server: LedgerServer, method: str) -> None:
     """Foreign Host (2026-07-28 "Security & Endpoint"): whatever is asked, and before anything else is looked at."""
     for host in FOREIGN_HOSTS:
-        answer = ask(server, request(method, HARM if method == "POST" else b"", host=host))
+        answer = ask(server.port, harm(method, host=host))
         assert answer.status in (400, 403), host
     nothing_harmful(server)
 
@@ -124,10 +137,13 @@ def test_a_page_that_rebinds_its_name_to_this_machine_is_refused(server: LedgerS
 def test_a_page_of_somewhere_else_is_refused(server: LedgerServer, method: str) -> None:
     """Foreign Origin: also where it looks like ours from the left or from the right."""
     for origin in FOREIGN_ORIGINS:
-        answer = ask(server, request(method, HARM if method == "POST" else b"", Origin=origin))
+        answer = ask(server.port, harm(method, Origin=origin))
         assert answer.status == 403, origin
         assert not [name for name in answer.headers if name.startswith("access-control")]
-    assert ask(server, stateless_call("echo", text="a", headers={"Origin": "http://localhost:3000"})).status == 200
+    assert (
+        ask(server.port, stateless_call("echo", text="a", headers={"Origin": "http://localhost:3000"})).status
+        == 200
+    )
     nothing_harmful(server)
 
 
@@ -144,8 +160,13 @@ def test_a_page_of_somewhere_else_is_refused(server: LedgerServer, method: str) 
 )
 def test_a_name_that_is_said_twice_or_not_at_all_is_refused(server: LedgerServer, head: bytes) -> None:
     """A proxy that reads the first line must not see another name than we do."""
-    more = {"Content-Type": "application/json", "Content-Length": str(len(HARM)), "Connection": "close"}
-    answer = ask(server, head + fields(more) + b"\r\n" + HARM)
+    more = {
+        "Content-Type": "application/json",
+        "Content-Length": str(len(HARM)),
+        "Connection": "close",
+        **OF_ERA,
+    }
+    answer = ask(server.port, head + fields(more) + b"\r\n" + HARM)
     assert answer.status in (400, 403, 404)  # h11 takes a whole URL for a path
     nothing_harmful(server)
 
@@ -162,15 +183,19 @@ def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(server: Led
             raw.say(b"x")
             assert raw.is_closed()
     for length in ("9" * 30, "0" * 30 + "99999", str(2**63), str(2**64 + 5)):
-        assert ask(server, request(Content_Length=length)).status in (400, 413)
+        assert ask(server.port, request(Content_Length=length)).status in (400, 413)
     still_serves(server)
+
+
+def chunked_head() -> bytes:
+    """The head of a request that would run, whose body comes in chunks."""
+    return request(Transfer_Encoding="chunked", **OF_ERA).replace(b"Content-Length: 0\r\n", b"")
 
 
 def test_a_body_that_grows_too_large_is_refused_while_it_comes(server: LedgerServer) -> None:
     """Chunked, so that nothing was said about its length."""
     with Raw(server.port) as raw:
-        head = request(Transfer_Encoding="chunked").replace(b"Content-Length: 0\r\n", b"")
-        raw.say(head)
+        raw.say(chunked_head())
         raw.say((b"400\r\n" + b"x" * 1024 + b"\r\n") * 5)
         answer = raw.answer()
         assert (answer.status, answer.headers["connection"]) == (413, "close")
@@ -181,7 +206,7 @@ def test_a_body_that_grows_too_large_is_refused_while_it_comes(server: LedgerSer
 @pytest.mark.parametrize("size", [b"FFFFFFFFFFFFFFFFF", b"-1", b"0x10", b"5 5", b"10" + b"0" * 9000, b""])
 def test_a_chunk_whose_size_is_a_lie_is_refused(server: LedgerServer, size: bytes) -> None:
     """Numbers that overflow, are signed, or are none."""
-    head = request(Transfer_Encoding="chunked").replace(b"Content-Length: 0\r\n", b"")
+    head = chunked_head()
     with Raw(server.port) as raw:
         raw.say(head + size + b"\r\n" + HARM + b"\r\n0\r\n\r\n")
         assert raw.rest().split(b" ")[1] in (b"400", b"413", b"408")  # as too large as it can be
@@ -191,12 +216,12 @@ def test_a_chunk_whose_size_is_a_lie_is_refused(server: LedgerServer, size: byte
 def test_a_body_shorter_than_it_said_never_runs(server: LedgerServer) -> None:
     """It stops (408, and the connection is closed), or its client goes."""
     with Raw(server.port) as raw:
-        raw.say(request(Content_Length=str(len(HARM) + 1)) + HARM)
+        raw.say(request(Content_Length=str(len(HARM) + 1), **OF_ERA) + HARM)
         answer = raw.answer()
         assert (answer.status, answer.headers["connection"]) == (408, "close")
         assert raw.is_closed()
     with Raw(server.port) as raw:
-        raw.say(request(Content_Length=str(len(HARM) + 1)) + HARM)
+        raw.say(request(Content_Length=str(len(HARM) + 1), **OF_ERA) + HARM)
         raw.socket.shutdown(socket.SHUT_WR)
         assert b" 200 " not in raw.rest()
     nothing_harmful(server)
@@ -230,7 +255,11 @@ def test_heads_that_never_end_hold_no_connection(tmp_path: Path) -> None:
         begun = time.monotonic()
         for number, raw in enumerate(slow):
             # A head, blank lines before one, nothing at all, a body that was refused unread.
-            raw.say((b"POST /mcp HTTP/1.1\r\nHo", b"\r\n", b"", request(host="evil", Content_Length="9"))[number % 4])
+            raw.say(
+                (b"POST /mcp HTTP/1.1\r\nHo", b"\r\n", b"", request(host="evil", Content_Length="9"))[
+                    number % 4
+                ]
+            )
         still_serves(server)
         for number, raw in enumerate(slow):
             if number % 2 and time.monotonic() - begun < TIMEOUT / 2:
@@ -257,14 +286,16 @@ def test_heads_that_never_end_hold_no_connection(tmp_path: Path) -> None:
 )
 def test_a_compressed_body_is_not_unfolded(server: LedgerServer, coding: str, body: bytes) -> None:
     """A small one could unfold beyond any limit: 415 (413 where it is large as it is)."""
-    assert ask(server, request(body=body, Content_Encoding=coding)).status in (413, 415)
+    assert ask(server.port, harm(body=body, Content_Encoding=coding)).status in (413, 415)
     nothing_harmful(server)
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
 def test_what_a_page_may_send_without_asking_is_refused(server: LedgerServer, kind: str) -> None:
     """Content types that browsers send anywhere without a preflight: 415."""
-    assert ask(server, request(body=HARM, Content_Type=kind)).status == 415
+    assert ask(server.port, harm(Content_Type=kind)).status == 415
     nothing_harmful(server)
 
 
@@ -282,7 +313,16 @@ INJECTED = (
     b'a", "Injected": "yes',
     b"\x80\xff",
 )
-ECHOED = ("Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-ID", "Origin", "Authorization")
+ECHOED = (
+    "Mcp-Session-Id",
+    "MCP-Protocol-Version",
+    "Mcp-Method",
+    "Mcp-Name",
+    "Last-Event-ID",
+    "Origin",
+    "Authorization",
+)
+HARMLESS = message("tools/call", 1, name="record", arguments={"nonce": "plain"}, _meta=META)
 OUR_HEADERS = {
     *("date", "content-type", "content-length", "connection", "allow", "cache-control", "retry-after"),
     *("x-accel-buffering", "transfer-encoding", "www-authenticate", "mcp-session-id", "vary"),
@@ -293,8 +333,10 @@ OUR_HEADERS = {
 def test_no_value_of_a_request_becomes_a_line_of_the_answer(server: LedgerServer, name: str) -> None:
     """Header injection: in every value that we read, whatever is made of it."""
     for value in INJECTED:
-        for method, body in (("POST", call("echo", text="a")), ("GET", b""), ("DELETE", b"")):
-            head, _, rest = request(method, body, Connection="close").partition(b"\r\n\r\n")
+        for method in ("POST", "GET", "DELETE"):
+            others = {key: value for key, value in OF_ERA.items() if key != name}
+            body = HARMLESS if method == "POST" else b""
+            head, _, rest = request(method, body, Connection="close", **others).partition(b"\r\n\r\n")
             with Raw(server.port) as raw:
                 raw.say(head + b"\r\n" + name.encode() + b": " + value + b"\r\n\r\n" + rest)
                 said = raw.rest()
@@ -311,9 +353,9 @@ def test_no_value_becomes_a_line_of_the_log(tmp_path: Path) -> None:
     with LedgerServer(tmp_path, log_level="DEBUG", sessions=True) as server:
         for value in ("\u2028FORGED", "\x1b[2KFORGED", "\x85FORGED"):
             body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": f"x\nFORGED {value}\rFORGED"}).encode()
-            ask(server, request(body=body))
-            ask(server, request(body=call(f"x\nFORGED {value}")))
-            ask(server, request(body=call("echo", **{f"x\nFORGED {value}": 1})))
+            ask(server.port, request(body=body))
+            ask(server.port, request(body=call(f"x\nFORGED {value}")))
+            ask(server.port, request(body=call("echo", **{f"x\nFORGED {value}": 1})))
         still_serves(server)
         forged = [line for line in server.lines if line.startswith("FORGED") or "\x1b" in line]
         assert forged == []
@@ -321,8 +363,8 @@ def test_no_value_becomes_a_line_of_the_log(tmp_path: Path) -> None:
 
 # --- smuggling -----------------------------------------------------------------------------------------------------------
 
-HIDDEN = request(body=call("record", nonce="harm-hidden"))
-CHUNKED_ECHO = b"%x\r\n%b\r\n0\r\n\r\n" % (len(call("echo", text="a")), call("echo", text="a"))
+HIDDEN = stateless_call("record", nonce="harm-hidden")
+CHUNKED_HARM = b"%x\r\n%b\r\n" % (len(HARM), HARM)
 ECHO = call("echo", text="a")
 SHAPES = {
     "a length and chunks": b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
@@ -357,37 +399,67 @@ SHAPES = {
     "a value with a null": b"Content-Length: 5\r\nX: a\x00b\r\n",
     "a name without a colon": b"Content-Length: 5\r\nX\r\n",
     "an empty name": b"Content-Length: 5\r\n: x\r\n",
-    "an upgrade": b"Content-Length: 5\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
-    "an upgrade to HTTP/2": b"Content-Length: 5\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_request_that_two_readers_would_read_differently_hides_nothing(server: LedgerServer, shape: str) -> None:
-    """Request smuggling (RFC 9112, 6.3 and 11.2): what is hidden behind the first end, for some, is never served.
+# What h11 reads in the one way that the specification allows (RFC 9112, 2.2 and 5.2; RFC 9110, 8.6): then the request behind it
+# is not hidden. httptools, which servers run on, refuses these as well.
+READ_BY_H11 = {
+    "a list of the same length",
+    *("a folded coding", "a folded length", "a folded line", "a folded first line"),
+    *("a bare line feed", "bare line feeds"),
+}
 
-    Five bytes of body, or an empty chunked one, and then a whole request: a reader that sees the one length there serves
-    two. Here the shape itself is refused, or read in the one way that the specification has and the rest not at all.
-    """
-    head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + SHAPES[shape]
+
+def hides_nothing(server: LedgerServer, shape: bytes) -> None:
+    """Five bytes of body, or an empty chunked one, and then a whole request: who sees the other end serves two."""
+    head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + shape
     with Raw(server.port) as raw:
         raw.say(head + b"\r\n0\r\n\r\n" + HIDDEN)
         raw.socket.shutdown(socket.SHUT_WR)
         said = raw.rest()
-    assert b"HTTP/1.1 200 " not in said, said
     nothing_harmful(server)
+    assert b"HTTP/1.1 200 " not in said, said
 
 
-@pytest.mark.parametrize(
-    "end", [b"0\n\n", b"0\r\n\n", b"0\r\nX: y\r\n\r\n", b"0;x=\n\r\n\r\n", b"0;\rx\r\n\r\n", b"0\r\r\n\r\n"]
-)
-def test_chunks_that_end_in_a_way_of_their_own_hide_nothing(server: LedgerServer, end: bytes) -> None:
-    """Bare line feeds, extensions and trailers: there is one answer to what there is one of."""
-    head = request(Transfer_Encoding="chunked").replace(b"Content-Length: 0\r\n", b"")
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in READ_BY_H11])
+def test_a_request_that_two_readers_would_read_differently_hides_nothing(
+    server: LedgerServer, shape: str
+) -> None:
+    """Request smuggling (RFC 9112, 6.3 and 11.2): what is hidden behind the first end, for some, is never served."""
+    hides_nothing(server, SHAPES[shape])
+
+
+@pytest.mark.parametrize("server", ["httptools"], indirect=True)
+@pytest.mark.parametrize("shape", sorted(READ_BY_H11))
+def test_what_only_careless_readers_take_hides_nothing(server: LedgerServer, shape: str) -> None:
+    """Folded lines and bare line feeds, which some in front of us may take and others not: refused."""
+    hides_nothing(server, SHAPES[shape])
+
+
+@pytest.mark.parametrize("offer", ["websocket", "h2c", "TLS/1.0", "HTTP/2.0, websocket"])
+def test_an_offer_of_another_protocol_hides_nothing(server: LedgerServer, offer: str) -> None:
+    """It is not taken: the body is the request's, and a proxy that thinks otherwise learns so from the answer."""
     with Raw(server.port) as raw:
-        raw.say(head + CHUNKED_ECHO.removesuffix(b"0\r\n\r\n") + end)
+        raw.say(stateless_call("echo", text="whole", headers={"Connection": "Upgrade", "Upgrade": offer}))
+        answer = raw.answer()
+        assert answer.status == 200
+        assert answer.text == "whole"
+        assert "upgrade" not in answer.headers
+    still_serves(server)
+
+
+@pytest.mark.parametrize("server", ["httptools"], indirect=True)  # h11 takes most of these for an end
+@pytest.mark.parametrize("end", [b"0\n\n", b"0\r\n\n", b"0;x=\n\r\n\r\n", b"0;\rx\r\n\r\n", b"0\r\r\n\r\n"])
+def test_chunks_that_end_in_a_way_of_their_own_hide_nothing(server: LedgerServer, end: bytes) -> None:
+    """Bare line feeds and broken extensions: what some readers take for the end, and a request behind it."""
+    head = chunked_head()
+    with Raw(server.port) as raw:
+        raw.say(head + CHUNKED_HARM + end + HIDDEN)
         raw.socket.shutdown(socket.SHUT_WR)
         assert raw.rest().count(b"HTTP/1.1 ") <= 1
+    assert "harm-hidden" not in server.runs
+    server.forget_runs()
     still_serves(server)
 
 
@@ -396,10 +468,10 @@ def test_the_next_request_on_a_connection_is_answered_as_itself(server: LedgerSe
     with Raw(server.port) as raw:
         for number in range(3):
             for first in (
-                request(body=HARM, host="evil.example"),
-                request(body=HARM, Content_Type="text/plain"),
-                request(body=b"{", path="/mcp"),
-                request(body=HARM, path="/nowhere"),
+                harm(host="evil.example"),
+                harm(Content_Type="text/plain"),
+                harm(body=b"{"),
+                harm(path="/nowhere"),
                 request("OPTIONS"),
                 request(body=ECHO, Mcp_Session_Id="unknown"),
             ):
@@ -408,7 +480,7 @@ def test_the_next_request_on_a_connection_is_answered_as_itself(server: LedgerSe
                 assert raw.answer().status != 200
                 answer = raw.answer()
                 assert answer.status == 200, first
-                assert answer.json["result"]["content"][0]["text"] == text
+                assert answer.text == text
     nothing_harmful(server)
 
 
@@ -419,41 +491,30 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def open_session(server: LedgerServer, **headers: str) -> str:
-    answer = ask(server, request(body=INITIALIZE, **headers))
-    assert answer.status == 200, answer
-    return answer.headers["mcp-session-id"]
-
-
-def in_session(id: str, method: str = "POST", body: bytes = b"", **headers: str) -> bytes:
-    given = {"Mcp-Session-Id": id, "MCP-Protocol-Version": HANDSHAKE, **headers}
-    return request(method, body, **given)
-
-
 def test_a_token_of_somebody_else_does_not_open_a_session(owned: LedgerServer) -> None:
     """Token replay across sessions: another principal is told 404, as if there were no such session; a guest 401."""
-    alice = open_session(owned, **bearer("alice-token-1"))
+    alice = open_session(owned.port, **bearer("alice-token-1"))
     harm = call("record", nonce="harm-replay")
     for method, body in (("POST", harm), ("POST", message("ping")), ("GET", b""), ("DELETE", b"")):
-        unknown = ask(owned, in_session("unknown", method, body, **bearer("bob-token")))
-        theirs = ask(owned, in_session(alice, method, body, **bearer("bob-token")))
+        unknown = ask(owned.port, in_session("unknown", method, body, **bearer("bob-token")))
+        theirs = ask(owned.port, in_session(alice, method, body, **bearer("bob-token")))
         assert theirs.status == unknown.status == 404
         assert theirs.body == unknown.body, "who asks must not learn that there is one"
         for headers in ({}, bearer("alice-token-3"), {"Authorization": "Basic YTpi"}, bearer("")):
-            guest = ask(owned, in_session(alice, method, body, **headers))
+            guest = ask(owned.port, in_session(alice, method, body, **headers))
             assert guest.status in (400, 401)
             assert "mcp-session-id" not in guest.headers
     assert "harm-replay" not in owned.runs
     # It was not ended by that; and a new token of hers is hers.
     for token in ("alice-token-1", "alice-token-2"):
-        answer = ask(owned, in_session(alice, "POST", call("echo", text="hers"), **bearer(token)))
-        assert answer.json["result"]["content"][0]["text"] == "hers"
+        answer = ask(owned.port, in_session(alice, "POST", call("echo", text="hers"), **bearer(token)))
+        assert answer.text == "hers"
 
 
 def test_events_of_another_session_cannot_be_had(owned: LedgerServer) -> None:
     """Last-Event-ID of another session: of another principal, of one's own other session; no event comes of it."""
     alice, other, bob = (
-        open_session(owned, **bearer(token)) for token in ("alice-token-1", "alice-token-1", "bob-token")
+        open_session(owned.port, **bearer(token)) for token in ("alice-token-1", "alice-token-1", "bob-token")
     )
     with Raw(owned.port) as raw:
         raw.say(in_session(alice, "POST", call("record_in_steps", nonce="secret"), **bearer("alice-token-1")))
@@ -463,10 +524,12 @@ def test_events_of_another_session_cannot_be_had(owned: LedgerServer) -> None:
     assert len(ids) > 3
     for id in (*ids, ids[0].rpartition("-")[0] + "-0", "0", "-1", "x" * 1000):
         for session, token in ((bob, "bob-token"), (other, "alice-token-1")):
-            answer = ask(owned, in_session(session, "GET", Last_Event_ID=id, **bearer(token)))
+            answer = ask(owned.port, in_session(session, "GET", Last_Event_ID=id, **bearer(token)))
             assert answer.status == 400, id
             assert b"secret" not in answer.body
-        assert ask(owned, in_session(alice, "GET", Last_Event_ID=id, **bearer("bob-token"))).status == 404
+        assert (
+            ask(owned.port, in_session(alice, "GET", Last_Event_ID=id, **bearer("bob-token"))).status == 404
+        )
     with Raw(owned.port) as raw:  # hers are hers
         raw.say(in_session(alice, "GET", Last_Event_ID=ids[0], **bearer("alice-token-2")))
         assert b"secret" in raw.answer().body
@@ -474,38 +537,79 @@ def test_events_of_another_session_cannot_be_had(owned: LedgerServer) -> None:
 
 def test_session_ids_cannot_be_guessed(server: LedgerServer) -> None:
     """G19: an id that is nearly right is as unknown as any other; ids have nothing in common."""
-    ids = [open_session(server) for _ in range(200)]
+    ids = [open_session(server.port) for _ in range(200)]
     assert len(set(ids)) == 200
     assert min(map(len, ids)) >= 32
     assert all(len({id[place] for id in ids}) > 20 for place in range(32)), "a part of it can be foreseen"
     id = ids[0]
-    near = (id[:-1], id + "A", id.swapcase(), id[::-1], id[:-1] + chr(ord(id[-1]) ^ 1), f"{id}, {id}", f'"{id}"')
+    near = (
+        id[:-1],
+        id + "A",
+        id.swapcase(),
+        id[::-1],
+        id[:-1] + chr(ord(id[-1]) ^ 1),
+        f"{id}, {id}",
+        f'"{id}"',
+    )
     for guess in (*near, "*", "..", "../" + id, "%00", "0", "null", "undefined", "x" * 4000):
-        for method, body in (("POST", HARM), ("GET", b""), ("DELETE", b"")):
-            assert ask(server, in_session(guess, method, body)).status in (400, 404), guess
-    assert ask(server, in_session(id, "POST", message("ping"))).status == 200
+        for method, body in (("POST", call("record", nonce="harm")), ("GET", b""), ("DELETE", b"")):
+            assert ask(server.port, in_session(guess, method, body)).status in (400, 404), guess
+    assert ask(server.port, in_session(id, "POST", message("ping"))).status == 200
     nothing_harmful(server)
 
 
 def test_one_session_cannot_answer_or_cancel_for_another(owned: LedgerServer) -> None:
     """The ids of requests are counted by each session for itself."""
-    alice, bob = (open_session(owned, **bearer(token)) for token in ("alice-token-1", "bob-token"))
+    alice, bob = (open_session(owned.port, **bearer(token)) for token in ("alice-token-1", "bob-token"))
     with Raw(owned.port) as raw:
         waiting = call("record_and_wait", 7, nonce="not-cancelled", seconds=0.3)
         raw.say(in_session(alice, "POST", waiting, **bearer("alice-token-1")))
         cancel = message("notifications/cancelled", None, requestId=7)
-        assert ask(owned, in_session(bob, "POST", cancel, **bearer("bob-token"))).status == 202
-        assert ask(owned, in_session(alice, "POST", cancel, **bearer("bob-token"))).status == 404
+        assert ask(owned.port, in_session(bob, "POST", cancel, **bearer("bob-token"))).status == 202
+        assert ask(owned.port, in_session(alice, "POST", cancel, **bearer("bob-token"))).status == 404
         assert b"not-cancelled" in raw.answer().body
 
 
 # --- paths ---------------------------------------------------------------------------------------------------------------
 
 PATHS = (
-    *("/mcp/../mcp", "//mcp", "/MCP", "/mcp;x", "/mcp%2f", "/mcp%00", "/%6dcp", "/mcp/", "/mcp//", "/./mcp", "/mcp/."),
-    *("/health/../mcp", "/health/..%2fmcp", "/mcp?/health", "/mcp/health", "/health%2f..%2fmcp", "/mcp%3f", "/mcp%23"),
-    *("/.well-known/oauth-protected-resource/../../mcp", "/.well-known/oauth-protected-resource/mcp", "mcp", "*", ""),
-    *("http://localhost/mcp", "http://evil.example/mcp", "//evil.example/mcp", "/\\mcp", "/mcp\\..\\health", "/%2e/mcp"),
+    *(
+        "/mcp/../mcp",
+        "//mcp",
+        "/MCP",
+        "/mcp;x",
+        "/mcp%2f",
+        "/mcp%00",
+        "/%6dcp",
+        "/mcp/",
+        "/mcp//",
+        "/./mcp",
+        "/mcp/.",
+    ),
+    *(
+        "/health/../mcp",
+        "/health/..%2fmcp",
+        "/mcp?/health",
+        "/mcp/health",
+        "/health%2f..%2fmcp",
+        "/mcp%3f",
+        "/mcp%23",
+    ),
+    *(
+        "/.well-known/oauth-protected-resource/../../mcp",
+        "/.well-known/oauth-protected-resource/mcp",
+        "mcp",
+        "*",
+        "",
+    ),
+    *(
+        "http://localhost/mcp",
+        "http://evil.example/mcp",
+        "//evil.example/mcp",
+        "/\\mcp",
+        "/mcp\\..\\health",
+        "/%2e/mcp",
+    ),
 )
 
 
@@ -514,26 +618,25 @@ def test_no_spelling_of_a_path_goes_around_the_guard(owned: LedgerServer, method
     """Path tricks: where a token is asked for, nothing is served without one, however the place is spelled."""
     for path in PATHS:
         with Raw(owned.port) as raw:
-            body = call("record", nonce="harm-path") if method == "POST" else b""
-            raw.say(request(method, body, path=path, Connection="close"))
+            raw.say(harm(method, path=path, Connection="close"))
             said = raw.rest()
         status = int(said[9:12])
         is_public = path.startswith("/.well-known") or (method in ("GET", "HEAD") and "health" in path)
         assert status in (400, 401, 403, 404, 405, *((200,) if is_public else ())), path
-        assert b"harm-path" not in said
-    assert "harm-path" not in owned.runs
+        assert b"harm" not in said
+    assert "harm" not in owned.runs
 
 
 def test_the_version_of_another_era_does_not_go_around_a_session(server: LedgerServer) -> None:
     """A request says its era in headers and body, and both are held against each other."""
-    id = open_session(server)
-    harm = json.loads(HARM)
-    stateless = json.loads(stateless_call("record", nonce="harm-era").partition(b"\r\n\r\n")[2])
+    id = open_session(server.port)
+    harm = json.loads(call("record", nonce="harm"))
+    stateless = json.loads(HARM)
     for body, headers in (
         (harm, {"MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "record"}),
         (stateless, {"MCP-Protocol-Version": STATELESS, "Mcp-Method": "ping"}),
         (stateless, {"MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "echo"}),
         (harm, {"MCP-Protocol-Version": "1999-01-01", "Mcp-Session-Id": id}),
     ):
-        assert ask(server, request(body=json.dumps(body).encode(), **headers)).status == 400
+        assert ask(server.port, request(body=json.dumps(body).encode(), **headers)).status == 400
     nothing_harmful(server)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chaos.http.process import LedgerServer
-from chaos.http.raw import HANDSHAKE, INITIALIZE, META, Raw, call, message, request, stateless_call
+from chaos.http.raw import META, ask, call, in_session, message, open_session, request, stateless_call
 
 STREAMS = 100
 PER_STREAM = 256 * 1024
@@ -24,18 +24,15 @@ def chatter(server: LedgerServer, session: str | None) -> socket.socket:
     peer.connect(("127.0.0.1", server.port))
     if session is None:
         body = message("tools/call", 1, name="chatter", arguments={"size": 32000}, _meta={**META, **LOG})
-        head: dict[str, Any] = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "chatter"}
+        head: dict[str, Any] = {
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": "tools/call",
+            "Mcp-Name": "chatter",
+        }
         peer.sendall(request(body=body, **head))
     else:
-        body = call("chatter", size=32000)
-        peer.sendall(request(body=body, **{"Mcp-Session-Id": session, "MCP-Protocol-Version": HANDSHAKE}))
+        peer.sendall(in_session(session, body=call("chatter", size=32_000)))
     return peer
-
-
-def open_session(server: LedgerServer) -> str:
-    with Raw(server.port) as raw:
-        raw.say(request(body=INITIALIZE))
-        return raw.answer().headers["mcp-session-id"]
 
 
 def slowly_read(peers: list[socket.socket], seconds: float) -> None:
@@ -49,15 +46,17 @@ def slowly_read(peers: list[socket.socket], seconds: float) -> None:
 
 @pytest.mark.guard(120)
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
-def test_a_client_that_reads_a_kilobyte_a_second_from_a_hundred_streams_is_left(tmp_path: Path, era: str) -> None:
+def test_a_client_that_reads_a_kilobyte_a_second_from_a_hundred_streams_is_left(
+    tmp_path: Path, era: str
+) -> None:
     """Under 256 KiB per stream in our process; then that stream is closed with a log line, and others notice nothing."""
     with LedgerServer(tmp_path, sessions=True, health=True) as server:
-        with Raw(server.port) as raw:
-            raw.say(stateless_call("echo", text="warm"))
-            raw.answer()
+        ask(server.port, stateless_call("echo", text="warm"))
         before = server.resident_bytes
         # A session each: what one stream's client does must not be the others' fate.
-        peers = [chatter(server, None if era == "stateless" else open_session(server)) for _ in range(STREAMS)]
+        peers = [
+            chatter(server, None if era == "stateless" else open_session(server.port)) for _ in range(STREAMS)
+        ]
         try:
             most, slowest = before, 0.0
             begun = time.monotonic()
@@ -66,11 +65,11 @@ def test_a_client_that_reads_a_kilobyte_a_second_from_a_hundred_streams_is_left(
                 slowly_read(peers, 0.2)
                 most = max(most, server.resident_bytes)
                 asked = time.monotonic()
-                with Raw(server.port) as raw:
-                    raw.say(stateless_call("echo", text="other"))
-                    assert raw.answer().status == 200
+                assert ask(server.port, stateless_call("echo", text="other")).status == 200
                 slowest = max(slowest, time.monotonic() - asked)
-            print(f"{(most - before) / STREAMS / 1024:.0f} KiB per stream, others waited {slowest:.2f} s at most")
+            print(
+                f"{(most - before) / STREAMS / 1024:.0f} KiB per stream, others waited {slowest:.2f} s at most"
+            )
             assert most - before < STREAMS * PER_STREAM
             assert sum("reads too slowly" in line for line in server.lines) == STREAMS
             # Nothing of them is left, though their clients have read next to nothing.

@@ -38,6 +38,12 @@ def now() -> float:
         ({"timeout": 0}, "timeout"),
         ({"max_timeout": -1}, "max_timeout"),
         ({"timeout": float("nan")}, "timeout"),
+        ({"timeout": "5"}, "timeout"),
+        ({"max_timeout": "5"}, "max_timeout"),
+        ({"timeot": 5}, "timeot"),
+        ({"wait_for_ready": "yes"}, "wait_for_ready"),
+        ({"on_progress": 5}, "on_progress"),
+        ({"meta": 5}, "meta"),
         ({"meta": {"x": float("inf")}}, "$.x"),
     ],
 )

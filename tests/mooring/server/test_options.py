@@ -23,6 +23,8 @@ WRONG = [
     ("keys", ("a text of sixteen",)),
     ("round_timeout", 0),
     ("round_timeout", float("nan")),
+    ("round_timeout", "long"),
+    ("drain_timeout", "long"),
     ("page_size", 0),
     ("ttl_ms", -1),
     ("cache_scope", "mine"),

@@ -90,3 +90,16 @@ def test_a_completion_is_of_a_template_if_its_text_could_be_one(
 def test_what_cannot_be_registered_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match="no parameter other"):
         make_resource("echo://{other}", echo, {})
+
+
+def test_an_option_that_is_none_is_refused_with_those_there_are() -> None:
+    for make in (
+        lambda: make_tool(echo, {"reaad_only": True}),  # type: ignore[typeddict-unknown-key]  # the mistake
+        lambda: make_prompt(echo, {"reaad_only": True}),  # type: ignore[typeddict-unknown-key]  # as above
+        lambda: make_resource("echo://{text}", echo, {"reaad_only": True}),  # type: ignore[typeddict-unknown-key]  # as above
+    ):
+        with pytest.raises(
+            UsageError, match="there is no option 'reaad_only' here; there are name, "
+        ) as refused:
+            make()
+        assert refused.value.path == "reaad_only"

@@ -11,8 +11,8 @@ import pytest
 
 from chaos.servers_own.conversation import STATELESS, run, talking
 from chaos.standing_in import standing_in
-from mooring.errors import UsageError
-from mooring.server import Context, Server, find_server
+from mooring.errors import JsonRpcError, UsageError
+from mooring.server import Context, Kind, Server, find_server
 from mooring.transport import memory_pair
 from mooring.types import PromptReference, ResourceTemplateReference
 
@@ -105,6 +105,49 @@ def test_a_tool_with_a_ready_schema_takes_arguments_and_a_context() -> None:
             assert await peer.text("bare", b=2) == "{'b': 2}"
             server.add_tool("bare", input_schema=SCHEMA, handler=lambda arguments: "new", replace=True)
             assert await peer.text("bare", a=2) == "new"
+
+    run(test)
+
+
+def test_many_ready_tools_are_offered_as_one_change() -> None:
+    """A bridge of a thousand tools tells its clients once."""
+    server = Server("x")
+    entries = [
+        server.ready_tool(f"t{number}", input_schema=SCHEMA, handler=lambda arguments: "")
+        for number in range(3)
+    ]
+    assert list(server.catalogue.tools) == []
+    server.catalogue.add_tools(*entries)
+    assert list(server.catalogue.tools) == ["t0", "t1", "t2"]
+    assert server.catalogue.version(Kind.TOOLS) == 1
+    with pytest.raises(UsageError, match="object"):
+        server.ready_tool("bad", input_schema={"type": "string"}, handler=lambda arguments: "")
+
+
+def test_an_application_may_know_more_names_than_it_lists() -> None:
+    """`catalogue.listed_name`: and it may say in its own words that there is none."""
+
+    async def test() -> None:
+        server = Server("x")
+        server.add_tool("a.b", input_schema=SCHEMA, handler=lambda arguments: "found", validate=False)
+
+        def listed_name(name: str) -> str | None:
+            if name == "secret":
+                raise JsonRpcError(-32602, "Module not found: secret")
+            return {"a-b": "a.b", "gone": "gone.tool"}.get(name)
+
+        server.catalogue.listed_name = listed_name
+        async with talking(server) as peer:
+            assert await peer.text("a.b") == "found"
+            assert await peer.text("a-b") == "found"
+            for name, words in (
+                ("gone", "unknown tool: gone"),
+                ("c", "unknown tool: c"),
+                ("secret", "Module not found"),
+            ):
+                error = await peer.error("tools/call", {"name": name})
+                assert error["code"] == -32602
+                assert words in error["message"]
 
     run(test)
 

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from mooring.errors import UsageError
 from mooring.testing import ClockLoop, Stuck, on_fake_clock, run_on_fake_clock
 
 
@@ -57,7 +58,7 @@ def test_waiting_for_ever_beside_a_timer_that_comes_again_and_again_is_said_too(
         again()
         await loop.create_future()
 
-    with pytest.raises(Stuck, match=r"has not happened in 1e\+06 s"):
+    with pytest.raises(Stuck, match=r"has not happened in 1000000 s of this clock"):
         run_on_fake_clock(main())
 
 
@@ -88,3 +89,23 @@ def test_an_async_test_becomes_an_ordinary_one_and_must_leave_no_task_behind() -
     assert tidy.__name__ == "tidy"
     with pytest.raises(AssertionError, match=r"tasks are left: .*left"):
         untidy()
+
+
+def test_what_is_not_async_is_refused_at_once() -> None:
+    with pytest.raises(UsageError, match="on_fake_clock is for async functions, and 'plain' is none"):
+
+        @on_fake_clock  # type: ignore[arg-type]  # the mistake
+        def plain() -> None: ...
+
+
+def test_a_test_that_is_stuck_is_told_its_line() -> None:
+    async def forever() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(forever(), name="the hopeful one")
+
+    line = forever.__code__.co_firstlineno + 1
+    with pytest.raises(Stuck, match=rf"(?s)the hopeful one waits at .*test_clock.py:{line}"):
+        run_on_fake_clock(main())

@@ -94,10 +94,12 @@ class Access(msgspec.Struct, frozen=True, eq=False):
             )
         for row in hosts:
             if row != "*" and _HOST.fullmatch(row.lower()) is None:
-                raise UsageError(f"not a host: {row!r}", path="hosts")
+                raise UsageError(f"not a host: {row!r}; write it like mcp.example.com", path="hosts")
         for row in origins:
             if row not in ("*", "null") and _ORIGIN.fullmatch(row.lower()) is None:
-                raise UsageError(f"not an origin: {row!r}", path="origins")
+                raise UsageError(
+                    f"not an origin: {row!r}; write it like https://app.example.com", path="origins"
+                )
         return cls(
             frozenset(row.lower() for row in hosts),
             frozenset(row.lower() for row in origins),
@@ -125,7 +127,10 @@ def _judge_names(access: Access, host: str, origin: str | None) -> Refusal | Non
         if found is None:
             return refuse(400, "the Host header is missing or malformed")
         if host not in access.hosts and found[1] not in access.hosts:
-            return refuse(403, "this server does not answer as that Host; add it to the allowed hosts")
+            return refuse(
+                403,
+                "this server does not answer as that Host: its option hosts (--allow-host) says as which it does",
+            )
     if origin is None or access.is_any_origin:
         return None
     origin = origin.lower()
@@ -171,11 +176,23 @@ def verb_of(method: str) -> Verb:
     return _VERBS.get(method, Verb.OTHER)
 
 
+# Two readers would find two ends of this request, and one of them another request behind the first (RFC 9112, 6.1: "ought to
+# be handled as an error", and nothing more be read from the connection). Some HTTP servers leave that to us.
+_TWO_ENDS: Final = Refusal(
+    400,
+    ErrorCode.INVALID_REQUEST,
+    "a body comes with a Content-Length or with a Transfer-Encoding, not with both",
+    headers=(("connection", "close"),),
+)
+
+
 def check_request(endpoint: Endpoint, verb: Verb, headers: Headers) -> Accepts | Refusal:
     """The first gate, for every request, before its body is read.
 
     An unread body must still be drained or the connection closed; that is the HTTP server's.
     """
+    if "transfer-encoding" in headers and "content-length" in headers:
+        return _TWO_ENDS
     refusal = check_access(endpoint.access, headers)
     if refusal is not None:
         return refusal

@@ -58,12 +58,11 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             value: object = getattr(self, name)
             if type(value) is not int or value < low:
                 raise UsageError(f"{name} must be a whole number from {low}, not {value!r}", path=name)
-        if (
-            not 0 <= self.drain_timeout <= 3600
-        ):  # NaN compares false with everything, so it falls out here too
+        seconds: object = self.drain_timeout
+        # NaN compares false with everything, so it falls out here too.
+        if not isinstance(seconds, int | float) or not 0 <= seconds <= 3600:
             raise UsageError(
-                f"drain_timeout must be a number from 0 to 3600, not {self.drain_timeout!r}",
-                path="drain_timeout",
+                f"drain_timeout must be a number from 0 to 3600, not {seconds!r}", path="drain_timeout"
             )
         if self.cache_scope not in ("private", "public"):
             raise UsageError(

@@ -255,7 +255,8 @@ class App:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         place = self._places.get(scope["path"]) or self._find_place(scope)
         if place is None:
-            await self._refuse(send, refuse(404, f"nothing is here; MCP is served at {self.options.path}"))
+            where = f"{scope.get('root_path', '').rstrip('/')}{self.options.path}"
+            await self._refuse(send, refuse(404, f"nothing is here; MCP is served at {where}"))
             return
         verb = verb_of(scope["method"])
         headers = fold_headers(scope["headers"])

@@ -3,7 +3,11 @@
 httptools takes headers of any size for as long as they come, so that one connection could fill the memory, or hold a place
 for ever by sending a byte a minute. Here a head over the limit is answered 431, and one that takes too long, or a connection
 that asks nothing, is closed. Bodies are the endpoint's to bound. So are streams: but one that the endpoint has cut for its slow
-reader is only closed when the reader has taken what was written before, if ever, so it is reset here.
+reader is only closed when the reader has taken what was written before, if ever, so it is reset here; and so is any connection
+whose client takes nothing for minutes.
+
+An offer to speak something else than HTTP/1.1 is declined by answering the request (RFC 9110, section 7.8). httptools drops its
+body, which Java's client and others send along, so the request is parsed again without the offer.
 
 Needs httptools; where it is not installed uvicorn runs on h11, which has a limit of bytes of its own.
 
@@ -13,10 +17,16 @@ Must never know MCP. Above: `_run`. Below: uvicorn.
 import asyncio
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-# How often a connection that cannot be written to is looked at.
+# How often a connection that cannot be written to is looked at, and how long its client may take nothing at all. A system may hold
+# some megabytes for one that reads slowly and say nothing of it meanwhile, so this must be generous.
 STUCK_SECONDS = 1.0
+STALLED_SECONDS = 300.0
+
+# What belongs to an offer of another protocol: h2c is what clients offer.
+_OFFERS = frozenset((b"upgrade", b"http2-settings"))
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -34,6 +44,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_size = 0
         self._head_timer: asyncio.TimerHandle | None = None
         self._stuck_timer: asyncio.TimerHandle | None = None
+        self._stuck_bytes = 0
+        self._stuck_since = 0.0
+        self._is_declining = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """A connection that asks nothing may stay as long as one that has asked."""
@@ -49,7 +62,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse, count what belongs to a head that is not all there, and see that the client owes us an end."""
         was_in_head = self._is_in_head
-        super().data_received(data)
+        self._parse(data)
         if self.transport.is_closing():
             return
         if self._is_in_head:
@@ -66,10 +79,37 @@ class BoundedProtocol(HttpToolsProtocol):
             # They do not move ours.
             self._start_timer(self.timeout_keep_alive)
 
+    def _parse(self, data: bytes) -> None:
+        """As uvicorn does, but for offers of other protocols."""
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            self._decline(data[offer.args[0] :])
+        except httptools.HttpParserError:
+            self.logger.warning("Invalid HTTP request received.")
+            self.send_400_response("Invalid HTTP request received.")
+
+    def _decline(self, rest: bytes) -> None:
+        """Go on as if the other protocol had not been offered: `rest` is what came after the head."""
+        parser, self.parser = self.parser, httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+        lines = [b"%b %b HTTP/%b" % (parser.get_method(), self.url, parser.get_http_version().encode())]
+        for name, value in self.headers:
+            if name == b"connection":
+                options = [option.strip() for option in value.split(b",")]
+                kept = b", ".join(option for option in options if option.lower() not in _OFFERS)
+                lines.append(b"connection: " + (kept or b"keep-alive"))
+            elif name not in _OFFERS:
+                lines.append(name + b": " + value)
+        self._is_declining = False
+        self._parse(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
+
     def pause_writing(self) -> None:
         """The client does not take what we say."""
         super().pause_writing()
         self._stop_looking()
+        self._stuck_bytes, self._stuck_since = 0, self.loop.time()
         self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._look)
 
     def resume_writing(self) -> None:
@@ -79,7 +119,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _look(self) -> None:
         """A response that was cut short is of no use to who is still waiting for the rest of it; a whole one is."""
-        if self.transport.is_closing() and not self.cycle.response_complete:
+        size, now = self.transport.get_write_buffer_size(), self.loop.time()
+        if size != self._stuck_bytes:
+            self._stuck_bytes, self._stuck_since = size, now
+        is_cut = self.transport.is_closing() and not self.cycle.response_complete
+        if is_cut or now - self._stuck_since >= STALLED_SECONDS:
             self.transport.abort()
         else:
             self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._look)
@@ -112,7 +156,17 @@ class BoundedProtocol(HttpToolsProtocol):
             raise ValueError(
                 "the head is over the limit"
             )  # the parser stops, and `send_400_response` is called
-        super().on_headers_complete()
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
+        elif self.parser.get_method() == b"CONNECT":
+            raise ValueError("no tunnel leads from here")  # as above
+        else:
+            self._is_declining = True
+
+    def on_message_complete(self) -> None:
+        """The request is here: or what httptools takes for it, where another protocol was offered."""
+        if not self._is_declining:
+            super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """The parser has stopped: because of us, or because that is no HTTP."""

@@ -25,7 +25,7 @@ from mooring.errors import UsageError
 from mooring.extras import install_command, missing_modules
 from mooring.protocol.client import Setting
 from mooring.protocol.http import LOCAL_HOSTS
-from mooring.server._run import END_TIMEOUT, Ending, settle, still_running
+from mooring.server._run import END_TIMEOUT, Ending, hear_warnings, settle, still_running
 from mooring.server.http._auth import read_auth
 from mooring.server.http._options import (
     HTTP_OPTIONS,
@@ -284,7 +284,11 @@ def _supervise(place: Place, leave: Callable[[int], Any]) -> int:
         on_ready=place.announce,
         leave=leave,
     )
-    return supervisor.run()
+    unhear = hear_warnings()
+    try:
+        return supervisor.run()
+    finally:
+        unhear()
 
 
 # --- one process ------------------------------------------------------------------------------------------------------

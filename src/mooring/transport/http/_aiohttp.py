@@ -7,6 +7,7 @@ the request may have reached the server.
 Must never know MCP. Above: `_clients`. Below: aiohttp.
 """
 
+import errno
 import os
 import socket
 import ssl
@@ -69,7 +70,9 @@ class AiohttpResponse:
             async for chunk in self._response.content.iter_any():
                 yield chunk
         except (aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: broken chunks and encodings
-            raise OutcomeUnknownError(f"the response broke off: {_said(error)}") from error
+            # Of a body that is cut short the library says only how it was framed.
+            how = "" if isinstance(error, aiohttp.ClientPayloadError) else f": {_said(error)}"
+            raise OutcomeUnknownError(f"the response broke off before its end{how}") from error
 
     async def close(self) -> None:
         """As the contract says. A response that was read to its end has given its connection back already."""
@@ -178,8 +181,12 @@ def _said(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         inner = error.os_error
         # asyncio puts the address where the reason should be; the number has the reason. Names and TLS have their own.
-        if inner.errno is None or isinstance(inner, socket.gaierror | ssl.SSLError):
+        if isinstance(inner, socket.gaierror):
+            return f"no address is known for that name ({inner.strerror or inner})"
+        if inner.errno is None or isinstance(inner, ssl.SSLError):
             return str(inner.strerror or inner)
+        if inner.errno == errno.ECONNREFUSED:
+            return f"nothing listens there ({os.strerror(inner.errno)})"
         return os.strerror(inner.errno)
     if isinstance(error, aiohttp.ClientResponseError):
         return f"HTTP {error.status} {error.message}"

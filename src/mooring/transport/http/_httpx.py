@@ -42,7 +42,7 @@ class HttpxResponse:
             async for chunk in self._response.aiter_bytes():
                 yield chunk
         except (self._library.HTTPError, self._library.StreamError, OSError) as error:
-            raise OutcomeUnknownError(f"the response broke off: {_said(error)}") from error
+            raise OutcomeUnknownError(f"the response broke off before its end: {_said(error)}") from error
 
     async def close(self) -> None:
         """As the contract says."""

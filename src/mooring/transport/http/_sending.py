@@ -55,6 +55,9 @@ class Reply(msgspec.Struct):
             error.details["quote"] = quote(self.refusal)
             if hasattr(error, "quote"):
                 error.quote = quote(self.refusal)
+            said = error_in(self.refusal)
+            if said is not None and said.message:
+                error.message += f' ("{quote(said.message.encode())}")'
         return error
 
 

@@ -266,6 +266,15 @@ def test_what_the_headers_say_of_the_body(headers, status):
         assert isinstance(check_request(endpoint, verb, {"host": "localhost", **headers}), Accepts)
 
 
+@pytest.mark.parametrize("verb", Verb)
+def test_a_request_with_two_ends_is_refused_and_nothing_more_is_read(verb):
+    """RFC 9112, 6.1: a length beside a coding is what request smuggling begins with."""
+    headers = {"host": "localhost", "content-type": "application/json", "content-length": "5"}
+    found = check_request(Endpoint(), verb, {**headers, "transfer-encoding": "chunked"})
+    assert isinstance(found, Refusal)
+    assert (found.status, found.headers) == (400, (("connection", "close"),))
+
+
 def test_a_body_that_grows_over_the_limit_is_told_so():
     """docs/design/connection.md, section 6, first row: -32600, HTTP 413."""
     refusal = too_large(100)

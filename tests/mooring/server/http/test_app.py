@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mooring.protocol.http import Refusal
+from mooring.protocol.http import Refusal, check_access
 from mooring.server import Server
 from mooring.server.http import Principal
 from scripted.asgi import Response, asking, initialize, request, run, stateless, tool
@@ -254,6 +254,8 @@ def test_it_is_found_at_its_path_under_any_mount_without_redirects(
         async with asking(serving().asgi(path=own)) as http:
             answer = await http.post(ECHO, path=path, scope={"root_path": root})
             assert answer.status == status
+            if status == 404:
+                assert f"MCP is served at {root}{own}".encode() in answer.body
 
     run(test)
 
@@ -464,3 +466,16 @@ def test_what_is_added_later_is_offered_to_the_next_request() -> None:
             assert ("tools" in before, "tools" in after) == (False, True)
 
     run(test)
+
+
+def test_what_stands_beside_the_endpoint_can_be_held_to_its_rules() -> None:
+    class Doorkeeper:
+        async def admit(self, method: str, path: str, headers: Any) -> Principal:
+            return Principal("ann")
+
+    guard = Doorkeeper()
+    app = serving().asgi(guard=guard, hosts=("mcp.example.com",))
+    assert app.guard is guard
+    assert check_access(app.access, {"host": "mcp.example.com"}) is None
+    assert check_access(app.access, {"host": "localhost"}) is not None
+    assert serving().asgi().guard is None

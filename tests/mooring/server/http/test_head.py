@@ -198,6 +198,76 @@ def test_a_request_after_blank_lines_has_all_its_time() -> None:
     talked(talk)
 
 
+async def mirror(scope: dict, receive: Callable, send: Callable) -> None:
+    """Says what it was told: the method, whether anything was offered, the body."""
+    body = b""
+    is_more = True
+    while is_more:
+        message = await receive()
+        body += message.get("body", b"")
+        is_more = message.get("more_body", False)
+    names = [name for name, _ in scope["headers"] if name in (b"upgrade", b"http2-settings")]
+    said = b"%b %d %b" % (scope["method"].encode(), len(names), body)
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(said))]}
+    )
+    await send({"type": "http.response.body", "body": said})
+
+
+async def mirrored(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """The head and the body of an answer."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    return head, await reader.readexactly(size)
+
+
+OFFERS = {
+    "h2c": b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAEAAEAA\r\n",
+    "websocket": b"upgrade: websocket\r\nConnection: keep-alive,upgrade\r\nsec-websocket-key: eA==\r\n",
+    "several": b"connection: upgrade\r\nconnection: foo\r\nupgrade: h2c, websocket, HTTP/3.0\r\n",
+}
+
+
+@pytest.mark.parametrize("offer", OFFERS)
+def test_an_offer_of_another_protocol_is_declined_and_the_request_served_whole(offer: str) -> None:
+    """RFC 9110, 7.8: the body belongs to the request; so does what comes after it on the connection."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = b"POST /x HTTP/1.1\r\nhost: localhost\r\n" + OFFERS[offer]
+        whole = head + b"content-length: 5\r\n\r\nhello"
+        chunked = head + b"transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+        get = b"GET / HTTP/1.1\r\nhost: localhost\r\n" + OFFERS[offer] + b"\r\n"
+        writer.write(whole + chunked + get + GET + b"\r\n")  # pipelined
+        for said in (b"POST 0 hello", b"POST 0 hello", b"GET 0 ", b"GET 0 "):
+            assert (await mirrored(reader))[1] == said
+        for byte in whole:  # and in pieces
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0)
+        assert (await mirrored(reader))[1] == b"POST 0 hello"
+
+    talked(talk, app=mirror)
+
+
+def test_an_offer_and_a_close_are_declined_and_closed() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(GET + b"connection: close, Upgrade\r\nupgrade: h2c\r\n\r\n" + GET + b"\r\n")
+        head, said = await mirrored(reader)
+        assert b"connection: close" in head
+        assert said == b"GET 0 "
+        assert await reader.read() == b""
+
+    talked(talk, app=mirror)
+
+
+@pytest.mark.parametrize("target", [b"localhost:1", b"/x"])
+def test_a_tunnel_is_refused(target: bytes) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"CONNECT %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % target)
+        assert await status(reader) == b"400"
+
+    talked(talk)
+
+
 LARGE = 16 * 1024 * 1024  # more than the system holds for a connection
 
 
@@ -214,6 +284,19 @@ async def whole(scope: dict, receive: Callable, send: Callable) -> None:
     await send({"type": "http.response.body", "body": b"x" * LARGE})
 
 
+def losses(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Every connection that is lost from now on."""
+    lost: list[object] = []
+
+    class Told(BoundedProtocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            lost.append(exc)
+            super().connection_lost(exc)
+
+    monkeypatch.setattr(_head, "BoundedProtocol", Told)
+    return lost
+
+
 def test_a_response_that_was_cut_short_is_not_waited_out(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -226,16 +309,24 @@ def test_a_response_that_was_cut_short_is_not_waited_out(
         while not lost:
             await asyncio.sleep(0.01)
 
-    lost: list[object] = []
-
-    class Told(BoundedProtocol):
-        def connection_lost(self, exc: Exception | None) -> None:
-            lost.append(exc)
-            super().connection_lost(exc)
-
-    monkeypatch.setattr(_head, "BoundedProtocol", Told)
+    lost = losses(monkeypatch)
     with caplog.at_level(logging.CRITICAL, "uvicorn.error"):  # it minds what the app does
         talked(talk, app=cut)
+
+
+def test_a_client_that_takes_nothing_for_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it was told is held here until it is read: not for ever."""
+    monkeypatch.setattr(_head, "STUCK_SECONDS", 0.02)
+    monkeypatch.setattr(_head, "STALLED_SECONDS", 0.2)
+    lost = losses(monkeypatch)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(GET + b"\r\n")
+        writer.transport.pause_reading()
+        while not lost:
+            await asyncio.sleep(0.01)
+
+    talked(talk, app=whole)
 
 
 def test_a_whole_response_may_be_read_slowly(monkeypatch: pytest.MonkeyPatch) -> None:

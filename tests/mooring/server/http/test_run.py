@@ -25,6 +25,8 @@ from mooring.server._rounds import KeyRing
 from mooring.server.http import (
     HTTP_OPTIONS,
     RUN_OPTIONS,
+    App,
+    Asgi,
     BearerAuth,
     HttpOptions,
     MemorySessions,
@@ -328,6 +330,38 @@ def test_a_new_request_on_an_old_connection_is_refused_while_draining(
         assert answers[0].text == "done"
 
     assert served(server, work, monkeypatch, health=True) == (0, [])
+
+
+def test_an_app_around_the_endpoint_answers_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`around`: other paths beside the endpoint, on one port, and the end is the endpoint's."""
+    server = echoing()
+    sockets = bind_sockets("127.0.0.1", 0)
+    monkeypatch.setattr(_run, "bind_sockets", lambda host, port: sockets)
+
+    def around(app: App) -> Asgi:
+        async def asgi(scope: Any, receive: Any, send: Any) -> None:
+            if scope["path"] == "/page":
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+                await send({"type": "http.response.body", "body": b"ours"})
+            else:
+                await app(scope, receive, send)
+
+        return asgi
+
+    found: list[Any] = []
+
+    def work() -> None:
+        found.append(request(port_of(sockets), path="/page").body)
+        found.append(request(port_of(sockets), "POST", "/mcp", call("echo", text="x")).text)
+        server.drain()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    left: list[int] = []
+    assert server.run(transport="http", around=around, leave=left.append) == 0
+    thread.join()
+    assert found == [b"ours", "x"]
+    assert left == []
 
 
 def test_a_drain_that_a_program_asks_for_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -400,6 +400,9 @@ def test_a_worker_killed_under_load_leaves_nothing_hanging() -> None:
         until(lambda: len(outcomes) > 50)
         killed = int(next(text for text in outcomes if text != "lost"))
         os.kill(killed, signal.SIGKILL)
+        serving.told(
+            r"worker \d ended with code -9; starting another"
+        )  # though the program has set up no logging
         until(lambda: outcomes and outcomes[-1].isdigit() and int(outcomes[-1]) not in before)
         stop.set()
         for thread in threads:

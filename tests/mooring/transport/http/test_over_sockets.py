@@ -49,7 +49,7 @@ async def test_tls_with_an_authority_of_the_users_own(tmp_path: Path) -> None:
         async with connect(http(url, ca=ca, auth="token")) as client:
             assert (await client.tools.call("echo")).text == "{}"
         assert {seen.headers["authorization"] for seen in server.seen} == {"Bearer token"}
-        with pytest.raises(TransportError, match="certificate is not trusted .*ca=FILE") as raised:
+        with pytest.raises(TransportError, match=r"certificate is not trusted .*ca=FILE") as raised:
             await connect(http(url)).open()
         assert raised.value.permanent, "told at once: trying again cannot help"
 

@@ -135,6 +135,19 @@ async def test_a_server_that_is_only_busy_has_said_nothing_about_its_era() -> No
 
 
 @on_fake_clock
+async def test_a_refusal_is_told_in_the_servers_words() -> None:
+    """What happened, to what, and what to try: a status alone says none of it."""
+
+    async def refuse(seen: Seen, reply: Reply) -> None:
+        reply.error(None, -32600, "does not answer as that Host\x1b[2J", status=403)
+
+    client, _ = client_of(refuse)
+    with pytest.raises(TransportError, match=r"HTTP 403: refused: .*does not answer as that Host") as raised:
+        await client.open()
+    assert str(raised.value).isprintable()
+
+
+@on_fake_clock
 async def test_a_url_without_a_server_says_so_at_once() -> None:
     """Row 15: a first connect that cannot work must say so soon."""
 
