@@ -37,7 +37,11 @@ IS_SOAK = os.environ.get("MOORING_PROFILE") == "soak"
 ROUNDS = 2 if IS_SOAK else 1  # more would be slowed down by how workers that die often are started
 CALLERS = 6
 DEADLINE = 10.0
-KINDS = [(HANDSHAKE, {}), (HANDSHAKE, {"shared_sessions": True}), (STATELESS, {})]
+KINDS = {
+    "sessions": (HANDSHAKE, {"shared_sessions": True}),
+    "stateless": (STATELESS, {}),
+    **({"handshake": (HANDSHAKE, {})} if IS_SOAK else {}),
+}
 TOOLS = ("record", "record_in_steps", "record_and_wait")
 
 
@@ -102,7 +106,7 @@ async def ask_pid(port: int) -> int:
 
 
 @pytest.mark.guard(120)
-@pytest.mark.parametrize(("version", "options"), KINDS, ids=["handshake", "sessions", "stateless"])
+@pytest.mark.parametrize(("version", "options"), KINDS.values(), ids=KINDS)
 def test_workers_that_are_restarted_or_killed_under_load_hang_and_double_nothing(
     version: str, options: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -35,8 +35,8 @@ TIMEOUT = 1
 LIMITS = {
     "max_body_bytes": BODY_LIMIT,
     "max_header_bytes": HEAD_LIMIT,
-    "header_timeout": TIMEOUT,
-    "body_timeout": TIMEOUT,
+    "header_timeout": TIMEOUT / 2,
+    "body_timeout": TIMEOUT / 2,
     "keepalive_timeout": TIMEOUT,
 }
 

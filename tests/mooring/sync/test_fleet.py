@@ -17,7 +17,7 @@ PEER = Path(__file__).parents[2] / "peers" / "stdio_server.py"
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> object:
     yield
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("mooring")] == []
+    assert [thread.name for thread in threading.enumerate() if thread.name == "mooring-sync"] == []
 
 
 def test_tools_of_all_servers_are_one_list_and_called_by_their_names_in_it() -> None:

@@ -6,8 +6,10 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -325,6 +327,8 @@ def test_damage_that_comes_back_at_once_is_a_miss(store: Store, caplog: pytest.L
 
 WRITER = """
 import sys
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 sys.path[:0] = sys.argv[3:]
 from procontext.cache import Document, Section
@@ -380,12 +384,26 @@ def test_processes_that_start_at_once_all_get_the_cache(tmp_path: Path) -> None:
         store.close()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_cache_that_is_read_only_is_replaced_by_memory(tmp_path: Path) -> None:
-    Store(tmp_path).close()
-    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    (tmp_path / FILE_NAME).chmod(stat.S_IRUSR)
-    opened = Store(tmp_path)
-    assert opened.put(document()) is opened.is_in_memory
-    opened.close()
-    tmp_path.chmod(stat.S_IRWXU)
+@contextmanager
+def somebody_else() -> Iterator[None]:
+    """Root may write everywhere: for as long as this lasts it is nobody."""
+    mine = os.geteuid()
+    if mine == 0:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        os.seteuid(mine)
+
+
+def test_a_cache_that_is_read_only_is_replaced_by_memory() -> None:
+    with tempfile.TemporaryDirectory() as name:  # not pytest's own folders, which only their owner may enter
+        folder = Path(name)
+        Store(folder).close()
+        folder.chmod(0o555)
+        (folder / FILE_NAME).chmod(0o444)
+        with somebody_else():
+            opened = Store(folder)
+            assert opened.put(document()) is opened.is_in_memory
+            opened.close()
+        folder.chmod(stat.S_IRWXU)

@@ -11,6 +11,7 @@ from procontext.config import FetcherSettings
 from procontext.fetch import Access, Fetcher, FetchError, Network, Target
 from scripted import certificates
 from scripted.documentation import (
+    LoopbackNetwork,
     RecordingNetwork,
     Site,
     bomb,
@@ -43,7 +44,7 @@ def fetcher(
     *sites: Site, network: Network | None = None, permits: object = everything, **named: object
 ) -> Fetcher:
     assert callable(permits)
-    return Fetcher(settings(HERE, *sites, **named).fetcher, permits, network)
+    return Fetcher(settings(HERE, *sites, **named).fetcher, permits, network or LoopbackNetwork())
 
 
 async def refused(fetching: Fetcher, url: str) -> FetchError:

@@ -14,6 +14,7 @@ from procontext.models import Library
 from procontext.page import LibraryDocuments, window
 from procontext.sources import Documents
 from scripted.documentation import (
+    LoopbackNetwork,
     RecordingNetwork,
     Rows,
     Site,
@@ -51,7 +52,9 @@ async def opened(
 ) -> AsyncIterator[LibraryDocuments]:
     registry = rows if rows is not None else Rows(library(site))
     config = settings(directory, site, **named)
-    documents = await LibraryDocuments.open(config, registry, clock=clock or Clock())
+    documents = await LibraryDocuments.open(
+        config, registry, network=LoopbackNetwork(), clock=clock or Clock()
+    )
     try:
         yield documents
     finally:
@@ -391,7 +394,9 @@ def test_closing_ends_what_waits(tmp_path: Path) -> None:
     @timed
     async def scenario() -> None:
         async with Site({"/a": trickle(), "/llms.txt": trickle()}) as site:
-            documents = await LibraryDocuments.open(settings(tmp_path, site), Rows(library(site)))
+            documents = await LibraryDocuments.open(
+                settings(tmp_path, site), Rows(library(site)), network=LoopbackNetwork()
+            )
             waiting = [
                 asyncio.create_task(documents.page(f"{site.url}/a")),
                 asyncio.create_task(documents.index(library(site))),
@@ -501,7 +506,7 @@ def test_the_exact_links_of_an_index_are_allowed_and_nothing_beside_them(tmp_pat
         async with Site({"/linked": text("see [b](/beside)")}) as other, Site() as site:
             site.routes["/llms.txt"] = text(f"- [x]({other.url}/linked)\n")
             config = settings(tmp_path, site, other)
-            documents = await LibraryDocuments.open(config, Rows(library(site)))
+            documents = await LibraryDocuments.open(config, Rows(library(site)), network=LoopbackNetwork())
             assert (await code_of(documents, f"{other.url}/linked"))[0] == "URL_NOT_ALLOWED"
             await documents.index(library(site))
             assert (await documents.page(f"{other.url}/linked")).lines == ("see [b](/beside)",)
@@ -582,7 +587,9 @@ def test_headers_go_to_the_source_they_belong_to(tmp_path: Path) -> None:
                 library(site, headers=(("Authorization", "Bearer s"),)),
                 Library(id="two", name="Two", docs_url=f"{other.url}/"),
             )
-            documents = await LibraryDocuments.open(settings(tmp_path, site, other), rows)
+            documents = await LibraryDocuments.open(
+                settings(tmp_path, site, other), rows, network=LoopbackNetwork()
+            )
             await documents.page(f"{site.url}/a")
             await documents.page(f"{site.url}/away")
             await documents.close()

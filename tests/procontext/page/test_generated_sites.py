@@ -12,7 +12,7 @@ import pytest
 
 from procontext.models import Library
 from procontext.page import LibraryDocuments, section, window
-from scripted.documentation import Rows, Site, folder, settings, text
+from scripted.documentation import LoopbackNetwork, Rows, Site, folder, settings, text
 from scripted.loop import timed
 
 SPHINX = {
@@ -161,7 +161,9 @@ def test_a_sphinx_site_with_furo_is_indexed_read_and_searched(sphinx: Path, tmp_
     @timed
     async def scenario() -> None:
         async with Site(folder(sphinx)) as site:
-            documents = await LibraryDocuments.open(settings(tmp_path, site), Rows(harbour(site)))
+            documents = await LibraryDocuments.open(
+                settings(tmp_path, site), Rows(harbour(site)), network=LoopbackNetwork()
+            )
             index = await documents.index(harbour(site))
             assert index.source == "objects.inv"
             assert f"- [Guide]({site.url}/guide.html)" in index.text
@@ -192,7 +194,9 @@ def test_a_material_site_is_indexed_read_and_searched(material: Path, tmp_path: 
     @timed
     async def scenario() -> None:
         async with Site(folder(material)) as site:
-            documents = await LibraryDocuments.open(settings(tmp_path, site), Rows(harbour(site)))
+            documents = await LibraryDocuments.open(
+                settings(tmp_path, site), Rows(harbour(site)), network=LoopbackNetwork()
+            )
             index = await documents.index(harbour(site))
             assert index.source == "search_index.json"
             assert index.text == (
@@ -236,7 +240,9 @@ def test_a_site_without_its_search_index_is_known_by_the_next_best(
                 site.routes["/sitemap.xml"] = text(
                     published.replace("https://harbour.example/docs", site.url), "text/xml"
                 )
-            documents = await LibraryDocuments.open(settings(tmp_path, site), Rows(harbour(site)))
+            documents = await LibraryDocuments.open(
+                settings(tmp_path, site), Rows(harbour(site)), network=LoopbackNetwork()
+            )
             index = await documents.index(harbour(site))
             assert index.source == source
             assert f"]({site.url}/guide/)" in index.text
