@@ -20,7 +20,9 @@ ENVIRONMENTS = {
     "mcp-2.3.0": ["mcp==2.3.0", *FAST],
     "fastmcp-3.4.10": ["fastmcp==3.4.10", *FAST],
     "fastmcp-4.1.2": ["fastmcp==4.1.2", *FAST],
+    "apcore-mcp-0.23.3": ["apcore-mcp==0.23.3"],
 }
+PUBLIC_BRIDGE = "apcore-mcp-0.23.3"
 
 # The same for node: one environment, one package.
 TYPESCRIPT = "@modelcontextprotocol/sdk@1.32.2"

@@ -15,6 +15,8 @@ class Callers:
         self.outcomes: dict[str, str] = {}
         self.errors: list[McpError] = []
         self.longest = 0.0
+        # One for each call that was answered, to be waited for.
+        self.answered = asyncio.Semaphore(0)
 
     async def call(
         self, client: Client, tool: str, nonce: str, timeout: float | None, **arguments: Any
@@ -35,6 +37,7 @@ class Callers:
         else:
             assert result.text == nonce, "somebody else's answer"
             self.outcomes[nonce] = "ok"
+            self.answered.release()
         self.longest = max(self.longest, loop.time() - begun)
 
     def check(self, runs: Counter[str]) -> Counter[str]:

@@ -149,6 +149,8 @@ def test_a_redeployed_server_has_forgotten_every_session_and_callers_get_a_new_o
         in_thread = asyncio.get_running_loop().run_in_executor
         async with loaded(first.url, HANDSHAKE, loads) as client:
             await client.tools.call("echo", {"text": "here"})
+            for _ in range(2 * CALLERS):
+                await loads[0].answered.acquire()
             first.signal(how)
             await in_thread(None, first.ended)
             with LedgerServer(tmp_path, sessions=True, port=first.port, health=True) as again:

@@ -1,0 +1,202 @@
+"""The apcore bridge beside the public one, in one interleaved run.
+
+    python bench/apcore.py        or: make bench ONLY=apcore
+
+The same eight modules, discovered from a folder, over stdio, through each bridge's own command. What a call costs is the CPU of
+the server's process; what the bridge adds to it is that less a bare `Executor.call_async`. Exits with 1 if a target is
+missed by more than the noise of the run.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from _measure import Sample, compare, in_words, interleave, print_platform, print_rows
+from _peers import PUBLIC_BRIDGE, python_of
+from stdio import OLD, Server
+
+HERE = Path(__file__).resolve().parent
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
+CALLS = 300
+
+MODULE = '''
+from pydantic import BaseModel
+
+
+class Given(BaseModel):
+    text: str
+    times: int = 1
+
+
+class Said(BaseModel):
+    text: str
+
+
+class Echo:
+    """Say the same again."""
+
+    input_schema = Given
+    output_schema = Said
+    description = "Say the same again."
+
+    def execute(self, inputs, context):
+        return {{"text": inputs["text"]}}
+'''
+
+# What it may cost at most, in seconds or bytes; the requirement's own bounds.
+BOUNDS = {
+    "build of 100": 0.05,
+    "build of 1,000": 0.5,
+    "bytes a tool": 10 * 1024,
+    "to_openai_tools of 100": 0.2,
+    "schema, simple": 0.0001,
+    "schema, 5 references": 0.001,
+}
+
+
+class Bridge(Server):
+    """A bridge over stdio, called by hand."""
+
+    def call(self) -> bytes:
+        """A frame that calls the first module, by the name that this bridge lists."""
+        return (
+            b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%b","arguments":{"text":"hello"}}}\n'
+            % (next(self.ids), self.name)
+        )
+
+    name = b"bench.module_0"
+
+    def find_name(self) -> None:
+        """Ask which name the module has here."""
+        listed = json.loads(self.exchange([self.listing()]))["result"]["tools"]
+        self.name = next(tool["name"] for tool in listed if tool["name"].endswith("module_0")).encode()
+
+    def cpu(self) -> float:
+        """Seconds of CPU that it has used."""
+        fields = Path(f"/proc/{self.child.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / 100
+
+
+def write_modules(folder: Path) -> None:
+    """Eight modules, as people keep them."""
+    (folder / "bench").mkdir()
+    for number in range(8):
+        (folder / "bench" / f"module_{number}.py").write_text(MODULE.format(), encoding="utf-8")
+
+
+def call(command: list[str]) -> Sample:
+    """CPU seconds of the server for one call."""
+
+    def run() -> float:
+        server = Bridge(command, OLD)
+        server.find_name()
+        if b"hello" not in server.exchange([server.call()]):
+            raise SystemExit(f"{command} did not say hello")
+        for _ in range(50):
+            server.exchange([server.call()])
+        before = server.cpu()
+        for _ in range(CALLS):
+            server.exchange([server.call()])
+        took = (server.cpu() - before) / CALLS
+        server.close()
+        return took
+
+    return run
+
+
+def start(command: list[str]) -> Sample:
+    """Seconds from the start of the process to the first answer to a call."""
+    named = Bridge(command, OLD)
+    named.find_name()
+    name = named.name
+    named.close()
+
+    def run() -> float:
+        started = time.perf_counter()
+        server = Bridge(command, OLD)
+        server.name = name
+        server.exchange([server.call()])
+        took = time.perf_counter() - started
+        server.close()
+        return took
+
+    return run
+
+
+def help_text(command: list[str]) -> Sample:
+    """Seconds of `--help`."""
+
+    def run() -> float:
+        started = time.perf_counter()
+        subprocess.run([*command[:3], "--help"], capture_output=True, check=True)
+        return time.perf_counter() - started
+
+    return run
+
+
+def inside() -> dict[str, float]:
+    """What `programs/apcore_build.py` measures in a process of its own."""
+    program = HERE / "programs" / "apcore_build.py"
+    ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise SystemExit(ended.stderr[-2000:])
+    figures: dict[str, float] = json.loads(ended.stdout)
+    return figures
+
+
+def print_inside(figures: dict[str, float]) -> bool:
+    """The rows that have a bound and no peer."""
+    print("\nInside the process (CPU, best of five)")
+    is_good = True
+    for name, bound in BOUNDS.items():
+        value = figures[name]
+        is_bytes = name.startswith("bytes")
+        shown = f"{value:,.0f} bytes" if is_bytes else in_words(value)
+        limit = f"{bound:,.0f} bytes" if is_bytes else in_words(bound)
+        is_good = is_good and value <= bound
+        print(f"  {name:26} {shown:>12}  target {limit:>12}  {'ok' if value <= bound else 'MISSED'}")
+    return is_good
+
+
+def main() -> int:
+    """Run, print, judge."""
+    print_platform()
+    print(f"peer: {PUBLIC_BRIDGE}")
+    with tempfile.TemporaryDirectory() as folder:
+        write_modules(Path(folder))
+        commands = {
+            name: [python, "-m", "apcore_mcp", "--extensions-dir", folder]
+            for name, python in (("ours", sys.executable), ("public", python_of(PUBLIC_BRIDGE)))
+        }
+        calls = interleave({name: call(command) for name, command in commands.items()}, rounds=ROUNDS)
+        starts = interleave({name: start(command) for name, command in commands.items()}, rounds=ROUNDS)
+        helps = interleave({name: help_text(command) for name, command in commands.items()}, rounds=ROUNDS)
+    figures = inside()
+    bare = figures["bare call_async"]
+    added = {name: max(series.middle - bare, 1e-6) for name, series in calls.items()}
+    print(f"\nA call: bare call_async {in_words(bare)}")
+    for name, series in calls.items():
+        print(f"  {name:8} {in_words(series.middle):>9} of CPU, {in_words(added[name])} added")
+    is_light = added["ours"] < 0.0003 and added["public"] / added["ours"] >= 8
+    print(
+        f"  added: {added['public'] / added['ours']:.1f} times less than the public one (at least 8); under 0.3 ms"
+    )
+    is_quick = print_rows(
+        "Cold start to the first answer, 8 modules; --help",
+        [
+            compare("cold start to the public bridge's", starts["ours"], starts["public"], 0.5),
+            compare("--help to the public bridge's", helps["ours"], helps["public"], 1),
+        ],
+    )
+    first, help_seconds = starts["ours"].middle, helps["ours"].middle
+    print(f"  cold start {in_words(first)} (under 0.6 s), --help {in_words(help_seconds)} (under 0.2 s)")
+    is_quick = is_quick and first < 0.6 and help_seconds < 0.2
+    return 0 if print_inside(figures) and is_light and is_quick else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""What the bridge costs inside a process: building a catalogue, exporting it, converting schemas. Prints one JSON object.
+
+python apcore_build.py
+"""
+
+import asyncio
+import json
+import time
+import tracemalloc
+from collections.abc import Callable
+from types import SimpleNamespace
+
+from pydantic import BaseModel, Field
+
+from apcore import Executor, Registry
+from apcore_mcp import to_openai_tools
+from apcore_mcp.adapters import SchemaConverter
+from apcore_mcp.catalogue import Catalogue
+
+
+class Given(BaseModel):
+    text: str = Field(description="What to say again")
+    times: int = 1
+
+
+class Said(BaseModel):
+    text: str
+
+
+class Echo:
+    input_schema = Given
+    output_schema = Said
+    description = "Say the same again."
+
+    def execute(self, inputs: dict[str, object], context: object) -> dict[str, object]:
+        return {"text": inputs["text"]}
+
+
+SIMPLE = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+NESTED = {
+    "type": "object",
+    "properties": {f"part_{number}": {"$ref": f"#/$defs/Part{number}"} for number in range(5)},
+    "$defs": {f"Part{number}": SIMPLE for number in range(5)},
+}
+
+
+def registry_of(count: int) -> Registry:
+    registry = Registry()
+    for number in range(count):
+        registry.register(f"bench.module_{number:04}", Echo())
+    return registry
+
+
+def cpu(work: Callable[[], object], repeat: int = 1) -> float:
+    """The least CPU seconds of five tries."""
+    tries = []
+    for _ in range(5):
+        started = time.process_time()
+        for _ in range(repeat):
+            work()
+        tries.append((time.process_time() - started) / repeat)
+    return min(tries)
+
+
+def bytes_each(count: int) -> float:
+    registry = registry_of(count)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    kept = Catalogue(registry)
+    used = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    return used / len(kept.tools())
+
+
+def bare_call() -> float:
+    """CPU seconds of `Executor.call_async` alone."""
+    executor = Executor(registry_of(1))
+
+    async def calls(number: int) -> None:
+        for _ in range(number):
+            await executor.call_async("bench.module_0000", {"text": "hello", "times": 1})
+
+    asyncio.run(calls(200))
+    started = time.process_time()
+    asyncio.run(calls(1000))
+    return (time.process_time() - started) / 1000
+
+
+def described(schema: dict[str, object]) -> SimpleNamespace:
+    return SimpleNamespace(module_id="bench.module", input_schema=schema, output_schema={})
+
+
+def main() -> None:
+    hundred, thousand, converter = registry_of(100), registry_of(1000), SchemaConverter()
+    figures = {
+        "build of 100": cpu(lambda: Catalogue(hundred)),
+        "build of 1,000": cpu(lambda: Catalogue(thousand)),
+        "bytes a tool": bytes_each(1000),
+        "to_openai_tools of 100": cpu(lambda: to_openai_tools(hundred)),
+        "schema, simple": cpu(lambda: converter.convert_input_schema(described(SIMPLE)), 100),
+        "schema, 5 references": cpu(lambda: converter.convert_input_schema(described(NESTED)), 100),
+        "bare call_async": bare_call(),
+    }
+    print(json.dumps(figures))
+
+
+main()
