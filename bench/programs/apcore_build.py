@@ -10,9 +10,9 @@ import tracemalloc
 from collections.abc import Callable
 from types import SimpleNamespace
 
+from apcore import Executor, Registry
 from pydantic import BaseModel, Field
 
-from apcore import Executor, Registry
 from apcore_mcp import to_openai_tools
 from apcore_mcp.adapters import SchemaConverter
 from apcore_mcp.catalogue import Catalogue
