@@ -11,6 +11,12 @@ import errno
 import os
 import stat
 import sys
+from typing import Final
+
+# A Linux pipe holds 64 KiB by default, which a list of a hundred tools is beyond: each such answer would wait for its
+# reader half-way. Twice that, and not more: the kernel counts the pages of all pipes of a user (64 MiB), and who is over
+# the limit gets pipes of one page.
+PIPE_BYTES: Final = 131_072
 
 
 class Streams:
@@ -43,6 +49,7 @@ class Streams:
             self._unblock(self.input)
         if is_output_watchable and not is_output_shared:
             self._unblock(self.output)
+            _enlarge(self.output)
 
     def restore(self) -> None:
         """Put everything back as it was."""
@@ -88,6 +95,16 @@ def _out_of_the_way(fd: int) -> int:
     moved: int = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
     os.close(fd)
     return moved
+
+
+def _enlarge(fd: int) -> None:
+    """Let a pipe hold more, where the system can and its limits allow it. It stays so: no program minds."""
+    import fcntl  # noqa: PLC0415  not on Windows, where this file must still be importable
+
+    if stat.S_ISFIFO(os.fstat(fd).st_mode) and hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):
+            if fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) < PIPE_BYTES:
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 def _is_watchable(fd: int) -> bool:

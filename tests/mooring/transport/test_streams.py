@@ -1,5 +1,6 @@
 """The rules about descriptors 0, 1 and 2, one by one; whole servers stand in test_own_stdio."""
 
+import fcntl
 import os
 import socket
 import sys
@@ -27,6 +28,36 @@ def test_all_three_moved_descriptors_are_high_and_closed_on_exec() -> None:
         assert all(map(os.get_inheritable, (0, 1))), "children must find something there"
         assert kind(1) == kind(2)
         streams.restore()
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="only Linux has pipes of another size")
+@pytest.mark.parametrize(("before", "after"), [(65_536, _streams.PIPE_BYTES), (1_048_576, 1_048_576)])
+def test_stdout_holds_a_long_list_whole_and_a_larger_pipe_is_left_alone(before: int, after: int) -> None:
+    """design/performance.md: a list of 100 tools is written at once, not half and half."""
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, before)
+    with standing_in(reader, writer):
+        Streams().restore()
+    assert fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ) == after
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="only Linux has pipes of another size")
+def test_a_user_whose_pipes_are_used_up_is_served_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(fd: int, command: int, argument: int = 0) -> int:
+        if command == fcntl.F_SETPIPE_SZ:
+            raise PermissionError(1, "over the limit of the user")
+        return plain(fd, command, argument)
+
+    plain = fcntl.fcntl
+    reader, writer = os.pipe()
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    with standing_in(reader, writer):
+        Streams().restore()
+    assert plain(writer, fcntl.F_GETPIPE_SZ) == 65_536
     os.close(reader)
     os.close(writer)
 
