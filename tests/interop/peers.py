@@ -19,7 +19,7 @@ class Peer:
     name: str
     registry: str  # "PyPI" or "npm"
     packages: tuple[str, ...]
-    role: str  # "server", "client", "both", "tool", or "models"
+    role: str  # "server", "client", "both", "bridge", "tool", or "models"
     program: str = ""  # of a server or a command: relative to where it is installed
     lock: Path | None = None  # of an npm package: what everything below it is, to the byte
     under: Path = HOME
@@ -48,6 +48,7 @@ PEERS = (
     Peer("sdk2", "PyPI", ("mcp==2.3.0",), "both"),
     Peer("fastmcp3", "PyPI", ("fastmcp==3.4.10", "mcp==1.30.0"), "both"),
     Peer("fastmcp4", "PyPI", ("fastmcp==4.1.2", "mcp==2.3.0"), "both"),
+    Peer("apcore", "PyPI", ("apcore-mcp==0.23.3",), "bridge"),
     Peer("everything", "npm", ("@modelcontextprotocol/server-everything@2026.8.31",), "server",
          "node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
     Peer("filesystem", "npm", ("@modelcontextprotocol/server-filesystem@2026.8.31",), "server",
@@ -57,6 +58,8 @@ PEERS = (
                                 "@modelcontextprotocol/node@2.1.2"), "both"),
     Peer("inspector", "npm", ("@modelcontextprotocol/inspector@2.12.0",), "client",
          "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"),
+    Peer("pyright", "npm", ("pyright@1.1.414",), "tool", "node_modules/pyright/index.js"),
+    Peer("vitepress", "npm", ("vitepress@1.6.4",), "tool", "node_modules/vitepress/bin/vitepress.js"),
     # The last or one of the last releases whose newest revision is the one named: models of its time, never run.
     Peer("models-2024-11-05", "PyPI", ("mcp==1.6.0",), "models"),
     Peer("models-2025-03-26", "PyPI", ("mcp==1.9.4",), "models"),

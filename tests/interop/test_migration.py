@@ -1,0 +1,101 @@
+"""The pages for people who come from another library: code side by side prints the same (docs/migration).
+
+A block `python before=PEER,PEER` is run with the interpreter of each peer, the block `python after` that follows with ours.
+Blocks that say `server` are served, and a walk by our client must see the same.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interop.listening import listening
+from interop.peers import BY_NAME, ROOT
+
+PAGES = ROOT / "docs" / "migration"
+FENCE = re.compile(r"^```python (before|after)(?:=([\w,]+))?( server)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WALK = """
+import asyncio, sys
+from mooring import connect, stdio
+
+async def main():
+    async with connect(stdio(*sys.argv[1:])) as client:
+        for tool in await client.tools.list():
+            schema = tool.input_schema
+            print(tool.name, tool.description, sorted(schema["properties"]), schema.get("required"))
+        for name, arguments in (
+            ("price", {"item": "rope", "count": 2}), ("price", {"item": "mast"}), ("deliver", {"item": "knot"})
+        ):
+            result = await client.tools.call(name, arguments)
+            print(bool(result.is_error), result.text, None if result.is_error else result.structured_content)
+        print((await client.tools.call("price", {"item": "rope", "count": 0})).is_error)
+        for uri in ("shop://items", "shop://items/rope"):
+            print((await client.resources.read(uri)).contents[0].text)
+        print((await client.prompts.get("advise", {"item": "rope"})).messages[0].content.text)
+        print(client.instructions)
+
+asyncio.run(main())
+"""
+
+
+def pairs() -> Iterator[pytest.param]:
+    """(page, peer, is a server, the block before, the block after)."""
+    for page in sorted(PAGES.glob("*.md")):
+        waiting: list[tuple[str, str]] = []
+        for found in FENCE.finditer(page.read_text(encoding="utf-8")):
+            if found[1] == "before":
+                waiting += [(peer, found[4]) for peer in found[2].split(",")]
+                continue
+            for number, (peer, body) in enumerate(waiting):
+                name = f"{page.stem}-{peer}-{found.start()}-{number}"
+                yield pytest.param(peer, bool(found[3]), body, found[4], id=name)
+            waiting = []
+        assert not waiting, f"{page}: a block before without one after"
+
+
+@pytest.fixture(scope="module")
+def weather_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """weather.py over HTTP, for the pairs that go there."""
+    serve = [str(Path(sys.executable).with_name("mooring")), "serve", "examples/weather.py", "--http"]
+    with listening(lambda port: [*serve, str(port)], tmp_path_factory.mktemp("weather") / "log") as url:
+        yield url
+
+
+def run(command: list[str], folder: Path) -> list[str]:
+    """What a program prints, by lines; it has to succeed."""
+    # `python` is ours: it is what runs the server that both talk to.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        cwd=folder,
+        env={"PATH": path, "HOME": str(folder)},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("peer", "is_server", "before", "after"), [*pairs()])
+def test_the_code_on_both_sides_does_the_same(
+    peer: str, is_server: bool, before: str, after: str, *, tmp_path: Path, weather_url: str
+) -> None:
+    (tmp_path / "weather.py").symlink_to(ROOT / "examples" / "weather.py")
+    (tmp_path / "modules").symlink_to(ROOT / "examples" / "apcore_demo" / "extensions")
+    programs = {str(BY_NAME[peer].python): before, sys.executable: after}
+    told = []
+    for number, (python, body) in enumerate(programs.items()):
+        program = tmp_path / f"program{number}.py"
+        program.write_text(body.replace("http://127.0.0.1:8000", weather_url), encoding="utf-8")
+        command = [python, str(program)]
+        if is_server:
+            command = [sys.executable, "-c", WALK, *command]
+        told.append(run(command, tmp_path))
+    assert told[0] == told[1]
+    assert told[1]

@@ -1,0 +1,188 @@
+"""The documentation server reads a site that VitePress made: its sitemap or navigation, its pages as Markdown, and search.
+
+VitePress renders on the server and puts what a theme needs around it: line numbers, copy buttons, groups of code, containers.
+The sites of Sphinx and MkDocs are built by `make test`; this one needs node. It is built once, and served on loopback.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from interop.peers import BY_NAME, node
+from procontext.models import Library
+from procontext.page import LibraryDocuments, section, window
+from scripted.documentation import LoopbackNetwork, Rows, Site, folder, settings, text
+from scripted.loop import timed
+
+BUILD_SECONDS = 100
+
+PUBLISHED = "https://harbour.example"
+
+SOURCE = {
+    ".vitepress/config.mjs": f"""
+export default {{
+  title: 'Harbour',
+  sitemap: {{ hostname: '{PUBLISHED}' }},
+  lastUpdated: false,
+  markdown: {{ lineNumbers: true }},
+  themeConfig: {{
+    nav: [{{ text: 'Guide', link: '/guide' }}],
+    sidebar: [{{ text: 'Start', items: [{{ text: 'Guide', link: '/guide' }}, {{ text: 'API', link: '/api/' }}] }}],
+    search: {{ provider: 'local' }},
+  }},
+}}
+""",
+    "index.md": "---\nlayout: home\nhero: {name: Harbour, text: Tie boats up}\n---\n\n# Harbour\n\nTie boats up.\n",
+    "guide.md": """# Guide
+
+Install it first.
+
+::: code-group
+
+```sh [npm]
+npm install harbour
+```
+
+```sh [pnpm]
+pnpm add harbour
+```
+
+:::
+
+## Tying up
+
+::: warning
+Use two lines.
+:::
+
+```ts{2}
+// a comment, no heading
+import { moor } from 'harbour'
+
+await moor('boat', { lines: 2 })
+```
+
+| Name | Length |
+| ---- | ------ |
+| bow  | 10     |
+
+See [the API](./api/index.md#moor) and `Map<string, Line>`.
+""",
+    "api/index.md": "# API\n\n## moor() {#moor}\n\nTies a boat up.\n\n## berths()\n\nLists every berth.\n",
+}
+
+GUIDE = """\
+# Guide {#guide}
+
+Install it first.
+
+**npm**
+
+```sh
+npm install harbour
+```
+
+**pnpm**
+
+```sh
+pnpm add harbour
+```
+
+## Tying up {#tying-up}
+
+**WARNING**
+
+Use two lines.
+
+```ts
+// a comment, no heading
+import { moor } from 'harbour'
+
+await moor('boat', { lines: 2 })
+```
+
+| Name | Length |
+| --- | --- |
+| bow | 10 |
+
+See [the API](SITE/api/#moor) and `Map<string, Line>`."""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as files. It is built beside its packages' links: VitePress looks for itself from where the sources lie."""
+    peer = BY_NAME["vitepress"]
+    root = tmp_path_factory.mktemp("vitepress")
+    for name, content in SOURCE.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content, encoding="utf-8")
+    (root / "package.json").write_text('{"private": true, "type": "module"}\n', encoding="utf-8")
+    (root / "node_modules").symlink_to(peer.home / "node_modules")
+    done = subprocess.run(
+        [str(node()), str(peer.home / peer.program), "build", str(root)],
+        cwd=root,
+        env={**os.environ, "CI": "1", "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return root / ".vitepress" / "dist"
+
+
+def harbour(site: Site) -> Library:
+    return Library(id="harbour", name="Harbour", docs_url=f"{site.url}/")
+
+
+@pytest.mark.guard(BUILD_SECONDS + 20)
+def test_a_vitepress_site_is_indexed_by_its_sitemap_read_and_searched(built: Path, tmp_path: Path) -> None:
+    """Pages without Markdown become Markdown, sites without llms.txt have an index."""
+
+    @timed
+    async def scenario() -> None:
+        async with Site(folder(built)) as site:
+            # A sitemap names the address under which the site is meant to be published.
+            published = (built / "sitemap.xml").read_text(encoding="utf-8").replace(PUBLISHED, site.url)
+            site.routes["/sitemap.xml"] = text(published, "text/xml")
+            documents = await LibraryDocuments.open(
+                settings(tmp_path, site), Rows(harbour(site)), network=LoopbackNetwork()
+            )
+            index = await documents.index(harbour(site))
+            assert index.source == "sitemap.xml"
+            assert f"]({site.url}/guide.html)" in index.text
+            assert f"]({site.url}/api/)" in index.text
+            assert await documents.prefetch(harbour(site)) == 3
+            page = await documents.page(f"{site.url}/guide.html")
+            assert "\n".join(page.lines) == GUIDE.replace("SITE", site.url)
+            span = section(page, "Tying up")
+            assert span is not None
+            assert window(page, *span).content.startswith("## Tying up")
+            (hit,) = await documents.search("harbour", "berths every")
+            assert (hit.url, hit.heading_path) == (f"{site.url}/api/", ("API", "berths()"))
+            await documents.close()
+
+    scenario()
+
+
+@pytest.mark.guard(BUILD_SECONDS + 20)
+def test_without_a_sitemap_the_navigation_of_the_site_is_the_index(built: Path, tmp_path: Path) -> None:
+    """The sidebar is part of what VitePress renders."""
+
+    @timed
+    async def scenario() -> None:
+        routes = folder(built)
+        del routes["/sitemap.xml"]
+        async with Site(routes) as site:
+            documents = await LibraryDocuments.open(
+                settings(tmp_path, site), Rows(harbour(site)), network=LoopbackNetwork()
+            )
+            index = await documents.index(harbour(site))
+            assert index.source == "navigation"
+            assert f"[Guide]({site.url}/guide.html)" in index.text
+            await documents.close()
+
+    scenario()
