@@ -1,11 +1,13 @@
 """What every test runs under: a Hypothesis profile, and a guard that ends a test which hangs.
 
 `MOORING_PROFILE=quick` (the default) gives the same examples on every run, so that a failure is the change's and not
-the day's; `soak` gives many, different each time. Any test may raise its own limit with `@pytest.mark.guard(seconds)`.
+the day's; `soak` gives many, different each time. `MOORING_ORDER=word` shuffles the tests, always in the same way for the
+same word: no test may need another that ran before it. Any test may raise its own limit with `@pytest.mark.guard(seconds)`.
 """
 
 import faulthandler
 import os
+import random
 import signal
 import sys
 import threading
@@ -48,6 +50,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if profile not in ("quick", "soak"):
         raise pytest.UsageError(f"MOORING_PROFILE is {profile!r}; it must be quick or soak")
     settings.load_profile(profile)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = os.environ.get("MOORING_ORDER", "")
+    if order:
+        # Files stay together, because what a file sets up once is expensive.
+        chance = random.Random(order)
+        files: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            files.setdefault(str(item.path), []).append(item)
+        shuffled = chance.sample(list(files.values()), len(files))
+        items[:] = [item for group in shuffled for item in chance.sample(group, len(group))]
 
 
 def guard_seconds(item: pytest.Item) -> float:

@@ -1,0 +1,195 @@
+"""Walk the README as a newcomer does: a fresh clone, an empty home, every block in order.
+
+A Python block with a title is written to that file. Every line of a shell block is run and must succeed, say something
+and show no traceback; `make run` serves until it is interrupted, and is looked at meanwhile. A block of client settings
+is tried with the command `mooring`. `make test` is left to whoever calls this, unless it is asked for: `.ci/run` has just
+run it.
+
+    python tools/walk_readme.py [--with-tests]
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TITLE = re.compile(r'title="([^"]+)"')
+
+START_SECONDS = 300.0  # `make run` installs first
+STOP_SECONDS = 15.0
+COMMAND_SECONDS = 300.0
+
+# What an empty environment keeps of ours: how to reach the registries, and nothing else.
+KEPT = re.compile(
+    r"^(PATH|LANG|LC_.*|TMPDIR|TERM|PIP_.*|.*_proxy|.*_PROXY|SSL_CERT_.*|REQUESTS_CA_BUNDLE|npm_config_.*)$"
+)
+
+
+class Block(NamedTuple):
+    """One fenced block: its language, its title if it has one, its text."""
+
+    language: str
+    title: str
+    body: str
+
+
+class WalkFailedError(Exception):
+    """A step did not do what the README promises; the message says which."""
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks of a page, in order."""
+    for found in FENCE.finditer(text):
+        words, title = found[1].split(), TITLE.search(found[1])
+        yield Block(words[0] if words else "", title[1] if title else "", found[2])
+
+
+def lines(body: str) -> list[str]:
+    """The commands of a shell block, without what is said about them."""
+    return [
+        line.split("  #")[0].strip()
+        for line in body.splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+
+
+def run(command: str, folder: Path, environment: dict[str, str]) -> str:
+    """One line, through a shell as a person's. Raises: WalkFailedError."""
+    try:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+            cwd=folder,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise WalkFailedError(f"`{command}` was not done after {COMMAND_SECONDS:g} s") from late
+    said = done.stdout + done.stderr
+    if done.returncode or not done.stdout.strip() or "Traceback" in said:
+        raise WalkFailedError(f"`{command}` ended with {done.returncode} and said:\n{said}")
+    return done.stdout
+
+
+def serve(command: str, folder: Path, environment: dict[str, str]) -> None:
+    """`make run`: it serves the page it names, and Ctrl-C ends it without a traceback. Raises: WalkFailedError."""
+    page = f"http://127.0.0.1:{environment['PORT']}/inspector"
+    with tempfile.TemporaryFile("w+") as log:
+        started = subprocess.Popen(
+            ["bash", "-c", f"exec {command}"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,  # Ctrl-C goes to the whole foreground group, and not to us
+        )
+        try:
+            wait_for(page, started)
+        finally:
+            os.killpg(started.pid, signal.SIGINT)
+            try:
+                started.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(started.pid, signal.SIGKILL)
+                started.wait()
+        log.seek(0)
+        said = log.read()
+    if started.returncode not in (0, 130) or "Traceback" in said or page not in said:
+        raise WalkFailedError(f"`{command}` ended with {started.returncode} and said:\n{said}")
+
+
+def wait_for(page: str, started: subprocess.Popen[bytes]) -> None:
+    """Until the page is served. Raises: WalkFailedError when it never is."""
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(page, timeout=5) as answer:
+                if b"<html" in answer.read():
+                    return
+        except (urllib.error.URLError, OSError):
+            pass
+        if started.poll() is not None or time.monotonic() > end:
+            raise WalkFailedError(f"{page} was never served")
+        time.sleep(0.2)
+
+
+def try_settings(body: str, folder: Path, environment: dict[str, str]) -> None:
+    """Every server of a block of client settings starts, and lists its tools. Raises: WalkFailedError."""
+    (folder / "mcp.json").write_text(body, encoding="utf-8")
+    for name in json.loads(body)["mcpServers"]:
+        run(f"mooring tools --config mcp.json {name}", folder, environment)
+
+
+def walk(text: str, folder: Path, environment: dict[str, str], *, skipped: tuple[str, ...] = ()) -> list[str]:
+    """Do what the page says, in `folder`; returns what was done. Lines that begin with one of `skipped` are left out."""
+    done = []
+    for block in blocks(text):
+        if block.title:
+            (folder / block.title).write_text(block.body, encoding="utf-8")
+            done.append(f"wrote {block.title}")
+        elif block.language == "json" and "mcpServers" in block.body:
+            try_settings(block.body, folder, environment)
+            done.append("tried the client's settings")
+        elif block.language == "sh":
+            for line in lines(block.body):
+                if line.startswith(skipped):
+                    continue
+                (serve if line == "make run" else run)(line, folder, environment)
+                done.append(line)
+                print(f"  {line}", flush=True)
+    return done
+
+
+def main() -> int:
+    """Clone, walk, say how it went."""
+    parser = argparse.ArgumentParser(description="Walk the README in a fresh clone with an empty home.")
+    parser.add_argument("--with-tests", action="store_true", help="run `make test`, too")
+    wanted = parser.parse_args()
+    skipped = () if wanted.with_tests else ("make test",)
+    with tempfile.TemporaryDirectory(prefix="mooring-walk-") as place:
+        clone, home = Path(place) / "mooring", Path(place) / "home"
+        home.mkdir()
+        git = shutil.which("git") or "git"
+        subprocess.run([git, "clone", "--quiet", "--no-hardlinks", ROOT, clone], check=True)
+        environment = {name: value for name, value in os.environ.items() if KEPT.match(name)}
+        environment |= {"HOME": str(home), "PORT": str(free_port())}
+        # What `. .venv/bin/activate` does; until `make run` has made it, there is nothing there to find.
+        environment["PATH"] = f"{clone / '.venv' / 'bin'}{os.pathsep}{environment['PATH']}"
+        began = time.monotonic()
+        try:
+            done = walk((ROOT / "README.md").read_text(encoding="utf-8"), clone, environment, skipped=skipped)
+        except WalkFailedError as failure:
+            print(f"The README does not keep its word: {failure}", file=sys.stderr)
+            return 1
+    print(f"The README was walked: {len(done)} steps in {time.monotonic() - began:.0f} s.")
+    return 0
+
+
+def free_port() -> int:
+    """A port that nobody listens on, for `make run`; 8000 may be somebody's."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+if __name__ == "__main__":
+    sys.exit(main())
