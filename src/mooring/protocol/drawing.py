@@ -75,21 +75,21 @@ def _entry_text(do: tuple[Enum, ...]) -> str:
     return ", ".join(str(name.value) for name in do) or "-"
 
 
-def _edges(machine: Machine) -> dict[tuple[Enum, Enum], list[str]]:
+def edges(machine: Machine) -> dict[tuple[Enum, Enum], list[str]]:
     """Who leads where, by which events: what a diagram has room for."""
-    edges: dict[tuple[Enum, Enum], list[str]] = {}
+    found: dict[tuple[Enum, Enum], list[str]] = {}
     for event, cells in machine.rows.items():
         for state, cell in zip(machine.states, cells, strict=True):
             for branch in cell.branches():
                 if branch.to is not None and branch.to is not state:
                     said = event if branch.when is None else f"{event} [{branch.when.value}]"
-                    edges.setdefault((state, branch.to), []).append(said)
-    return edges
+                    found.setdefault((state, branch.to), []).append(said)
+    return found
 
 
 def _draw_mermaid(machine: Machine) -> str:
     lines = ["stateDiagram-v2", f"    [*] --> {machine.start.value}"]
-    for (source, target), events in _edges(machine).items():
+    for (source, target), events in edges(machine).items():
         # Mermaid ends a label at a semicolon or a line break, and takes a second colon for its own.
         label = ", ".join(events).replace(";", ",").replace(":", " =")
         lines.append(f"    {source.value} --> {target.value}: {label}")
@@ -104,7 +104,7 @@ def _draw_dot(machine: Machine) -> str:
     lines.extend(
         f'    "{state.value}" [peripheries=2];' for state in machine.states if state in machine.finals
     )
-    for (source, target), events in _edges(machine).items():
+    for (source, target), events in edges(machine).items():
         label = "\\n".join(event.replace('"', '\\"') for event in events)
         lines.append(f'    "{source.value}" -> "{target.value}" [label="{label}"];')
     lines.append("}")
@@ -125,4 +125,5 @@ __all__ = [
     "MACHINES",
     "cell_text",
     "draw",
+    "edges",
 ]

@@ -1,0 +1,222 @@
+"""The pictures in docs/pictures are what the generator makes of the tables, and read on light and dark pages."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+
+from mooring.protocol import Cell
+from mooring.protocol.drawing import MACHINES, edges
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import draw_machine  # noqa: E402  # tools, not packages: found by their folder
+import draw_rooms  # noqa: E402
+import make_pictures  # noqa: E402
+
+CLIENT = MACHINES["client"]
+ROOMS = make_pictures.rooms()
+DRAWN = {name: draw() for name, draw in make_pictures.DRAWN.items()}
+SVG = "{http://www.w3.org/2000/svg}"
+
+# The map of the architecture when it was decided, and one that is larger than any we shall have.
+SMALL: dict[str, tuple[str, ...]] = {
+    "errors": (),
+    "protocol": ("errors",),
+    "transport": ("errors", "protocol"),
+    "client": ("errors", "protocol", "transport"),
+    "server": ("errors", "protocol", "transport"),
+    "extras": (),
+    "products": ("errors", "protocol", "transport", "server", "extras"),
+}
+LARGE = {
+    **SMALL,
+    **{f"room_{number}": ("errors", "client", *(("server",) if number % 2 else ())) for number in range(9)},
+    "top": ("room_1", "room_2", "transport"),
+}
+
+
+def texts(drawing: str) -> list[str]:
+    return ["".join(text.itertext()) for text in ElementTree.fromstring(drawing).iter(f"{SVG}text")]
+
+
+def arrows(drawing: str) -> int:
+    return drawing.count("marker-end")
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_picture_in_the_documentation_is_what_its_table_says(name: str) -> None:
+    """Run `make docs` where this fails: a table or the tree in the README has changed."""
+    assert (make_pictures.PICTURES / name).read_text(encoding="utf-8") == DRAWN[name]
+
+
+def test_every_picture_in_the_documentation_is_made_or_recorded() -> None:
+    assert {path.name for path in make_pictures.PICTURES.iterdir()} == {*DRAWN, "demo.svg"}
+
+
+@pytest.mark.parametrize(
+    "drawing", [*DRAWN.values(), *(draw_rooms.draw_rooms(rooms, {}) for rooms in (SMALL, LARGE))]
+)
+def test_a_picture_needs_nothing_from_outside_and_reads_on_light_and_dark(drawing: str) -> None:
+    root = ElementTree.fromstring(drawing)
+    assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
+        *("svg", "title", "desc", "style", "defs", "marker", "path", "rect", "circle", "text")
+    }
+    assert not any("href" in name for element in root.iter() for name in element.attrib)
+    assert "prefers-color-scheme:dark" in drawing
+    assert root.findtext(f"{SVG}title")
+    assert root.findtext(f"{SVG}desc")
+    used = {element.get("class") for element in root.iter()} - {None}
+    assert used <= set(re.findall(r"\.([a-z]+)\{fill", drawing)), "every colour is known in both schemes"
+
+
+@pytest.mark.parametrize(
+    "drawing", [*DRAWN.values(), *(draw_rooms.draw_rooms(rooms, {}) for rooms in (SMALL, LARGE))]
+)
+def test_nothing_is_drawn_beside_the_paper(drawing: str) -> None:
+    """Letters are measured as wide as the widest of the usual fonts has them, on average."""
+    root = ElementTree.fromstring(drawing)
+    height = float(root.attrib["height"])
+    for element in root.iter(f"{SVG}text"):
+        x, y, said = float(element.attrib["x"]), float(element.attrib["y"]), element.text or ""
+        width = len(said) * (11 if element.get("class") == "name" else 7.2)
+        left = x - width / 2 if element.get("text-anchor") == "middle" else x
+        assert left >= 0, said
+        assert left + width <= 900, said
+        assert 0 < y < height, said
+    for element in root.iter(f"{SVG}rect"):
+        assert float(element.attrib["x"]) + float(element.attrib["width"]) <= 900
+        assert float(element.attrib["y"]) + float(element.attrib["height"]) <= height
+
+
+# --- rooms ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rooms", [ROOMS, SMALL, LARGE])
+def test_every_room_stands_above_all_that_it_may_import(rooms: dict[str, tuple[str, ...]]) -> None:
+    root = ElementTree.fromstring(draw_rooms.draw_rooms(rooms, {}))
+    places = {
+        element.text: float(element.attrib["y"])
+        for element in root.iter(f"{SVG}text")
+        if element.get("class") == "name"
+    }
+    notes = " ".join(
+        element.text or "" for element in root.iter(f"{SVG}text") if element.get("class") == "faint"
+    )
+    for room, belows in rooms.items():
+        if room not in places:
+            assert belows == ()
+            assert f"Beside these, {room} " in notes
+            continue
+        for below in belows:
+            assert below in notes if below not in places else places[room] < places[below]
+
+
+def test_what_another_way_implies_has_no_arrow() -> None:
+    """protocol, transport, client, server and the products: one arrow each; `extras` stands beside."""
+    drawing = draw_rooms.draw_rooms(SMALL, {"client": "holds, whatever happens", "errors": "told, always"})
+    assert arrows(drawing) == 5
+    assert "Beside these, extras (), used by products." in texts(drawing)
+    assert "holds" in texts(drawing), "in a box the first words"
+    assert "told, always" in texts(drawing), "on a slab all of them"
+
+
+def test_a_map_that_changes_changes_the_picture() -> None:
+    changed = {**SMALL, "products": ("errors", "protocol", "transport", "client", "server", "extras")}
+    assert arrows(draw_rooms.draw_rooms(changed, {})) == 6
+    assert draw_rooms.draw_rooms(SMALL, {}) == draw_rooms.draw_rooms(SMALL, {}), "and nothing else does"
+
+
+def test_arrows_do_not_cross_where_they_need_not() -> None:
+    rooms = {
+        "ground": (),
+        "a": ("ground",),
+        "b": ("ground",),
+        "c": ("ground",),
+        "x": ("c",),
+        "y": ("a",),
+        "z": ("b",),
+    }
+    layers = draw_rooms._ordered(draw_rooms._layers(rooms), rooms)
+    assert draw_rooms._badness(layers, rooms)[0] == 0
+    assert draw_rooms._badness(draw_rooms._layers(rooms), rooms)[0] > 0, (
+        "the order of the map is not that good"
+    )
+
+
+def test_private_files_are_no_rooms_and_every_room_has_its_words() -> None:
+    assert "lazy" not in ROOMS
+    assert "version" not in ROOMS
+    assert {"errors", "client", "procontext"} <= ROOMS.keys()
+    assert make_pictures.words()["client"] == "a client that survives its server"
+
+
+# --- the machine ------------------------------------------------------------------------------------------------------
+
+
+def test_every_state_and_every_event_that_leads_somewhere_is_in_the_picture() -> None:
+    said = " ".join(texts(DRAWN["client-machine.svg"]))
+    assert all(str(state.value) in said for state in CLIENT.states)
+    for events in edges(CLIENT).values():
+        for event in events:
+            assert event.partition(" [")[0] in said.replace("] ", " "), event
+
+
+def test_every_way_has_its_arrow() -> None:
+    """Those to the end are two, from the frame; and one leads to the start."""
+    inner = [pair for pair in edges(CLIENT) if (pair[0].value, pair[1].value) in draw_machine.WAYS]
+    assert arrows(DRAWN["client-machine.svg"]) == len(inner) + 2 + 1
+
+
+def test_what_leads_there_from_everywhere_is_said_once() -> None:
+    said = " ".join(texts(DRAWN["client-machine.svg"]))
+    assert said.count("struck out") == 1
+    assert "from each: stop asked" in said
+
+
+def test_an_event_whose_condition_does_not_matter_is_said_without_it() -> None:
+    assert draw_machine._told_once(["went [a]", "went", "came [b]"]) == ["went", "came [b]"]
+
+
+def test_a_table_with_more_than_there_is_a_place_for_is_refused() -> None:
+    with pytest.raises(ValueError, match="the state fresh has no place"):
+        draw_machine.draw_machine(MACHINES["server"])
+    back = Cell((), CLIENT.states[1])
+    rows = {**CLIENT.rows, "reaped": (back,) * len(CLIENT.states)}
+    with pytest.raises(ValueError, match="the way from ready to initializing is not in WAYS"):
+        draw_machine.draw_machine(msgspec.structs.replace(CLIENT, rows=rows))
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_a_picture_that_is_not_what_its_table_says_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(make_pictures, "ROOT", tmp_path)
+    monkeypatch.setattr(make_pictures, "PICTURES", tmp_path / "pictures")
+    monkeypatch.setattr(make_pictures, "DRAWN", {"one.svg": lambda: "one", "two.svg": lambda: "two"})
+    assert make_pictures.main(["--check"]) == 1
+    assert make_pictures.main([]) == 0
+    assert make_pictures.main(["--check"]) == 0
+    (tmp_path / "pictures" / "two.svg").write_text("three")
+    capsys.readouterr()
+    assert make_pictures.main(["--check"]) == 1
+    assert capsys.readouterr().err == "pictures/two.svg is not what its table says; run `make docs`\n"
+
+
+def test_the_tool_runs_as_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "make_pictures.py"), "--help"],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--check" in done.stdout
