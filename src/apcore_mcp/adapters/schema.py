@@ -7,11 +7,12 @@ and a property may be called `$ref`.
 A schema that contains itself has no inlined form. `convert_input_schema` then raises, as asked; with `keeps_cycles=True` it
 keeps the definitions instead, which MCP and OpenAI both allow, and no tool is lost.
 
-Pure: must never know a registry or a server. Above: the catalogue, the factory, the exports. Below: nothing.
+Pure: must never know a registry or a server. Above: the catalogue, the factory, the exports. Below: `mooring.models`.
 """
 
-from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
+
+from mooring.models import copied, look_up, walk_schema
 
 # JSON that is truly unknown, and a JSON Schema that is an object.
 Json: TypeAlias = Any
@@ -24,25 +25,6 @@ MAX_DEPTH = 32
 MAX_NODES = 20_000
 
 _DEFINITIONS = ("$defs", "definitions")
-# What the value of a keyword is: one schema (or a list of them, as old `items`), a list, or a table of named schemas.
-_ONE = frozenset(
-    [
-        "items",
-        "additionalProperties",
-        "additionalItems",
-        "unevaluatedProperties",
-        "unevaluatedItems",
-        "contains",
-        "propertyNames",
-        "not",
-        "if",
-        "then",
-        "else",
-        "contentSchema",
-    ]
-)
-_SEVERAL = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-_NAMED = frozenset(("properties", "patternProperties", "dependentSchemas", *_DEFINITIONS))
 
 
 class Described(Protocol):
@@ -146,47 +128,16 @@ class _Inliner:
         return made
 
 
-def walk_schema(node: Schema, change: Callable[[Json], Json]) -> Schema:
-    """A copy of one schema with `change` applied to each schema directly inside it; data is copied as it is."""
-    made: Schema = {}
-    for key, part in node.items():
-        if key in _NAMED and isinstance(part, dict):
-            made[key] = {name: change(inner) for name, inner in part.items()}
-        elif (key in _ONE or key in _SEVERAL) and isinstance(part, list):
-            made[key] = [change(inner) for inner in part]
-        elif key in _ONE:
-            made[key] = change(part)
-        else:
-            made[key] = _copy(part)
-    return made
-
-
-def look_up(root: Schema, reference: str) -> Json:
-    """What a local reference (RFC 6901) names. Raises: KeyError, naming it."""
-    if not reference.startswith("#"):
-        raise KeyError(f"{reference} is not in this schema, and nothing is fetched")
-    here: Json = root
-    for step in reference[1:].strip("/").split("/") if len(reference) > 1 else ():
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(here, dict) and name in here:
-            here = here[name]
-        elif isinstance(here, list) and name.isdecimal() and int(name) < len(here):
-            here = here[int(name)]
-        else:
-            raise KeyError(f"{name} ({reference})")
-    return here
-
-
 def _keep_definitions(schema: Schema) -> Schema:
     """The schema as it is, with what its root refers to spelled out: a root must say that it is an object."""
-    made: Schema = _copy(schema)
+    made: Schema = copied(schema)
     seen: set[str] = set()
     while isinstance(made.get("$ref"), str):
         reference: str = made.pop("$ref")
         if reference in seen:
             raise ValueError(f"circular $ref: {reference} is nothing but itself")
         seen.add(reference)
-        made = {**_copy(look_up(schema, reference)), **made}
+        made = {**copied(look_up(schema, reference)), **made}
     _check_references(schema, made)
     return made
 
@@ -202,14 +153,6 @@ def _check_references(root: Schema, node: Json) -> None:
     check(node)
 
 
-def _copy(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {key: _copy(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_copy(part) for part in value]
-    return value
-
-
 __all__ = [
     "MAX_DEPTH",
     "MAX_NODES",
@@ -217,6 +160,4 @@ __all__ = [
     "Json",
     "Schema",
     "SchemaConverter",
-    "look_up",
-    "walk_schema",
 ]

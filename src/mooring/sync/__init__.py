@@ -9,7 +9,7 @@ It works wherever it is called: in a script, under a running event loop (a noteb
 while waiting cancels the call on the wire. Two things cannot work and are refused with StateError: a blocking call inside a
 handler, and using after `fork()` what was opened before.
 
-Above: users. Below: `mooring.client`, and one thread with one event loop for all of it.
+Above: users. Below: `mooring.client`, `mooring.models`, and one thread with one event loop for all of it.
 """
 
 from mooring.sync._client import Call, Client, connect
@@ -24,6 +24,7 @@ from mooring.sync._features import (
     Tools,
 )
 from mooring.sync._fleet import Fleet
+from mooring.sync._toolbox import Toolbox
 from mooring.transport import stdio
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Resources",
     "Roots",
     "Sampling",
+    "Toolbox",
     "Tools",
     "connect",
     "stdio",

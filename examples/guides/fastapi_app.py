@@ -1,0 +1,98 @@
+"""A web application that holds its MCP servers for as long as it lives.
+
+    python examples/guides/fastapi_app.py ledger.txt
+    curl -X POST 'http://127.0.0.1:8000/orders/A7/payment?cents=500'
+    curl http://127.0.0.1:8000/health
+
+What each part is for: docs/guides/fastapi.md.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.responses import JSONResponse
+
+from mooring import Client, JsonRpcError, McpError, UsageError, connect, stdio
+
+SHOP = Path(__file__).parent / "shop.py"
+
+# How long the end of the application waits for calls that are open.
+DRAIN = 10.0
+
+
+def make_app(clients: Mapping[str, Client]) -> FastAPI:
+    """The application that holds these clients, by name. They are opened when it starts."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.clients = clients
+        try:
+            for client in clients.values():
+                await client.open(wait=False)
+            yield
+        finally:
+            await asyncio.gather(*(client.stop(drain=DRAIN) for client in clients.values()))
+
+    app = FastAPI(lifespan=lifespan)
+    app.add_exception_handler(McpError, tell)
+    app.add_api_route("/orders/{order}/payment", pay, methods=["POST"])
+    app.add_api_route("/health", health)
+    return app
+
+
+async def shop_of(request: Request) -> Client:
+    """The dependency: the one client of the shop, for every request. Async, so that it stays on the client's loop."""
+    client: Client = request.app.state.clients["shop"]
+    return client
+
+
+async def pay(order: str, cents: int, shop: Annotated[Client, Depends(shop_of)]) -> dict[str, str]:
+    """Take a payment."""
+    result = await shop.tools.call("pay", {"order": order, "cents": cents}, timeout=20)
+    if result.is_error:
+        raise HTTPException(422, result.text)
+    return {"paid": result.text}
+
+
+def status_of(error: McpError) -> int:
+    """The HTTP status that says as much as is known, and no more."""
+    if error.may_have_run:
+        return 504
+    if isinstance(error, JsonRpcError):
+        return 502
+    if isinstance(error, UsageError):
+        return 500
+    return 503
+
+
+async def tell(_: Request, error: Exception) -> JSONResponse:
+    """Every error of a call, as the answer to the request that made it."""
+    assert isinstance(error, McpError)
+    body = {"error": error.type, "message": error.message, "may_have_run": error.may_have_run}
+    headers = {"Retry-After": str(max(1, round(error.retry_in or 1)))} if error.retryable else {}
+    return JSONResponse(body, status_of(error), headers)
+
+
+async def health(request: Request) -> JSONResponse:
+    """The state of every server. 503 only where waiting cannot help."""
+    clients: Mapping[str, Client] = request.app.state.clients
+    states = {name: client.state for name, client in clients.items()}
+    return JSONResponse(states, 503 if "closed" in states.values() else 200)
+
+
+def main() -> None:
+    import uvicorn  # noqa: PLC0415  # another server may run the application
+
+    target = stdio(sys.executable, SHOP, sys.argv[1], inherit_env=["PYTHONPATH"])
+    shop = connect(target, name="shop", wait_for_ready=True, max_attempts=1_000_000)
+    port = int(sys.argv[2]) if len(sys.argv) > 2 else 8000
+    uvicorn.run(make_app({"shop": shop}), host="127.0.0.1", port=port)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The server of the guides: takes payments and writes them into a file. Paying is not safe to repeat; looking is.
+
+python examples/guides/shop.py ledger.txt
+"""
+
+import sys
+from pathlib import Path
+
+from mooring import Server
+from mooring.server import ToolError
+
+server = Server("shop", version="1.0", instructions="Ask was_it_paid before you pay for anything again.")
+
+
+def ledger() -> Path:
+    """Where payments stand, one a line."""
+    return Path(sys.argv[1])
+
+
+@server.tool(destructive=True)
+def pay(order: str, cents: int) -> str:
+    """Take a payment for an order.
+
+    Args:
+        order: the order's number
+        cents: how much, more than nothing
+    """
+    if cents <= 0:
+        raise ToolError(f"{cents} cents cannot be paid")
+    with ledger().open("a") as file:
+        file.write(f"{order} {cents}\n")
+    return f"{cents} cents for {order}"
+
+
+@server.tool(read_only=True)
+def was_it_paid(order: str) -> str:
+    """Whether there is a payment for an order: yes or no.
+
+    Args:
+        order: the order's number
+    """
+    paid = ledger().read_text().split() if ledger().exists() else []
+    return "yes" if order in paid[::2] else "no"
+
+
+if __name__ == "__main__":
+    sys.exit(server.run())

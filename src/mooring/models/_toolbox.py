@@ -1,0 +1,194 @@
+"""`Toolbox`: the tools of a client or a fleet before a model, and the model's calls before them.
+
+Each verb is one step, so that a program can stand between any two: `definitions()` says what there is, `calls()` reads what
+the model asks for, `run()` does it, `messages()` tells the model. `answer()` is the last three in one.
+
+It holds one table, from the names before the model to the tools. A name that is not in it is never called: what `only`
+leaves out, a model cannot reach by guessing.
+
+What it must never know: a model's API beyond its shapes, and how a client holds its connection. Above: users,
+`mooring.sync`. Below: `_calls`, `_outcomes`, `_schemas`, `_shapes`, `mooring.client`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Unpack
+
+from mooring.client import CallOptions, Client, Fleet, ToolOptions
+from mooring.errors import Json, McpError, UsageError
+from mooring.models._calls import ModelCall, read_arguments, read_calls
+from mooring.models._names import model_name
+from mooring.models._outcomes import Outcome, messages
+from mooring.models._schemas import object_schema, strict_schema, without_nulls
+from mooring.models._shapes import Definition, Message, check_shape, definition
+from mooring.types import CallToolResult, Tool
+
+logger = logging.getLogger("mooring.models")
+
+# Of the names that a model is reminded of when it calls one that is not there.
+_MOST_NAMES = 20
+
+# Where an error is about what the model wrote. Any other place is an option that the program gave, and its mistake.
+_OF_THE_CALL = ("name", "arguments", "$.arguments")
+
+
+class _Entry(NamedTuple):
+    tool: str
+    schema: Mapping[str, Json]
+
+
+class Toolbox:
+    """The tools of a client or a fleet for one model API. Safe to share between tasks and conversations.
+
+    `shape` is `openai` (chat completions), `openai-responses` or `anthropic`. `strict` asks the API to hold the model to the
+    schemas. `only(tool)` says which tools the model may have; by default all.
+
+    Raises: UsageError for a shape that is none, or a source that is neither.
+    """
+
+    def __init__(
+        self,
+        source: Client | Fleet,
+        shape: str,
+        *,
+        strict: bool = False,
+        only: Callable[[Tool], object] | None = None,
+    ) -> None:
+        check_shape(shape)
+        if not isinstance(source, Client | Fleet):
+            raise UsageError(
+                f"a toolbox needs a Client or a Fleet, not {type(source).__module__}.{type(source).__name__}; "
+                "for those of mooring.sync there is mooring.sync.Toolbox",
+                path="source",
+            )
+        self.shape = shape
+        self.strict = strict
+        self._source = source
+        self._only = only
+        self._table: dict[str, _Entry] | None = None
+
+    def __repr__(self) -> str:
+        known = "not listed" if self._table is None else f"{len(self._table)} tools"
+        return f"<Toolbox {self.shape}, {known}, of {self._source!r}>"
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Each name before the model, and the tool that it stands for; as `definitions()` last found them."""
+        return {name: entry.tool for name, entry in (self._table or {}).items()}
+
+    async def definitions(self, **options: Unpack[CallOptions]) -> list[Definition]:
+        """The tools, for the `tools` of a request. Ask again before each request: servers change what they offer.
+
+        A tool whose schema cannot be written is left out, with a warning.
+
+        Raises: UsageError where two tools have one name, and as the listing does.
+        """
+        listed = await self._list(options)
+        table: dict[str, _Entry] = {}
+        made = []
+        for tool in listed:
+            if self._only is not None and not self._only(tool):
+                continue
+            name = model_name(tool.name)
+            if name in table:
+                if table[name].tool != tool.name:
+                    raise UsageError(
+                        f"two tools are called {name!r} before the model: {table[name].tool!r} and {tool.name!r}; "
+                        "leave one out with only=",
+                        path=name,
+                    )
+                logger.warning("the tool %s is listed twice; the second is left out", tool.name)
+                continue
+            try:
+                made.append(self._define(name, tool))
+            except Exception as error:  # noqa: BLE001  # a server's odd schema must not lose the tools of the others
+                logger.warning("the tool %s is left out: %s: %s", tool.name, type(error).__name__, error)
+            else:
+                table[name] = _Entry(tool.name, tool.input_schema)
+        self._table = table
+        return made
+
+    def calls(self, answer: object) -> list[ModelCall]:
+        """The calls in a model's answer, in order: its JSON as dicts, or an object of the API's library.
+
+        Raises: UsageError for what is not an answer of this API.
+        """
+        return read_calls(self.shape, answer)
+
+    async def run(self, call: ModelCall, **options: Unpack[ToolOptions]) -> Outcome:
+        """Run one call; `options` are those of `client.tools.call()`. What fails is in the outcome, and logged.
+
+        Raises: UsageError for an option that cannot be used; as `definitions()`, where that was not called before.
+        """
+        if self._table is None:
+            await self.definitions()
+        try:
+            tool, arguments = self._meant(call)
+            return Outcome(call, result=await self._call(tool, arguments, options))
+        except McpError as error:
+            if isinstance(error, UsageError) and not error.path.startswith(_OF_THE_CALL):
+                raise
+            logger.warning("the model's call of %s failed: %s", call.name, error)
+            return Outcome(call, error=error)
+
+    def messages(self, outcomes: Iterable[Outcome]) -> list[Message]:
+        """What to append to the conversation, behind the answer that asked for the calls."""
+        return messages(self.shape, outcomes)
+
+    async def answer(self, answer: object, **options: Unpack[ToolOptions]) -> list[Message]:
+        """Run all calls in a model's answer at once, and return what to append behind it; empty if there are none.
+
+        Every call is answered, also one that failed, that names no tool, or whose arguments cannot be read.
+
+        Raises: as `calls()` and `run()`; and what a handler of the client's raised, when all other calls have been given up.
+        """
+        calls = self.calls(answer)
+        if calls and self._table is None:
+            await self.definitions()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                running = [tasks.create_task(self.run(call, **options)) for call in calls]
+        except BaseExceptionGroup as errors:
+            # The program's own mistake, in a handler of the client's: the other calls were given up.
+            raise errors.exceptions[0] from None
+        return self.messages([task.result() for task in running])
+
+    # --- the steps ----------------------------------------------------------------------------------------------------
+
+    async def _list(self, options: CallOptions) -> list[Tool]:
+        if isinstance(self._source, Fleet):
+            return await self._source.tools(**options)
+        return await self._source.tools.list(**options)
+
+    async def _call(self, tool: str, arguments: dict[str, Json], options: ToolOptions) -> CallToolResult:
+        if isinstance(self._source, Fleet):
+            return await self._source.call(tool, arguments, **options)
+        return await self._source.tools.call(tool, arguments, **options)
+
+    def _define(self, name: str, tool: Tool) -> Definition:
+        parameters = object_schema(tool.input_schema)
+        if self.strict:
+            parameters = strict_schema(
+                parameters,
+                lambda: logger.warning(
+                    "strict mode closes an object of %s that takes additional properties", tool.name
+                ),
+            )
+        description = tool.description or tool.title or ""
+        return definition(self.shape, name, description, parameters, strict=self.strict)
+
+    def _meant(self, call: ModelCall) -> tuple[str, dict[str, Json]]:
+        """The tool and the arguments. Raises: UsageError, in words for the model."""
+        table = self._table or {}
+        entry = table.get(call.name)
+        if entry is None:
+            known = ", ".join(sorted(table)[:_MOST_NAMES]) or "none"
+            more = "" if len(table) <= _MOST_NAMES else ", and others"
+            raise UsageError(f"there is no tool {call.name!r}; there are: {known}{more}", path="name")
+        if not call.is_whole:
+            raise UsageError("the answer was cut off inside it; ask again with less text", path="arguments")
+        arguments = read_arguments(call)
+        if self.strict:
+            arguments = without_nulls(object_schema(entry.schema), arguments)
+        return entry.tool, arguments

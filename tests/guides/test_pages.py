@@ -1,0 +1,44 @@
+"""The guides show the code that runs: every block of a page stands, word for word, in the example that the tests run."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from guides.loading import GUIDES, ROOT
+
+# page -> the example it is about
+PAGES = {
+    "fastapi.md": "fastapi_app.py",
+    "worker.md": "worker.py",
+    "notebook.md": "notebook.ipynb",
+    "models.md": "assistant.py",
+}
+FOLDER = ROOT / "docs" / "guides"
+
+
+def code_of(example: Path) -> str:
+    """All code of an example; of a notebook, that of its cells."""
+    text = example.read_text(encoding="utf-8")
+    if example.suffix != ".ipynb":
+        return text
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells)
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_guide_shows_the_code_that_the_tests_run(name: str) -> None:
+    shown, code = blocks(FOLDER / name), code_of(GUIDES / PAGES[name])
+    assert shown, "a guide begins with code"
+    assert [block for block in shown if block.strip("\n") not in code] == []
+
+
+def test_every_guide_and_every_example_is_in_the_table() -> None:
+    assert {page.name for page in FOLDER.glob("*.md")} == PAGES.keys()
+    examples = {path.name for path in GUIDES.iterdir() if path.suffix in (".py", ".ipynb")}
+    assert examples == {*PAGES.values(), "shop.py"}
