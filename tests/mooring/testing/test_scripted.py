@@ -162,7 +162,7 @@ async def test_a_frame_that_is_too_large_for_it_fails_the_test_that_sent_it() ->
 def test_the_example_of_the_page_is_a_test_that_passes_and_can_fail() -> None:
     """docs/client.md, "Testing your own code"."""
     page = (Path(__file__).parents[3] / "docs" / "client.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"## Testing your own code.*?```python\n(.*?)```", page, re.DOTALL)
+    (code,) = re.findall(r"## Testing your own code.*?```python(?: test)?\n(.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {}
     exec(compile(code, "docs/client.md", "exec"), names)
     tests = [value for name, value in names.items() if name.startswith("test_")]

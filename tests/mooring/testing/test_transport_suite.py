@@ -1,6 +1,7 @@
 """The suite is passed by every transport of ours, and fails one that breaks a duty."""
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from mooring.errors import McpError
-from mooring.testing import Peer, Recorder, TransportSuite, memory_pair
+from mooring.testing import Peer, Recorder, TransportSuite, memory_pair, recorded
 from mooring.testing.transport_suite import FRAME_LIMIT, opened, run
 from mooring.transport import Owner, Target, Transport, stdio
 
@@ -99,6 +100,14 @@ class TestMemoryServer(TransportSuite):
         pair = memory_pair()
         async with memory_peer(pair.client) as peer:
             yield pair.server, peer
+
+
+class TestRecorded(TransportSuite):
+    @asynccontextmanager
+    async def pair(self) -> AsyncIterator[tuple[Target, Peer]]:
+        pair = memory_pair()
+        async with memory_peer(pair.server) as peer:
+            yield recorded(pair.client, os.devnull, overwrite=True), peer
 
 
 class TestStdio(TransportSuite):

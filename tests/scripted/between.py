@@ -1,0 +1,67 @@
+"""A proxy in memory, between a scripted server and clients of ours: opened and ended together.
+
+Above: the tests of the proxy. Below: `mooring.proxy`, `mooring.testing`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from mooring.client import Client, connect
+from mooring.proxy import Proxy, ProxyOptions
+from mooring.testing import ScriptedPeer
+from mooring.transport import memory_pair
+
+HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
+ERAS = (HANDSHAKE, STATELESS)
+# The client's era, and the server's.
+PAIRS = tuple((front, back) for front in ERAS for back in ERAS)
+
+FAST = {"backoff_min": 0.5, "backoff_max": 1.0}
+
+
+class Between:
+    """The three of them. `peer` is the server behind; `join()` brings a client."""
+
+    def __init__(self, peer: ScriptedPeer, proxy: Proxy, stack: AsyncExitStack) -> None:
+        self.peer = peer
+        self.proxy = proxy
+        self._stack = stack
+
+    def make(self, version: str = HANDSHAKE, **settings: Any) -> Client:
+        """A client that is served by the proxy, not opened yet."""
+        pair = memory_pair("front")
+        serving = asyncio.ensure_future(self.proxy.serve(pair.server))
+        client = connect(pair.client, versions=(version,), **settings)
+
+        async def end() -> None:
+            await client.stop()
+            await serving
+
+        self._stack.push_async_callback(end)
+        return client
+
+    async def join(self, version: str = HANDSHAKE, **settings: Any) -> Client:
+        """A client that is served by the proxy."""
+        client = self.make(version, **settings)
+        await client.open()
+        return client
+
+
+@asynccontextmanager
+async def between(
+    back: str = HANDSHAKE,
+    capabilities: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+    **options: Any,
+) -> AsyncIterator[Between]:
+    """A proxy that is open, in front of a scripted server of this revision."""
+    async with ScriptedPeer(back, capabilities, name="behind") as peer:
+        proxy = Proxy(peer.target, ProxyOptions(**options), settings={**FAST, **(settings or {})})
+        await proxy.open()
+        try:
+            async with AsyncExitStack() as stack:
+                yield Between(peer, proxy, stack)
+        finally:
+            await proxy.shutdown()

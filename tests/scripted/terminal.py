@@ -1,0 +1,92 @@
+"""A shell at a terminal, as the tests ask it: keys in, what it shows out."""
+
+import os
+import pty
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+PROMPT = "ready> "
+
+BASH = shutil.which("bash") or "/bin/bash"
+
+# Fills COMP_WORDS as bash does for a line whose last word is being typed, and prints what comes.
+DRIVER = """\
+PATH=$PWD:$PATH
+source ./completion.bash
+while read -r line; do
+    eval "COMP_WORDS=($line)"
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMPREPLY=()
+    FUNCTION 2> /dev/null
+    ((${#COMPREPLY[@]})) && printf '%s\\n' "${COMPREPLY[@]}"
+    echo .
+done
+"""
+
+
+class Terminal:
+    """A terminal that somebody types at."""
+
+    def __init__(self, master: int) -> None:
+        self._master = master
+        self._shown = ""
+
+    def type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def until(self, words: str) -> None:
+        """Read what it shows until these words are there; what comes behind them is left for the next time."""
+        deadline = time.monotonic() + 30
+        while words not in self._shown:
+            patience = max(0.0, deadline - time.monotonic())
+            assert select.select([self._master], [], [], patience)[0], self._shown
+            self._shown += os.read(self._master, 4096).decode()
+        self._shown = self._shown.partition(words)[2]
+
+
+@contextmanager
+def shell(command: list[str], folder: Path, environment: Mapping[str, str]) -> Iterator[Terminal]:
+    """An interactive shell in that folder, at its first prompt; gone afterwards."""
+    pid, master = pty.fork()
+    if pid == 0:  # pragma: no cover  # another process
+        os.chdir(folder)
+        os.execve(command[0], command, {**os.environ, "PS1": PROMPT, "TERM": "dumb", **environment})
+    try:
+        terminal = Terminal(master)
+        terminal.until(PROMPT)
+        yield terminal
+    finally:
+        os.close(master)
+        os.waitpid(pid, 0)
+
+
+def answers_in(text: str) -> list[list[str]]:
+    """Each answer of a shell that was asked several times: a word a line, ended by a line with a dot."""
+    answers: list[list[str]] = [[]]
+    for line in text.splitlines():
+        if line == ".":
+            answers.append([])
+        else:
+            answers[-1].append(line)
+    return answers[:-1]
+
+
+def bash_answers(script: str, program: str, lines: Iterable[str], folder: Path) -> list[list[str]]:
+    """What bash completes in each of these lines, in that folder; programs that are there are found."""
+    (folder / "completion.bash").write_text(script)
+    driver = DRIVER.replace("FUNCTION", "_" + program.replace("-", "_"))
+    done = subprocess.run(
+        [BASH, "--norc", "-c", driver],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+        cwd=folder,
+    )
+    assert done.stderr == ""
+    return answers_in(done.stdout)
