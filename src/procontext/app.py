@@ -170,8 +170,15 @@ def _start_refreshing(
 
 def _serve_http(application: Application, server: "Server", auth: "BearerAuth | None") -> int:
     config = application.config.server
+    from mooring.protocol.http import LOCAL_HOSTS  # noqa: PLC0415  # only who speaks HTTP loads it
+
+    names = _own_names(config.host)
     if auth is None:
-        tell("auth_disabled", logging.WARNING, detail="every process of this machine can call this server")
+        is_local = names and names[0] in LOCAL_HOSTS
+        who = "every process of this machine" if is_local else "everybody who can reach this address"
+        tell("auth_disabled", logging.WARNING, detail=f"{who} can call this server")
+    if not (names or config.allowed_hosts):
+        tell("answers_as_localhost_only", logging.WARNING, detail="server.allowed_hosts names other hosts")
 
     def with_metrics(app: "App") -> "Asgi":
         return MetricsApp(app, application.metrics, application.gauges, auth)
@@ -181,11 +188,21 @@ def _serve_http(application: Application, server: "Server", auth: "BearerAuth | 
         transport="http",
         host=config.host,
         port=config.port,
+        hosts=(*LOCAL_HOSTS, *names, *config.allowed_hosts),
+        # Reference, 7.2: web pages of this machine only, however the server itself is called.
+        origins=tuple(f"{scheme}://{host}" for scheme in ("http", "https") for host in LOCAL_HOSTS),
         sessions=True,
         health=True,
         auth=auth,
         around=with_metrics if config.metrics else None,
     )
+
+
+def _own_names(host: str) -> tuple[str, ...]:
+    """What a server that listens there is called for it; nothing, where that is every address."""
+    if host in ("0.0.0.0", "::"):  # noqa: S104  # compared with, not bound to
+        return ()
+    return (f"[{host}]" if ":" in host else host,)
 
 
 def _auth(config: Config) -> "BearerAuth | None":

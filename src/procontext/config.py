@@ -6,7 +6,8 @@ working directory, then in the platform's configuration directory; the first one
 environment wins over it. What is unknown or wrong is refused by its name: a server that quietly ignores a misspelt
 `allowed_private_hosts` is worse than one that does not start.
 
-Must never know what a setting is used for. Above: `app`, `cli`. Below: `models`, `errors`; PyYAML only if there is a file.
+Must never know what a setting is used for. Above: `app`, `cli`. Below: `models`, `errors`; PyYAML only if there is a file, and
+the rules of HTTP only if hosts are named.
 """
 
 import os
@@ -19,7 +20,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 import msgspec
 from msgspec import Meta
 
-from mooring.errors import Json
+from mooring.errors import Json, UsageError
 from procontext.errors import ConfigError
 from procontext.models import LIBRARY_ID_PATTERN, Library, Packages
 
@@ -80,6 +81,13 @@ class ServerSettings(Section, frozen=True):
     port: Annotated[
         int, Meta(ge=0, le=65535, description="The port to listen on (HTTP); 0 takes a free one.")
     ] = 8080
+    allowed_hosts: Annotated[
+        tuple[Text, ...],
+        Meta(
+            description="Names that it answers as beside `localhost` and `server.host` (HTTP), like"
+            " `docs.corp.example` or `docs.corp.example:8080`; `*` is any."
+        ),
+    ] = ()
     auth_enabled: Annotated[
         bool, Meta(description="Whether HTTP requests need `Authorization: Bearer KEY`.")
     ] = False
@@ -118,6 +126,14 @@ class CacheSettings(Section, frozen=True):
     dir: Annotated[
         str | None, Meta(description="Where the cache lies; null is the platform's cache directory.")
     ] = None
+    max_bytes: Annotated[
+        int,
+        Meta(
+            ge=67108864,
+            le=1099511627776,
+            description="How large the cache file may grow; then what was read longest ago goes.",
+        ),
+    ] = 1073741824
 
 
 class FetcherSettings(Section, frozen=True):
@@ -351,6 +367,8 @@ def _settle(config: Config, base: Path, environ: Mapping[str, str], where: str) 
             raise ConfigError(
                 "fetcher.allowed_private_hosts", f"must be like docs.corp.example:443, not {host!r}", where
             )
+    if config.server.allowed_hosts:
+        _check_hosts(config.server.allowed_hosts, where)
     seen: set[str] = set()
     sources: list[Source] = []
     for index, source in enumerate(config.sources):
@@ -367,6 +385,19 @@ def _settle(config: Config, base: Path, environ: Mapping[str, str], where: str) 
     return msgspec.structs.replace(
         config, sources=tuple(sources), registry=registry, cache=cache, fetcher=fetcher
     )
+
+
+def _check_hosts(hosts: tuple[str, ...], where: str) -> None:
+    """By the rule of who compares them with what a request says."""
+    from mooring.protocol.http import Access  # noqa: PLC0415  # only who names hosts needs it
+
+    for host in hosts:
+        try:
+            Access.allow((host,))
+        except UsageError as error:
+            raise ConfigError(
+                "server.allowed_hosts", f"must be like docs.corp.example, not {host!r}", where
+            ) from error
 
 
 def _settle_source(source: Source, name: str, base: Path, environ: Mapping[str, str], where: str) -> Source:

@@ -177,7 +177,7 @@ class Running:
         sent = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
         sent.update({name.replace("_", "-"): value for name, value in headers.items()})
         try:
-            connection.putrequest(method, path, skip_accept_encoding=True)
+            connection.putrequest(method, path, skip_accept_encoding=True, skip_host="Host" in headers)
             data = b"" if body is None else json.dumps(body).encode()
             for name, value in {**sent, "Content-Length": str(len(data))}.items():
                 connection.putheader(name, value.encode("utf-8"))
@@ -257,9 +257,24 @@ def test_http_serves_the_tools_with_sessions_and_origin_and_version_rules(folder
         assert "ours" in mine["result"]["contents"][0]["text"]
         assert other["result"]["contents"][0]["text"] == '{"resolved_libraries":[]}'
         # Versions: checked if present.
-        for version, expected in (("2025-11-25", 200), ("2025-06-18", 200), ("1999-01-01", 400), ("x", 400)):
+        for version, expected in (
+            ("2025-11-25", 200),
+            ("2025-03-26", 200),
+            ("2025-06-18", 200),
+            ("2024-11-05", 200),
+            ("1999-01-01", 400),
+            ("x", 400),
+        ):
             found = server.send("POST", asked, Mcp_Session_Id=session, MCP_Protocol_Version=version)
             assert found[0] == expected, version
+        # The stream of the server's own messages: open until somebody goes.
+        stream = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        stream.request("GET", "/mcp", headers={"Accept": "text/event-stream", "Mcp-Session-Id": session})
+        opened = stream.getresponse()
+        assert (opened.status, opened.getheader("content-type")) == (200, "text/event-stream")
+        stream.close()
+        assert server.send("PUT", asked, Mcp_Session_Id=session)[0] == 405
+        assert server.send("POST", asked, Mcp_Session_Id=session, Content_Type="text/plain")[0] == 415
         # Origins: this machine's pages, and nobody else's.
         for origin, expected in (
             ("http://localhost", 200),
@@ -277,6 +292,51 @@ def test_http_serves_the_tools_with_sessions_and_origin_and_version_rules(folder
     events = [json.loads(line) for line in server.said if line.startswith("{")]
     assert [event["level"] for event in events if event["event"] == "auth_disabled"] == ["warning"]
     assert [event["transport"] for event in events if event["event"] == "server_started"] == ["http"]
+
+
+def test_on_every_address_it_answers_as_the_hosts_that_are_named(folder: Path) -> None:
+    """As in a container: `server.host` is 0.0.0.0, and `server.allowed_hosts` says what it is called. Pages stay local."""
+    named = {
+        "PROCONTEXT__SERVER__HOST": "0.0.0.0",  # what is tested; the requests are to loopback
+        "PROCONTEXT__SERVER__ALLOWED_HOSTS": '["docs.corp.example", "other.example:9000"]',
+    }
+    with listening(folder, **named) as server:
+        session = server.initialize(Host="docs.corp.example")
+        asked = tool("resolve_library", query="our-sdk")
+        for host, expected in (
+            ("localhost", 200),
+            ("docs.corp.example:8080", 200),
+            ("other.example:9000", 200),
+            ("other.example", 403),
+            ("0.0.0.0", 403),
+            ("evil.example", 403),
+        ):
+            assert server.send("POST", asked, Mcp_Session_Id=session, Host=host)[0] == expected, host
+        for origin, expected in (("http://localhost:3000", 200), ("http://docs.corp.example", 403)):
+            assert server.send("POST", asked, Mcp_Session_Id=session, Origin=origin)[0] == expected, origin
+        assert server.send("GET", path="/health", Host="10.0.0.7")[0] == 200  # a probe comes to an address
+    events = [json.loads(line) for line in server.said if line.startswith("{")]
+    (warned,) = [event for event in events if event["event"] == "auth_disabled"]
+    assert warned["detail"] == "everybody who can reach this address can call this server"
+    assert not [event for event in events if event["event"] == "answers_as_localhost_only"]
+
+
+def test_on_every_address_without_names_it_is_told_that_only_localhost_is_answered(folder: Path) -> None:
+    """The setting is named: who calls it by another name gets 403, and wonders."""
+    with listening(folder, PROCONTEXT__SERVER__HOST="0.0.0.0") as server:  # what is tested
+        server.initialize(Host="localhost")
+        assert server.send("POST", rpc("ping"), Host="docs.corp.example")[0] == 403
+    events = [json.loads(line) for line in server.said if line.startswith("{")]
+    (warned,) = [event for event in events if event["event"] == "answers_as_localhost_only"]
+    assert "server.allowed_hosts" in warned["detail"]
+
+
+@pytest.mark.parametrize(
+    ("host", "names"),
+    [("127.0.0.1", ("127.0.0.1",)), ("::1", ("[::1]",)), ("::", ()), ("a.corp", ("a.corp",))],
+)
+def test_a_server_is_called_by_the_address_it_listens_on(host: str, names: tuple[str, ...]) -> None:
+    assert home._own_names(host) == names
 
 
 def test_with_a_key_every_request_needs_it(folder: Path) -> None:

@@ -87,6 +87,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
             "PROCONTEXT__FETCHER__ALLOWED_PRIVATE_HOSTS": '["a.corp:8080"]',
             "PROCONTEXT__SERVER__TRANSPORT": "http",
             "PROCONTEXT__SERVER__PORT": "0",
+            "PROCONTEXT__SERVER__ALLOWED_HOSTS": '["docs.corp:8080", "*", "[fd00::1]"]',
             "PROCONTEXT__REGISTRY__URL": "https://example.com/registry.json",
             "OTHER": "1",
         },
@@ -94,12 +95,20 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert (config.cache.ttl_hours, config.cache.dir, config.fetcher.offline) == (48, None, True)
     assert config.fetcher.allowed_private_hosts == ("a.corp:8080",)
     assert (config.server.transport, config.server.port) == ("http", 0)
+    assert config.server.allowed_hosts == ("docs.corp:8080", "*", "[fd00::1]")
     assert config.registry.url == "https://example.com/registry.json"
 
 
 # (the file, what is said)
 WRONG_FILES = [
     ("cache: {ttl: 1}", "cache.ttl: is no setting; there are ttl_hours, dir"),
+    ("cache: {max_bytes: 1000}", "cache.max_bytes: expected int >= 67108864"),
+    ("cache: {max_bytes: 1 GB}", "cache.max_bytes: expected int, got str"),
+    ("server: {allowed_hosts: a.corp}", "server.allowed_hosts: expected array, got str"),
+    ("server: {allowed_hosts: ['']}", "server.allowed_hosts[0]: expected str of length >= 1"),
+    ("server: {allowed_hosts: ['https://a.corp']}", "server.allowed_hosts: must be like docs.corp.example"),
+    ("server: {allowed_hosts: ['a.corp', 'a.corp/x']}", "not 'a.corp/x'"),
+    ("server: {allowed_hosts: ['*.corp']}", "server.allowed_hosts: must be like docs.corp.example"),
     ("casche: {}", "casche: is no setting; there are sources, server"),
     ("sources: [{id: a, path: ., pth: x}]", "sources[0].pth: is no setting"),
     ("cache: {ttl_hours: many}", "cache.ttl_hours: expected float, got str"),
@@ -195,4 +204,4 @@ def test_every_setting_has_a_row_with_its_variable_default_and_help() -> None:
     assert rows["cache.ttl_hours"].default == "24.0"
     assert rows["registry.url"].default == "null"
     assert all(row.help.endswith(".") for row in rows.values())
-    assert len(rows) == 20
+    assert len(rows) == 22

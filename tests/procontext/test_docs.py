@@ -29,19 +29,46 @@ def test_every_table_is_what_the_rows_say() -> None:
 
 def test_the_settings_that_the_page_shows_are_taken(tmp_path: Path) -> None:
     """Copied and pasted."""
-    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    (tmp_path / "procontext.yaml").write_text(block)
+    sources, container = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "procontext.yaml").write_text(sources)
     (tmp_path / "docs").mkdir()
     (tmp_path / "corp-ca.pem").write_text("")
     config = load(directories=(tmp_path,), environment={"SDK_TOKEN": "x"})
     assert [source.id for source in config.sources] == ["intranet-sdk", "handbook"]
+    (tmp_path / "procontext.yaml").write_text(container)
+    config = load(directories=(tmp_path,), environment={})
+    assert config.server.allowed_hosts == ("docs.corp.example", "procontext:8080")
 
 
 @pytest.mark.parametrize(
-    "name", ["langchain[openai]>=0.3", "react@18", "numpy.linalg", "react-dom/client", "cv2", "fastapi"]
+    "name",
+    [
+        *(
+            "langchain[openai]>=0.3",
+            "react@18",
+            "numpy.linalg",
+            "react-dom/client",
+            "cv2",
+            "fastapi",
+            "vue 3",
+        ),
+        *("import numpy as np", "pip install fastapi", "@types/react"),
+    ],
 )
 def test_the_names_that_the_page_shows_are_known(name: str) -> None:
     """Each resolves exactly."""
     registry = Registry()
     registry.load()
     assert registry.resolve(name)[0].relevance == 1.0
+
+
+def test_the_libraries_that_the_page_calls_undocumented_are_known_and_are_so() -> None:
+    """`docs_url` is null, and there is nothing to fetch."""
+    registry = Registry()
+    registry.load()
+    for name in ("ws", "yup"):
+        (match,) = registry.resolve(name)
+        assert (match.matched_via, match.docs_url) == ("package_name", None)
+        library = registry.get(match.library_id)
+        assert library is not None
+        assert library.llms_txt_url is None

@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,8 +18,9 @@ from typing import Any
 import pytest
 
 import procontext
-from mooring import Client, connect, http, stdio
+from mooring import Client, __version__, connect, http, stdio
 from procontext.registry import checksum
+from procontext.tools import TOOL_ROWS
 from scripted.documentation import Site, redirect, status, text
 from scripted.loop import timed
 
@@ -72,11 +74,14 @@ def write_settings(folder: Path, site: Site, **source: str) -> None:
 
 
 @asynccontextmanager
-async def talking(transport: str, folder: Path, **more: str) -> AsyncIterator[Client]:
-    """A client of the server in a process of its own."""
+async def talking(
+    transport: str, folder: Path, version: str | None = None, **more: str
+) -> AsyncIterator[Client]:
+    """A client of the server in a process of its own; in this revision, if one is named."""
+    options = {} if version is None else {"versions": (version,)}
     if transport == "stdio":
         target = stdio(sys.executable, "-m", "procontext", cwd=str(folder), env=environment(folder, **more))
-        async with connect(target) as client:
+        async with connect(target, **options) as client:
             yield client
         return
     process = await asyncio.create_subprocess_exec(
@@ -91,7 +96,7 @@ async def talking(transport: str, folder: Path, **more: str) -> AsyncIterator[Cl
         url = None
         while url is None:
             url = re.search(r"http://\S+/mcp", (await process.stderr.readline()).decode())
-        async with connect(http(url[0])) as client:
+        async with connect(http(url[0]), **options) as client:
             yield client
     finally:
         process.terminate()
@@ -265,6 +270,123 @@ def test_failures_of_a_page_and_of_input(transport: str, tmp_path: Path) -> None
                     assert set(error) == {"code", "message", "suggestion", "recoverable"}
 
     check()
+
+
+# --- on the wire ------------------------------------------------------------------------------------------------------
+
+SESSION = "procontext://session/libraries"
+
+
+@both
+def test_tools_and_resource_are_listed_and_the_session_is_remembered(transport: str, tmp_path: Path) -> None:
+    """Reference 1.3, 2.1, 3.1, 4.1, 5.2, 5.3, by a client that speaks a revision with sessions."""
+
+    @timed
+    async def check() -> None:
+        async with Site() as site:
+            write_settings(tmp_path, site)
+            async with talking(transport, tmp_path, version="2025-11-25") as client:
+                tools = await client.tools.list()
+                assert [(tool.name, tool.description, tool.input_schema) for tool in tools] == [
+                    (row.name, row.description, row.input_schema) for row in TOOL_ROWS
+                ]
+                (resource,) = await client.resources.list()
+                assert (resource.uri, resource.name, resource.description, resource.mime_type) == (
+                    SESSION,
+                    "Session Libraries",
+                    "Libraries resolved in the current session.",
+                    "application/json",
+                )
+                assert await recalled(client) == []
+                for query in ("langchain", "pydantic"):
+                    await call(client, "resolve_library", query=query)
+                rows = await recalled(client)
+                assert [(row["library_id"], row["name"]) for row in rows] == [
+                    ("langchain", "LangChain"),
+                    ("pydantic", "Pydantic"),
+                ]
+                assert all(row["resolved_at"].endswith("Z") for row in rows)
+
+    check()
+
+
+async def recalled(client: Client) -> list[dict[str, str]]:
+    result = await client.resources.read(SESSION)
+    (content,) = result.contents
+    assert (content.uri, content.mime_type) == (SESSION, "application/json")
+    found: list[dict[str, str]] = json.loads(content.text)["resolved_libraries"]
+    return found
+
+
+# Reference 1.2 to 1.4: (a line as a client writes it, its id in the answer, what must be in the answer).
+LINES = [
+    (
+        {
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "claude-code", "version": "1.0.0"},
+            },
+        },
+        {"protocolVersion": "2025-11-25", "serverInfo": {"name": "procontext"}},
+    ),
+    ({"method": "notifications/initialized"}, None),
+    ({"id": 2, "method": "tools/list", "params": {}}, {"tools": []}),
+    (
+        {
+            "id": 3,
+            "method": "tools/call",
+            "params": {"name": "get_library_docs", "arguments": {"library_id": "langchan"}},
+        },
+        {"isError": True},
+    ),
+    ({"id": 4, "method": "nothing/like-it", "params": {}}, -32601),
+    ({"id": 5, "method": "tools/call", "params": {"name": "no_such_tool", "arguments": {}}}, -32602),
+    ({"id": 6, "method": 7}, -32600),
+]
+
+
+def test_the_messages_of_the_reference_line_by_line(tmp_path: Path) -> None:
+    """Reference 1.1 to 1.4: newline-delimited JSON on stdio, errors of tools apart from errors of the protocol."""
+    lines = [json.dumps({"jsonrpc": "2.0", **line}) for line, _ in LINES]
+    done = subprocess.run(
+        [sys.executable, "-m", "procontext"],
+        input="".join(f"{line}\n" for line in (*lines, "{not json")),
+        cwd=tmp_path,
+        env=environment(tmp_path, PROCONTEXT__FETCHER__OFFLINE="true"),
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    by_id = {answer.get("id"): answer for answer in answers}
+    for line, expected in LINES:
+        answer = by_id.get(line.get("id"))
+        if expected is None:
+            continue
+        assert answer is not None, line
+        assert answer["jsonrpc"] == "2.0"
+        if isinstance(expected, int):
+            assert answer["error"]["code"] == expected, line
+        else:
+            assert set(expected) <= set(answer["result"]), line
+    started = by_id[1]["result"]
+    assert started["protocolVersion"] == "2025-11-25"
+    assert {"tools", "resources"} <= set(started["capabilities"])
+    assert (started["serverInfo"]["name"], started["serverInfo"]["version"]) == ("procontext", __version__)
+    (content,) = by_id[3]["result"]["content"]
+    assert content["type"] == "text"
+    assert json.loads(content["text"])["error"] == {
+        "code": "LIBRARY_NOT_FOUND",
+        "message": "Library 'langchan' not found in registry.",
+        "suggestion": "Call resolve_library with your query to find the correct library ID.",
+        "recoverable": False,
+    }
+    assert by_id[None]["error"]["code"] == -32700  # JSON-RPC 2.0: what is no JSON has no id
 
 
 # --- a newer registry -------------------------------------------------------------------------------------------------

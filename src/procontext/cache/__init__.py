@@ -1,6 +1,7 @@
 """What was fetched, kept on disk: pages with their headings, sections and search index, in one SQLite file.
 
-`_rows` what is kept, `_store` the file and its misfortunes, `_cache` the same for the event loop. Knows nothing of fetching.
+`_rows` what is kept, `_store` the file and its misfortunes, `_room` what goes when it is full, `_cache` the same for the event loop.
+Knows nothing of fetching.
 """
 
 from typing import TYPE_CHECKING

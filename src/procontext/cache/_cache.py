@@ -6,6 +6,7 @@ Must never know what a page is for. Above: `procontext.page`. Below: `_store`.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,17 +25,20 @@ class Cache:
     def __init__(self, store: Store, thread: ThreadPoolExecutor) -> None:
         self._store = store
         self._thread = thread
+        self._making_room: asyncio.Task[None] | None = None
         self._is_closed = False
 
     def __repr__(self) -> str:
         return f"<Cache {':memory:' if self._store.is_in_memory else self._store.path}>"
 
     @classmethod
-    async def open(cls, directory: Path) -> "Cache":
+    async def open(cls, directory: Path, max_bytes: int, clock: Callable[[], float] = time.time) -> "Cache":
         """The cache in a directory, which is made if it is not there. Never fails: in the worst case it is in memory."""
         thread = ThreadPoolExecutor(1, thread_name_prefix="procontext-cache")
         try:
-            store = await asyncio.get_running_loop().run_in_executor(thread, Store, directory)
+            store = await asyncio.get_running_loop().run_in_executor(
+                thread, Store, directory, max_bytes, clock
+            )
         except BaseException:
             thread.shutdown(wait=False)
             raise
@@ -54,8 +58,17 @@ class Cache:
         sections: Iterable[Section] = (),
         links: Iterable[str] | None = None,
     ) -> bool:
-        """Keep a document with its sections, in one transaction; False if the disk would not have it."""
-        return await self._run(lambda: self._store.put(document, library_ids, sections, links))
+        """Keep a document with its sections, in one transaction; False if the disk would not have it.
+
+        If that made the file too large, what was used longest ago goes, behind the caller's back.
+        """
+        is_kept = await self._run(lambda: self._store.put(document, library_ids, sections, links))
+        await self._look_for_room()
+        return is_kept
+
+    def touch(self, key: str) -> None:
+        """Note that a document was used, though not read from here."""
+        self._store.room.touch(key)
 
     async def join(self, library_id: str, key: str) -> None:
         """Say that a document belongs to a library too, so that searches of it find it."""
@@ -75,7 +88,22 @@ class Cache:
 
     async def clean(self, before: float) -> int:
         """Remove what no host has confirmed since then; how many documents that were."""
-        return await self._run(lambda: self._store.clean(before))
+        removed = await self._run(lambda: self._store.clean(before))
+        await self._look_for_room()
+        return removed
+
+    async def _look_for_room(self) -> None:
+        is_full = self._making_room is None and await self._run(lambda: self._store.is_full)
+        if is_full and self._making_room is None and not self._is_closed:  # several may have asked at once
+            self._making_room = asyncio.create_task(self._make_room())
+
+    async def _make_room(self) -> None:
+        """Piece by piece: what others ask of the cache meanwhile is done between two pieces."""
+        try:
+            while await self._run(self._store.make_room):
+                pass
+        finally:
+            self._making_room = None
 
     async def status(self) -> CacheStatus:
         """How much is kept, and where."""
@@ -86,6 +114,9 @@ class Cache:
         if self._is_closed:
             return
         self._is_closed = True
+        if self._making_room is not None:
+            self._making_room.cancel()  # the next one who opens the file goes on with it
+            await asyncio.wait([self._making_room])
         await self._run(self._store.close)
         self._thread.shutdown(wait=False)
 

@@ -6,10 +6,10 @@ transaction: whoever finds one finds all.
 
 A cache must never be the reason that an answer does not go out. So errors of the disk (full, read-only, gone) are logged and
 the operation counts as a miss; a file that is damaged is replaced by an empty one; a directory that cannot be used
-is replaced by memory. Errors of ours (wrong SQL) are raised.
+is replaced by memory. Errors of ours (wrong SQL) are raised. How large the file may grow is the affair of `_room`.
 
 All of it blocks: it is run in the one thread of `_cache`, and must never be called on the event loop.
-Above: `_cache`. Below: sqlite3.
+Above: `_cache`. Below: `_room`, sqlite3.
 """
 
 import contextlib
@@ -25,6 +25,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from procontext.cache._room import ROOM_SCHEMA, Room, delete_documents, delete_sections, file_bytes, weigh
 from procontext.cache._rows import CacheStatus, Document, Section
 from procontext.models import Heading, Hit
 
@@ -32,12 +33,15 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 # The number is the schema's. A version with another schema uses another file, and both can run side by side.
-FILE_NAME: Final = "pages-1.sqlite3"
+FILE_NAME: Final = "pages-2.sqlite3"
 
 # How long to wait for another process's write. The longest, a whole page with its index, takes tens of milliseconds.
 BUSY_SECONDS: Final = 5.0
 _OPEN_ATTEMPTS: Final = 50
 _OPEN_PAUSE: Final = 0.1
+
+# More than any disk has.
+NO_BOUND: Final = 2**63 - 1
 
 # How long a word must be to be looked for by itself, and as the beginning of longer ones.
 _TELLING: Final = 3
@@ -98,9 +102,15 @@ _encode = msgspec.json.encode
 class Store:
     """The file. Every method may be called from one thread only."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        max_bytes: int = NO_BOUND,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.path = directory / FILE_NAME
         self.is_in_memory = False
+        self.room = Room(max_bytes, clock)
         self._identity: tuple[int, int] | None = None
         self._connection = self._open()
 
@@ -152,6 +162,7 @@ class Store:
             with contextlib.suppress(OSError):  # then opening it fails too, and memory takes its place
                 self._remove(error)
             self._connection = self._open()
+            self.room.forget()
         try:
             return operation()
         except sqlite3.DatabaseError as error:
@@ -171,6 +182,14 @@ class Store:
 
     def close(self) -> None:
         """Let go of the file."""
+
+        def operation() -> None:
+            with self._transaction() as connection:
+                self.room.write_uses(connection)
+                self.room.leave(connection)
+
+        if self.room.has_something_to_say:
+            self._safely("write", operation, None)
         self._connection.close()
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -191,6 +210,7 @@ class Store:
             except (zlib.error, UnicodeDecodeError, msgspec.DecodeError) as error:
                 _log.warning("what the cache keeps of %s is damaged: %s", key, error)
                 return None  # it is fetched and written again
+            self.room.touch(key)
             return Document(
                 key=key,
                 kind=row[0],
@@ -204,7 +224,10 @@ class Store:
                 checked_at=row[8],
             )
 
-        return self._safely("read", operation, None)
+        found = self._safely("read", operation, None)
+        if self.room.has_much_pending:
+            self._write_uses()
+        return found
 
     def libraries_linking(self, url: str) -> tuple[str, ...]:
         """The libraries whose own index has this exact link."""
@@ -245,11 +268,8 @@ class Store:
         def operation() -> CacheStatus:
             documents = self._connection.execute("SELECT count(*) FROM documents").fetchone()[0]
             sections = self._connection.execute("SELECT count(*) FROM sections").fetchone()[0]
-            pages, size = (
-                self._connection.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("page_count", "page_size")
-            )
-            return CacheStatus(str(self.path), self.is_in_memory, documents, sections, pages * size)
+            size = file_bytes(self._connection)
+            return CacheStatus(str(self.path), self.is_in_memory, documents, sections, size)
 
         return self._safely("be counted", operation, CacheStatus(str(self.path), self.is_in_memory, 0, 0, 0))
 
@@ -265,11 +285,14 @@ class Store:
         """Keep a document and all that was made of it; whether that worked. `links` replaces those of each library."""
         # Lone surrogates cannot be written as UTF-8; no decoder of ours makes them, but a JSON index may hold them.
         packed = zlib.compress(document.text.encode("utf-8", "replace"), 1)
-        ids, listed = tuple(library_ids), None if links is None else tuple(links)
+        headings = _encode(document.headings)
+        ids, listed, parts = tuple(library_ids), None if links is None else tuple(links), tuple(sections)
+        weight = weigh(packed, headings, parts, listed or ())
 
         def operation() -> bool:
             with self._transaction() as connection:
-                _delete_sections(connection, document.key)
+                delete_sections(connection, document.key)
+                self.room.enter(connection, document.key, weight)
                 connection.execute(
                     "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (
@@ -277,7 +300,7 @@ class Store:
                         document.kind,
                         document.url,
                         packed,
-                        _encode(document.headings),
+                        headings,
                         document.source,
                         document.etag,
                         document.last_modified,
@@ -292,7 +315,7 @@ class Store:
                         connection.executemany(
                             "INSERT OR IGNORE INTO links VALUES (?, ?)", ((url, library_id) for url in listed)
                         )
-                _insert_sections(connection, document.key, sections)
+                _insert_sections(connection, document.key, parts)
             return True
 
         return self._safely("write", operation, False)
@@ -323,13 +346,26 @@ class Store:
                 rows = connection.execute(
                     "SELECT key FROM documents WHERE checked_at < ?", (before,)
                 ).fetchall()
-                for (key,) in rows:
-                    _delete_sections(connection, key)
-                    connection.execute("DELETE FROM memberships WHERE key = ?", (key,))
-                    connection.execute("DELETE FROM documents WHERE key = ?", (key,))
+                delete_documents(connection, (key for (key,) in rows))
             return len(rows)
 
         return self._safely("clean up", operation, 0)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the file is larger than it may be: then `make_room` is to be called until it is not."""
+        return self._safely("be measured", lambda: self.room.is_exceeded(self._connection), False)
+
+    def make_room(self) -> bool:
+        """Do a piece of what makes the file smaller again; whether there is more to do."""
+        return self._safely("make room", lambda: self.room.make(self._connection, self._transaction), False)
+
+    def _write_uses(self) -> None:
+        def operation() -> None:
+            with self._transaction() as connection:
+                self.room.write_uses(connection)
+
+        self._safely("write", operation, None)
 
 
 def _missed(what: str, error: sqlite3.DatabaseError, otherwise: _T) -> _T:
@@ -346,8 +382,9 @@ def _prepare(connection: sqlite3.Connection) -> None:
         try:
             # Survives the death of the process at any point; a power cut may undo the last pages, and they are a cache.
             connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # heard while the file is empty only
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(SCHEMA)
+            connection.executescript(SCHEMA + ROOM_SCHEMA)
             return
         except sqlite3.OperationalError as error:
             if _code(error) != sqlite3.SQLITE_BUSY or pause is None:
@@ -357,13 +394,6 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 def _join(connection: sqlite3.Connection, library_id: str, key: str) -> None:
     connection.execute("INSERT OR IGNORE INTO memberships VALUES (?, ?)", (library_id, key))
-
-
-def _delete_sections(connection: sqlite3.Connection, key: str) -> None:
-    connection.execute(
-        "DELETE FROM section_text WHERE rowid IN (SELECT id FROM sections WHERE key = ?)", (key,)
-    )
-    connection.execute("DELETE FROM sections WHERE key = ?", (key,))
 
 
 def _insert_sections(connection: sqlite3.Connection, key: str, sections: Iterable[Section]) -> None:

@@ -5,18 +5,41 @@ Above: the commands. Below: `app`, `config`.
 
 import asyncio
 import logging
+import signal
 from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import msgspec
 
+from mooring.shell import ending_in_order
 from procontext.app import Application
-from procontext.cli._main import FAILED, USAGE
+from procontext.cli._main import FAILED, TERMINATED, USAGE
 from procontext.cli._screen import print_error, print_json
 from procontext.config import Config, load
 from procontext.errors import ConfigError, ProContextError, RegistryError, failure
 from procontext.models import Library
 from procontext.tools import envelope
+
+# What to do next, for a person: the suggestions of the catalogue are an agent's, and name tools.
+ADVICE: Final = {
+    "LLMS_TXT_NOT_FOUND": "procontext read URL reads a page of it, if you know one.",
+    "LLMS_TXT_FETCH_FAILED": "Try again in a moment; procontext doctor looks at the network.",
+    "PAGE_NOT_FOUND": "procontext docs LIBRARY lists the pages there are.",
+    "PAGE_FETCH_FAILED": "Try again in a moment; procontext doctor looks at the network.",
+    "TOO_MANY_REDIRECTS": "procontext docs LIBRARY lists the pages there are.",
+    "URL_NOT_ALLOWED": "Only known documentation sites are read: procontext docs LIBRARY lists their pages; `sources` in"
+    " procontext.yaml adds yours.",
+    "INVALID_INPUT": "procontext COMMAND --help has examples.",
+}
+WHEN_OFFLINE: Final = "Leave --offline out once, or store it first: procontext fetch LIBRARY."
+
+
+def advice(error: ProContextError, arguments: Namespace) -> str:
+    """What a person at a terminal does next."""
+    if error.recoverable and getattr(arguments, "offline", False):
+        return WHEN_OFFLINE
+    return ADVICE.get(error.code, error.suggestion)
 
 
 def add_common(parser: ArgumentParser) -> None:
@@ -42,7 +65,7 @@ def ask(arguments: Namespace, work: Callable[[Application], Awaitable[int]]) -> 
         config = settings(arguments)
         application = Application(config)
         application.registry.load()
-        return asyncio.run(_work(application, work))
+        code = asyncio.run(_work(application, work))
     except ConfigError as error:
         print_error(str(error))
         return USAGE
@@ -53,17 +76,27 @@ def ask(arguments: Namespace, work: Callable[[Application], Awaitable[int]]) -> 
         if arguments.json:
             print_json(envelope(error))
         else:
-            print_error(error.message, error.suggestion)
-        return FAILED
+            print_error(error.message, advice(error, arguments))
+        return USAGE if error.code == "INVALID_INPUT" else FAILED
     finally:
         logging.getLogger("procontext").removeHandler(quiet)
+    if code is None:  # raised here: inside the task, asyncio would tell of it as well
+        raise KeyboardInterrupt
+    return code
 
 
-async def _work(application: Application, work: Callable[[Application], Awaitable[int]]) -> int:
-    try:
-        return await work(application)
-    finally:
-        await application.close()
+async def _work(application: Application, work: Callable[[Application], Awaitable[int]]) -> int | None:
+    """The exit code; None after Ctrl-C."""
+    with ending_in_order() as came:
+        try:
+            try:
+                return await work(application)
+            finally:
+                await application.close()
+        except asyncio.CancelledError:
+            if not came:
+                raise  # somebody else's doing
+            return None if came[0] == signal.SIGINT else TERMINATED
 
 
 def find_library(application: Application, name: str) -> Library:
@@ -84,4 +117,4 @@ def find_library(application: Application, name: str) -> Library:
     raise failure("LIBRARY_NOT_FOUND", name, suggestion=hint)
 
 
-__all__ = ["add_common", "ask", "find_library", "settings"]
+__all__ = ["ADVICE", "add_common", "advice", "ask", "find_library", "settings"]

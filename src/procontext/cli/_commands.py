@@ -21,25 +21,68 @@ class Command(Protocol):
 
 
 class CommandRow(NamedTuple):
-    """One sub-command; `home` is imported when it is the one that was typed."""
+    """One sub-command; `home` is imported when it is the one that was typed, `examples` follow its name in `--help`."""
 
     name: str
     summary: str
     home: str
+    examples: tuple[str, ...]
 
 
 # What is run without a command: clients start the program with no arguments (reference, 7.1).
 DEFAULT = "serve"
 
 COMMANDS = (
-    CommandRow("serve", "serve MCP, over stdio or HTTP as the settings say (the default)", "_serve"),
-    CommandRow("resolve", "find a library by any name a developer would type", "_resolve"),
-    CommandRow("docs", "print the table of contents of a library", "_docs"),
-    CommandRow("read", "print a documentation page, or a section of one, as Markdown", "_read"),
-    CommandRow("search", "search the pages of a library that are in the cache", "_search"),
-    CommandRow("fetch", "fetch libraries into the cache, to read and search them offline", "_fetch"),
-    CommandRow("setup", "get the newest registry, and say which one is used", "_setup"),
-    CommandRow("doctor", "check settings, registry, cache and network, and say what to do", "_doctor"),
+    CommandRow(
+        "serve",
+        "serve MCP, over stdio or HTTP as the settings say (the default)",
+        "_serve",
+        ("", "--transport http --port 8080"),
+    ),
+    CommandRow(
+        "resolve",
+        "find a library by any name a developer would type",
+        "_resolve",
+        ("cv2", "'langchain[openai]>=0.3' --json"),
+    ),
+    CommandRow(
+        "docs", "print the table of contents of a library", "_docs", ("fastapi", "fastapi --offset 40")
+    ),
+    CommandRow(
+        "read",
+        "print a documentation page, or a section of one, as Markdown",
+        "_read",
+        (
+            "https://docs.pydantic.dev/latest/ --headings",
+            "https://docs.pydantic.dev/latest/ --heading 'Data validation'",
+        ),
+    ),
+    CommandRow(
+        "search",
+        "search the pages of a library that are in the cache",
+        "_search",
+        ("fastapi background tasks", "httpx timeout --limit 3 --json"),
+    ),
+    CommandRow(
+        "fetch",
+        "fetch libraries into the cache, to read and search them offline",
+        "_fetch",
+        ("fastapi httpx",),
+    ),
+    CommandRow("setup", "get the newest registry, and say which one is used", "_setup", ("",)),
+    CommandRow(
+        "doctor", "check settings, registry, cache and network, and say what to do", "_doctor", ("", "--json")
+    ),
+    CommandRow(
+        "completion",
+        "print what completes these commands in your shell",
+        "_completion",
+        (
+            "bash >> ~/.bashrc",
+            "zsh > ~/.zfunc/_procontext",
+            "fish > ~/.config/fish/completions/procontext.fish",
+        ),
+    ),
 )
 
 

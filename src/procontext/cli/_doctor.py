@@ -5,6 +5,7 @@ Above: `_main`. Below: `config`, `registry`, the file system, the name service. 
 
 import os
 import socket
+import threading
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,9 @@ from procontext.cli._main import DONE, FAILED
 from procontext.cli._screen import print_json, styled
 from procontext.config import Config, find_file, load, standard_directories
 from procontext.errors import ConfigError, RegistryError
+
+# Seconds for the name service: some systems ask three servers for five each.
+PATIENCE: Final = 5.0
 
 MARKS: Final = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failed": ("XX", "red")}
 
@@ -96,7 +100,8 @@ def _cache(config: Config) -> Finding:
         return Finding("cache", "failed", f"{existing} cannot be written", advice)
     files = [file for file in directory.glob("*") if file.is_file()] if directory.exists() else []
     size = sum(file.stat().st_size for file in files)
-    return Finding("cache", "ok", f"{directory}, {size / 1_048_576:.1f} MB")
+    most = config.cache.max_bytes / 1_048_576
+    return Finding("cache", "ok", f"{directory}, {size / 1_048_576:.1f} MB of at most {most:.0f}")
 
 
 def _network(config: Config) -> Finding:
@@ -109,11 +114,33 @@ def _network(config: Config) -> Finding:
         name = urlsplit(config.registry.url or "https://pypi.org").hostname or ""
         what = name
     try:
-        socket.getaddrinfo(name, 443, type=socket.SOCK_STREAM)
+        _resolve(name)
     except OSError as error:
         advice = "Check the network, or use --offline with what `procontext fetch` has stored."
         return Finding("network", "warning", f"{what} cannot be resolved: {error}", advice)
     return Finding("network", "ok", f"{what} can be resolved")
+
+
+def _resolve(name: str) -> None:
+    """Look a name up. Raises: OSError.
+
+    On a thread: the system's own look-up cannot be interrupted, and without a network it takes its time.
+    """
+    failures: list[OSError] = []
+
+    def look() -> None:
+        try:
+            socket.getaddrinfo(name, 443, type=socket.SOCK_STREAM)
+        except OSError as error:
+            failures.append(error)
+
+    looking = threading.Thread(target=look, name="procontext-doctor", daemon=True)
+    looking.start()
+    looking.join(PATIENCE)
+    if looking.is_alive():
+        raise OSError(f"no answer within {PATIENCE:g} s")
+    if failures:
+        raise failures[0]
 
 
 def _http() -> Finding:

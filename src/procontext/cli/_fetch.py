@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from procontext.app import Application
-from procontext.cli._asking import add_common, ask, find_library
+from procontext.cli._asking import add_common, advice, ask, find_library
 from procontext.cli._main import DONE, FAILED
 from procontext.cli._screen import ProgressBar, print_error, print_json, styled
 from procontext.errors import ProContextError
@@ -32,9 +32,10 @@ def run(arguments: Namespace) -> int:
             except ProContextError as error:
                 bar.close()
                 told[library.id], code = envelope(error), FAILED
-                print_error(error.message, error.suggestion)
+                print_error(error.message, advice(error, arguments))
                 continue
-            bar.close()
+            finally:  # also when it is interrupted: the shell's line comes next
+                bar.close()
             told[library.id] = {"pages": pages}
             if not arguments.json:
                 print(f"{styled(library.id, 'green')}: {pages} pages are in the cache")

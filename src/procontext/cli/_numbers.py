@@ -10,4 +10,11 @@ def positive(text: str) -> int:
     return int(text[:12])
 
 
-__all__ = ["positive"]
+def port(text: str) -> int:
+    """A port to listen on, 0 for a free one. Raises: ArgumentTypeError."""
+    if not text.isascii() or not text.isdecimal() or int(text[:12]) > 65_535:
+        raise ArgumentTypeError(f"must be a number from 0 to 65535, not {text!r}")
+    return int(text)
+
+
+__all__ = ["port", "positive"]

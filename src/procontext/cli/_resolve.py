@@ -22,7 +22,10 @@ def run(arguments: Namespace) -> int:
         if arguments.json:
             print_json(found)
         elif not found.matches:
-            print_error(f"{arguments.name!r} is not a library that is known here")
+            print_error(
+                f"{arguments.name!r} is not a library that is known here",
+                "Try the name it is installed by; `sources` in procontext.yaml adds your own.",
+            )
         else:
             rows = [
                 (

@@ -14,9 +14,10 @@ import msgspec
 STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
-def has_colour(stream: TextIO) -> bool:
-    """Whether this is a terminal whose user did not say no (https://no-color.org)."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def has_colour(stream: TextIO | None) -> bool:
+    """Whether this is a terminal whose user did not say no (https://no-color.org); None: the stream was closed."""
+    is_terminal = stream is not None and stream.isatty()
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def styled(text: str, style: str, stream: TextIO | None = None) -> str:
@@ -56,7 +57,7 @@ class ProgressBar:
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
         self._title = title
         self._stream = sys.stderr if stream is None else stream
-        self._is_shown = self._stream.isatty()
+        self._is_shown = self._stream is not None and self._stream.isatty()
 
     def __call__(self, done: int, total: int, what: str) -> None:
         """Show it; `Progress` of the documents."""

@@ -7,6 +7,7 @@ import msgspec
 from mooring.errors import McpError
 from procontext.cli._asking import settings
 from procontext.cli._main import FAILED, USAGE
+from procontext.cli._numbers import port
 from procontext.cli._screen import print_error
 from procontext.config import Config
 from procontext.errors import ConfigError
@@ -14,9 +15,14 @@ from procontext.errors import ConfigError
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments; each is a setting, too."""
-    parser.add_argument("--transport", choices=("stdio", "http"), help="as server.transport")
-    parser.add_argument("--host", help="as server.host")
-    parser.add_argument("--port", type=int, help="as server.port; 0 takes a free one")
+    parser.add_argument(
+        "--transport",
+        metavar="HOW",
+        choices=("stdio", "http"),
+        help="stdio or http (setting server.transport)",
+    )
+    parser.add_argument("--host", help="where to listen, over HTTP (server.host)")
+    parser.add_argument("--port", type=port, help="the port, over HTTP; 0 takes a free one (server.port)")
     parser.add_argument(
         "--offline", action="store_true", help="serve what is in the cache, and fetch nothing"
     )
@@ -42,8 +48,10 @@ def _with(arguments: Namespace, config: Config) -> Config:
         for name in ("transport", "host", "port")
         if getattr(arguments, name) is not None
     }
-    if not 0 <= typed.get("port", 0) < 65536:
-        raise ConfigError("--port", f"must be from 0 to 65535, not {typed['port']}")
     if not typed:
         return config
-    return msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, **typed))
+    server = msgspec.structs.replace(config.server, **typed)
+    unused = next((f"--{name}" for name in ("host", "port") if name in typed), None)
+    if server.transport == "stdio" and unused is not None:
+        raise ConfigError(unused, "is for HTTP: say --transport http as well")
+    return msgspec.structs.replace(config, server=server)

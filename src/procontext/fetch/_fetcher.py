@@ -91,6 +91,10 @@ class Fetcher:
         except Grounded:
             raise FetchError("failed", url, "the server is closing") from None
 
+    def is_private(self, target: Target) -> bool:
+        """Whether the settings name this host and port as one that may have a private address."""
+        return (target.host, target.port) in self._private
+
     async def close(self) -> None:
         """End what is under way."""
         await self._flights.close()
@@ -142,7 +146,7 @@ class Fetcher:
 
     async def _open(self, target: Target) -> tuple[Streams, bool, Headers]:
         """A connection, whether the whole address must be written on it, and headers for the proxy."""
-        is_private = (target.host, target.port) in self._private
+        is_private = self.is_private(target)
         literal = read_address(target.host)
         if self._proxy is not None and not is_private:
             if literal is not None and not is_public(literal):
@@ -160,9 +164,11 @@ class Fetcher:
         try:
             addresses = await self._network.resolve(target.host, target.port)
         except (OSError, UnicodeError) as error:
-            raise FetchError("failed", target.url, f"{target.host} has no address: {_said(error)}") from error
+            raise FetchError(
+                "failed", target.url, f"the host {target.host} has no address: {_said(error)}"
+            ) from error
         if not addresses:
-            raise FetchError("failed", target.url, f"{target.host} has no address")
+            raise FetchError("failed", target.url, f"the host {target.host} has no address")
         return addresses
 
     async def _connect(self, url: str, addresses: Sequence[str], port: int, tls_name: str | None) -> Streams:
@@ -272,7 +278,7 @@ def _fetched(asked: Target, target: Target, answer: Answer, *, is_conditional: b
 
 
 def _refused(target: Target, address: str) -> FetchError:
-    detail = f"{target.host} is at {address}, which is no public address"
+    detail = f"the host {target.host} is at {address}, which is no public address"
     if address == target.host:
         detail = f"{address} is no public address"
     return FetchError("not_allowed", target.url, detail)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from procontext.fetch._addresses import read_address
 from procontext.fetch._failures import FetchError
 from procontext.fetch._suffixes import registrable_domain
-from procontext.fetch._urls import DEFAULT_PORTS, Target, read_url
+from procontext.fetch._urls import Target, read_url
 from procontext.models import Library
 
 # How nearly all rows write an address. Reading strictly takes ten times as long, and there may be 100,000 rows.
@@ -52,10 +52,9 @@ class Sites:
 
     def allows(self, target: Target) -> bool:
         """Whether this address is on a site of a row."""
-        is_plain_port = target.port == DEFAULT_PORTS[target.scheme]
         if target.host in self._hosts:
-            return is_plain_port or (target.host, target.port) in self._odd_ports
-        if not is_plain_port or read_address(target.host) is not None:
+            return target.has_plain_port or (target.host, target.port) in self._odd_ports
+        if not target.has_plain_port or read_address(target.host) is not None:
             return False
         domain = registrable_domain(target.host)
         return domain is not None and self._has_domain(domain)

@@ -46,10 +46,15 @@ class Target(msgspec.Struct, frozen=True):
         return self.scheme == "https"
 
     @property
+    def has_plain_port(self) -> bool:
+        """Whether the port is the scheme's own."""
+        return self.port == DEFAULT_PORTS[self.scheme]
+
+    @property
     def authority(self) -> str:
         """What goes into the Host header: the port only if it is not the scheme's own."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.has_plain_port else f"{host}:{self.port}"
 
     @property
     def origin(self) -> str:

@@ -123,7 +123,7 @@ class LibraryDocuments:
         clock: Callable[[], float] = time.time,
     ) -> "LibraryDocuments":
         """The documents, with their cache open. A cache that cannot be opened is no reason to fail. Next: `close()`."""
-        cache = await Cache.open(_cache_directory(config))
+        cache = await Cache.open(_cache_directory(config), config.cache.max_bytes, clock)
         documents = cls(config, registry, cache, network, clock)
         if not config.fetcher.offline:
             documents._cleaning = asyncio.create_task(documents._clean())
@@ -153,7 +153,10 @@ class LibraryDocuments:
 
         Raises: ProContextError: LLMS_TXT_NOT_FOUND, LLMS_TXT_FETCH_FAILED, TOO_MANY_REDIRECTS.
         """
-        key = f"index {library.id} {library.path or library.llms_txt_url or library.docs_url}"
+        address = library.path or library.llms_txt_url or library.docs_url
+        if address is None:
+            raise _undocumented(library)
+        key = f"index {library.id} {address}"
         # A folder is read each time: it is near, and its owner is editing it.
         kept = None if library.path else await self._cache.get(key)
         if kept is None:
@@ -269,6 +272,7 @@ class LibraryDocuments:
         kept = self._shelf.get(key)
         now = self._clock()
         if kept is not None and (not self._is_stale(kept.checked_at) or now < self._looked_up.get(key, 0.0)):
+            self._cache.touch(key)
             return kept
         # One that is stale in memory may have been refreshed by another process: looked up now and then.
         self._looked_up[key] = now + RETRY_SECONDS
@@ -390,6 +394,9 @@ class LibraryDocuments:
         sites = await self._current_sites()
         if sites.allows(target):
             return Access(True, sites.headers(target))
+        # A link may name any host, but not make us knock at any door of it: mail and databases listen elsewhere.
+        if not target.has_plain_port and not self._fetcher.is_private(target):
+            return Access(False)
         return Access(bool(await self._cache.libraries_linking(target.url)))
 
     async def _current_sites(self) -> Sites:
@@ -441,7 +448,16 @@ class LibraryDocuments:
             removed = await self._cache.clean(before)
             if removed:
                 _log.info("removed %d documents from the cache that were not confirmed for a month", removed)
+            self._forget()
             await asyncio.sleep(CLEAN_SECONDS)
+
+    def _forget(self) -> None:
+        """What was noted by address and is over: a server that runs for months is asked for many."""
+        now = self._clock()
+        for noted in (self._looked_up, self._waiting_until):
+            for key in [key for key, until in noted.items() if until <= now]:
+                del noted[key]
+        self._joined.clear()
 
 
 def _cache_directory(config: Config) -> Path:
@@ -459,6 +475,17 @@ def _moment(seconds: float) -> datetime:
 def _source(document: Document) -> IndexSource:
     source: IndexSource = msgspec.convert(document.source, IndexSource)
     return source
+
+
+def _undocumented(library: Library) -> ProContextError:
+    """Of a library that is known, and whose documentation is not: there is nothing to try."""
+    where = f", only its repository, {library.repo_url}" if library.repo_url else ""
+    return failure(
+        "LLMS_TXT_NOT_FOUND",
+        library.id,
+        f"no documentation site of it is known{where}",
+        suggestion="Answer without this library's docs, and tell the user so.",
+    )
 
 
 def _page_failure(url: str, error: FetchError) -> ProContextError:

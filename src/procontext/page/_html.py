@@ -71,6 +71,15 @@ _NO_LANGUAGE = {
     "wrapper",
 }
 _HEADINGS: Final = "h1, h2, h3, h4"
+
+# Of a table: how many columns the writer of Markdown writes at most, how many cells may stand for one that is there, and how
+# many more than that there may be on a page: a wide headline over a small table is well.
+_WIDEST: Final = 1000
+_MOST_PADDED: Final = 10
+_SPARE_CELLS: Final = 100_000
+# By how much links may become longer in all: a page with ten thousand of them, on a site with a long address.
+_SPARE_CHARACTERS: Final = 2_000_000
+_LONGEST_BASE: Final = 2048
 # Content that fills less than this share of the page's text was the wrong choice: a teaser, or an empty shell.
 _LEAST_SHARE: Final = 0.1
 # The parsing of HTML takes time by the square of the depth, and the writer stops at some thousand. Pages have fewer than 100.
@@ -142,6 +151,7 @@ def html_to_markdown(html: str, url: str) -> str:
     if content is None:
         return ""
     _settle_code(content)
+    _settle_tables(content)
     _settle_tabs(content)
     _settle_headings(content)
     _settle_signatures(content)
@@ -175,10 +185,16 @@ def _flat(html: str) -> str:
 
 def _base(tree: LexborHTMLParser, url: str) -> str:
     base = tree.css_first("base[href]")
+    written = "" if base is None else base.attrs.get("href") or ""
+    # One that is longer than any address could be is not meant to help.
+    return (_joined(url, written) if 0 < len(written) <= _LONGEST_BASE else None) or url
+
+
+def _joined(base: str, href: str) -> str | None:
     try:
-        return url if base is None else urljoin(url, base.attrs.get("href") or "")
+        return urljoin(base, href)
     except ValueError:
-        return url
+        return None
 
 
 def _content(tree: LexborHTMLParser) -> LexborNode | None:
@@ -239,6 +255,33 @@ def _language(block: LexborNode) -> str:
             if language.lower() not in _NO_LANGUAGE:
                 return str(language).lower()
     return ""
+
+
+def _settle_tables(content: LexborNode) -> None:
+    """Tables that would become far larger than they are, as lines of their cells.
+
+    A table in Markdown is as wide in every row as in its widest, and a cell that spans a thousand columns is a thousand
+    cells: ten megabytes of that would become gigabytes.
+    """
+    spare = _SPARE_CELLS
+    for table in reversed(content.css("table")):  # the inner first, as in `_remove`
+        rows = table.css("tr")
+        lines = [[cell for cell in row.iter() if cell.tag in ("td", "th")] for row in rows]
+        width = max((sum(map(_span, line)) for line in lines), default=0)
+        surplus = len(rows) * min(width, _WIDEST) - _MOST_PADDED * sum(map(len, lines))
+        if surplus <= 0:
+            continue
+        if surplus <= spare:
+            spare -= surplus
+            continue
+        shown = (" | ".join(escape(" ".join(cell.text().split())) for cell in line) for line in lines)
+        table.replace_with(_node(f"<div>{''.join(f'<p>{line}</p>' for line in shown)}</div>", "div"))
+
+
+def _span(cell: LexborNode) -> int:
+    """How many columns a cell is wide."""
+    written = cell.attributes.get("colspan") or ""
+    return min(int(written), _WIDEST) if written.isdecimal() and len(written) < 10 else 1
 
 
 def _settle_tabs(content: LexborNode) -> None:
@@ -311,15 +354,16 @@ def _settle_signatures(content: LexborNode) -> None:
 
 def _settle_text(content: LexborNode, base: str) -> None:
     """Links absolute, pictures by their description, titles of notes in bold."""
+    spare = _SPARE_CHARACTERS
     for link in content.css("a"):
         href = link.attributes.get("href") or ""
-        if not href or href.startswith(("javascript:", "data:", "mailto:")):
+        is_link = bool(href) and spare > 0 and not href.startswith(("javascript:", "data:", "mailto:"))
+        whole = _joined(base, href) if is_link else None
+        spare -= max(0, len(whole or "") - len(href))
+        if whole is None:
             link.unwrap()
-            continue
-        try:
-            link.attrs["href"] = urljoin(base, href)
-        except ValueError:
-            link.unwrap()
+        else:
+            link.attrs["href"] = whole
     for picture in content.css("img"):
         described = (picture.attributes.get("alt") or "").strip()
         picture.replace_with(f"[{described}]") if described else picture.decompose()

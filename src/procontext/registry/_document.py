@@ -1,4 +1,4 @@
-"""A registry file: what it must look like, and how it becomes rows. One decoder call, then the checks that types cannot make.
+"""A registry file: what it must look like, and how it becomes rows. The decoder's checks, then those that types cannot make.
 
 A registry may come from the network, so nothing in it may name a file of this machine or send a header: those belong to
 private sources, which a person writes. Fields that are not known here are skipped, so that a newer file can be read by an
@@ -30,7 +30,16 @@ class Document(msgspec.Struct, frozen=True):
     libraries: tuple[Library, ...]
 
 
-_read = msgspec.json.Decoder(Document).decode
+class _Outline(msgspec.Struct, frozen=True):
+    """The same with its rows unread. A decoder lets no other thread run before it is done, and a hundred thousand rows take
+    it a tenth of a second, in which a server could answer nobody; so they are read one at a time."""
+
+    version: str
+    libraries: tuple[msgspec.Raw, ...]
+
+
+_outline = msgspec.json.Decoder(_Outline).decode
+_row = msgspec.json.Decoder(Library).decode
 
 
 def read_document(data: bytes, where: str) -> Document:
@@ -40,10 +49,7 @@ def read_document(data: bytes, where: str) -> Document:
     """
     if len(data) > MOST_BYTES:
         raise RegistryError(where, f"has {len(data)} bytes; at most {MOST_BYTES} are read")
-    try:
-        document = _read(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RegistryError(where, f"is not a registry: {error}") from error
+    document = _decode(data, where)
     if not document.version or len(document.version) > 100 or not document.version.isprintable():
         raise RegistryError(where, "has no version that could be told")
     if not document.libraries:
@@ -55,6 +61,19 @@ def read_document(data: bytes, where: str) -> Document:
             raise RegistryError(where, f"library {library.id[:100]!r} {problem}")
         seen.add(library.id)
     return document
+
+
+def _decode(data: bytes, where: str) -> Document:
+    place = ""
+    rows: list[Library] = []
+    try:
+        outline = _outline(data)
+        for number, raw in enumerate(outline.libraries, 1):
+            place = f" (of library {number})"
+            rows.append(_row(raw))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RegistryError(where, f"is not a registry: {error}{place}") from error
+    return Document(outline.version, tuple(rows))
 
 
 def _problem(library: Library) -> str | None:

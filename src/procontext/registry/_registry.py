@@ -58,8 +58,13 @@ class Registry:
         return self._index.get(library_id)
 
     def resolve(self, query: str) -> list[Match]:
-        """The libraries that a query may mean, best first."""
+        """The libraries that a query may mean, best first. At first it may wait; on a loop, `find` is the way."""
         return self._index.resolve(query)
+
+    async def find(self, query: str) -> list[Match]:
+        """The same without ever holding up the loop: on a thread, until what a misspelt name needs has been made."""
+        index = self._index
+        return index.resolve(query) if index.is_warm else await asyncio.to_thread(index.resolve, query)
 
     # --- loading ------------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """Which libraries a name means: exact by package, identifier and alias, in that order, then by likeness.
 
 The first stage that finds anything wins, and all it found is returned, ranked (one package name can be on PyPI and npm). A
-wrong library is worse than none, so likeness has three bounds: the reference's 70 %, a number of edits that a typing
-mistake could have made, and no name that is whole words shorter than what was asked for (`fastapi-users` is not FastAPI).
-Names under four characters have too many neighbours, and match exactly only.
+wrong library is worse than none, so likeness has bounds: the reference's 70 %, a number of edits that a typing mistake could
+have made, no name that is whole words shorter than what was asked for (`fastapi-users` is not FastAPI), none that only goes on
+where the other ends (`async` is not asyncpg) or that begins otherwise. Names under four characters have too many neighbours,
+and match exactly only.
 
 An index never changes: a new registry is a new index. Must never know where the rows came from. Above: the registry.
 Below: `_names`, `models`; rapidfuzz, loaded with the first name that nothing matches.
@@ -33,6 +34,10 @@ EDITS: Final = ((4, 1), (8, 2), (500, 3))
 LETTER_BITS: Final = 16
 
 _WORD: Final = re.compile(r"[a-z0-9]+")
+
+# `winston.js` and `winstonjs` are winston, if that is on npm. Where a name with js is another project, it is named here.
+_SCRIPT: Final = re.compile(r"(.{2,}?)[-_.\s]?js")
+_OTHER_SCRIPTS: Final = frozenset(("angularjs", "angular.js"))
 
 
 class _Likely(NamedTuple):
@@ -99,10 +104,17 @@ class Index:
                 found = self._exact(above)
                 if found is not None:
                     break
+        if found is None:
+            found = self._script(name)
         if found is not None:
             libraries, via = found
             return [_match(library, via, 1.0) for library in libraries]
         return [_match(library, "fuzzy", round(score / 100, 2)) for library, score in self._similar(name)]
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether no name has to wait for anything to be made."""
+        return self._likely is not None and self._spellings is not None
 
     def warm(self) -> None:
         """Make now, on whatever thread this is, what the first misspelt name would have to wait for."""
@@ -137,6 +149,13 @@ class Index:
         aliases = self._aliases.get(name) or self._aliases.get(plain) or self._spelled(squashed(name))
         return (_ranked(aliases, plain), "alias") if aliases else None
 
+    def _script(self, name: str) -> tuple[Sequence[Library], MatchedVia] | None:
+        """By a name with js behind it."""
+        stem = _SCRIPT.fullmatch(name)
+        found = self._exact(stem[1]) if stem is not None and name not in _OTHER_SCRIPTS else None
+        scripts = [library for library in found[0] if library.packages.npm] if found is not None else []
+        return (scripts, "alias") if scripts else None
+
     def _spelled(self, name: str) -> tuple[Library, ...] | None:
         """By any name at all, whatever its separators."""
         if self._spellings is None:
@@ -166,6 +185,8 @@ class Index:
         likely = _Likely([], [], {})
         for library in self:
             for name in _names_of(library):
+                if len(name) < LEAST_FUZZY_LENGTH:
+                    continue
                 same_length = likely.places.setdefault(len(name), {})
                 same_length.setdefault(letters(name), []).append(len(likely.names))
                 likely.names.append(name)
@@ -192,7 +213,9 @@ class Index:
             library = likely.owners[near[place]]
             if library.id in best or round((1 - score / 100) * (length + len(candidate))) > edits:
                 continue
-            if not _is_shortened(candidate, name):
+            if _begins_alike(candidate, name) and not (
+                _is_shortened(candidate, name) or _goes_on(candidate, name)
+            ):
                 best[library.id] = (library, score)
                 if len(best) == MOST_MATCHES:
                     break
@@ -233,6 +256,23 @@ def _is_shortened(candidate: str, name: str) -> bool:
             return False
         words.remove(word)
     return True
+
+
+def _begins_alike(candidate: str, name: str) -> bool:
+    """True if both begin with the same letter, or one slip at the beginning is all that there is: a first letter is seldom wrong,
+    and names that differ in it are mostly other names (`bcrypt` is not crypto)."""
+    return (
+        candidate[0] == name[0]
+        or candidate[1:] in (name, name[1:])
+        or name[1:] == candidate
+        or (candidate[:2] == name[1::-1] and candidate[2:] == name[2:])
+    )
+
+
+def _goes_on(candidate: str, name: str) -> bool:
+    """True if one is the other and two characters or more behind it: nobody's finger slips that way."""
+    shorter, longer = sorted((candidate, name), key=len)
+    return len(longer) - len(shorter) >= 2 and longer.startswith(shorter)
 
 
 def _names_of(library: Library) -> set[str]:

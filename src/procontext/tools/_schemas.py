@@ -198,8 +198,8 @@ READ_PAGE: Final = ToolRow(
                 "type": "string",
                 "minLength": 1,
                 "maxLength": 500,
-                "description": "Text of a heading: return only its section. offset then counts within the page and must"
-                " lie in the section.",
+                "description": "Text of a heading, or its anchor (what follows # in a link): return only its section. offset"
+                " then counts within the page and must lie in the section.",
             },
         },
         "url",

@@ -86,7 +86,7 @@ class Tools:
     async def resolve_library(self, query: str) -> Matches:
         """The libraries that a name may mean. In memory; never fetches."""
         await self._registry.ready()
-        return Matches(tuple(self._registry.resolve(query)))
+        return Matches(tuple(await self._registry.find(query)))
 
     async def get_library_docs(
         self, library_id: str, offset: int = 1, limit: int | None = None

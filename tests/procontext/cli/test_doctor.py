@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def test_a_cache_is_told_with_its_size(place: Path, monkeypatch: pytest.MonkeyPa
     (place / "cache").mkdir()
     (place / "cache" / "file").write_bytes(b"x" * 2_097_152)
     monkeypatch.setenv("PROCONTEXT__CACHE__DIR", "cache")
-    assert found()["cache"].detail.endswith("2.0 MB")
+    assert found()["cache"].detail.endswith("2.0 MB of at most 1024")
 
 
 def test_a_network_that_is_not_there_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +97,17 @@ def test_a_network_that_is_not_there_is_a_warning(monkeypatch: pytest.MonkeyPatc
     assert "the proxy proxy.corp cannot be resolved" in found()["network"].detail
     monkeypatch.setenv("PROCONTEXT__FETCHER__OFFLINE", "true")
     assert "offline is set" in found()["network"].detail
+
+
+def test_a_name_service_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's own look-up cannot be interrupted."""
+    answered = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait(50))
+    monkeypatch.setattr(home, "PATIENCE", 0.01)
+    try:
+        assert found()["network"].detail.endswith("cannot be resolved: no answer within 0.01 s")
+    finally:
+        answered.set()
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

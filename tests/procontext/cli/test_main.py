@@ -1,8 +1,11 @@
 """The command: its manners, its default, and every sub-command over a folder of documents and no network."""
 
+import asyncio
 import json
 import os
 import runpy
+import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +17,11 @@ import pytest
 from mooring import __version__
 from procontext.app import Application
 from procontext.cli import _main, main
-from procontext.cli._commands import COMMANDS, DEFAULT, load
+from procontext.cli._asking import ADVICE
+from procontext.cli._commands import COMMANDS, DEFAULT, CommandRow, load
+from procontext.cli._parsers import EXIT_CODES, parser_of
+from procontext.cli._screen import ProgressBar
+from procontext.errors import CATALOGUE
 from procontext.registry import BUNDLED
 from scripted.documents import ScriptedDocuments
 
@@ -55,11 +62,39 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 # --- manners ----------------------------------------------------------------------------------------------------------
 
 
-def test_help_lists_every_command(typed: Typing) -> None:
+@pytest.mark.parametrize("words", [["--help"], ["help"]], ids=str)
+def test_help_lists_every_command(words: list[str], typed: Typing) -> None:
     """And loads none."""
-    code, out, _ = typed("--help")
+    code, out, _ = typed(*words)
     assert code == 0
     assert all(f"  {row.name}" in out and row.summary in out for row in COMMANDS)
+
+
+@pytest.mark.parametrize("words", [["--help"], *([row.name, "--help"] for row in COMMANDS)], ids=str)
+def test_help_fits_a_screen_and_shows_an_example(
+    words: list[str], typed: Typing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """80 columns, 24 lines: who asks for help should not have to scroll."""
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = typed(*words)
+    assert code == 0
+    assert len(out.splitlines()) <= 24
+    assert [line for line in out.splitlines() if len(line) > 80] == []
+    assert "\nexamples:\n  procontext " in out
+    assert out.endswith(f"{EXIT_CODES}\n")
+
+
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_an_example_is_understood(row: CommandRow) -> None:
+    """Each could be typed as it stands."""
+    for example in row.examples:
+        typed = shlex.split(example, comments=True)
+        words = typed[: next((place for place, word in enumerate(typed) if word.startswith(">")), None)]
+        assert parser_of(row, load(row)).parse_args(words)
+
+
+def test_help_explains_one_command(typed: Typing) -> None:
+    assert typed("help", "docs") == typed("docs", "--help")
 
 
 def test_the_version_is_told(typed: Typing) -> None:
@@ -72,6 +107,7 @@ def test_an_unknown_command_is_refused_with_the_ones_there_are(typed: Typing) ->
     code, _, err = typed("nonsense")
     assert code == 2
     assert "there is no command 'nonsense'; there are serve, resolve" in err
+    assert "there is no command 'Doc'; did you mean docs? See procontext --help" in typed("Doc")[2]
 
 
 @pytest.mark.parametrize(
@@ -98,24 +134,39 @@ def test_a_missing_library_names_the_extra(typed: Typing, monkeypatch: pytest.Mo
     monkeypatch.setattr(_main, "missing_modules", lambda extra: ("first", "second"))
     code, _, err = typed("resolve", "x")
     assert code == 2
-    assert (
-        err
-        == "procontext: procontext needs first, second, not installed here: pip install 'mooring[procontext]'\n"
-    )
+    assert err == "procontext: first, second are not installed: pip install 'mooring[procontext]'\n"
+    monkeypatch.setattr(_main, "missing_modules", lambda extra: ("first",))
+    assert typed("resolve", "x")[2].startswith("procontext: first is not installed: ")
 
 
-@pytest.mark.parametrize(("raised", "code"), [(BrokenPipeError(), 0), (KeyboardInterrupt(), 130)])
-def test_a_closed_pipe_and_an_interrupt_end_quietly(
-    raised: BaseException, code: int, typed: Typing, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_what_is_asked_in_order(
+    number: signal.Signals, code: int, typed: Typing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No traceback."""
+    """The cache is closed, the line of the progress is cleared, and there is no traceback."""
+    closed: list[bool] = []
 
-    def run(words: list[str]) -> int:
-        raise raised
+    class Interrupted(ScriptedDocuments):
+        async def prefetch(self, library: Any, progress: Any = None) -> int:
+            os.kill(os.getpid(), number)
+            await asyncio.Event().wait()
+            raise AssertionError("never set")
 
-    monkeypatch.setattr(_main, "_run", run)
-    monkeypatch.setattr(_main, "_discard_output", lambda: None)
-    assert typed("resolve", "x") == (code, "", "")
+    async def open_them(self: Application) -> ScriptedDocuments:
+        return Interrupted()
+
+    async def close(self: Application) -> None:
+        closed.append(True)
+
+    monkeypatch.setattr(Application, "_open", open_them)
+    monkeypatch.setattr(Application, "close", close)
+    monkeypatch.setattr(ProgressBar, "close", lambda self: closed.append(False))
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        assert typed("fetch", "ours") == (code, "", "")
+    finally:
+        signal.signal(number, before)
+    assert closed == [False, True]
 
 
 def test_a_reader_that_goes_away_is_met_quietly(typed: Typing, tmp_path: Path) -> None:
@@ -136,16 +187,39 @@ def test_a_reader_that_goes_away_is_met_quietly(typed: Typing, tmp_path: Path) -
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_output_without_a_reader_is_let_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Also where there is no file behind it, or nothing at all."""
-    with (tmp_path / "out").open("w") as file:
-        monkeypatch.setattr(sys, "stdout", file)
-        _main._discard_output()
-        file.write("gone")
-    assert (tmp_path / "out").read_text() == ""
-    monkeypatch.setattr(sys, "stdout", None)
-    _main._discard_output()
-    assert main(["--version"]) == 0
+@pytest.mark.parametrize(
+    ("inherited", "number", "code"),
+    [
+        ("default_int_handler", signal.SIGINT, 130),
+        ("default_int_handler", signal.SIGTERM, 0),
+        ("SIG_IGN", signal.SIGTERM, 0),
+    ],
+)
+def test_a_signal_ends_the_server_in_order(
+    inherited: str, number: signal.Signals, code: int, typed: Typing, tmp_path: Path
+) -> None:
+    """Also in the background of a script, whose shell has made it ignore Ctrl-C; nothing more is on standard output."""
+    own = (
+        f"import signal, sys; signal.signal(signal.SIGINT, signal.{inherited}); sys.argv[0] = 'procontext';"
+        "from procontext.cli import main; sys.exit(main())"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", own],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(_main.__file__).parents[2])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        process.stdin.flush()
+        assert process.stdout.readline()  # it serves
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, "Traceback" in err) == (code, "", False)
 
 
 def test_the_package_runs_as_a_module(
@@ -153,8 +227,10 @@ def test_the_package_runs_as_a_module(
 ) -> None:
     """`python -m procontext`."""
     monkeypatch.setattr(sys, "argv", ["procontext", "--version"])
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("procontext", run_name="__main__")
+    signal.signal(signal.SIGINT, before)  # that process was the command's own
     assert ended.value.code == 0
     assert __version__ in capsys.readouterr().out
 
@@ -231,9 +307,18 @@ def test_a_failure_is_told_with_what_to_do_and_as_the_envelope_for_programs(type
     code, out, err = typed("read", "https://evil.example/x", "--json")
     assert (code, err) == (1, "")
     assert json.loads(out)["error"]["code"] == "URL_NOT_ALLOWED"
-    assert (
-        json.loads(typed("read", "ftp://docs.python.org/x", "--json")[1])["error"]["code"] == "INVALID_INPUT"
-    )
+    code, out, _ = typed("read", "ftp://docs.python.org/x", "--json")
+    assert (code, json.loads(out)["error"]["code"]) == (2, "INVALID_INPUT")
+
+
+def test_what_to_do_is_said_to_a_person_and_not_to_an_agent(typed: Typing) -> None:
+    """Every code of the catalogue has an advice that names commands, or one of its own."""
+    assert set(ADVICE) | {"LIBRARY_NOT_FOUND"} == set(CATALOGUE)
+    assert not [words for words in ADVICE.values() if "_page" in words or "_docs" in words]
+    assert "procontext docs LIBRARY lists their pages" in typed("read", "https://evil.example/x")[2]
+    assert "Leave --offline out once" in typed("docs", "fastapi", "--offline")[2]
+    assert "procontext doctor looks at the network" in typed("docs", "fastapi")[2]  # offline by its settings
+    assert "COMMAND --help has examples" in typed("read", "ftp://docs.python.org/x")[2]
 
 
 def test_fetch_then_search_finds_sections_offline(typed: Typing) -> None:
@@ -330,9 +415,12 @@ def test_serve_takes_settings_from_the_command_line(typed: Typing, monkeypatch: 
     assert seen[0].server.transport == "stdio"
     assert (seen[1].server.transport, seen[1].server.port, seen[1].server.host) == ("http", 0, "::1")
     assert seen[2].fetcher.offline
-    code, _, err = typed("serve", "--port", "99999")
-    assert code == 2
-    assert "--port: must be from 0 to 65535" in err
+    for port in ("99999", "-1", "x"):
+        code, _, err = typed("serve", "--port", port)
+        assert code == 2
+        assert f"--port: must be a number from 0 to 65535, not {port!r}" in err
+    code, _, err = typed("serve", "--port", "8080")
+    assert (code, err) == (2, "procontext: --port: is for HTTP: say --transport http as well\n")
 
 
 def test_what_keeps_a_server_from_listening_is_told(typed: Typing, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,3 +59,13 @@ def test_an_error_has_its_advice_on_a_line_of_its_own(capsys: pytest.CaptureFixt
     print_error("wrong", "do this")
     print_error("wrong")
     assert capsys.readouterr() == ("", "procontext: wrong\n  do this\nprocontext: wrong\n")
+
+
+def test_a_stream_that_was_closed_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`procontext doctor >&-`: Python has None in its place."""
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert styled("x", "red") == styled("x", "red", sys.stderr) == "x"
+    bar = ProgressBar("x")
+    bar(1, 2, "y")
+    bar.close()

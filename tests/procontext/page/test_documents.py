@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from procontext.errors import ProContextError
@@ -517,6 +518,26 @@ def test_the_exact_links_of_an_index_are_allowed_and_nothing_beside_them(tmp_pat
     scenario()
 
 
+def test_a_link_of_an_index_opens_no_other_port(tmp_path: Path) -> None:
+    """A library's index may name any page, but not send us to the mail server or the database of a host."""
+
+    @timed
+    async def scenario() -> None:
+        async with Site() as site, opened(tmp_path, site) as documents:
+            odd = (
+                "http://public.example:25/x",
+                "https://public.example:6379/x",
+                "http://public.example:443/",
+            )
+            site.routes["/llms.txt"] = text("".join(f"- [x]({url})\n" for url in odd))
+            await documents.index(library(site))
+            for url in odd:
+                assert await documents._cache.libraries_linking(url) == ("lib",)
+                assert (await code_of(documents, url))[0] == "URL_NOT_ALLOWED"
+
+    scenario()
+
+
 # --- search, prefetch, offline ----------------------------------------------------------------------------------------
 
 
@@ -700,5 +721,85 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
             0
         ] == "PAGE_FETCH_FAILED"
         await documents.close()
+
+    scenario()
+
+
+def test_a_library_without_any_documentation_says_so_and_sends_nothing(tmp_path: Path) -> None:
+    """An honest "not known": there is a package, and a repository, and no site to read."""
+
+    @timed
+    async def scenario() -> None:
+        async with Site() as site, opened(tmp_path, site) as documents:
+            for repository, said in (
+                (None, "is known."),
+                ("https://github.com/a/b", "repository, https://github.com/a/b."),
+            ):
+                bare = Library(id="bare", name="Bare", repo_url=repository)
+                with pytest.raises(ProContextError) as caught:
+                    await documents.index(bare)
+                assert (caught.value.code, caught.value.recoverable) == ("LLMS_TXT_NOT_FOUND", False)
+                assert caught.value.message.endswith(said)
+                assert "without this library's docs" in caught.value.suggestion
+            assert site.paths == []
+
+    scenario()
+
+
+# --- room -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_that_is_read_from_memory_counts_as_used(tmp_path: Path) -> None:
+    """`cache.max_bytes`: what an agent reads all day must not be the first to go."""
+
+    @timed
+    async def scenario() -> None:
+        words = " ".join(f"word{number * 7919 % 5003}" for number in range(4000))
+        pages = {f"/{number}.md": text(f"# Page {number}\n\n{words}\n") for number in range(40)}
+        async with Site(pages) as site:
+            config = settings(tmp_path, site)
+            config = msgspec.structs.replace(
+                config, cache=msgspec.structs.replace(config.cache, max_bytes=1_000_000)
+            )
+            clock = Clock()
+            documents = await LibraryDocuments.open(
+                config, Rows(library(site)), network=LoopbackNetwork(), clock=clock
+            )
+            for number in range(40):
+                clock.now += 1
+                await documents.page(f"{site.url}/{number}.md")
+                clock.now += 1
+                assert (await documents.page(f"{site.url}/0.md")).cached
+            while documents._cache._making_room is not None:
+                await documents.status()
+            assert (await documents.status()).bytes <= 1_000_000
+            await documents.close()
+            again = await LibraryDocuments.open(
+                config, Rows(library(site)), network=LoopbackNetwork(), clock=clock
+            )
+            assert (await again.page(f"{site.url}/0.md")).cached
+            assert not (await again.page(f"{site.url}/1.md")).cached
+            await again.close()
+
+    scenario()
+
+
+def test_what_was_noted_of_an_address_is_forgotten_when_it_is_over(tmp_path: Path) -> None:
+    """A server that runs for months is asked for many."""
+
+    @timed
+    async def scenario() -> None:
+        clock = Clock()
+        async with Site({"/a.md": text("# A\n")}) as site, opened(tmp_path, site, clock) as documents:
+            await documents.page(f"{site.url}/a.md", library(site))
+            await documents.page(f"{site.url}/a.md", library(site))
+            assert documents._looked_up
+            assert documents._joined
+            documents._forget()
+            assert documents._looked_up
+            clock.pass_hours(1)
+            documents._forget()
+            assert not documents._looked_up
+            assert not documents._joined
 
     scenario()

@@ -246,6 +246,49 @@ def test_tables_notes_and_tabs_are_kept() -> None:
     assert "**npm**\n\nv1" in text
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        "<table>" + "<tr><td colspan=9999>x</td></tr>" * 3000 + "</table>",
+        "<table><tr>" + "<td>x</td>" * 1500 + "</tr>" + "<tr><td>x</td></tr>" * 1500 + "</table>",
+        "<table><tr>"
+        + "<td rowspan=9999>x</td>" * 1500
+        + "</tr>"
+        + "<tr><td>x</td></tr>" * 1500
+        + "</table>",
+        "<table><tr><td colspan=1000>x</td></tr></table>" * 3000,
+        "<table><tr><td colspan=99999999999999999999>x</td></tr></table>" * 3000,
+        "<table><tr><td colspan=٣>x</td></tr></table>" * 3000,
+    ],
+)
+def test_a_table_does_not_become_far_larger_than_it_is(table: str) -> None:
+    """A page of ten megabytes must not become one of gigabytes: what would is written as lines."""
+    text = shown(f"<main><h1>T</h1>{table}</main>")
+    assert len(text) < 10 * len(table) + 400_000
+    assert text.count("x") >= 3000
+
+
+@pytest.mark.parametrize(("length", "is_taken"), [(1900, True), (2100, False)])
+def test_links_do_not_make_a_page_far_larger_than_it_is(length: int, is_taken: bool) -> None:
+    """A long base before many links: after so much they are words, and one that could be no address is not a base."""
+    base = f"https://x.example/{'a' * length}/"
+    links = "<p><a href=b>word</a></p>" * 3000
+    html = f"<html><head><base href='{base}'></head><body><main>{links}</main></body></html>"
+    text = html_to_markdown(html, URL)
+    assert len(text) < len(html) + 3_000_000
+    assert text.count("word") == 3000
+    assert (f"[word]({base}b)" in text) is is_taken
+
+
+def test_a_wide_headline_over_a_small_table_is_well() -> None:
+    """Only what would be far larger is changed."""
+    text = shown(
+        "<main><h1>T</h1><table><tr><th colspan=30>All</th></tr><tr><td>1</td><td>2</td></tr></table></main>"
+    )
+    assert "| All |" in text
+    assert "| 1 | 2 |" in text
+
+
 def test_text_that_looks_like_a_heading_is_none() -> None:
     text = shown("<main><h1>T</h1><p># no heading</p></main>")
     assert [one.text for one in markdown_page(URL, text).headings] == ["T"]

@@ -28,6 +28,8 @@ WRONG = [
     (b"{", "is not a registry"),
     (b'{"version": "\xff", "libraries": []}', "is not a registry"),
     (document(version=3), "is not a registry"),
+    (document({"id": "a", "name": "A"}, {"id": "b"}), "(of library 2)"),
+    (b'{"version": "1", "libraries": [{"id": "\xff", "name": "A"}]}', "(of library 1)"),
     (document(version=""), "has no version"),
     (document(version="a\nb"), "has no version"),
     (b'{"version": "1", "libraries": []}', "has no libraries"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from procontext.models import Library
 from procontext.registry import BUNDLED
 
 TOOLS = Path(__file__).parents[3] / "tools"
@@ -162,3 +163,82 @@ def test_missing_facts_and_too_few_libraries_are_named(
     assert "fastapi: missing" in said
     assert "fastapi: its package fastapi leads to []" in said
     assert "1 libraries; 400 are wanted" in said
+
+
+# --- what the package registries say, without asking them ---------------------------------------------------------------
+
+# (documentation, the addresses of the metadata, the sites of the README, the outcome)
+VERDICTS = [
+    ("https://docs.a.dev", ["https://a.dev"], [], "agrees"),
+    ("https://a.readthedocs.io", ["https://a.readthedocs.io/en/latest"], [], "agrees"),
+    ("https://a.readthedocs.io", ["https://b.readthedocs.io"], [], "differs"),
+    ("https://a.readthedocs.io", ["http://a.rtfd.org/"], [], "agrees"),
+    ("https://owner.github.io/a/", ["https://github.com/Owner/a"], [], "agrees"),
+    ("https://owner.github.io/a/", ["https://github.com/other/a"], [], "silent"),
+    ("https://a.dev", ["https://github.com/owner/a"], ["a.dev"], "mentions"),
+    ("https://a.dev", ["https://github.com/owner/a"], ["b.dev"], "silent"),
+    ("https://a.dev", ["https://b.dev"], [], "differs"),
+    ("https://a.dev", [], [], "silent"),
+    (None, ["https://github.com/owner/a"], [], "undocumented"),
+]
+
+
+@pytest.mark.parametrize(("docs_url", "urls", "sites", "outcome"), VERDICTS)
+def test_an_address_is_compared_with_what_a_package_says_of_itself(
+    docs_url: str | None, urls: list[str], sites: list[str], outcome: str
+) -> None:
+    """A repository says nothing about documentation; a page under an owner's name belongs to the owner."""
+    library = Library(id="a", name="A", docs_url=docs_url)
+    answer = {"exists": True, "urls": urls, "sites": sites}
+    assert tool("check_packages").judge(library, "PyPI", "a", answer).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("repository", "address"),
+    [
+        ("git+https://github.com/a/b.git", "https://github.com/a/b"),
+        ("git+ssh://git@github.com/a/b.git", "https://github.com/a/b"),
+        ("git@github.com:a/b.git", "https://github.com/a/b"),
+        ("github:a/b", "https://github.com/a/b"),
+        ("a/b", "https://github.com/a/b"),
+        ("", ""),
+    ],
+)
+def test_the_ways_to_write_a_repository_are_one_address(repository: str, address: str) -> None:
+    assert tool("check_packages").readable(repository) == address
+
+
+def test_the_sites_of_a_readme_are_named_once_without_badges() -> None:
+    text = "[docs](https://docs.a.dev/x) https://a.dev <https://img.shields.io/b> https://github.com/a/b"
+    assert tool("check_packages").sites_in(text) == ["a.dev"]
+
+
+def test_packages_are_asked_for_once_and_what_is_missing_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answers are kept as they come; nothing is asked again."""
+    check = tool("check_packages")
+    asked: list[str] = []
+
+    def answer(name: str) -> dict[str, Any]:
+        asked.append(name)
+        return {"exists": name != "gone", "urls": ["https://a.dev"], "sites": []}
+
+    for name in ("ask_pip", "ask_npm"):
+        monkeypatch.setattr(check, name, answer)
+    monkeypatch.setattr(check, "PAUSE", 0)
+    row = {"id": "a", "name": "A", "docs_url": "https://a.dev", "packages": {"pypi": ["a"], "npm": ["gone"]}}
+    other = {**row, "id": "b", "packages": {"pypi": ["b"]}}
+    file = tmp_path / "registry.json"
+    file.write_text(json.dumps({"version": "1", "libraries": [row, other]}))
+    words = [str(file), "--answers", str(tmp_path / "answers.json"), "--only", "a"]
+    assert check.main(words) == 1
+    assert check.main(words) == 1
+    assert asked == ["a", "gone"]
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "missing a npm:gone https://a.dev https://a.dev",
+        "1 agrees, 1 missing",
+    ]
+    chosen = str(facts(tmp_path, other))
+    assert check.main([str(file), "--answers", str(tmp_path / "answers.json"), "--facts", chosen]) == 0
+    assert asked[-1] == "b"

@@ -1,5 +1,6 @@
 """The registry as everybody sees it: which file it is, private sources over it, loading behind the server's back."""
 
+import asyncio
 import json
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ from procontext.errors import RegistryError
 from procontext.models import Library, Packages
 from procontext.registry import BUNDLED, Registry, Store
 from procontext.registry._registry import is_older
+from procontext.resolve import Index
 from scripted.loop import timed
 
 
@@ -183,3 +185,29 @@ async def test_ready_waits_for_a_thread_that_takes_its_time(monkeypatch: pytest.
 def test_versions_are_compared_as_numbers_and_others_not_at_all(one: str, other: str, expected: bool) -> None:
     """A version that says no order is taken as it comes."""
     assert is_older(one, other) is expected
+
+
+def test_a_misspelt_name_never_holds_up_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred thousand libraries the names take seconds to be made ready; others are answered meanwhile."""
+    go, made = threading.Event(), Index._make_likely
+
+    def slow(self: Index) -> object:
+        assert threading.current_thread() is not threading.main_thread()
+        assert go.wait(30)
+        return made(self)
+
+    monkeypatch.setattr(Index, "_make_likely", slow)
+
+    @timed
+    async def check() -> None:
+        found = Registry()
+        await asyncio.to_thread(found.load)
+        waiting = asyncio.create_task(found.find("fasapi"))
+        exact = await found.find("fastapi")  # needs nothing of all that
+        assert [match.library_id for match in exact] == ["fastapi"]
+        assert not waiting.done()
+        go.set()
+        assert [match.library_id for match in await waiting] == ["fastapi"]
+        assert (await found.find("fasapi"))[0].relevance == 0.92  # and now at once, on the loop
+
+    check()

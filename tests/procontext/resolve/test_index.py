@@ -101,7 +101,9 @@ def test_another_package_is_not_taken_for_a_mistake(query: str) -> None:
 
 def test_at_most_five_are_returned_the_likeliest_first() -> None:
     """Design, section 1."""
-    index = Index([library(f"package-name-{letter}") for letter in "abcdefgh"] + [library("package-namex")])
+    index = Index(
+        [library(f"package-{letter}{letter}name") for letter in "abcdefgh"] + [library("package-namex")]
+    )
     matches = index.resolve("package-name")
     assert len(matches) == 5
     assert matches[0].library_id == "package-namex"
@@ -113,6 +115,61 @@ def test_a_whole_word_less_is_another_package() -> None:
     assert Index([library("react-native")]).resolve("react-native-ui") == []
     assert Index([library("react")]).resolve("react-ui") == []
     assert Index([library("native-react-u")]).resolve("native-react-ui")[0].library_id == "native-react-u"
+
+
+@pytest.mark.parametrize(
+    ("query", "is_found"),
+    [
+        ("rypto", True),
+        ("ccrypto", True),
+        ("vrypto", True),
+        ("rcypto", True),
+        ("bcrypt", False),
+        ("vrypti", False),
+    ],
+)
+def test_a_slip_in_the_first_letter_must_be_the_only_one(query: str, is_found: bool) -> None:
+    """`bcrypt` is not crypto, though only two letters are between them."""
+    assert bool(Index([library("crypto")]).resolve(query)) is is_found
+
+
+@pytest.mark.parametrize("query", ["async", "asyncpgs2", "relay", "asyn"])
+def test_a_name_that_only_goes_on_is_another_package(query: str) -> None:
+    """`async` is not asyncpg, and `relay` not ray: two characters more are no slip, and short names are not guessed."""
+    assert Index([library("asyncpg"), library("ray")]).resolve(query) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("winstonjs", ["winston"]),
+        ("winston.js", ["winston"]),
+        ("Winston JS", ["winston"]),
+        ("flaskjs", []),
+        ("angularjs", []),
+        ("angular.js", []),
+        ("@types/winston", ["winston"]),
+        ("@types/scope__pkg", ["scoped"]),
+        ("node:fs/promises", ["node"]),
+        ("winston 3", ["winston"]),
+        ("flask v3.0.1", ["flask"]),
+        ("import flask", ["flask"]),
+        ("import winston from 'winston'", ["winston"]),
+        ("pip install 'flask[async]>=3'", ["flask"]),
+    ],
+)
+def test_ways_to_write_a_name_lead_to_it(query: str, expected: list[str]) -> None:
+    """Any name a developer would type: with js behind it, of its types, with its version, in a line of code."""
+    index = Index(
+        [
+            library("winston", npm=("winston",)),
+            library("angular", npm=("@angular/core",)),
+            library("scoped", npm=("@scope/pkg",)),
+            library("node"),
+            library("flask", pypi=("flask",)),
+        ]
+    )
+    assert [match.library_id for match in index.resolve(query)] == expected
 
 
 @given(st.text(max_size=600))

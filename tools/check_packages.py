@@ -1,0 +1,221 @@
+"""Compare the packages of the registry with what the public package registries say of them.
+
+    python tools/check_packages.py [FILE] [--only ID ...] [--facts FACTS.json] [--answers ANSWERS.json]
+
+Every package name is looked up with the ordinary clients, pip and npm: is there such a package, and does an address in its
+metadata or its README lie on the site that we give as its documentation? The clients are asked one at a time, and what they said is kept in
+ANSWERS.json, so that a second run asks for nothing again. It needs the network, so it is run by hand before a release, never
+by CI. With --facts only the libraries that a file of facts names are looked up.
+
+Exit code 1 if a package is not there. An address that differs is shown, for somebody to look at: metadata often names the
+repository and not the documentation, and old hosts live on in it.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from procontext.fetch import registrable_domain  # noqa: E402  # from this tree, wherever it is run
+from procontext.models import Library  # noqa: E402
+from procontext.registry import BUNDLED, read_document  # noqa: E402
+
+# What a registry said of a package: whether it `exists`, the `urls` of its metadata, and the `sites` that its README names.
+Answer: TypeAlias = dict[str, Any]
+
+# One package after the other, with a breath between: nobody's registry is in a hurry for us.
+PAUSE = 0.2
+MOST_SECONDS = 180
+
+# Where many projects have a page of their own, under the name of an owner.
+PAGES = re.compile(r"([a-z0-9-]+)\.(?:github|gitlab)\.io")
+READ_THE_DOCS = re.compile(r"\.(rtfd\.(io|org)|readthedocs\.org)$")
+HOSTS_OF_CODE = ("github.com", "gitlab.com", "www.github.com")
+
+
+class Verdict(NamedTuple):
+    """What came of one package: `missing`, `agrees` (by its metadata), `mentions` (by its README), `differs` (it names
+    another site), `silent` (it names its repository alone, or nothing), or `undocumented` (we name no site)."""
+
+    library: Library
+    place: str
+    package: str
+    outcome: str
+    urls: tuple[str, ...] = ()
+
+
+def ask_pip(name: str) -> Answer:
+    """The metadata of the newest wheel; nothing is installed, and nothing of the package is run."""
+    done = run(
+        sys.executable,
+        *("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet", "--dry-run"),
+        *("--no-deps", "--ignore-installed", "--only-binary", ":all:", "--report", "-", name),
+    )
+    if done.returncode == 0:
+        metadata = json.loads(done.stdout)["install"][0]["metadata"]
+        labelled = [entry.rpartition(",")[2].strip() for entry in metadata.get("project_url", ())]
+        urls = [url for url in (metadata.get("home_page"), *labelled) if url]
+        return {"exists": True, "urls": urls, "sites": sites_in(metadata.get("description") or "")}
+    # No wheel for this Python: at least it can be said whether there is such a package.
+    done = run(sys.executable, *("-m", "pip", "index", "versions", "--pre", "--ignore-requires-python", name))
+    return {"exists": done.returncode == 0, "urls": [], "sites": []}
+
+
+def ask_npm(name: str) -> Answer:
+    """The homepage and repository of the newest version."""
+    done = run("npm", "view", name, "name", "homepage", "repository", "--json")
+    if done.returncode != 0:
+        return {"exists": False, "urls": [], "sites": []}
+    said = json.loads(done.stdout or "{}")
+    if not isinstance(said, dict):  # of one member npm tells the value alone: the name, then
+        return {"exists": True, "urls": [], "sites": []}
+    repository = said.get("repository") or ""
+    address = repository.get("url", "") if isinstance(repository, dict) else str(repository)
+    urls = [url for url in (said.get("homepage") or "", readable(address)) if url]
+    # The package itself is fetched only where its metadata says nothing: some are large.
+    readme = npm_readme(name) if all(is_code(url) for url in urls) else ""
+    return {"exists": True, "urls": urls, "sites": sites_in(readme)}
+
+
+def npm_readme(name: str) -> str:
+    """The README inside a package, which is fetched and never unpacked; empty if there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = run("npm", "pack", name, "--silent", "--ignore-scripts", "--pack-destination", folder)
+        packed = next(Path(folder).glob("*.tgz"), None) if done.returncode == 0 else None
+        if packed is None:
+            return ""
+        with tarfile.open(packed) as archive:
+            for member in archive:
+                if re.fullmatch(r"[^/]+/readme(\.\w+)?", member.name, re.IGNORECASE):
+                    opened = archive.extractfile(member)
+                    return "" if opened is None else opened.read().decode("utf-8", "replace")
+    return ""
+
+
+def run(*command: str) -> "subprocess.CompletedProcess[str]":
+    """Run a client to its end."""
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=False,
+    )
+
+
+def readable(repository: str) -> str:
+    """`git+ssh://git@github.com/a/b.git`, `github:a/b` and `a/b` as addresses."""
+    if re.fullmatch(r"(github:)?[\w.-]+/[\w.-]+", repository):
+        return "https://github.com/" + repository.removeprefix("github:")
+    found = re.search(r"([\w.-]+\.[a-z]+)[/:](.+?)(\.git)?/?$", repository)
+    return f"https://{found[1]}/{found[2]}" if found else ""
+
+
+def sites_in(text: str) -> list[str]:
+    """The sites that a README names, but for those that it shows its badges from."""
+    found = {site(url) for url in re.findall(r"https?://[^\s()\[\]<>\"'`]+", text)}
+    return sorted(found - {"", "github.com", "shields.io", "githubusercontent.com"})
+
+
+def site(url: str) -> str:
+    """What has one owner: the registrable domain, or the host where there is none."""
+    host = (urlsplit(url).hostname or "").lower()
+    host = READ_THE_DOCS.sub(".readthedocs.io", host)
+    return registrable_domain(host) or host
+
+
+def is_code(url: str) -> bool:
+    """Whether an address is of a repository, which says nothing about documentation."""
+    return (urlsplit(url).hostname or "").lower() in HOSTS_OF_CODE
+
+
+def is_same_site(docs_url: str, urls: Iterable[str]) -> bool:
+    """Whether an address of the metadata leads to the owner of the documentation."""
+    host = (urlsplit(docs_url).hostname or "").lower()
+    owner = PAGES.fullmatch(host)
+    for url in urls:
+        if site(url) == site(docs_url):
+            return True
+        if owner is not None and is_code(url) and urlsplit(url).path.lower().startswith(f"/{owner[1]}/"):
+            return True
+    return False
+
+
+def judge(library: Library, place: str, package: str, answer: Answer) -> Verdict:
+    """What an answer means."""
+    urls = tuple(answer["urls"])
+    docs_url = library.docs_url or library.llms_txt_url
+    if not answer["exists"]:
+        outcome = "missing"
+    elif docs_url is None:
+        outcome = "undocumented"
+    elif is_same_site(docs_url, urls):
+        outcome = "agrees"
+    elif site(docs_url) in answer["sites"]:
+        outcome = "mentions"
+    else:
+        outcome = "silent" if all(is_code(url) for url in urls) else "differs"
+    return Verdict(library, place, package, outcome, urls)
+
+
+def answered(libraries: Iterable[Library], file: Path) -> Iterator[Verdict]:
+    """A verdict for every package; what is not known yet is asked and kept at once."""
+    kept: dict[str, Answer] = json.loads(file.read_bytes()) if file.exists() else {}
+    for library in libraries:
+        for place, names, ask in (
+            ("PyPI", library.packages.pypi, ask_pip),
+            ("npm", library.packages.npm, ask_npm),
+        ):
+            for name in names:
+                key = f"{place} {name}"
+                if "sites" not in kept.get(key, {}):
+                    kept[key] = ask(name)
+                    file.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+                    time.sleep(PAUSE)
+                yield judge(library, place, name, kept[key])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Ask, compare, report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file", nargs="?", type=Path, default=BUNDLED)
+    parser.add_argument("--only", nargs="+", default=[], metavar="ID", help="these libraries and no others")
+    parser.add_argument("--facts", type=Path, help="the libraries that this file names and no others")
+    parser.add_argument(
+        "--answers", type=Path, default=Path("package-answers.json"), help="what was said so far"
+    )
+    given = parser.parse_args(arguments)
+    wanted = set(given.only)
+    if given.facts is not None:
+        wanted |= {fact["id"] for fact in json.loads(given.facts.read_bytes())["libraries"]}
+    libraries = read_document(given.file.read_bytes(), str(given.file)).libraries
+    counts: dict[str, int] = {}
+    for verdict in answered((row for row in libraries if not wanted or row.id in wanted), given.answers):
+        counts[verdict.outcome] = counts.get(verdict.outcome, 0) + 1
+        if verdict.outcome not in ("agrees", "mentions"):
+            docs_url = verdict.library.docs_url or verdict.library.llms_txt_url or "-"
+            print(
+                verdict.outcome,
+                verdict.library.id,
+                f"{verdict.place}:{verdict.package}",
+                docs_url,
+                *verdict.urls,
+            )
+    print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
+    return 1 if counts.get("missing") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
