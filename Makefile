@@ -11,9 +11,11 @@ ONLY ?=
 SKIP ?=
 FORMAT ?= table
 LEG ?=
+ORDER ?=
+PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help run states test check lint types rooms exports docs-check wheel test-all test-bare format docs bench soak interop conformance browser clean
+.PHONY: help run demo states test test-shuffled walk check lint types rooms exports docs-check wheel test-all test-bare format docs bench soak interop conformance browser clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -27,9 +29,13 @@ $(VENV)/.installed: pyproject.toml
 	@touch $@
 
 run: $(VENV)/.installed ## serve the example modules over HTTP, with the inspector, until Ctrl-C
-	@echo "The inspector: http://127.0.0.1:8000/inspector"
-	@echo "For a client:  http://127.0.0.1:8000/mcp   (try: $(VENV)/bin/mooring tools http://127.0.0.1:8000/mcp)"
-	@exec $(VENV)/bin/apcore-mcp --extensions-dir examples/apcore_demo/extensions --transport streamable-http --explorer --metrics --dynamic
+	@echo "The inspector: http://127.0.0.1:$(PORT)/inspector"
+	@echo 'For a client:  {"mcpServers": {"demo": {"url": "http://127.0.0.1:$(PORT)/mcp"}}}'
+	@echo "From a shell:  $(VENV)/bin/mooring tools http://127.0.0.1:$(PORT)/mcp"
+	@exec $(VENV)/bin/apcore-mcp --extensions-dir examples/apcore_demo/extensions --transport streamable-http --port $(PORT) --explorer --metrics --dynamic
+
+demo: $(VENV)/.installed ## a client that holds: real processes, about a minute; FAST=1 is shorter, RECORD=FILE.svg keeps it
+	@$(RUN) examples/demo $(if $(FAST),--fast) $(if $(RECORD),--record "$(RECORD)")
 
 states: $(VENV)/.installed ## print the state machines (FORMAT=table, mermaid or dot)
 	@$(RUN) -m mooring states --format $(FORMAT)
@@ -50,6 +56,7 @@ lint: $(VENV)/.installed ## ruff, rules and format
 types: $(VENV)/.installed ## mypy, strict
 	$(RUN) -m mypy
 	$(RUN) -m mypy $(wildcard tools/*.py)
+	$(RUN) -m mypy tests/typed/user_program.py
 
 rooms: $(VENV)/.installed ## who may import whom, and what an import may load
 	$(RUN) -m pytest tests/test_rooms.py tests/test_imports.py
@@ -57,26 +64,35 @@ rooms: $(VENV)/.installed ## who may import whom, and what an import may load
 exports: $(VENV)/.installed ## the public lists
 	$(RUN) -m pytest tests/test_exports.py
 
-docs-check: $(VENV)/.installed ## links, code blocks, and generated pages that say what the tables say
-	$(RUN) -m pytest tests/test_docs.py
+docs-check: $(VENV)/.installed ## links, code blocks, generated pages that say what the tables say, and the site
+	$(RUN) -m pytest tests/test_docs.py tests/test_site.py
+	$(RUN) tools/make_site.py
 
 wheel: $(VENV)/.installed ## build the wheel, install it bare into an empty environment, use it
 	$(RUN) tools/check_wheel.py
 
+test-shuffled: $(VENV)/.installed ## run the tests in another order; ORDER=word gives the same one again
+	@order="$(or $(ORDER),$(shell date +%s))"; echo "ORDER=$$order"; MOORING_ORDER="$$order" $(RUN) -m pytest
+
+walk: ## do what the README says, in a fresh clone with an empty home
+	$(or $(PYTHON),python3) tools/walk_readme.py
+
 test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed here
 	@SKIP="$(SKIP)" tools/test_all
 
-# The searches over states need no second Python: they find what they find on the first.
+# The searches over states need no second Python: they find what they find on the first. Elsewhere the order is another, too.
 test-bare: $(VENV)/.installed
-	$(RUN) -m pytest -m "not long"
+	MOORING_ORDER="$(ORDER)" $(RUN) -m pytest -m "not long"
 
 format: $(VENV)/.installed ## let ruff mend what it can
 	$(RUN) -m ruff check --fix $(CODE)
 	$(RUN) -m ruff format $(CODE)
 
-docs: $(VENV)/.installed ## write the generated pages again
+docs: $(VENV)/.installed ## write the generated pages again, and build the site into build/site
 	$(RUN) tools/make_docs.py
 	$(RUN) tools/make_procontext_docs.py
+	$(RUN) tools/make_pictures.py
+	$(RUN) tools/make_site.py
 
 bench: $(VENV)/.installed ## measure; ONLY=core runs bench/core.py alone
 	@programs="$(if $(ONLY),bench/$(ONLY).py,$(wildcard bench/[a-z]*.py))"; \

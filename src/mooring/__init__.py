@@ -6,8 +6,8 @@ costs next to nothing and a program that only serves stdio never loads an HTTP s
 """
 
 import importlib
-from typing import TYPE_CHECKING
 
+from mooring._lazy import TYPE_CHECKING
 from mooring._version import __version__
 
 if TYPE_CHECKING:

@@ -8,11 +8,17 @@ Must never know a name. Above: every `__init__` that is lazy. Below: nothing.
 """
 
 import sys
-from collections.abc import Callable, Mapping
 from importlib import import_module
 
+# What `typing` calls so; type checkers go by the name. Loading `typing` takes longer than all that is lazy here, and until a
+# command has its signals in hand (`mooring.shell`), a Ctrl-C shows a traceback.
+TYPE_CHECKING = False
 
-def lazy(room: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def lazy(room: str, homes: "Mapping[str, str]") -> "Callable[[str], object]":
     """A `__getattr__` for the module `room`: each name comes from its home, a file of that room, once.
 
     Raises: AttributeError for any other name, as a module does.

@@ -462,3 +462,8 @@ async def a_world(**site: Any) -> AsyncIterator[SimpleNamespace]:
         yield SimpleNamespace(
             issuing=issuing, server=server, client=PlainClient(), browser=Browser(), clock=Clock()
         )
+
+
+def grants(world: SimpleNamespace) -> list[str]:
+    """The grants that the issuer was asked for, in order."""
+    return [request.form["grant_type"] for request in world.issuing.got("POST", "/token")]

@@ -3,6 +3,7 @@
 Above: tests of the client. Below: `mooring.testing.ScriptedPeer`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -42,3 +43,15 @@ def tool(name: str, **more: Any) -> dict[str, Any]:
 def said(text: str, **more: Any) -> dict[str, Any]:
     """The result of a tool that says this."""
     return {"content": [{"type": "text", "text": text}], **more}
+
+
+def now() -> float:
+    """The time of the loop: that of the fake clock, where there is one."""
+    return asyncio.get_running_loop().time()
+
+
+def listen(client: Client) -> list[tuple[str, dict[str, Any]]]:
+    """Every event of its telemetry, from now on."""
+    events: list[tuple[str, dict[str, Any]]] = []
+    client.on_event(lambda name, fields: events.append((name, dict(fields))))
+    return events

@@ -24,7 +24,10 @@ PLACES = {
 }
 
 # These say nothing of the server, or of where it listens.
-_LEFT_OUT = ("print-config", "check", "export", "strict", "embed-annotations", "transport", "host", "port")
+_LEFT_OUT = (
+    *("print-config", "print-completion", "check", "export", "strict", "embed-annotations"),
+    *("transport", "host", "port"),
+)
 
 
 def client_config(client: str, said: Namespace, directories: Sequence[str], bindings: Sequence[str]) -> str:

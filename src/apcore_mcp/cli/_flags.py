@@ -6,17 +6,22 @@ Must never know apcore, so that `--help` is quick. Above: `_main`. Below: `apcor
 """
 
 import os
+import re
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from shutil import get_terminal_size
+from typing import Final, NamedTuple, NoReturn
 
 from apcore_mcp.options import APPROVALS, LOG_LEVELS, TRANSPORTS
+from mooring._version import __version__
+from mooring.shell import CommandParser
 
 # Before the name of a flag in the environment.
 PREFIX: Final = "APCORE_MCP_"
 
 CLIENTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf")
 SHAPES: Final = ("openai", "openai-responses", "anthropic")
+SHELLS: Final = ("bash", "zsh", "fish")
 
 _TRUE: Final = ("1", "true", "yes", "on")
 _FALSE: Final = ("", "0", "false", "no", "off")
@@ -54,65 +59,102 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
     (
         "modules",
         (
-            Flag("extensions-dir", "DIR", "directory of apcore modules; may be said again", is_many=True, separator=os.pathsep),
-            Flag("bindings", "DIR", "directory of *.binding.yaml files; may be said again", is_many=True, separator=os.pathsep),
-            Flag("tags", "TAG", "only modules with this tag, listed and callable; may be said again, all must be there", is_many=True),
+            Flag("extensions-dir", "DIR", "directory of apcore modules", is_many=True, separator=os.pathsep),
+            Flag("bindings", "DIR", "directory of *.binding.yaml files", is_many=True, separator=os.pathsep),
+            Flag("tags", "TAG", "only modules with all these tags, also to call", is_many=True),
             Flag("prefix", "TEXT", "only modules whose ids begin so"),
-            Flag("dynamic", "", "watch the directories: modules come, change and go while it serves"),
+            Flag("dynamic", "", "follow the directories while it serves"),
         ),
     ),
     (
         "transport",
         (
-            Flag("transport", "NAME", "stdio, streamable-http, or sse (deprecated)", "stdio", TRANSPORTS),
+            Flag("transport", "NAME", "stdio (default), streamable-http, sse (deprecated)", "stdio", TRANSPORTS),
             Flag("host", "HOST", "where to listen, over HTTP", "127.0.0.1"),
             Flag("port", "PORT", "1 to 65535, over HTTP", "8000"),
-            Flag("allow-host", "HOST", "answer as this name, too (default: localhost only); may be said again", is_many=True),
-            Flag("cors", "ORIGIN", "let web pages of this origin call and read; may be said again", is_many=True),
-            Flag("auth-key-env", "NAME", "callers need the key that is in this variable; may be said again", is_many=True),
+            Flag("allow-host", "HOST", "answer as this name, too (default: localhost)", is_many=True),
+            Flag("cors", "ORIGIN", "let web pages of this origin call and read", is_many=True),
+            Flag("auth-key-env", "NAME", "callers need the key in this variable", is_many=True),
         ),
     ),
     (
         "server",
         (
-            Flag("name", "NAME", "what clients are told it is called, at most 255 characters", "apcore-mcp"),
-            Flag("version", "VERSION", "and of which version (default: that of the package)"),
-            Flag("validate-inputs", "", "check arguments before a module is run, naming every wrong field"),
-            Flag("approval", "HOW", "modules that require approval: ask the client, or allow them", "ask", APPROVALS),
+            Flag("name", "NAME", "what clients are told it is", "apcore-mcp"),
+            Flag("version", "VERSION", "and of which version (default: the package's)"),
+            Flag("validate-inputs", "", "check arguments first, naming every wrong field"),
+            Flag("approval", "HOW", "of modules that want it: ask (default) or allow", "ask", APPROVALS),
             Flag("explorer", "", "serve the Tool Inspector, over HTTP"),
             Flag("inspector-prefix", "PATH", "where it is", "/inspector"),
             Flag("metrics", "", "serve Prometheus metrics at /metrics, over HTTP"),
-            Flag("log-level", "LEVEL", "DEBUG, INFO, WARNING or ERROR, on standard error", "INFO", LOG_LEVELS),
+            Flag("log-level", "LEVEL", "DEBUG, INFO (default), WARNING or ERROR", "INFO", LOG_LEVELS),
         ),
     ),
     (
         "instead of serving",
         (
-            Flag("check", "", "say which modules are offered and which are skipped, and why; 1 if one is skipped"),
-            Flag("export", "SHAPE", "print the tools as JSON for: " + ", ".join(SHAPES), choices=SHAPES),
-            Flag("strict", "", "with --export: as strict mode wants schemas"),
-            Flag("embed-annotations", "", "with --export: tell annotations in descriptions"),
-            Flag("print-config", "CLIENT", "print what to put into the configuration of: " + ", ".join(CLIENTS), choices=CLIENTS),
+            Flag("check", "", "say what is offered, what is skipped, and why"),
+            Flag("export", "SHAPE", "tools for openai, openai-responses or anthropic", choices=SHAPES),
+            Flag("strict", "", "with --export: schemas as strict mode wants them"),
+            Flag("embed-annotations", "", "with --export: annotations in descriptions"),
+            Flag("print-config", "CLIENT", "for claude-desktop, claude-code, cursor, vscode or windsurf", choices=CLIENTS),
+            Flag("print-completion", "SHELL", "for the tab key in bash, zsh or fish", choices=SHELLS),
         ),
     ),
 )  # fmt: skip
 
 FLAGS: Final = tuple(flag for _, flags in GROUPS for flag in flags)
 
+# Those that somebody would miss: what only HTTP has. (Host and port are let be, as the seed says.)
+HTTP_ONLY: Final = tuple(
+    flag for flag in FLAGS if flag.name in ("allow-host", "cors", "auth-key-env", "explorer", "metrics")
+)
+
 _EPILOG = """\
-Every option can be set by the environment: --port by APCORE_MCP_PORT, several values with commas (directories with
-colons), switches with 1. The exit code is 0 at the end, 1 for a bad value, 2 if it cannot start."""
+*: may be said again. In the environment --port is APCORE_MCP_PORT, and so on.
+examples:
+  apcore-mcp --extensions-dir modules --check
+  apcore-mcp --extensions-dir modules --transport streamable-http --explorer
+exit codes: 0 ended in order, 1 bad value (--check: skipped some), 2 not started"""
+
+# Of a terminal of the usual size.
+COLUMNS: Final = 80
+
+
+class _Format(RawDescriptionHelpFormatter):
+    """A line for each flag."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=min(COLUMNS, get_terminal_size().columns))
+
+
+class _Parser(CommandParser):
+    """One that shows its groups without empty lines between them, for there are many, and knows what people try."""
+
+    def error(self, message: str) -> NoReturn:
+        """As always, after what this command alone can guess."""
+        if message == "argument --version: expected one argument":
+            message += f": what clients are told; this is apcore-mcp of mooring {__version__}"
+        word = message.removeprefix("unrecognized arguments: ")
+        if word != message and os.path.isdir(word):
+            message = f"did you mean --extensions-dir {word}?"
+        super().error(message)
+
+    def format_help(self) -> str:
+        """On a screen of 40 lines."""
+        titles = "|".join(title for title, _ in GROUPS[1:])
+        # Newer Pythons paint the titles.
+        return re.sub(rf"\n(\n(?:\x1b\[[\d;]*m)*(?:{titles}):)", r"\1", super().format_help())
 
 
 def make_parser() -> ArgumentParser:
     """The parser; it knows no defaults, so that what was not said can be looked for elsewhere."""
-    parser = ArgumentParser(
+    parser = _Parser(
         prog="apcore-mcp",
         usage="apcore-mcp --extensions-dir DIR [options]",
         description="Serve apcore modules as MCP tools.",
         epilog=_EPILOG,
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        formatter_class=_Format,
     )
     for title, flags in GROUPS:
         group = parser.add_argument_group(title)
@@ -123,7 +165,9 @@ def make_parser() -> ArgumentParser:
 
 def _add(group: object, flag: Flag) -> None:
     add = group.add_argument  # type: ignore[attr-defined]  # argparse keeps the class of groups to itself
-    words = flag.help if flag.default is None else f"{flag.help} (default: {flag.default})"
+    is_said = flag.default is None or "(default" in flag.help
+    words = flag.help if is_said else f"{flag.help} (default: {flag.default})"
+    words = f"{words} *" if flag.is_many else words
     words = words.replace("%", "%%")
     if not flag.metavar:
         add(flag.flag, action="store_const", const=True, default=None, help=words)
@@ -140,11 +184,14 @@ def read(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Nam
     """
     parser = make_parser()
     said = parser.parse_args(arguments)
+    # How each was said: for whoever has to complain.
+    said.sources = {}
     for flag in FLAGS:
         value = getattr(said, flag.dest)
         source = flag.flag
         if value is None and flag.variable in environment:
             value, source = _from_environment(parser, flag, environment[flag.variable]), flag.variable
+        said.sources[flag.dest] = source
         if value is None:
             value = flag.default if flag.metavar and not flag.is_many else ([] if flag.is_many else False)
         if flag.choices and value is not None:
@@ -172,4 +219,15 @@ def _choose(parser: ArgumentParser, flag: Flag, value: str, source: str) -> str:
     return found[0]
 
 
-__all__ = ["CLIENTS", "FLAGS", "GROUPS", "PREFIX", "SHAPES", "Flag", "make_parser", "read"]
+__all__ = [
+    "CLIENTS",
+    "FLAGS",
+    "GROUPS",
+    "HTTP_ONLY",
+    "PREFIX",
+    "SHAPES",
+    "SHELLS",
+    "Flag",
+    "make_parser",
+    "read",
+]

@@ -14,6 +14,8 @@ from typing import Any
 
 from apcore import BindingLoader, Registry  # type: ignore[import-untyped]  # apcore ships no types
 
+from apcore_mcp.texts import shown
+
 logger = logging.getLogger("apcore_mcp.cli")
 
 
@@ -64,7 +66,7 @@ class Loaded:
             BindingLoader().load_binding_dir(str(directory), self.registry)
         except Exception as error:  # noqa: BLE001  # the edge of somebody's files: the other directories may be well
             logger.warning("bindings of %s are skipped: %s", directory, error)
-            self.unloaded[str(directory)] = f"{type(error).__name__}: {error}"[:500]
+            self.unloaded[str(directory)] = shown(f"{type(error).__name__}: {error}"[:500])
 
 
 class _Ear(logging.Handler):
@@ -77,7 +79,7 @@ class _Ear(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         arguments: Any = record.args
         if isinstance(arguments, tuple) and arguments and isinstance(arguments[0], str):
-            self.heard.setdefault(arguments[0], record.getMessage()[:500])
+            self.heard.setdefault(arguments[0], shown(record.getMessage()[:500]))
 
 
 class _Quiet(logging.Filter):

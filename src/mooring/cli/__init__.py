@@ -4,6 +4,12 @@ It stands on top of client and server and holds no rule of its own: each sub-com
 file that turns arguments into calls of the rooms below and results into text.
 """
 
-from mooring.cli._main import main
+from mooring._lazy import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from mooring.cli._entry import main
 
 __all__ = ["main"]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy(__name__, {"main": "_entry"})

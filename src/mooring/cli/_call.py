@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "https://example.org/mcp forecast city=Rome days=3",
         'forecast city=Rome \'tags=["a", "b"]\' -- ./weather-server -x',
         '--arguments \'{"city": "Rome"}\' --config mcp.json weather forecast',
-        more="What the tool's schema calls a string is taken as typed; anything else is JSON.",
+        more="Strings as typed, other values as JSON.",
     )
     parser.add_argument(
         "--arguments",
@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Call it."""
     chosen, words = _target.choose(arguments)
-    name = _target.take_word(words, "TOOL")
+    name = _target.take_word(words, "TOOL", "mooring tools lists those of a server")
     whole = sys.stdin.read() if arguments.arguments == "-" else arguments.arguments
     arguments_of(
         words, whole, {}

@@ -49,10 +49,24 @@ COMMANDS = (
         "mooring.cli._serve",
         has_server=False,
     ),
+    CommandRow("record", "record what a client and a server say, between them", "mooring.cli._record"),
+    CommandRow(
+        "replay",
+        "answer as a recorded server did, without that server",
+        "mooring.cli._replay",
+        has_server=False,
+    ),
+    CommandRow("proxy", "hold a server and serve it again, over stdio or HTTP", "mooring.cli._proxy"),
     CommandRow(
         "states",
         "print the state machines, drawn from the tables that run",
         "mooring.cli._states",
+        has_server=False,
+    ),
+    CommandRow(
+        "completion",
+        "print what completes these commands in your shell",
+        "mooring.cli._completion",
         has_server=False,
     ),
 )

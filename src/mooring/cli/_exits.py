@@ -1,6 +1,6 @@
 """How a command ends: the exit codes as rows, and which error ends with which.
 
-The rows make the end of `mooring --help` and the table in `docs/commands.md`; a script can go by them. The division is
+The rows make the end of every `--help` and the table in `docs/commands.md`; a script can go by them. The division is
 the one that all errors here have: who was at fault, and may it have run?
 
 Above: `_main` and the commands. Below: `mooring.errors`.
@@ -21,9 +21,10 @@ from mooring.errors import (
 
 
 class Exit(NamedTuple):
-    """One exit code."""
+    """One exit code, in a word or two and in a sentence."""
 
     code: int
+    short: str
     meaning: str
 
 
@@ -36,13 +37,13 @@ INTERRUPTED: Final = 130
 TERMINATED: Final = 143
 
 EXITS = (
-    Exit(DONE, "done (also when the reader of our output closed the pipe early)"),
-    Exit(FAILED, "it was tried and failed: the tool says so, or the server refused"),
-    Exit(MISUSED, "it was not understood: unknown command, option, value, server or tool"),
-    Exit(UNREACHED, "the server could not be started or reached: nothing was sent"),
-    Exit(UNKNOWN, "no answer: it was sent, and may have run (lost connection, time ran out)"),
-    Exit(INTERRUPTED, "interrupted (Ctrl-C)"),
-    Exit(TERMINATED, "terminated (SIGTERM, SIGHUP) before it was done"),
+    Exit(DONE, "done", "done (also when the reader of our output closed the pipe early)"),
+    Exit(FAILED, "failed", "it was tried and failed: the tool says so, or the server refused"),
+    Exit(MISUSED, "not understood", "it was not understood: unknown command, option, value, server or tool"),
+    Exit(UNREACHED, "not reached", "the server could not be started or reached: nothing was sent"),
+    Exit(UNKNOWN, "may have run", "no answer: it was sent, and may have run (lost connection, time ran out)"),
+    Exit(INTERRUPTED, "interrupted", "interrupted (Ctrl-C)"),
+    Exit(TERMINATED, "terminated", "terminated (SIGTERM, SIGHUP) before it was done"),
 )
 
 # Errors of the connection: nothing was sent, unless they say that it may have run.
@@ -66,11 +67,15 @@ def code_of(error: McpError) -> int:
 
 
 def exit_codes() -> str:
-    """The rows as the end of `mooring --help`."""
-    rows = "".join(f"  {row.code:<4} {row.meaning}\n" for row in EXITS)
-    return f"exit codes:\n{rows}"
+    """The rows as the end of `mooring --help`; what they mean is in `docs/commands.md`."""
+    ours, signals = EXITS[:5], EXITS[5:]
+    return f"exit codes: {_said(ours)},\n  {_said(signals)}\n"
 
 
 def short_exit_codes() -> str:
     """The end of every other `--help`: a line."""
-    return "exit codes: 0 done, 1 failed, 2 not understood, 3 not reached, 4 may have run"
+    return f"exit codes: {_said(EXITS[:5])}"
+
+
+def _said(rows: tuple[Exit, ...]) -> str:
+    return ", ".join(f"{row.code} {row.short}" for row in rows)

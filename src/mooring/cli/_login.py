@@ -44,7 +44,7 @@ def with_login(
     oauth = OAuth(Identity(name="mooring"), store=FileStore(), show=open_page if is_wanted else None)
 
     async def sign_in() -> None:
-        client = default_http_client()
+        client = default_http_client(verify=target.verify)
         try:
             await oauth.sign_in(client, target.url)
         except AuthorizationError as error:

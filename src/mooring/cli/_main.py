@@ -1,64 +1,51 @@
-"""The entry point: arguments in, exit code out, and the manners every command shares.
+"""From the words that were typed to the command that does them, and from an error to a sentence and an exit code.
 
-Manners: results go to standard output and everything else to standard error; a reader that closes the pipe early and
-a Ctrl-C end the program quietly; a wrong argument is told in one line. This file knows no command by name.
+Results go to standard output and everything else to standard error; a wrong argument is told in one line, with what to try. This
+file knows no command by name.
 
 Everything after the first `--` is the command of a server, and no argument of ours: it is taken away before arguments
 are read, so that no option of a server's can be mistaken for one of ours.
+
+Above: `_entry`. Below: `_commands`, `_parsers`, and the file of the command that was typed.
 """
 
 import argparse
-import io
 import json
-import os
 import sys
-from collections.abc import Sequence
 from typing import NoReturn
 
-from mooring._version import __version__
 from mooring.cli._commands import COMMANDS, CommandRow, load
-from mooring.cli._exits import DONE, FAILED, INTERRUPTED, code_of, exit_codes, short_exit_codes
-from mooring.errors import McpError
+from mooring.cli._exits import code_of
+from mooring.cli._parsers import front, parser_of
+from mooring.errors import McpError, TimeoutError
+from mooring.shell import meant
 
 # Of what a server that died said last: enough for the end of a traceback.
 LAST_WORDS = 10
 
+# What may help where a server was not ready in time: the error cannot know that this is a command.
+TOO_SLOW = "; --timeout SECONDS gives it longer, --log-level info shows what it writes"
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the `mooring` command and return its exit code; nothing is raised. `argv` defaults to what was typed."""
-    # A terminal that cannot show a character gets its escape, never a traceback.
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    words = sys.argv[1:] if argv is None else list(argv)
+# What a library says to its user -> how it is typed here.
+AS_TYPED = (
+    ("give the authority's in ca=FILE", "give the authority's with --ca FILE"),
+    ("use https, or pass insecure=True", "use https"),
+)
+
+
+def run(words: list[str]) -> int:
+    """Do what was typed; the exit code. Raises: SystemExit, as argparse does; KeyboardInterrupt; OSError."""
     try:
-        try:
-            code = _dispatch(words)
-        except SystemExit as ended:
-            # argparse leaves this way after --help, --version and a usage error, always with a number.
-            code = int(ended.code or 0)
-        if sys.stdout is not None:  # None when the program was started with standard output closed
-            # Flushed here, where a closed pipe can still be met quietly; at interpreter exit it is too late.
-            sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_output()
-        return DONE
-    except KeyboardInterrupt:
-        _discard_output()
-        return INTERRUPTED
+        return _dispatch(words)
     except McpError as error:
         _tell(error, as_json="--json" in _ours(words))
-        _discard_output()
         return code_of(error)
-    except OSError as error:
-        print(f"mooring: {error}", file=sys.stderr)
-        _discard_output()
-        return FAILED
-    return code
 
 
 def _dispatch(words: list[str]) -> int:
     """Find the row that was typed, let its file declare its arguments, and run it."""
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     ours = _ours(words)
     # Options before the command take no value, so the first word without a dash is the command.
     typed = next((word for word in ours if not word.startswith("-")), None)
@@ -67,20 +54,11 @@ def _dispatch(words: list[str]) -> int:
         _refuse(ours)
     place = ours.index(row.name)
     if place > 0:
-        front = _front()
-        _, unknown = front.parse_known_args(ours[:place])  # --help and --version end here
-        front.error(f"options come after the command: mooring {row.name} {' '.join(unknown)} ...")
+        before = front()
+        _, unknown = before.parse_known_args(ours[:place])  # --help and --version end here
+        before.error(f"options come after the command: mooring {row.name} {' '.join(unknown)} ...")
     command = load(row)
-    parser = argparse.ArgumentParser(
-        prog=f"mooring {row.name}",
-        description=row.summary[0].upper() + row.summary[1:] + ".",
-        epilog=short_exit_codes(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,  # an option that is added later must not change what a script means
-        add_help=False,
-    )
-    _take_help(parser)
-    command.add_arguments(parser)
+    parser = parser_of(row, command)
     arguments = parser.parse_intermixed_args(ours[place + 1 :])
     _take_server(row, parser, arguments, words[len(ours) :])
     return command.run(arguments)
@@ -101,45 +79,18 @@ def _take_server(
     arguments.server = rest[1:] or None
 
 
-def _take_help(parser: argparse.ArgumentParser) -> None:
-    """Without a line of its own: who reads it has found it, and a screen has 24."""
-    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
-
-
-def _front() -> argparse.ArgumentParser:
-    """What is shown for `mooring --help`."""
-    front = argparse.ArgumentParser(
-        prog="mooring",
-        usage="mooring [-h] [--version] COMMAND ...",
-        description="Mooring holds MCP connections. COMMAND --help has options and examples.",
-        epilog=f"{_rows_of_commands()}\n{exit_codes()}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        add_help=False,
-    )
-    _take_help(front)
-    front.add_argument(
-        "--version", action="version", version=f"mooring {__version__}", help=argparse.SUPPRESS
-    )
-    return front
-
-
-def _rows_of_commands() -> str:
-    width = max(len(row.name) for row in COMMANDS)
-    return "commands:\n" + "".join(f"  {row.name:<{width}}  {row.summary}\n" for row in COMMANDS)
-
-
 def _refuse(words: list[str]) -> NoReturn:
     """No command was typed, or none that exists. Options are read first: one may be `--help`, or the real mistake."""
-    front = _front()
-    _, unknown = front.parse_known_args(words)
+    before = front()
+    _, unknown = before.parse_known_args(words)
     options = [word for word in unknown if word.startswith("-")]
     if options:
-        front.error(f"unrecognized arguments: {' '.join(options)}")
+        before.error(f"unrecognized arguments: {' '.join(options)}")
     if unknown:
-        names = ", ".join(row.name for row in COMMANDS)
-        front.error(f"there is no command {unknown[0]!r}; there are {names}")
-    front.error("a COMMAND is required; mooring --help lists them")
+        names = [row.name for row in COMMANDS]
+        hint = meant(unknown[0].lower(), names) or f"; there are {', '.join(names)}"
+        before.error(f"there is no command {unknown[0]!r}{hint}")
+    before.error("a COMMAND is required")
 
 
 def _tell(error: McpError, *, as_json: bool) -> None:
@@ -157,22 +108,13 @@ def _tell(error: McpError, *, as_json: bool) -> None:
         return
     from mooring.cli._screen import clean  # noqa: PLC0415  # only where there is something to clean
 
-    print(f"mooring: {clean(str(error))}", file=sys.stderr)
+    message = clean(str(error))
+    for spoken, typed in AS_TYPED:
+        message = message.replace(spoken, typed)
+    advice = TOO_SLOW if isinstance(error, TimeoutError) and not error.may_have_run else ""
+    print(f"mooring: {message}{advice}", file=sys.stderr)
     tail = getattr(error, "stderr_tail", "") or getattr(getattr(error, "reason", None), "stderr_tail", "")
     lines = tail.strip("\n").splitlines()[-LAST_WORDS:]
     if len(lines) > 1:  # the last one is in the sentence
         print("its last words on standard error were:", file=sys.stderr)
         print("\n".join(f"  {clean(line)}" for line in lines), file=sys.stderr)
-
-
-def _discard_output() -> None:
-    """Write what is left; if it cannot be written, point standard output at nothing.
-
-    Otherwise the interpreter tries once more on its way out, and ends with a complaint and an exit code of its own.
-    """
-    try:
-        sys.stdout.flush()
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)

@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Read it."""
     chosen, words = _target.choose(arguments)
-    uri = _target.take_word(words, "URI")
+    uri = _target.take_word(words, "URI", "mooring resources lists those of a server")
     _target.take_no_more(words)
 
     async def work(client: Client) -> int:

@@ -20,7 +20,7 @@ from mooring.transport import StdioTarget, own_stdio
 
 EXAMPLES = (
     "git.jsonl -- uvx mcp-server-git --repository .",
-    "git.jsonl --config mcp.json git --force --redact token",
+    "git.jsonl --config mcp.json git --append --redact token",
     "docs.jsonl https://example.org/mcp",
 )
 
@@ -38,7 +38,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     lines = "".join(f"  mooring record {example}\n" for example in EXAMPLES)
     parser.epilog = f"examples:\n{lines}{parser.epilog}"
     parser.add_argument("words", nargs="*", metavar="FILE TARGET", help=SUPPRESS)
-    parser.add_argument("--force", action="store_true", help="overwrite FILE if it is there")
+    known = parser.add_mutually_exclusive_group()
+    known.add_argument("--append", action="store_true", help="go on in FILE if it is there")
+    known.add_argument("--force", action="store_true", help="overwrite FILE if it is there")
     parser.add_argument(
         "--redact",
         action="append",
@@ -66,10 +68,13 @@ def run(arguments: Namespace) -> int:
     if isinstance(server, StdioTarget):
         server = server.with_stderr("inherit")
     try:
-        target = recorded(server, file, redact=arguments.redact, overwrite=arguments.force)
+        target = recorded(
+            server, file, redact=arguments.redact, overwrite=arguments.force, append=arguments.append
+        )
     except UsageError as error:
         if "overwritten" in error.message:
-            raise UsageError(f"{file} is there already: give another name, or --force", path=file) from None
+            advice = "give another name, --append to go on in it, or --force to overwrite it"
+            raise UsageError(f"{file} is there already: {advice}", path=file) from None
         raise
     with Logs(arguments.log_level, arguments.log_format):
         return stand(_pass(chosen, target))

@@ -12,7 +12,6 @@ Above: the commands. Below: `mooring.client`, asyncio.
 import asyncio
 import signal
 import sys
-import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable, Coroutine
@@ -24,6 +23,7 @@ from mooring.cli._screen import DIM, Screen, clean
 from mooring.cli._target import Chosen
 from mooring.client import Client, connect
 from mooring.protocol.client import Settings
+from mooring.shell import ending_in_order
 
 Work = Callable[[Client], Coroutine[Any, Any, int]]
 
@@ -44,7 +44,10 @@ def with_client(
     if prepare is not None:
         prepare(client)
     with Logs(arguments.log_level, arguments.log_format):
-        return asyncio.run(_run(arguments, chosen, client, work, when_terminated))
+        code = asyncio.run(_run(arguments, chosen, client, work, when_terminated))
+    if code is None:  # raised here: inside the task, asyncio would tell of it as well
+        raise KeyboardInterrupt
+    return code
 
 
 def _settings(arguments: Namespace, chosen: Chosen) -> dict[str, Any]:
@@ -56,25 +59,28 @@ def _settings(arguments: Namespace, chosen: Chosen) -> dict[str, Any]:
     return settings
 
 
-async def _run(arguments: Namespace, chosen: Chosen, client: Client, work: Work, when_terminated: int) -> int:
+async def _run(
+    arguments: Namespace, chosen: Chosen, client: Client, work: Work, when_terminated: int
+) -> int | None:
+    """The exit code; None after Ctrl-C."""
     note = Screen(sys.stderr)
     if arguments.verbose:
         doing = "connecting to" if chosen.target.is_http else "starting"
         note.say(note.paint(f"{doing}: {clean(chosen.shown)}", DIM))
-    was_terminated = _watch_signals()
     begun = time.monotonic()
-    try:
-        if chosen.sign_in is not None:
-            await chosen.sign_in()
-        async with client:
-            if arguments.verbose:
-                took = time.monotonic() - begun
-                note.say(note.paint(f"connected: {who(client)} after {took:.2f} s", DIM))
-            return await work(client)
-    except asyncio.CancelledError:
-        if was_terminated:
-            return when_terminated
-        raise  # Ctrl-C: asyncio makes a KeyboardInterrupt of it
+    with ending_in_order() as came:
+        try:
+            if chosen.sign_in is not None:
+                await chosen.sign_in()
+            async with client:
+                if arguments.verbose:
+                    took = time.monotonic() - begun
+                    note.say(note.paint(f"connected: {who(client)} after {took:.2f} s", DIM))
+                return await work(client)
+        except asyncio.CancelledError:
+            if not came:
+                raise  # somebody else's doing
+            return None if came[0] == signal.SIGINT else when_terminated
 
 
 def who(client: Client) -> str:
@@ -82,24 +88,3 @@ def who(client: Client) -> str:
     info = client.server_info
     name = "a server without a name" if info is None else clean(f"{info.name} {info.version}").strip()
     return f"{name}, protocol {client.protocol_version}"
-
-
-def _watch_signals() -> list[int]:
-    """Let the first SIGTERM or SIGHUP end this task in order, and the second the process. The list says which came."""
-    came: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        return came
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None  # asyncio.run() made it
-    # One that is ignored stays ignored: that is what nohup is for.
-    signals = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
-
-    def end(number: int) -> None:
-        came.append(number)
-        for one in signals:
-            loop.remove_signal_handler(one)
-        task.cancel()
-
-    for one in signals:
-        loop.add_signal_handler(one, end, one)
-    return came

@@ -13,6 +13,7 @@ import re
 import sys
 import traceback
 from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ logger = logging.getLogger("mooring.cli")
 
 # Not names of a machine: a page that calls 0.0.0.0 would reach what only this machine should.
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  # compared with, not bound to
+
+LAST_PORT = 65_535
 
 
 class Flag(NamedTuple):
@@ -70,12 +73,26 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = f"examples:\n{lines}{parser.epilog or ''}"
     parser.add_argument("target", metavar="FILE_OR_MODULE[:NAME]", help=SUPPRESS)
     add_log_arguments(parser)
+    add_http_arguments(parser)
+
+
+def add_http_arguments(
+    parser: ArgumentParser, *, without: Sequence[str] = (), unshown: Sequence[str] = ()
+) -> None:
+    """Declare `--http` and what belongs to it; for `http_options`.
+
+    The flags in `without` are not taken; those in `unshown` are, but have no line in the help: a screen has 24.
+    """
     parser.add_argument("--http", metavar="[HOST:]PORT", help="serve HTTP there; port 0 finds a free one")
     for row in FLAGS:
+        if row.flag in without:
+            parser.set_defaults(**{row.option: None})
+            continue
         kind: dict[str, Any] = {"action": "store_true"}
         if row.metavar:
             kind = {"metavar": row.metavar, "action": "append" if row.is_many else "store"}
-        parser.add_argument(row.flag, dest=row.option, default=None, help=row.help, **kind)
+        words = SUPPRESS if row.flag in unshown else row.help
+        parser.add_argument(row.flag, dest=row.option, default=None, help=words, **kind)
 
 
 def run(arguments: Namespace) -> int:
@@ -91,7 +108,21 @@ def run(arguments: Namespace) -> int:
     options = http_options(arguments)
     with Logs(arguments.log_level, arguments.log_format, logger=""):
         server = find_server(load(place), name or None)
-        return server.run() if options is None else server.run(transport="http", **options)
+        if options is None:
+            return server.run()
+        try:
+            return server.run(transport="http", **options)
+        except UsageError as error:
+            raise _as_typed(error) from error
+
+
+def _as_typed(error: UsageError) -> UsageError:
+    """The same complaint, with options by the names that were typed."""
+    flags = {row.option: row.flag for row in FLAGS}
+    subject = re.match(r"\w+( and \w+)?(?=:| (must|cannot) )", error.message)
+    place = subject.end() if subject else 0
+    named = re.sub(r"\w+", lambda word: flags.get(word[0], word[0]), error.message[:place])
+    return UsageError(named + error.message[place:], path=flags.get(error.path, error.path))
 
 
 def http_options(arguments: Namespace) -> dict[str, Any] | None:
@@ -124,7 +155,10 @@ def _address(text: str) -> tuple[str, int]:
     found = re.fullmatch(r"(?:(\[[0-9a-fA-F:.]+\]|[^:\[\]]+):)?([0-9]+)", text)
     if found is None:
         raise UsageError(f"--http takes PORT or HOST:PORT, not {text!r}", path="--http")
-    return (found[1] or "127.0.0.1").strip("[]"), _number(found[2], "--http")
+    port = _number(found[2], "--http")
+    if port > LAST_PORT:
+        raise UsageError(f"--http takes a port from 0 to {LAST_PORT}, not {port}", path="--http")
+    return (found[1] or "127.0.0.1").strip("[]"), port
 
 
 def _number(text: str, flag: str) -> int:
@@ -175,6 +209,8 @@ def _reason(error: Exception) -> str:
 
 def _load(place: str) -> ModuleType:
     path = Path(place)
+    if path.is_dir() and not place.isidentifier():
+        raise UsageError(f"{place} is a directory: name the file in it", path=place)
     if path.suffix == ".py" or path.is_file():
         if not path.is_file():
             raise UsageError(f"there is no file {place}", path=place)

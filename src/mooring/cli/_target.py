@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from mooring.transport.http import HttpTarget
 
 
+# A terminal of the usual size.
+COLUMNS = 80
+
+
 class Chosen(NamedTuple):
     """The server that was chosen, and how `-v` shows it."""
 
@@ -44,23 +48,12 @@ def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str 
         f"       {name} [options]{after} -- COMMAND [ARGUMENT ...]"
     )
     if more:
-        parser.description = f"{parser.description}\n{more}"
+        joined = f"{parser.description} {more}"
+        parser.description = joined if len(joined) <= COLUMNS else f"{parser.description}\n{more}"
     lines = "".join(f"  {name} {example}\n" for example in examples)
     parser.epilog = f"examples:\n{lines}{parser.epilog}"
     parser.add_argument("words", nargs="*", metavar=f"TARGET{after}", help=SUPPRESS)
-    parser.add_argument("--config", metavar="FILE", help="the mcpServers file that names TARGET")
-    parser.add_argument(
-        "--header",
-        action="append",
-        default=[],
-        metavar="LINE",
-        help="'NAME: VALUE', for a URL; ${VAR} is a variable of yours",
-    )
-    parser.add_argument(
-        "--login",
-        action="store_true",
-        help="sign in with your browser; the next commands need not",
-    )
+    add_server_arguments(parser)
     parser.add_argument(
         "--timeout",
         type=_seconds,
@@ -70,6 +63,24 @@ def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str 
     parser.add_argument("--json", action="store_true", help="print JSON, also for errors")
     parser.add_argument("-v", "--verbose", action="store_true", help="say what is started, and who answered")
     add_log_arguments(parser)
+
+
+def add_server_arguments(parser: ArgumentParser) -> None:
+    """Declare what says which server, beside the words: for every command that starts or reaches one."""
+    parser.add_argument("--config", metavar="FILE", help="the mcpServers file that names TARGET")
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="LINE",
+        help="'NAME: VALUE', for a URL; ${VAR} is a variable of yours",
+    )
+    parser.add_argument("--ca", metavar="FILE", help="certificates of the authority to trust, for a URL")
+    parser.add_argument(
+        "--login",
+        action="store_true",
+        help="sign in with your browser; the next commands need not",
+    )
 
 
 def choose(arguments: Namespace) -> tuple[Chosen, list[str]]:
@@ -83,9 +94,12 @@ def choose(arguments: Namespace) -> tuple[Chosen, list[str]]:
             raise UsageError(
                 "--config and a command after -- are two servers: give one of them", path="--config"
             )
-        _take_no_headers(arguments)
+        _take_none_for_urls(arguments)
         _take_no_login(arguments)
         return Chosen(stdio(*arguments.server), shlex.join(arguments.server)), words
+    if not words and arguments.config is not None:
+        names = ", ".join(read_config(arguments.config).names) or "none"
+        raise UsageError(f"which server? {arguments.config} names {names}")
     if not words:
         raise UsageError(
             "which server? Give a URL, a TARGET from a file with --config FILE, or a command after --"
@@ -95,11 +109,10 @@ def choose(arguments: Namespace) -> tuple[Chosen, list[str]]:
         if arguments.config is not None:
             raise UsageError("--config and a URL are two servers: give one of them", path="--config")
         return _at(name, arguments), words
-    _take_no_headers(arguments)
+    _take_none_for_urls(arguments)
     if arguments.config is None:
         raise UsageError(
-            f"where is {name!r} named? Give the file with --config FILE, a URL (http://... or https://...), or a command"
-            " after --"
+            f"where is {name!r} named? Give the file with --config FILE, a URL ({_as_url(name)}), or a command after --"
         )
     config = read_config(arguments.config)
     target = config.target(name)
@@ -110,12 +123,21 @@ def choose(arguments: Namespace) -> tuple[Chosen, list[str]]:
     return _signed_in(target, shown, arguments), words
 
 
+def _as_url(word: str) -> str:
+    """What was perhaps meant, by somebody who left the beginning out."""
+    if not re.match(r"[\w-]+(\.[\w-]+)+(:\d+)?(/|$)|localhost\b|[\w.-]+:\d+(/|$)", word):
+        return "http://... or https://..."
+    is_here = word.startswith(("localhost", "127."))
+    return f"{'http' if is_here else 'https'}://{word}"
+
+
 def _at(url: str, arguments: Namespace) -> Chosen:
     """The server at a URL, with the headers of the command line."""
     from mooring.transport.http import http  # noqa: PLC0415  # other commands need no HTTP
 
     headers = [_header(line) for line in arguments.header]
-    return _signed_in(http(url, headers=headers), url.partition("?")[0], arguments)
+    target = http(url, headers=headers, ca=arguments.ca)
+    return _signed_in(target, url.partition("?")[0], arguments)
 
 
 def _signed_in(target: "StdioTarget | HttpTarget", shown: str, arguments: Namespace) -> Chosen:
@@ -144,10 +166,15 @@ def _header(line: str) -> tuple[str, str]:
     return name.strip(), re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", expand, value.strip())
 
 
-def _take_no_headers(arguments: Namespace) -> None:
+def _take_none_for_urls(arguments: Namespace) -> None:
     if arguments.header:
         raise UsageError(
             "--header is for a URL: a file names its own, and a command has none", path="--header"
+        )
+    if arguments.ca is not None:
+        raise UsageError(
+            "--ca is for a URL on the command line: for one in a file set SSL_CERT_FILE, and a command has none",
+            path="--ca",
         )
 
 
@@ -156,10 +183,10 @@ def _take_no_login(arguments: Namespace) -> None:
         raise UsageError("--login is for a server over HTTP, and this one is a command", path="--login")
 
 
-def take_word(words: list[str], what: str) -> str:
+def take_word(words: list[str], what: str, advice: str = "see --help") -> str:
     """The next word. Raises: UsageError if there is none."""
     if not words:
-        raise UsageError(f"{what} is missing; see --help")
+        raise UsageError(f"{what} is missing; {advice}")
     return words.pop(0)
 
 

@@ -25,7 +25,7 @@ def arguments_of(words: Iterable[str], whole: str | None, schema: Mapping[str, J
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:
-            raise UsageError(f"{word!r} is not key=value", path=word)
+            raise UsageError(f"{word!r} is not key=value: an argument is written like city=Rome", path=word)
         if key in seen:
             raise UsageError(f"{key} is given twice; a list is written as JSON: {key}='[1, 2]'", path=key)
         seen.add(key)

@@ -18,6 +18,8 @@ import pytest
 
 import apcore_mcp.cli._main as room
 from apcore_mcp.cli import main
+from apcore_mcp.cli._flags import FLAGS, SHELLS
+from scripted.terminal import bash_answers
 
 Listening = Callable[[int], bool]
 
@@ -44,7 +46,7 @@ BAD = [
     ([], "--extensions-dir is needed"),
     (["--extensions-dir", ".", "--bindings", "/nowhere"], "--bindings /nowhere does not exist"),
     (["--extensions-dir", ".", "--port", "eighty"], "--port must be a number from 1 to 65535, not 'eighty'"),
-    (["--extensions-dir", ".", "--port", "0"], "port must be a number from 1 to 65535, not 0"),
+    (["--extensions-dir", ".", "--port", "0"], "--port must be a number from 1 to 65535, not 0"),
     (["--extensions-dir", ".", "--port", "65536"], "port must be"),
     (["--extensions-dir", ".", "--host", ""], "host must not be empty"),
     (["--extensions-dir", ".", "--name", ""], "name must not be empty"),
@@ -52,7 +54,7 @@ BAD = [
     (["--extensions-dir", "EMPTY", "--version", ""], "version must not be empty"),
     (["--extensions-dir", "EMPTY", "--prefix", ""], "prefix must not be empty"),
     (["--extensions-dir", "EMPTY", "--tags", ","], "tags"),
-    (["--extensions-dir", "EMPTY", "--inspector-prefix", "x"], "inspector_prefix"),
+    (["--extensions-dir", "EMPTY", "--inspector-prefix", "x"], "--inspector-prefix must be a path"),
     (["--extensions-dir", "EMPTY", "--auth-key-env", "NO_SUCH"], "there is no such variable"),
 ]
 
@@ -95,6 +97,9 @@ def test_a_missing_library_is_2_and_named(
     monkeypatch.setattr(room, "missing_modules", lambda extra: ("apcore",))
     assert main(["--extensions-dir", str(modules)]) == 2
     assert "apcore is not installed: pip install 'mooring[apcore]'" in capsys.readouterr().err
+    monkeypatch.setattr(room, "missing_modules", lambda extra: ("apcore", "uvicorn"))
+    assert main(["--extensions-dir", str(modules)]) == 2
+    assert "apcore, uvicorn are not installed: pip install" in capsys.readouterr().err
 
 
 def test_what_cannot_start_is_2(
@@ -107,7 +112,7 @@ def test_what_cannot_start_is_2(
 
     monkeypatch.setattr(room, "_serve", fail)
     assert main(["--extensions-dir", str(modules)]) == 2
-    assert "could not start: no luck" in capsys.readouterr().err
+    assert "could not start: RuntimeError: no luck (--log-level DEBUG shows where)" in capsys.readouterr().err
 
 
 def test_an_interruption_before_it_serves_is_0(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +126,7 @@ def test_an_interruption_before_it_serves_is_0(modules: Path, monkeypatch: pytes
 def test_what_was_said_is_what_is_served(modules: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
     """Every flag reaches its option."""
     served: list[Any] = []
-    monkeypatch.setattr(room, "_serve", lambda loaded, options: served.append(options))
+    monkeypatch.setattr(room, "_serve", lambda loaded, options, _: served.append(options))
     monkeypatch.setenv("KEY", "k" * 40)
     arguments = [
         "--extensions-dir", str(modules), "--transport", "sse", "--host", "0.0.0.0", "--port", str(port),
@@ -208,12 +213,109 @@ def test_print_config_is_json_for_the_client(modules: Path, capsys: pytest.Captu
     assert "claude_desktop_config.json" in err
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completion_is_printed_without_a_directory(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """And has every flag."""
+    assert main(["--print-completion", shell]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert [flag.name for flag in FLAGS if flag.name not in out] == []
+
+
+# what is typed -> what comes
+LINES = {
+    "apcore-mcp --ext": ["--extensions-dir"],
+    "apcore-mcp --transport s": ["sse", "stdio", "streamable-http"],
+    "apcore-mcp --extensions-dir mod": ["modules"],
+    "apcore-mcp --export openai-": ["openai-responses"],
+    "apcore-mcp --print-config cu": ["cursor"],
+    "apcore-mcp ''": [],
+}
+
+
+def test_bash_completes_our_flags(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--print-completion", "bash"]) == 0
+    answers = bash_answers(capsys.readouterr().out, "apcore-mcp", LINES, modules.parent)
+    assert dict(zip(LINES, map(sorted, answers), strict=True)) == LINES
+
+
+def test_a_check_whose_filters_leave_nothing_says_so(
+    modules: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--extensions-dir", str(modules), "--check", "--tags", "nosuch"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "0 offered, 0 skipped\n"
+    assert "--tags and --prefix leave none of the 1 modules" in err
+
+
+def test_what_only_http_has_is_told_over_stdio(
+    modules: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would be missed; host and port are let be, as the seed says."""
+    monkeypatch.setattr(room, "_serve", lambda *_: None)
+    monkeypatch.setattr(room, "_set_up_logging", lambda level: None)
+    assert main(["--extensions-dir", str(modules), "--explorer", "--metrics", "--port", "8001"]) == 0
+    assert caplog.messages == [
+        "--explorer does nothing over stdio: say --transport streamable-http",
+        "--metrics does nothing over stdio: say --transport streamable-http",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("host", "address"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::1", "[::1]")]
+)
+def test_the_start_says_where_the_inspector_is(
+    modules: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    host: str,
+    address: str,
+) -> None:
+    monkeypatch.setattr("apcore_mcp.server.TransportManager.run", lambda *_: None)
+    monkeypatch.setattr(room, "_set_up_logging", lambda level: None)
+    caplog.set_level(logging.INFO)
+    where = ["--transport", "streamable-http", "--host", host, "--port", "8765"]
+    assert main(["--extensions-dir", str(modules), *where, "--explorer", "--inspector-prefix", "/look"]) == 0
+    assert f"the Tool Inspector will be at http://{address}:8765/look" in caplog.messages
+
+
+def test_what_cannot_be_printed_is_told_as_that(
+    modules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk is not a start that failed."""
+
+    def fail(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(room, "_print_export", fail)
+    assert main(["--extensions-dir", str(modules), "--export", "openai"]) == 1
+    assert capsys.readouterr().err.endswith("apcore-mcp: [Errno 28] No space left on device\n")
+
+
+def test_a_reader_that_left_is_met_quietly(modules: Path) -> None:
+    """`apcore-mcp --check | head -0`: no `could not start`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with subprocess.Popen(
+        [sys.executable, "-m", "apcore_mcp", "--extensions-dir", str(modules), "--check"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        os.close(writing)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+
+
 def test_the_package_runs_as_a_module(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["apcore-mcp"])
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("apcore_mcp", run_name="__main__")
+    for number, handler in before.items():
+        signal.signal(number, handler)  # that process was the command's own
     assert ended.value.code == 1
 
 
@@ -282,6 +384,30 @@ def test_sigterm_while_it_starts_is_0(modules: Path) -> None:
         finally:
             process.kill()
     assert (process.returncode, out) == (0, "")
+
+
+def test_in_the_background_of_a_script_it_still_ends_on_sigterm(modules: Path) -> None:
+    """Its shell has made it ignore Ctrl-C."""
+    ignoring = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.argv[0] = 'apcore-mcp';"
+        "from apcore_mcp.cli import main; sys.exit(main())"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", ignoring, "--extensions-dir", str(modules)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            while "tools over stdio" not in (line := process.stderr.readline()):
+                assert line
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out, "Traceback" in err) == (0, "", False)
 
 
 def test_off_the_main_thread_signals_are_left_alone(

@@ -15,6 +15,7 @@ from mooring import (
     ClosedError,
     McpError,
     OutcomeUnknownError,
+    TimeoutError,
     TransportError,
     UsageError,
     __version__,
@@ -81,14 +82,21 @@ def test_help_shows_an_example_that_is_understood(
     assert not row.has_server or any("https://example.org/mcp" in example for example in examples)
 
 
+def test_help_explains_one_command(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["help", "tools"])
+    assert capsys.readouterr().out.startswith("usage: mooring tools [options] URL")
+
+
 def test_an_option_before_the_command_is_told_its_place(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["-v", "tools", "https://example.org/mcp"]) == 2
     assert "options come after the command: mooring tools -v ..." in capsys.readouterr().err
 
 
-def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--help"])
+@pytest.mark.parametrize("words", [["--help"], ["help"]], ids=str)
+def test_help_lists_every_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
     shown = capsys.readouterr().out
+    assert "\nexamples:\n  mooring tools -- uvx mcp-server-git\n" in shown
     for row in COMMANDS:
         assert row.name in shown
         assert row.summary in " ".join(shown.split())
@@ -104,7 +112,12 @@ def test_every_row_has_its_file(row: object) -> None:
 # arguments -> what standard error must name
 MISUSES = [
     ([], "a COMMAND is required"),
-    (["nonsense"], "nonsense"),
+    (["nonsense"], "there is no command 'nonsense'; there are tools, resources"),
+    (["Tool"], "there is no command 'Tool'; did you mean tools? See mooring --help"),
+    (
+        ["tools", "--jsno", "--", "x"],
+        "there is no option --jsno; did you mean --json? See mooring tools --help",
+    ),
     (["--nonsense"], "--nonsense"),
     (["states", "nobody"], "nobody"),
     (["states", "--format", "png"], "png"),
@@ -145,6 +158,16 @@ def test_a_misuse_is_exit_code_2_and_names_the_word(
             "its last words on standard error were:\n    first\n  last\n",
         ),
         (OutcomeUnknownError("lost"), 4, "mooring: lost; it may have run"),
+        (
+            TimeoutError(2, sent=True),
+            4,
+            "mooring: no answer within 2 s; it was cancelled, but it may have run\n",
+        ),
+        (
+            TransportError("not trusted: give the authority's in ca=FILE, or as SSL_CERT_FILE"),
+            3,
+            "mooring: not trusted: give the authority's with --ca FILE, or as SSL_CERT_FILE\n",
+        ),
         (FileNotFoundError(2, "No such file", "mcp.json"), 1, "mooring: [Errno 2] No such file: 'mcp.json'"),
         (KeyboardInterrupt(), 130, ""),
         (BrokenPipeError(), 0, ""),
@@ -175,9 +198,11 @@ def test_what_was_typed_is_the_default(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["mooring", "--version"])
+    before = signal.getsignal(signal.SIGINT)
     assert main() == 0
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("mooring", run_name="__main__")
+    signal.signal(signal.SIGINT, before)  # that process was the command's own
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"mooring {__version__}\n" * 2
 
@@ -238,6 +263,7 @@ def test_a_terminal_without_unicode_gets_escapes() -> None:
 def test_ctrl_c_in_a_running_command_is_exit_code_130_without_a_traceback() -> None:
     waiting = (
         "import signal, sys, threading, mooring.cli._main as cli\n"
+        "from mooring.cli import main\n"
         # A parent that ignores SIGINT (a background job of a shell) hands that down.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Waiting:\n"
@@ -246,7 +272,7 @@ def test_ctrl_c_in_a_running_command_is_exit_code_130_without_a_traceback() -> N
         "        print('waiting', flush=True)\n"
         "        threading.Event().wait(30)\n"
         "cli.load = lambda row: Waiting()\n"
-        "sys.exit(cli.main(['states']))\n"
+        "sys.exit(main(['states']))\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", waiting],

@@ -247,6 +247,23 @@ def test_a_server_that_never_says_a_word_could_not_be_started(tmp_path: Path) ->
     assert talk.end() == (3, f"cannot find its settings\nmooring: the server {name} exited [exit code 1]\n")
 
 
+def test_a_client_that_starts_its_server_again_goes_on_in_the_file(tmp_path: Path) -> None:
+    """As hosts do at each launch, and a client of both eras where the first word kills the server."""
+    path = tmp_path / "x.jsonl"
+    for who in ("Ada", "Bob"):
+        talk = Talk("record", "--append", str(path), "--", *PEER)
+        talk.ask(HELLO)
+        assert text_of(talk.ask(call(1, "greet", who=who))) == f"hi, {who}"
+        assert talk.end() == (0, "")
+    rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    assert [row["connection"] for row in rows] == [1] * (len(rows) // 2) + [2] * (len(rows) // 2)
+    assert [row["at"] for row in rows] == sorted(row["at"] for row in rows), "its time goes on"
+    again = Talk("replay", str(path))
+    again.ask(HELLO)
+    assert [text_of(again.ask(call(7, "greet", who=who))) for who in ("Bob", "Ada")] == ["hi, Bob", "hi, Ada"]
+    assert again.end() == (0, "")
+
+
 def test_a_full_disk_is_one_line_and_a_failure_and_the_conversation_goes_on() -> None:
     talk = Talk("record", "/dev/full", "--force", "--", *PEER)
     talk.ask(HELLO)
@@ -277,7 +294,13 @@ MISUSES = [
     (["x.jsonl"], 2, "which server?"),
     (["x.jsonl", "git"], 2, "where is 'git' named?"),
     (["x.jsonl", "http://127.0.0.1:9/mcp", "more"], 2, "'more' is one word too many"),
-    (["there", "--", *PEER], 2, "there is there already: give another name, or --force"),
+    (
+        ["there", "--", *PEER],
+        2,
+        "there is there already: give another name, --append to go on in it, or --force",
+    ),
+    (["there", "--append", "--", *PEER], 2, "there: line 1 is not the header of a recording ('mine')"),
+    (["there", "--append", "--force", "--", *PEER], 2, "not allowed with argument"),
     (["nowhere/x", "--", *PEER], 2, "there is no directory nowhere to write nowhere/x to"),
     ([".", "--force", "--", *PEER], 2, ". is a directory: give the name of a file"),
     (["x.jsonl", "--redact", "", "--", *PEER], 2, "redact takes a list of names"),

@@ -111,7 +111,7 @@ def test_a_server_that_cannot_be_started_is_exit_code_3_at_once(mooring: Callabl
 def test_a_server_that_says_nothing_is_exit_code_3_after_the_timeout(mooring: Callable) -> None:
     shown = mooring("ping", "--timeout", "0.3", more=("--silent",))
     assert (shown.code, shown.out) == (3, "")
-    assert "not ready within 0.3 s" in shown.err
+    assert "not ready within 0.3 s; --timeout SECONDS gives it longer, --log-level info shows" in shown.err
 
 
 # --- signals ----------------------------------------------------------------------------------------------------------

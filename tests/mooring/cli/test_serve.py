@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from chaos.standing_in import standing_in
-from mooring.cli import _serve
+from mooring.cli import _serve, main
 from mooring.errors import UsageError
 from peers.http_process import Serving, call
+from scripted import certificates
 
 SOURCE = Path(__file__).parent.parent.parent.parent / "src"
 CODE = """
@@ -297,8 +298,8 @@ def test_workers_are_started_by_the_command_too(tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (("0", "--workers", "2", "--sessions"), 2, "turn sessions off"),
-        (("0", "--tls-cert", "/no/such/file"), 2, "there is no file"),
-        (("0", "--cors", "nonsense"), 2, "cors must be origins such as"),
+        (("0", "--tls-cert", "/no/such/file"), 2, "--tls-cert: there is no file"),
+        (("0", "--cors", "nonsense"), 2, "--cors must be origins such as"),
         (("192.0.2.1:0",), 3, "does not have that address"),
     ],
 )
@@ -310,6 +311,53 @@ def test_what_cannot_be_served_is_told_in_a_line(
         assert serving.ended() == code
         serving.told(f"^mooring: .*{said}")
         assert "Traceback" not in serving.stderr
+
+
+def test_a_server_with_tls_is_trusted_with_ca(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--ca FILE` for a URL; without it, the complaint says so."""
+    _, ca = certificates.make(tmp_path)
+    (tmp_path / "app.py").write_text(CODE)
+    chain = str(tmp_path / "server.pem")
+    with Command(tmp_path / "app.py", "0", "--tls-cert", chain, "--tls-key", chain) as serving:
+        url = serving.told(r"app serves (https://127\.0\.0\.1:\d+/mcp)")[1]
+        assert main(["ping", url]) == 3
+        assert "its certificate is not trusted" in (said := capsys.readouterr().err)
+        assert "give the authority's with --ca FILE, or as SSL_CERT_FILE" in said
+        assert main(["ping", "--ca", str(ca), url]) == 0
+        assert "server/discover answered" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("message", "path", "typed"),
+    [
+        ("workers must be a whole number", "workers", "--workers must be a whole number"),
+        (
+            "certfile and keyfile cannot be used: why",
+            "certfile",
+            "--tls-cert and --tls-key cannot be used: why",
+        ),
+        ("certfile: there is no file x", "certfile", "--tls-cert: there is no file x"),
+        ("there is no file x", "certfile", "--tls-cert: there is no file x"),
+        ("port must be a number, not a path", "port", "port must be a number, not a path"),
+    ],
+)
+def test_an_option_is_complained_about_by_the_name_that_was_typed(
+    message: str, path: str, typed: str
+) -> None:
+    assert str(_serve._as_typed(UsageError(message, path=path))) == typed
+
+
+def test_what_the_server_refuses_is_named_as_it_was_typed(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(CODE)
+    with pytest.raises(UsageError, match=r"^--workers must be a whole number from 1 to 256, not 0$"):
+        served(tmp_path, str(tmp_path / "app.py"), "--http", "0", "--workers", "0")
+    with pytest.raises(UsageError, match=r"^--http takes a port from 0 to 65535, not 70000$"):
+        options("--http", "70000")
+
+
+def test_a_directory_is_no_file_to_serve(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a directory: name the file in it"):
+        _serve.load(str(tmp_path))
 
 
 def test_a_taken_port_has_its_exit_code(tmp_path: Path) -> None:

@@ -62,7 +62,18 @@ def test_a_url_is_a_server_and_its_query_is_not_shown(config: str, monkeypatch: 
 
 MISTAKES = [
     ([], None, "which server"),
-    (["git"], None, "where is 'git' named"),
+    (["--config", "CONFIG"], None, "which server? CONFIG names git, plain, web"),
+    (
+        ["git"],
+        None,
+        "where is 'git' named? Give the file with --config FILE, a URL (http://... or https://...)",
+    ),
+    (["example.org/mcp"], None, "a URL (https://example.org/mcp)"),
+    (["localhost:8000"], None, "a URL (http://localhost:8000)"),
+    (["127.0.0.1"], None, "a URL (http://127.0.0.1)"),
+    (["--ca", "x.pem"], ["uvx"], "--ca is for a URL"),
+    (["--ca", "x.pem", "--config", "CONFIG", "web"], None, "for one in a file set SSL_CERT_FILE"),
+    (["--ca", "/no/such.pem", "https://x"], None, "cannot use the certificates in /no/such.pem"),
     (["ftp://x/mcp?token=s3cret"], None, "only http and https URLs"),
     (["https://x", "--config", "CONFIG"], None, "--config and a URL are two servers"),
     (["https://x", "--header", "s3cret"], None, "a header is written 'NAME: VALUE'"),
@@ -83,7 +94,7 @@ def test_a_mistake_says_what_to_try(
 ) -> None:
     with pytest.raises(UsageError) as raised:
         parsed([config if word == "CONFIG" else word for word in words], server)
-    assert said in str(raised.value)
+    assert said.replace("CONFIG", config) in str(raised.value)
     assert "s3cret" not in str(raised.value)
 
 

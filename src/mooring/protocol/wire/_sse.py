@@ -267,6 +267,10 @@ def encode_event(
     Raises:
         UsageError: a line end, NUL or lone surrogate in `event` or `id`, an empty `event`, a `retry` out of range.
     """
+    if b"\n" in data or b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+    if event is None and id is None and retry is None:
+        return b"data: %b\n\n" % data
     parts: list[bytes] = []
     if event is not None:
         if not event:
@@ -280,8 +284,6 @@ def encode_event(
         if not 0 <= retry <= MAX_RETRY:
             raise UsageError(f"retry must be from 0 to {MAX_RETRY} milliseconds, not {retry}", path="retry")
         parts.append(b"retry: %d\n" % retry)
-    if b"\n" in data or b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
     parts += (b"data: ", data, b"\n\n")
     return b"".join(parts)
 

@@ -1,0 +1,85 @@
+"""`mooring proxy TARGET`: put a steady endpoint in front of any server, over stdio or over HTTP.
+
+The server is named as for every other command; `--http` and what belongs to it are those of `mooring serve`. It is started at
+once, and one that cannot be is told at once, as everywhere. From then on it is held: see `mooring.proxy`.
+"""
+
+import sys
+from argparse import SUPPRESS, ArgumentParser, Namespace
+
+from mooring.cli._logs import Logs, add_log_arguments
+from mooring.cli._screen import DIM, Screen, clean
+from mooring.cli._serve import add_http_arguments, http_options
+from mooring.cli._target import Chosen, add_server_arguments, choose, take_no_more
+from mooring.errors import UsageError
+from mooring.proxy import Proxy, ProxyOptions
+
+EXAMPLES = (
+    "--http 8000 -- uvx mcp-server-git --repository .",
+    "https://example.org/mcp",
+)
+
+# One process holds the server and every session; a second would have another.
+NOT_HERE = ("--workers", "--sessions")
+
+# In `docs/proxy.md`, and as `mooring serve --help` has them.
+UNSHOWN = (
+    "--allow-host",
+    "--cors",
+    "--health",
+    "--tls-cert",
+    "--tls-key",
+    "--trusted-proxy",
+    "--access-log",
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which server, where to serve it, and how patiently."""
+    parser.usage = "mooring proxy [options] URL | --config FILE TARGET | -- COMMAND [ARG ...]"
+    parser.description = f"{parser.description or ''} HTTP options as for serve."
+    lines = "".join(f"  mooring proxy {example}\n" for example in EXAMPLES)
+    parser.epilog = f"examples:\n{lines}{parser.epilog or ''}"
+    parser.add_argument("words", nargs="*", metavar="TARGET", help=SUPPRESS)
+    add_http_arguments(parser, without=NOT_HERE, unshown=UNSHOWN)
+    usual = ProxyOptions()
+    parser.add_argument("--per-client", action="store_true", help="a server of its own for every session")
+    for flag, words in (
+        ("--wait", f"calls wait so long for a lost server (default: {usual.wait:g})"),
+        ("--timeout", "it may take so long to answer (default: the client decides)"),
+    ):
+        parser.add_argument(flag, type=float, metavar="SECONDS", default=None, help=words)
+    add_server_arguments(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="say what is started")
+    add_log_arguments(parser)
+
+
+def run(arguments: Namespace) -> int:
+    """Serve until the client is gone; the exit code is as for `mooring serve`.
+
+    Raises: UsageError for words that say no server or two; TransportError, if the server cannot be started or reached, or
+    the port cannot be had.
+    """
+    options = _options(arguments)
+    http = http_options(arguments)
+    if options.per_client and http is None:
+        raise UsageError("--per-client is for HTTP: over stdio there is one client", path="--per-client")
+    chosen, words = choose(arguments)
+    take_no_more(words)
+    with Logs(arguments.log_level, arguments.log_format, logger=""):
+        proxy = Proxy(chosen.target, options, prepare=lambda: _prepare(arguments, chosen))
+        return proxy.run() if http is None else proxy.run(transport="http", **http)
+
+
+def _options(arguments: Namespace) -> ProxyOptions:
+    given = {name: getattr(arguments, name) for name in ("wait", "timeout", "per_client")}
+    return ProxyOptions(**{name: value for name, value in given.items() if value is not None})
+
+
+async def _prepare(arguments: Namespace, chosen: Chosen) -> None:
+    if arguments.verbose:
+        note = Screen(sys.stderr)
+        doing = "connecting to" if chosen.target.is_http else "starting"
+        note.say(note.paint(f"{doing}: {clean(chosen.shown)}", DIM))
+    if chosen.sign_in is not None:
+        await chosen.sign_in()

@@ -1,0 +1,62 @@
+"""Transports that do one thing differently: for tests of what a driver makes of it.
+
+Above: tests of the client's driver. Below: `mooring.testing.ScriptedPeer`, the pair in memory.
+"""
+
+from typing import Any
+
+from mooring.client import Client, connect
+from mooring.testing import ScriptedPeer
+
+
+class Odd:
+    """A target around the pair's, whose transports do one thing differently."""
+
+    is_http = False
+    name = "odd"
+    init_timeout = None
+
+    def __init__(self, peer: ScriptedPeer, **changes: Any) -> None:
+        self.peer = peer
+        self.changes = changes
+
+    async def open(self, owner: Any, max_frame_bytes: int, close_step: float) -> Any:
+        if "opens" in self.changes:
+            await self.changes["opens"](owner)
+        transport = await self.peer.pair.client.open(owner, max_frame_bytes, close_step)
+        return OddTransport(transport, owner, self.changes)
+
+
+class OddTransport:
+    """The pair's own transport, but for what was changed."""
+
+    def __init__(self, transport: Any, owner: Any, changes: dict[str, Any]) -> None:
+        self._transport = transport
+        self._owner = owner
+        self._changes = changes
+
+    def send(self, frame: bytes, number: int) -> bool:
+        if "sends" in self._changes:
+            answer = self._changes["sends"](self._owner, frame)
+            if answer is not None:
+                return bool(answer)
+        return bool(self._transport.send(frame, number))
+
+    def withdraw(self, number: int) -> bool:
+        return bool(self._transport.withdraw(number))
+
+    def next_frame(self) -> Any:
+        if self._changes.get("faults"):
+            return self._changes["faults"].pop()
+        return self._transport.next_frame()
+
+    async def close(self) -> None:
+        if "closes" in self._changes:
+            await self._changes["closes"]()
+        await self._transport.close()
+
+
+async def odd(peer: ScriptedPeer, options: dict[str, Any] | None = None, **changes: Any) -> Client:
+    """A client of this peer, over transports that do as `changes` say: opens, sends, faults, closes."""
+    await peer.open()
+    return connect(Odd(peer, **changes), **(options or {}))
