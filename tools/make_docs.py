@@ -60,8 +60,9 @@ def protocol_page() -> str:
         "in the last column is always no.\n",
         "\n## Methods and notifications\n\n",
         '`safe` ones may be sent again after a loss with `replay="safe"`. A capability is the receiver\'s for a request, ',
-        "the sender's for a notification. `embedded`: from that revision on it travels only inside `inputRequests`.\n\n",
-        methods_table(),
+        "the sender's for a notification. `embedded`: from that revision on it travels only inside `inputRequests`. Params and ",
+        "results are classes of `mooring.types`; the states are those of [a server](#server) in which it is served.\n\n",
+        methods_tables(),
         "\n## The machines\n\n",
         "In the tables `-` means ignored and counted, and `!` a pair that cannot happen: it raises in tests and is counted ",
         "in production. States that treat an event alike stand in one line.\n",
@@ -141,14 +142,39 @@ def revision_cell(revision: Revision, name: str) -> str:
     return str(getattr(value, "value", value))
 
 
-def methods_table() -> str:
-    """One row a method."""
-    head = ["name", "kind", "from", "params", "result", "capability", "revisions", "server states", "notes"]
-    return table(head, [method_row(method) for method in METHODS.values()])
+def methods_tables() -> str:
+    """One row a method, one table for each kind of it."""
+    parts = []
+    for title, is_request, sender in KINDS:
+        head = [
+            "name",
+            "params, result" if is_request else "params",
+            "capability",
+            "revisions",
+            "states",
+            "notes",
+        ]
+        rows = [
+            method_row(each)
+            for each in METHODS.values()
+            if each.is_request == is_request and each.sender.value == sender
+        ]
+        parts.append(f"### {title}\n\n{table(head, rows)}")
+    return "\n".join(parts)
+
+
+KINDS = [
+    ("Requests of the client", True, "client"),
+    ("Requests of the server", True, "server"),
+    ("Requests of both", True, "both"),
+    ("Notifications of the client", False, "client"),
+    ("Notifications of the server", False, "server"),
+    ("Notifications of both", False, "both"),
+]
 
 
 def method_row(method: Method) -> list[str]:
-    """One row of the methods table."""
+    """One row of a table of methods."""
     notes = [
         "safe" if method.is_safe and method.is_request else "",
         "cacheable" if method.is_cacheable else "",
@@ -166,10 +192,7 @@ def method_row(method: Method) -> list[str]:
     )
     return [
         f"`{method.name}`",
-        "request" if method.is_request else "notification",
-        method.sender.value,
-        f"`{method.params}`",
-        f"`{method.result}`" if method.result else "-",
+        f"`{method.params}`, `{method.result}`" if method.result else f"`{method.params}`",
         f"`{method.capability}`" if method.capability else "-",
         span,
         ", ".join(method.states) or "-",
@@ -219,10 +242,15 @@ def option_rows(
     lines = []
     for row in rows.values():
         default = getattr(defaults, row.name)
-        shown = SHOWN.get(row.name) or f"`{msgspec.json.encode(default).decode()}`"
+        shown = SHOWN.get(row.name) or f"`{as_python(default)}`"
         flag = [] if flags is None else [f"`{flags[row.name]}`" if row.name in flags else "-"]
         lines.append([f"`{row.name}`", *flag, shown, row.range, row.meaning])
     return lines
+
+
+def as_python(value: object) -> str:
+    """A default as it is written in a program; text and lists as JSON has them, which is the same."""
+    return str(value) if value is None or isinstance(value, bool) else msgspec.json.encode(value).decode()
 
 
 def errors_page() -> str:
@@ -245,8 +273,12 @@ def errors_page() -> str:
         "## What may I assume after this error?\n\n",
         table(
             ["error", "`type`", "may it have run?", "again?"],
-            [[f"`{c}`", f"`{t}`", m, a] for c, t, m, a in ASSUMPTIONS],
+            [[f"`{c}`", t if " " in t else f"`{t}`", m, a] for c, t, m, a in ASSUMPTIONS],
         ),
+        "\nErrors of single parts stand on their pages: `AuthorizationError`, a `TransportError`, of ",
+        "[signing in](oauth.md#what-goes-wrong); `ToolError`, `ResourceNotFoundError` and `InsufficientScopeError`, which a ",
+        "server's functions raise, of [serving](server.md#saying-no).\n\n",
+        "What follows is every class, by name.\n",
     ]
     parts.extend(f"\n## {cls.__name__}\n\n{inspect.cleandoc(cls.__doc__ or '')}\n" for cls in classes)
     return "".join(parts)

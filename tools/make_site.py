@@ -1,0 +1,370 @@
+"""Build the documentation site from the pages in docs/: `python tools/make_site.py` writes build/site.
+
+The pages stay as a code host shows them. They are copied into a folder for the build, and only there links are turned to where
+things stand in the site, diagrams are drawn, and files of the source that a page links become pages of their own, so that every
+link works without a network. The reading order is that of docs/README.md: its headings and lists are the navigation, and a README
+in a folder below orders that folder. Sphinx does the rest (MyST reads the same Markdown as code hosts do; furo has both
+colour schemes, and its search works from a folder).
+
+A warning is an error, and so is any flaw that `check_links` finds in what was built. Above: `make docs`. Below: `draw_states`,
+`check_links`.
+"""
+
+import argparse
+import io
+import os
+import re
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import check_links
+import draw_states
+from mooring import __version__
+from mooring.protocol.drawing import MACHINES
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "build" / "site"
+MAP = PurePosixPath("docs/README.md")
+STYLES = Path(__file__).with_name("site")
+
+# Pages of the repository's root, and what they are called in the site.
+FRONT = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
+PICTURES = {".svg", ".png", ".gif", ".jpg", ".webp"}
+LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml", ".mjs": "javascript", ".yaml": "yaml"}
+
+FENCE = re.compile(r"^( *)(```+)([^\n`]*)\n(.*?)^\1\2 *$\n?", re.MULTILINE | re.DOTALL)
+# Code, which is left alone; a link or picture of Markdown; an address in a piece of HTML.
+POINTER = re.compile(
+    r"(?P<code>(?P<ticks>`+)[^`](?:.|\n)*?(?P=ticks)|<!--(?:.|\n)*?-->)"
+    r"|(?P<head>!?\[(?:[^\[\]`]|`[^`]*`|!\[[^\]]*\]\([^)]*\))*\]\(<?)(?P<target>[^)\s>]+)(?P<tail>>?(?:\s+\"[^\"]*\")?\))"
+    r"|(?P<attribute>\b(?:src|srcset|href)=\")(?P<address>[^\"]+)\""
+)
+ENTRY = re.compile(r"^(?:[-*]|\d+\.) \[(?P<title>.+?)\]\((?P<target>[^)\s]+)\)")
+
+READING = (
+    "A column is a state: the dot marks where it begins, the double frame where it ends. "
+    "An arrow leads from one state to another, by any of the events above it; in brackets, only if that holds."
+)
+# A link text that is only the path of a page, or of a folder of pages.
+PATH = re.compile(r"`?[\w./-]+(?:\.md|/)`?")
+
+
+class SiteError(Exception):
+    """The site cannot be built from these pages; the message says which page, and what to do."""
+
+
+class Section(NamedTuple):
+    """One heading of the navigation, and its pages as (title, path in the repository)."""
+
+    title: str
+    entries: tuple[tuple[str, PurePosixPath], ...]
+
+
+def place(path: PurePosixPath) -> PurePosixPath:
+    """Where a file or folder of the repository stands among the pages of the build."""
+    if str(path) in FRONT:
+        return PurePosixPath(FRONT[str(path)])
+    if (ROOT / path).is_dir():
+        return PurePosixPath("source") / path / "index.md"
+    if path.parts[0] == "docs":
+        inside = path.relative_to("docs")
+        return inside.with_name("index.md") if path.name == "README.md" else inside
+    if path.suffix == ".md":
+        return PurePosixPath("source") / path
+    return PurePosixPath("source") / path.with_name(path.name + ".md")
+
+
+def aim(page: PurePosixPath, target: str) -> PurePosixPath:
+    """The file of the repository that a link in this page means: of a folder its README, or the folder if there is none."""
+    path = PurePosixPath(os.path.normpath(page.parent / target))
+    if path.parts[:1] == ("..",):
+        raise SiteError(f"{page}: {target} is outside of the repository")
+    if (ROOT / path / "README.md").is_file():
+        path /= "README.md"
+    if not (ROOT / path).exists():
+        raise SiteError(f"{page}: {target} is not there")
+    return path
+
+
+def title_of(path: PurePosixPath) -> str:
+    """What a page calls itself; of another file, its name as code."""
+    if path.suffix != ".md":
+        return f"`{path}/`" if (ROOT / path).is_dir() else f"`{path.name}`"
+    found = re.search(r"^# (.+)$", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1].strip() if found else f"`{path.name}`"
+
+
+def sections(text: str) -> Iterator[Section]:
+    """The navigation that the map of the pages gives: each heading with the links that its list begins with."""
+    for part in re.split(r"^## ", FENCE.sub("", text), flags=re.MULTILINE)[1:]:
+        title, _, body = part.partition("\n")
+        found = [ENTRY.match(line) for line in body.splitlines()]
+        entries = tuple((each["title"], aim(MAP, each["target"])) for each in found if each)
+        if entries:
+            yield Section(title.strip(), entries)
+
+
+def children(page: PurePosixPath, text: str) -> list[PurePosixPath]:
+    """The pages of its own folder that a README links, in its order."""
+    found = []
+    for each in POINTER.finditer(FENCE.sub("", text)):
+        target = (each["target"] or "").partition("#")[0]
+        if target.endswith(".md") and "/" not in target and target != page.name:
+            found.append(aim(page, target))
+    return list(dict.fromkeys(found))
+
+
+def toctree(entries: list[tuple[str, str]], caption: str = "") -> str:
+    """Pages for the navigation, with their titles, where those are given. They are not shown where this stands."""
+    lines = [f"{title.replace('`', '')} <{name}>" if title else name for title, name in entries]
+    head = f":hidden:\n:caption: {caption}\n" if caption else ":hidden:\n"
+    return "\n```{toctree}\n" + head + "\n" + "\n".join(lines) + "\n```\n"
+
+
+class Staging:
+    """The pages as the build wants them, written into one folder; begun at the map, and followed link by link."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pages = folder / "pages"
+        self.extra = folder / "extra"  # what pieces of HTML point at: copied as it is
+        for each in (self.pages, self.extra):
+            each.mkdir()
+        self.staged: set[PurePosixPath] = set()
+        self._waiting: list[PurePosixPath] = []
+
+    def stage(self) -> None:
+        """Write the map, everything it leads to, and every other page in docs/."""
+        for first in (MAP, *all_pages()):
+            self._want(first)
+            while self._waiting:
+                self._write(self._waiting.pop())
+
+    def _want(self, path: PurePosixPath) -> PurePosixPath:
+        if path not in self.staged:
+            self.staged.add(path)
+            self._waiting.append(path)
+        return place(path)
+
+    def _write(self, path: PurePosixPath) -> None:
+        target = self.pages / place(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix in PICTURES:
+            shutil.copyfile(ROOT / path, target)
+            return
+        if (ROOT / path).is_dir():
+            target.write_text(self._converted(path / "index", folder_page(path)), encoding="utf-8")
+            return
+        text = (ROOT / path).read_text(encoding="utf-8")
+        if path.suffix == ".md":
+            text = self._navigated(path, self._converted(path, text))
+        else:
+            text = source_page(path, text)
+        target.write_text(text, encoding="utf-8")
+
+    def _navigated(self, path: PurePosixPath, text: str) -> str:
+        """The page with the part of the navigation that it gives; one in none is an orphan to Sphinx."""
+        if path == MAP:
+            for section in sections((ROOT / MAP).read_text(encoding="utf-8")):
+                entries = [(title, f"/{place(page).with_suffix('')}") for title, page in section.entries]
+                text += toctree(entries, section.title)
+            rest = [("", f"/{place(page).with_suffix('')}") for page in unlisted()]
+            text += toctree(rest, "More pages") if rest else ""
+        elif path.parts[0] == "docs" and path.name == "README.md":
+            pages = children(path, (ROOT / path).read_text(encoding="utf-8"))
+            text += toctree([("", f"/{place(page).with_suffix('')}") for page in pages])
+        elif path.parts[0] != "docs" and str(path) not in FRONT:
+            text = "---\norphan: true\n---\n\n" + text
+        return text
+
+    def _converted(self, page: PurePosixPath, text: str) -> str:
+        """The page with links and diagrams as the site has them; code is left as it is."""
+        parts, end = [], 0
+        for fence in FENCE.finditer(text):
+            parts.append(self._linked(page, text[end : fence.start()]))
+            parts.append(drawn(page, fence[4]) if fence[3].strip() == "mermaid" else fence[0])
+            end = fence.end()
+        return "".join([*parts, self._linked(page, text[end:])])
+
+    def _linked(self, page: PurePosixPath, text: str) -> str:
+        def turned(found: re.Match[str]) -> str:
+            if found["code"]:
+                return found[0]
+            if found["attribute"]:
+                return f'{found["attribute"]}{self._html_address(page, found["address"])}"'
+            head = found["head"]
+            if head.startswith("[!"):  # a picture that is a link
+                head = head[0] + POINTER.sub(turned, head[1 : head.rindex("](")]) + head[head.rindex("](") :]
+            elif PATH.fullmatch(head.strip("[(]<")):  # on a code host the name of a file says enough
+                head = f"[{title_of(aim(page, found['target'].partition('#')[0]))}]("
+            return head + self._address(page, found["target"]) + found["tail"]
+
+        return POINTER.sub(turned, text)
+
+    def _address(self, page: PurePosixPath, target: str) -> str:
+        if target.startswith("#") or check_links.is_outside(target):
+            return target
+        path, hash, anchor = target.partition("#")
+        placed = self._want(aim(page, path))
+        return f"{os.path.relpath(placed, place(page).parent)}{hash}{anchor}"
+
+    def _html_address(self, page: PurePosixPath, target: str) -> str:
+        """An address in a piece of HTML, which Sphinx does not look at: the file goes beside the built pages."""
+        if target.startswith("#") or check_links.is_outside(target):
+            return target
+        path, hash, anchor = target.partition("#")
+        aimed = aim(page, path)
+        if aimed.suffix in PICTURES:
+            placed = place(aimed)
+            (self.extra / placed).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / aimed, self.extra / placed)
+        else:
+            placed = self._want(aimed).with_suffix(".html")
+        return f"{os.path.relpath(placed, place(page).parent)}{hash}{anchor}"
+
+
+def drawn(page: PurePosixPath, text: str) -> str:
+    """A diagram as SVG in the page. States are columns in the order of their machine, where it is one of ours."""
+    try:
+        diagram = draw_states.read(text)
+        orders = [tuple(str(state.value) for state in machine.states) for machine in MACHINES.values()]
+        order = next((each for each in orders if set(each) == set(diagram.states)), diagram.states)
+        name = dict(zip(orders, MACHINES, strict=True)).get(order, "machine")
+        picture = draw_states.draw(draw_states.in_order(diagram, order), name)
+    except draw_states.DrawingError as error:
+        raise SiteError(f"{page}: {error}; put other pictures into docs/pictures as SVG") from error
+    return f'<figure class="machine">\n{picture}<figcaption>{READING}</figcaption>\n</figure>\n'
+
+
+def folder_page(path: PurePosixPath) -> str:
+    """What lies in a folder that has no README, as a page of its own."""
+    names = sorted(
+        file.name
+        for file in (ROOT / path).iterdir()
+        if file.is_file() and (file.suffix in LANGUAGES or file.suffix == ".md")
+    )
+    lines = "".join(f"- [`{name}`]({name})\n" for name in names)
+    return f"---\norphan: true\nno-search: true\n---\n\n# {path}/\n\n{lines}"
+
+
+def source_page(path: PurePosixPath, text: str) -> str:
+    """A file of the source as a page of its own: for who follows a link to it, not for the search."""
+    ticks = "`" * max(3, 1 + max(map(len, re.findall(r"`+", text)), default=0))
+    language = LANGUAGES.get(path.suffix, "text")
+    head = "---\norphan: true\nno-search: true\n---\n\n"
+    return f"{head}# {path.name}\n\n`{path}`\n\n{ticks}{language}\n{text.rstrip()}\n{ticks}\n"
+
+
+def all_pages() -> list[PurePosixPath]:
+    """Every page in docs/."""
+    return sorted(PurePosixPath(file.relative_to(ROOT).as_posix()) for file in (ROOT / "docs").rglob("*.md"))
+
+
+def unlisted() -> list[PurePosixPath]:
+    """Pages in docs/ that have no place in the reading order. They are built all the same; a test fails until they have."""
+    listed = {MAP}
+    for section in sections((ROOT / MAP).read_text(encoding="utf-8")):
+        listed.update(page for _, page in section.entries)
+    for page in [page for page in listed if page.name == "README.md" and page != MAP]:
+        listed.update(children(page, (ROOT / page).read_text(encoding="utf-8")))
+    return [page for page in all_pages() if page not in listed]
+
+
+def settings(extra: Path) -> dict[str, object]:
+    """What Sphinx is told, in a conf.py of the build: docs/ holds pages only."""
+    return {
+        "project": "Mooring",
+        "version": __version__,
+        "release": __version__,
+        "extensions": ["myst_parser"],
+        "root_doc": "index",
+        "language": "en",
+        "smartquotes": False,  # a quoted value is to be typed as it stands
+        "myst_heading_anchors": 6,
+        "html_theme": "furo",
+        "html_title": "Mooring",
+        "html_static_path": [str(STYLES)],
+        "html_css_files": ["site.css"],
+        "html_favicon": str(STYLES / "mooring.svg"),
+        "html_extra_path": [str(extra)],
+        "html_copy_source": False,
+        "html_show_sphinx": False,
+        "html_show_copyright": False,
+        "html_use_index": False,
+        "html_domain_indices": False,
+        "html_theme_options": {"top_of_page_buttons": []},
+        "pygments_style": "a11y-high-contrast-light",
+        "pygments_dark_style": "a11y-high-contrast-dark",
+    }
+
+
+def build(site: Path, say: Callable[[str], None] = print) -> None:
+    """Build the site into this folder, and check it. What was there is replaced only by a site that is sound.
+
+    Raises: SiteError.
+    """
+    if site.exists() and any(site.iterdir()) and not (site / "searchindex.js").is_file():
+        raise SiteError(f"{site} holds something that is not a site: it is not replaced")
+    with tempfile.TemporaryDirectory(prefix="mooring-site-") as folder:
+        staging = Staging(Path(folder))
+        staging.stage()
+        for page in unlisted():
+            say(f"{page} is under 'More pages': add a line to {MAP}, or to the README.md of its folder")
+        made = Path(folder) / "site"
+        run_sphinx(staging, Path(folder), made)
+        report = check_links.check(made)
+        if report.flaws:
+            raise SiteError("\n".join(report.flaws))
+        if site.exists():
+            shutil.rmtree(site)
+        site.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(made, site)
+    say(
+        f"{site / 'index.html'}: {report.pages} pages, {report.links} links checked, {len(report.outside)} addresses on "
+        "the web (not fetched; tools/check_links.py --list shows them)"
+    )
+
+
+def run_sphinx(staging: Staging, folder: Path, made: Path) -> None:
+    """Make HTML of the staged pages; every warning is kept, and one is enough to fail."""
+    warnings.filterwarnings("ignore", category=DeprecationWarning)  # between Sphinx and docutils, not ours
+    from sphinx.application import Sphinx  # noqa: PLC0415  # half a second that --help does not need
+    from sphinx.errors import SphinxError  # noqa: PLC0415
+
+    rows = settings(staging.extra).items()
+    (folder / "conf.py").write_text(
+        "".join(f"{name} = {value!r}\n" for name, value in rows), encoding="utf-8"
+    )
+    said = io.StringIO()
+    try:
+        application = Sphinx(
+            staging.pages, folder, made, folder / "doctrees", "html", status=None, warning=said, freshenv=True
+        )
+        application.build(force_all=True)
+    except SphinxError as error:
+        raise SiteError(f"{error}\n{said.getvalue()}".strip()) from error
+    text = re.sub(r"\x1b\[[0-9;]*m", "", said.getvalue()).replace(f"{staging.pages}/", "")
+    if text.strip() or application.statuscode:
+        raise SiteError(text.strip() or f"Sphinx ended with {application.statuscode}")
+    shutil.rmtree(made / ".doctrees", ignore_errors=True)
+    (made / ".buildinfo").unlink(missing_ok=True)
+
+
+def main() -> int:
+    """Build; exit code 1 with what is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("site", type=Path, nargs="?", default=SITE, help="where to (default: build/site)")
+    try:
+        build(parser.parse_args().site)
+    except SiteError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
