@@ -1,8 +1,10 @@
 """The peers we are measured beside, by name and version, each in an environment of its own under `bench/`.
 
-Made on first use, from the registries, and kept. One place for the versions; the programs print them.
+Made on first use, from the registries, and kept. One place for the versions; the programs print them. Where what is installed
+beside us matters, we have an environment of our own, too: the one for development has far more in it than a user's.
 """
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -21,8 +23,10 @@ ENVIRONMENTS = {
     "fastmcp-3.4.10": ["fastmcp==3.4.10", *FAST],
     "fastmcp-4.1.2": ["fastmcp==4.1.2", *FAST],
     "apcore-mcp-0.23.3": ["apcore-mcp==0.23.3"],
+    "mooring-apcore": ["--editable", f"{HERE.parent}[apcore]"],
 }
 PUBLIC_BRIDGE = "apcore-mcp-0.23.3"
+OUR_BRIDGE = "mooring-apcore"
 
 # The same for node: one environment, one package.
 TYPESCRIPT = "@modelcontextprotocol/sdk@1.32.2"
@@ -59,11 +63,15 @@ def python_of(environment: str | None) -> str:
     python = folder / "bin" / "python"
     stamp = folder / ".installed"
     packages = ENVIRONMENTS[environment]
-    if not stamp.exists() or stamp.read_text(encoding="utf-8") != " ".join(packages):
+    made_of = " ".join(packages)
+    if "--editable" in packages:
+        # Our own dependencies change without a version.
+        made_of += " " + hashlib.sha256((HERE.parent / "pyproject.toml").read_bytes()).hexdigest()
+    if not stamp.exists() or stamp.read_text(encoding="utf-8") != made_of:
         print(f"installing {environment} ...", flush=True)
         venv.create(folder, with_pip=True, clear=True)
         subprocess.run(
             [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], check=True
         )
-        stamp.write_text(" ".join(packages), encoding="utf-8")
+        stamp.write_text(made_of, encoding="utf-8")
     return str(python)

@@ -2,9 +2,10 @@
 
     python bench/apcore.py        or: make bench ONLY=apcore
 
-The same eight modules, discovered from a folder, over stdio, through each bridge's own command. What a call costs is the CPU of
-the server's process; what the bridge adds to it is that less a bare `Executor.call_async`. Exits with 1 if a target is
-missed by more than the noise of the run.
+The same eight modules, discovered from a folder, over stdio, through each bridge's own command, each in an environment with
+what its own `pip install` brings: apcore loads some libraries only because they are there. What a call costs is the CPU of the
+server's process; what the bridge adds to it is that less a bare `Executor.call_async`. A start is measured twice, to the first
+answer to a call and to the first list of tools. Exits with 1 if a target is missed by more than the noise of the run.
 """
 
 import json
@@ -15,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from _measure import Sample, compare, in_words, interleave, print_platform, print_rows
-from _peers import PUBLIC_BRIDGE, python_of
+from _measure import Sample, Series, compare, in_words, interleave, print_platform, print_rows
+from _peers import OUR_BRIDGE, PUBLIC_BRIDGE, python_of
 from stdio import OLD, Server
 
 HERE = Path(__file__).resolve().parent
@@ -108,8 +109,8 @@ def call(command: list[str]) -> Sample:
     return run
 
 
-def start(command: list[str]) -> Sample:
-    """Seconds from the start of the process to the first answer to a call."""
+def start(command: list[str], *, lists: bool = False) -> Sample:
+    """Seconds from the start of the process to the first answer to a call, or to the first list of tools."""
     named = Bridge(command, OLD)
     named.find_name()
     name = named.name
@@ -119,10 +120,21 @@ def start(command: list[str]) -> Sample:
         started = time.perf_counter()
         server = Bridge(command, OLD)
         server.name = name
-        server.exchange([server.call()])
+        server.exchange([server.listing() if lists else server.call()])
         took = time.perf_counter() - started
         server.close()
         return took
+
+    return run
+
+
+def importing(python: str) -> Sample:
+    """Seconds of an interpreter that loads apcore and nothing else: what every bridge pays."""
+
+    def run() -> float:
+        started = time.perf_counter()
+        subprocess.run([python, "-c", "import asyncio, apcore"], capture_output=True, check=True)
+        return time.perf_counter() - started
 
     return run
 
@@ -166,14 +178,20 @@ def main() -> int:
     """Run, print, judge."""
     print_platform()
     print(f"peer: {PUBLIC_BRIDGE}")
+    # pip compiles what it installs; our own source must be allowed to be compiled as well, once.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as folder:
         write_modules(Path(folder))
         commands = {
             name: [python, "-m", "apcore_mcp", "--extensions-dir", folder]
-            for name, python in (("ours", sys.executable), ("public", python_of(PUBLIC_BRIDGE)))
+            for name, python in (("ours", python_of(OUR_BRIDGE)), ("public", python_of(PUBLIC_BRIDGE)))
         }
         calls = interleave({name: call(command) for name, command in commands.items()}, rounds=ROUNDS)
         starts = interleave({name: start(command) for name, command in commands.items()}, rounds=ROUNDS)
+        lists = interleave(
+            {name: start(command, lists=True) for name, command in commands.items()}, rounds=ROUNDS
+        )
+        alone = interleave({name: importing(command[0]) for name, command in commands.items()}, rounds=ROUNDS)
         helps = interleave({name: help_text(command) for name, command in commands.items()}, rounds=ROUNDS)
     figures = inside()
     bare = figures["bare call_async"]
@@ -189,13 +207,19 @@ def main() -> int:
         "Cold start to the first answer, 8 modules; --help",
         [
             compare("cold start to the public bridge's", starts["ours"], starts["public"], 0.5),
+            compare("first list of tools to its", lists["ours"], lists["public"], 0.5),
             compare("--help to the public bridge's", helps["ours"], helps["public"], 1),
         ],
     )
+    print(f"  of that, Python and `import apcore` alone: {_both(alone)}")
     first, help_seconds = starts["ours"].middle, helps["ours"].middle
     print(f"  cold start {in_words(first)} (under 0.6 s), --help {in_words(help_seconds)} (under 0.2 s)")
     is_quick = is_quick and first < 0.6 and help_seconds < 0.2
     return 0 if print_inside(figures) and is_light and is_quick else 1
+
+
+def _both(series: dict[str, Series]) -> str:
+    return ", ".join(f"{name} {in_words(one.middle)}" for name, one in series.items())
 
 
 if __name__ == "__main__":

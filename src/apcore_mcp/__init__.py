@@ -7,10 +7,8 @@ their jobs, for other projects to use and to extend. Names are loaded when they 
 It stands on `mooring.server`; it never imports `procontext`, and nothing below knows it.
 """
 
-from typing import TYPE_CHECKING
-
 from mooring import __version__ as __version__
-from mooring._lazy import lazy
+from mooring._lazy import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
     from apcore_mcp.adapters.annotations import AnnotationMapper
@@ -55,7 +53,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy(
+    _load = lazy(
         __name__,
         {
             "AnnotationMapper": "adapters.annotations",
@@ -78,3 +76,15 @@ if not TYPE_CHECKING:
             "to_openai_tools": "serving",
         },
     )
+
+    def __getattr__(name: str) -> object:
+        """Load it, once. Raises: ModuleNotFoundError, which names the extra where that is what is missing."""
+        try:
+            return _load(name)
+        except ModuleNotFoundError as missing:
+            from mooring.extras import EXTRAS, install_command  # noqa: PLC0415  # nobody else needs it
+
+            if missing.name not in EXTRAS["apcore"]:
+                raise
+            message = f"apcore_mcp needs the extra `apcore`: {install_command('apcore')} ({missing})"
+            raise ModuleNotFoundError(message, name=missing.name) from missing

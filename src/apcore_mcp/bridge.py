@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from apcore import Executor, Registry  # type: ignore[import-untyped]  # apcore ships no types
 
+from apcore_mcp.containment import contain
 from apcore_mcp.options import ServeOptions
 from apcore_mcp.server.factory import MCPServerFactory
 from apcore_mcp.server.listener import RegistryListener
@@ -29,10 +30,14 @@ logger = logging.getLogger("apcore_mcp")
 class Bridge:
     """A registry, ready to be served. `close()` it in the end, so that it follows the registry no longer.
 
+    `owns_loop`: it is served on a loop of its own, and not on one of the program around it.
+
     Raises: TypeError, if it is given neither a Registry nor an Executor.
     """
 
-    def __init__(self, registry_or_executor: "Registry | Executor", options: ServeOptions) -> None:
+    def __init__(
+        self, registry_or_executor: "Registry | Executor", options: ServeOptions, *, owns_loop: bool = False
+    ) -> None:
         self.options = options
         self.executor = to_executor(registry_or_executor)
         self.registry: Registry = self.executor.registry
@@ -44,6 +49,7 @@ class Bridge:
             validate_inputs=options.validate_inputs,
             fill_defaults=options.fill_defaults,
             approval=options.approval,
+            owns_loop=owns_loop,
         )
         self.server = self.factory.create_server(options.name, options.version or __version__)
         self.offer = self.factory.register_catalogue(self.server, self.catalogue, self.router)
@@ -104,7 +110,7 @@ def to_executor(given: object) -> Executor:
     if isinstance(given, Executor):
         return given
     if isinstance(given, Registry):
-        return Executor(given)
+        return contain(Executor(given))
     raise TypeError(f"expected an apcore Registry or Executor, not {type(given).__name__}")
 
 

@@ -10,18 +10,20 @@ registry calls back on; a change makes a new table and puts it in the place of t
 Must never know a server or a request. Above: the factory (MCP), the inspector, the metrics, the exports. Below: `adapters`.
 """
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from apcore_mcp.adapters.annotations import AnnotationMapper
-from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
+from apcore_mcp.adapters.id_normalizer import MCP_LIMIT, ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
 from apcore_mcp.redaction import redact, sensitive_paths
+from apcore_mcp.texts import shown, told
 from mooring.types import ToolAnnotations
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ logger = logging.getLogger("apcore_mcp.catalogue")
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One module as it is offered. `name` is what MCP lists; `id` is apcore's. Never changed: a change is a new one.
+
+    `alias` is the name that the module wants, and has unless another has it; `model_name` is the one for OpenAI.
 
     `annotations` is None where the module declared nothing: hints that nobody gave are not told. `sensitive` are the places
     in the arguments that must never be shown, as paths (`*` is any item of a list). `descriptor` is apcore's own.
@@ -51,6 +55,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     needs_approval: bool
     sensitive: tuple[tuple[str, ...], ...]
     descriptor: "ModuleDescriptor"
+    alias: str | None = None
+    model_name: str = ""
 
     def redact(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as they may be shown: a copy with the sensitive ones replaced."""
@@ -153,7 +159,7 @@ class Catalogue:
             entries, skipped = dict(self._state.entries), dict(self._state.skipped)
             skipped.pop(module_id, None)
             entries.pop(module_id, None)
-            if module_id in self._offered():
+            if self.registry.has(module_id) and module_id in self._offered():
                 entry = self._describe(module_id, skipped)
                 if entry is not None:
                     entries[module_id] = entry
@@ -170,8 +176,8 @@ class Catalogue:
         before, were_skipped = self._state.entries, self._state.skipped
         named = self._with_names(entries)
         self._state = _State(named, self._index(named), skipped)
-        added = tuple(entry for id, entry in named.items() if before.get(id) != entry)
-        removed = tuple(entry for id, entry in before.items() if named.get(id) != entry)
+        added = tuple(entry for id, entry in named.items() if _differ(before.get(id), entry))
+        removed = tuple(entry for id, entry in before.items() if _differ(named.get(id), entry))
         # What is skipped now is a change as well, if only for who shows the reasons.
         if added or removed or skipped != were_skipped:
             change = Change(added, removed)
@@ -186,11 +192,11 @@ class Catalogue:
 
     def _with_names(self, entries: dict[str, Entry]) -> dict[str, Entry]:
         """The entries by their names: an alias that clashes with an id or an earlier alias is not used."""
-        taken = {self.ids.shorten(id): id for id in entries}
+        short = {id: self.ids.shorten(id) if len(id) > MCP_LIMIT else id for id in entries}
+        taken = {name: id for id, name in short.items()}
         made: dict[str, Entry] = {}
         for id, entry in entries.items():
-            name = self.ids.shorten(id)
-            alias = _alias(entry.descriptor)
+            name, alias = short[id], entry.alias
             if alias is not None and taken.setdefault(alias, id) == id:
                 name = alias
             elif alias is not None:
@@ -200,7 +206,7 @@ class Catalogue:
 
     def _index(self, entries: dict[str, Entry]) -> dict[str, Entry]:
         """Every name that leads to an entry. Where two want one, listed names win, then ids."""
-        by_rule = {self.ids.normalize(id): entry for id, entry in entries.items()}
+        by_rule = {entry.model_name: entry for entry in entries.values()}
         return {**by_rule, **entries, **{entry.name: entry for entry in entries.values()}}
 
     # --- describing ---------------------------------------------------------------------------------------------------
@@ -211,7 +217,7 @@ class Catalogue:
         except (
             Exception
         ) as error:  # the edge of the author's module: one that is broken must not lose the others
-            reason = f"{type(error).__name__}: {error}"[:500]
+            reason = shown(f"{type(error).__name__}: {error}"[:500])
             logger.warning("module %s is skipped: %s", module_id, reason)
             logger.debug("why %s is skipped", module_id, exc_info=True)
             skipped[module_id] = reason
@@ -226,26 +232,30 @@ class Catalogue:
         output_schema = self._schemas.convert_output_schema(descriptor, keeps_cycles=True)
         if input_schema.get("type") != "object":
             raise ValueError(f"the input schema describes {input_schema.get('type')!r}, not an object")
+        # MCP has structured results for objects, and apcore's are never anything else.
+        if output_schema.get("type") != "object":
+            output_schema = {}
         declared = descriptor.annotations
         instance = getattr(module, "annotations", None)
         display = _display(descriptor)
         return Entry(
             id=module_id,
             name=module_id,
-            title=descriptor.name or None,
-            description=str(display.get("description") or descriptor.description or ""),
-            documentation=descriptor.documentation,
-            input_schema=input_schema,
-            # MCP has structured results for objects, and apcore's are never anything else.
-            output_schema=output_schema if output_schema.get("type") == "object" else {},
+            title=told(descriptor.name) if descriptor.name else None,
+            description=told(display.get("description") or descriptor.description or ""),
+            documentation=told(descriptor.documentation) if descriptor.documentation else None,
+            input_schema=_listable(input_schema, "input"),
+            output_schema=_listable(output_schema, "output"),
             annotations=None if declared is None else self._annotations.to_mcp_annotations(declared),
-            tags=tuple(descriptor.tags),
-            version=descriptor.version,
+            tags=tuple(told(tag) for tag in descriptor.tags),
+            version=told(descriptor.version),
             is_streaming=callable(getattr(module, "stream", None)),
             # Either is enough: what a file says must not cancel what the code asks for, nor the other way round.
             needs_approval=self._annotations.has_requires_approval(declared) or _asks_approval(instance),
             sensitive=sensitive_paths(input_schema),
             descriptor=descriptor,
+            alias=_alias(display),
+            model_name=self.ids.normalize(module_id),
         )
 
 
@@ -271,6 +281,37 @@ def _definition(registry: "Registry", module_id: str, module: object) -> "Module
         return registry.get_definition(module_id)
 
 
+def _listable(schema: Schema, which: str) -> Schema:
+    """The schema as any client can read it: one that some cannot read would lose them the whole list.
+
+    MCP wants the properties at the root to be objects (2025-06-18 schema, `Tool`), where JSON Schema also has true and false.
+
+    Raises: ValueError, for a root that is no schema, or what has no form in JSON.
+    """
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(properties, dict) or not all(
+        isinstance(part, dict | bool) for part in properties.values()
+    ):
+        raise ValueError(f"the properties of the {which} schema are no table of schemas")
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        raise ValueError(f"`required` in the {which} schema is no list of names")
+    try:
+        _write(schema).encode()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the {which} schema is not JSON: {error}") from error
+    if not any(isinstance(part, bool) for part in properties.values()):
+        return schema
+    spelled = {name: _SPELLED[part] if isinstance(part, bool) else part for name, part in properties.items()}
+    return {**schema, "properties": spelled}
+
+
+# JSON as any reader takes it: no NaN, and, once it is UTF-8, no half characters.
+_write: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+# What true and false are as objects.
+_SPELLED: Final[Mapping[bool, Schema]] = {True: {}, False: {"not": {}}}
+
+
 def _display(descriptor: "ModuleDescriptor") -> Mapping[str, Any]:
     """How the module wants to be shown over MCP: the `display` overlay of its metadata."""
     metadata: object = descriptor.metadata
@@ -281,15 +322,20 @@ def _display(descriptor: "ModuleDescriptor") -> Mapping[str, Any]:
     return {**display, **special} if isinstance(special, Mapping) else display
 
 
-def _alias(descriptor: "ModuleDescriptor") -> str | None:
+def _alias(display: Mapping[str, Any]) -> str | None:
     """The alias, where it is one that MCP can list."""
-    alias = _display(descriptor).get("alias")
+    alias = display.get("alias")
     if not isinstance(alias, str) or not alias:
         return None
     is_usable = (
         len(alias) <= 128 and alias.isascii() and all(sign.isalnum() or sign in "_.-" for sign in alias)
     )
     return alias if is_usable else None
+
+
+def _differ(one: Entry | None, other: Entry) -> bool:
+    """Whether they do; the same object does not, however large."""
+    return one is not other and one != other
 
 
 def _asks_approval(annotations: object) -> bool:

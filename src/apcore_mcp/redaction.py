@@ -10,7 +10,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apcore_mcp.adapters.schema import Json, Schema, look_up
+from apcore_mcp.adapters.schema import Json, Schema
+from mooring.models import look_up
 
 logger = logging.getLogger("apcore_mcp.redaction")
 

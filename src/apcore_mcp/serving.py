@@ -37,7 +37,8 @@ def serve(registry_or_executor: "Registry | Executor", **options: Unpack[ServeKe
 async def async_serve(registry_or_executor: "Registry | Executor", **options: Unpack[ServeKeywords]) -> None:
     """As `serve`, inside a running loop: cancel it to end in order. Takes no signals over."""
     made = make_options(**options)
-    with opened(registry_or_executor, made) as bridge:
+    # HTTP has a thread and a loop of its own.
+    with opened(registry_or_executor, made, owns_loop=made.transport != "stdio") as bridge:
         transport = bridge.transport()
         if made.transport == "stdio":
             await transport.run_stdio(bridge.server)
@@ -53,7 +54,7 @@ async def asgi_app(
 ) -> AsyncIterator["Asgi"]:
     """The ASGI app to mount in another: `async with asgi_app(registry) as app`. MCP is at /mcp below its mount."""
     made = make_options(**{"transport": "streamable-http", **options})
-    with opened(registry_or_executor, made) as bridge:
+    with opened(registry_or_executor, made, owns_loop=False) as bridge:
         app = bridge.server.asgi(path=MCP_PATH, sessions=True, **bridge.http_options())
         try:
             yield bridge.around(app)
@@ -66,15 +67,18 @@ def opened(
     registry_or_executor: "Registry | Executor",
     options: ServeOptions,
     undiscovered: Mapping[str, str] | None = None,
+    *,
+    owns_loop: bool = True,
 ) -> Iterator[Bridge]:
     """The bridge that is served meanwhile, with the author's hooks at both ends.
 
     `undiscovered` are modules that never reached the registry, with the reasons: they are shown among those skipped.
+    `owns_loop`: as of `Bridge`.
     """
     if options.log_level is not None:
         logging.basicConfig(level=options.log_level)
         logging.getLogger("apcore_mcp").setLevel(options.log_level)
-    bridge = Bridge(registry_or_executor, options)
+    bridge = Bridge(registry_or_executor, options, owns_loop=owns_loop)
     bridge.catalogue.undiscovered.update(undiscovered or {})
     try:
         logger.info("%s: %d tools over %s", options.name, len(bridge.catalogue), options.transport)

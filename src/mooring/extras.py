@@ -13,10 +13,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "http": ("aiohttp", "httptools", "joserfc", "uvicorn"),
     "schema": ("jsonschema", "referencing"),
     "apcore": (
-        "aiohttp",
         "apcore",
         "httptools",
-        "joserfc",
         "jsonschema",
         "prometheus_client",
         "referencing",

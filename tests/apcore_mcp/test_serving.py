@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -174,3 +176,20 @@ def test_an_app_can_be_mounted_with_its_pages(registry: Registry) -> None:
             assert (await get(app, "/mcp", host="evil.example"))[0] == 403
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("absent", "said"),
+    [
+        ("apcore", "apcore_mcp needs the extra `apcore`: pip install 'mooring[apcore]'"),
+        ("apcore_mcp.bridge", "apcore_mcp.bridge"),  # a fault of ours is not blamed on the installation
+    ],
+)
+def test_without_the_extra_it_is_named(absent: str, said: str) -> None:
+    """docs/install.md: a feature whose extra is missing says which one to install."""
+    program = f"import sys; sys.modules[{absent!r}] = None\nfrom apcore_mcp import serve"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ModuleNotFoundError: ")
+    assert said in last
+    assert ("extra" in last) == ("extra" in said)

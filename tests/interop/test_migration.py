@@ -31,7 +31,8 @@ async def main():
             ("price", {"item": "rope", "count": 2}), ("price", {"item": "mast"}), ("deliver", {"item": "knot"})
         ):
             result = await client.tools.call(name, arguments)
-            print(bool(result.is_error), result.text, None if result.is_error else result.structured_content)
+            said = result.text.removeprefix("Error executing tool price: ")  # the official SDK's, and the page says so
+            print(bool(result.is_error), said, None if result.is_error else result.structured_content)
         print((await client.tools.call("price", {"item": "rope", "count": 0})).is_error)
         for uri in ("shop://items", "shop://items/rope"):
             print((await client.resources.read(uri)).contents[0].text)

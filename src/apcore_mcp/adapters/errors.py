@@ -32,6 +32,9 @@ _logger = traced("apcore_mcp.adapters.errors")
 INTERNAL: Final = "Internal error occurred"
 INVALID: Final = "Input validation failed:"
 
+# apcore's word for a chunk of a stream that is no object.
+BAD_CHUNK: Final = "STREAM_CHUNK_NOT_OBJECT"
+
 
 class ErrorMapper:
     """Makes results of exceptions. A subclass may override `describe`."""
@@ -107,16 +110,25 @@ def _say_late(error: ModuleTimeoutError) -> str:
     return f"Module timed out after {error.details['timeout_ms']}ms"
 
 
+def _say_input(error: InvalidInputError) -> str:
+    details: object = error.details
+    if isinstance(details, Mapping) and details.get("code") == BAD_CHUNK:
+        # apcore calls it input, but it is what the module said.
+        _logger.error("a module's stream is not objects: %s", error.message)
+        return f"Module error: {BAD_CHUNK}"
+    return f"Invalid input: {error.message}"
+
+
 # The first class that fits says it.
 _TEXTS: Final[tuple[tuple[type[ModuleError], Callable[[Any], str]], ...]] = (
     (ModuleNotFoundError, _say_missing),
     (SchemaValidationError, _say_invalid),
     (ACLDeniedError, lambda _: "Access denied"),
     (ModuleTimeoutError, _say_late),
-    (InvalidInputError, lambda error: f"Invalid input: {error.message}"),
+    (InvalidInputError, _say_input),
     (CallDepthExceededError, lambda _: "Call depth limit exceeded"),
     (CircularCallError, lambda _: "Circular call detected"),
     (CallFrequencyExceededError, lambda _: "Call frequency limit exceeded"),
 )
 
-__all__ = ["INTERNAL", "INVALID", "ErrorMapper", "say_fields"]
+__all__ = ["BAD_CHUNK", "INTERNAL", "INVALID", "ErrorMapper", "say_fields"]

@@ -14,6 +14,7 @@ from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
 from apcore_mcp.catalogue import Catalogue
+from apcore_mcp.texts import told
 from mooring.models import SHAPES, check_shape, definition, strict_schema
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class OpenAIConverter:
         parameters = self._schema_converter.convert_input_schema(descriptor, keeps_cycles=True)
         if strict:
             parameters = self._apply_strict_mode(parameters, descriptor.module_id)
-        description = descriptor.description or ""
+        description = told(descriptor.description or "")
         if embed_annotations:
             description += self._annotation_mapper.to_description_suffix(descriptor.annotations)
         return definition(shape, name, description, parameters, strict=strict)

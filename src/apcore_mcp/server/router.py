@@ -1,7 +1,8 @@
 """One call of a tool: from arguments to a result, through apcore's executor, and never an exception to the protocol.
 
-The order: the catalogue says whether the module is offered, defaults are filled in, arguments are checked if asked for, a
-person approves if the module asks, then apcore runs it. What comes back is JSON, or an error in the words of `ErrorMapper`.
+The order: the catalogue says whether the module is offered, defaults are filled in, arguments are checked if asked for, then
+apcore runs it; where it wants a person's approval, the client is asked. What comes back is JSON, or an error in the words of
+`ErrorMapper`.
 
 When the client cancels, the module hears of it by its `context.cancel_token` at once, and nobody waits for it. A streaming
 module is streamed only if the client asked for progress; each chunk is then one notification, and the result is all of them.
@@ -13,11 +14,13 @@ import asyncio
 import json
 import math
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
+    ApprovalPendingError,
     CancelToken,
     Context,
     Executor,
@@ -27,8 +30,10 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
 )
 
 from apcore_mcp.adapters.errors import ErrorMapper, say_fields
-from apcore_mcp.approval import Answer, refusal_of
+from apcore_mcp.approval import CONSENT, Answer, Consent, attach, refusal_of
 from apcore_mcp.catalogue import Catalogue, Entry
+from apcore_mcp.containment import contained
+from apcore_mcp.threads import provide
 from apcore_mcp.tracing import TRACE_ID, read_parent, traced
 from apcore_mcp.validation import ArgumentRules
 from mooring.types import CallToolResult, TextContent
@@ -43,6 +48,10 @@ CallListener: TypeAlias = Callable[[Entry, float, Outcome], None]
 
 # What is deeper than this in an output is not data.
 MAX_OUTPUT_DEPTH = 100
+
+# An output over so many characters is not said twice, as text and as structure: together they would be over what a frame may
+# have (16 MiB), and the text is for clients that know no structure (2025-06-18 server/tools: SHOULD).
+MAX_SAID_TWICE = 4 * 1024 * 1024
 
 
 class Caller(Protocol):
@@ -74,6 +83,9 @@ class Caller(Protocol):
 class ExecutionRouter:
     """Routes calls to an executor. `approval="allow"` runs modules that ask for approval without asking.
 
+    With `approval="ask"`, an executor without an approval handler is given one that asks clients (`approval`). A loop that
+    calls are made on is given threads for modules (`threads`), if it has none yet, or always with `owns_loop`.
+
     Raises: TypeError, if `executor` is none.
     """
 
@@ -86,6 +98,7 @@ class ExecutionRouter:
         fill_defaults: bool = True,
         approval: str = "ask",
         error_mapper: ErrorMapper | None = None,
+        owns_loop: bool = False,
     ) -> None:
         if not isinstance(executor, Executor):
             raise TypeError(f"executor must be an apcore Executor, not {type(executor).__name__}")
@@ -93,10 +106,14 @@ class ExecutionRouter:
         self._catalogue = catalogue
         self._validates = validate_inputs
         self._fills = fill_defaults
-        self._asks = approval == "ask" and executor.governance_state().approval_handler_configured is not True
+        self._asks = approval == "ask" and attach(executor)
+        # A strategy may be without apcore's gate; what a module itself asks for is then asked here.
+        self._is_gated = executor.governance_state().builtin_approval_gate_wired
         self._errors = error_mapper or ErrorMapper()
         self._rules: dict[str, tuple[Entry, ArgumentRules]] = {}
         self._listeners: list[CallListener] = []
+        self._owns_loop = owns_loop
+        self._loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 
     @property
     def catalogue(self) -> Catalogue:
@@ -124,7 +141,12 @@ class ExecutionRouter:
     ) -> CallToolResult:
         """Run this module and give its result. Never raises an Exception; cancelling it reaches the module."""
         began = time.perf_counter()
-        outcome: Outcome = "error"
+        # None: it has not ended. A question of the stateless era unwinds, and the call is made again with the answer.
+        outcome: Outcome | None = None
+        loop = asyncio.get_running_loop()
+        if loop not in self._loops:
+            self._loops.add(loop)
+            provide(loop, is_ours=self._owns_loop)
         token = _Token(caller)
         meta = {} if caller is None else caller.meta
         context = self._context(caller, meta, token)
@@ -138,12 +160,14 @@ class ExecutionRouter:
             outcome = "cancelled"
             raise
         except Exception as error:  # noqa: BLE001  # the edge of the author's module and of apcore
+            outcome = "error"
             return self._errors.to_mcp_error(error)
         finally:
             seconds = time.perf_counter() - began
-            _logger.info("tool call %s: %s in %.1f ms", entry.id, outcome, seconds * 1000)
+            if outcome is not None:
+                _logger.info("tool call %s: %s in %.1f ms", entry.id, outcome, seconds * 1000)
+                self._tell(entry, seconds, outcome)
             TRACE_ID.reset(before)
-            self._tell(entry, seconds, outcome)
 
     async def _call(
         self,
@@ -161,18 +185,54 @@ class ExecutionRouter:
             problems = rules.problems(arguments)
             if problems:
                 return self._errors._make_error_result(say_fields(problems))
-        if self._asks and entry.needs_approval:
-            refusal = await refusal_of(entry, arguments, caller)
-            if refusal is not None:
-                return self._errors._make_error_result(refusal)
         try:
-            if entry.is_streaming and caller is not None and "progressToken" in meta:
-                output = await self._stream(entry, arguments, caller, context)
-            else:
-                output = await self._executor.call_async(entry.id, arguments, context=context)
+            output = await self._approved(entry, arguments, caller, meta, context)
+        except _Refused as refused:
+            return self._errors._make_error_result(str(refused))
         except SchemaValidationError as error:
             return self._errors._make_error_result(self._say_invalid(error, rules, arguments))
-        return self._result(entry, output)
+        with contained(entry.id):  # what a module returns has methods of its own
+            return self._result(entry, output)
+
+    async def _approved(
+        self,
+        entry: Entry,
+        arguments: dict[str, Any],
+        caller: Caller | None,
+        meta: Mapping[str, Any],
+        context: "Context[Any]",
+    ) -> Any:
+        """The output, after a person has agreed where that is wanted. Raises: _Refused."""
+        if not self._asks:
+            return await self._run(entry, arguments, caller, meta, context)
+        if entry.needs_approval and not self._is_gated:
+            await _ask(entry, arguments, caller)
+        consent = Consent(context.trace_id, "" if caller is None else caller.principal)
+        before = CONSENT.set(consent)
+        try:
+            try:
+                return await self._run(entry, arguments, caller, meta, context)
+            except ApprovalPendingError:
+                if not consent.is_wanted:
+                    raise  # not of our handler
+            await _ask(entry, arguments, caller)
+            consent.is_given = True
+            return await self._run(entry, arguments, caller, meta, context)
+        finally:
+            CONSENT.reset(before)
+
+    async def _run(
+        self,
+        entry: Entry,
+        arguments: dict[str, Any],
+        caller: Caller | None,
+        meta: Mapping[str, Any],
+        context: "Context[Any]",
+    ) -> Any:
+        with contained(entry.id):
+            if entry.is_streaming and caller is not None and "progressToken" in meta:
+                return await self._stream(entry, arguments, caller, context)
+            return await self._executor.call_async(entry.id, arguments, context=context)
 
     async def _stream(
         self, entry: Entry, arguments: dict[str, Any], caller: Caller, context: "Context[Any]"
@@ -203,6 +263,8 @@ class ExecutionRouter:
             _logger.error("the output of %s has no JSON form at %s", entry.id, ", ".join(odd))
             said = f"The module ran, but JSON has no form for its output at {', '.join(odd)} (null here):\n{text}"
             return self._errors._make_error_result(said)
+        if len(text) > MAX_SAID_TWICE:
+            content = [TextContent(text=f"{len(text)} characters of JSON: see structuredContent")]
         return CallToolResult(content=content, structured_content=structured)
 
     def _say_invalid(
@@ -237,6 +299,17 @@ class ExecutionRouter:
                 listener(entry, seconds, outcome)
             except Exception:
                 _logger.exception("a listener to calls failed")
+
+
+class _Refused(Exception):
+    """Nobody agreed to the call; the words are for the client."""
+
+
+async def _ask(entry: Entry, arguments: Mapping[str, Any], caller: Caller | None) -> None:
+    """Returns if a person agreed. Raises: _Refused."""
+    refusal = await refusal_of(entry, arguments, caller)
+    if refusal is not None:
+        raise _Refused(refusal)
 
 
 class _Token(CancelToken):  # type: ignore[misc]  # apcore ships no types
@@ -305,4 +378,12 @@ def _merge(base: dict[str, Any], more: Mapping[str, Any]) -> None:
                 _merge(base[key], value)
 
 
-__all__ = ["MAX_OUTPUT_DEPTH", "CallListener", "Caller", "ExecutionRouter", "Outcome", "to_json"]
+__all__ = [
+    "MAX_OUTPUT_DEPTH",
+    "MAX_SAID_TWICE",
+    "CallListener",
+    "Caller",
+    "ExecutionRouter",
+    "Outcome",
+    "to_json",
+]

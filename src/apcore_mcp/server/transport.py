@@ -7,6 +7,7 @@ Must never know a module. Above: `serving`, other projects. Below: `mooring.serv
 """
 
 import asyncio
+import ipaddress
 import logging
 import os
 import threading
@@ -126,6 +127,10 @@ class TransportManager:
             raise ValueError(f"transport must be one of {', '.join(TRANSPORTS)}, not {transport!r}")
         # Sessions: clients of before 2026-07-28 can be asked and told nothing without them.
         options = {"host": host, "port": port, "path": MCP_PATH, "sessions": True, **self._http}
+        if not _is_this_machine(host) and self._http.get("auth") is None:
+            logger.warning(
+                "%s is open to the network and asks for no key: whoever reaches it can call every tool", host
+            )
         if transport == "sse":
             logger.warning("the SSE transport is deprecated: use streamable-http")
             options["sse_path"] = SSE_PATH
@@ -142,6 +147,14 @@ class TransportManager:
             last.start()
             last.join(LAST_WORDS)
         os._exit(0 if code in ASKED_TO_END else code)
+
+
+def _is_this_machine(host: str) -> bool:
+    """Whether only this machine can reach what listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _stay(_: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.errors import ClosedError, JsonRpcError, McpError, ProtocolError
+from mooring.errors import ClosedError, JsonRpcError, McpError, ProtocolError, UsageError
 from mooring.models._calls import ModelCall
 from mooring.models._shapes import Message, check_shape
 from mooring.types import (
@@ -58,15 +58,26 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def messages(shape: str, outcomes: Iterable[Outcome]) -> list[Message]:
-    """What to append to the conversation, behind the answer that asked for the calls; empty if there are none."""
+    """What to append to the conversation, behind the answer that asked for the calls; empty if there are none.
+
+    Raises: UsageError for what are no outcomes.
+    """
     check_shape(shape)
-    ended = list(outcomes)
+    ended = _checked(outcomes)
     if shape == "openai":
         return [_tool_message(outcome) for outcome in ended]
     if shape == "openai-responses":
         return [_call_output(outcome) for outcome in ended]
     # All results in one message, and nothing before them: that API refuses anything else.
     return [{"role": "user", "content": [_tool_result(outcome) for outcome in ended]}] if ended else []
+
+
+def _checked(outcomes: object) -> list[Outcome]:
+    if isinstance(outcomes, Iterable):
+        ended = list(outcomes)
+        if all(isinstance(outcome, Outcome) for outcome in ended):
+            return ended
+    raise UsageError("messages() takes a list of the outcomes that run() returned", path="outcomes")
 
 
 def words_for(error: McpError) -> str:

@@ -13,6 +13,7 @@ What it must never know: a model's API beyond its shapes, and how a client holds
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from inspect import iscoroutinefunction
 from typing import NamedTuple, Unpack
 
 from mooring.client import CallOptions, Client, Fleet, ToolOptions
@@ -44,7 +45,7 @@ class Toolbox:
     `shape` is `openai` (chat completions), `openai-responses` or `anthropic`. `strict` asks the API to hold the model to the
     schemas. `only(tool)` says which tools the model may have; by default all.
 
-    Raises: UsageError for a shape that is none, or a source that is neither.
+    Raises: UsageError for a shape that is none, a source that is neither, or an `only` that is no plain function.
     """
 
     def __init__(
@@ -61,6 +62,13 @@ class Toolbox:
                 f"a toolbox needs a Client or a Fleet, not {type(source).__module__}.{type(source).__name__}; "
                 "for those of mooring.sync there is mooring.sync.Toolbox",
                 path="source",
+            )
+        asked: object = only
+        if asked is not None and (not callable(asked) or iscoroutinefunction(asked)):
+            # What an `async def` returns is true, whatever it would have said: every tool would pass.
+            raise UsageError(
+                "only takes a plain function of a Tool, such as lambda tool: tool.name in {'pay'}",
+                path="only",
             )
         self.shape = shape
         self.strict = strict
@@ -121,6 +129,10 @@ class Toolbox:
 
         Raises: UsageError for an option that cannot be used; as `definitions()`, where that was not called before.
         """
+        if not isinstance(call, ModelCall):
+            raise UsageError(
+                f"run() takes a call that calls() has read, not {type(call).__name__}", path="call"
+            )
         if self._table is None:
             await self.definitions()
         try:

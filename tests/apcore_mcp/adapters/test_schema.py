@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apcore_mcp.adapters import SchemaConverter
-from apcore_mcp.adapters.schema import MAX_DEPTH, look_up
+from apcore_mcp.adapters.schema import MAX_DEPTH
 
 Make = Callable[..., Any]
 converter = SchemaConverter()
@@ -142,13 +142,6 @@ def test_a_reference_that_leads_nowhere_is_named(descriptor: Make, reference: st
     with pytest.raises(KeyError) as caught:
         converter.convert_input_schema(descriptor(schema), keeps_cycles=True)
     assert reference.rpartition("/")[2] in str(caught.value) or reference in str(caught.value)
-
-
-def test_a_pointer_may_lead_anywhere_in_the_schema() -> None:
-    """RFC 6901: escapes, and items of lists."""
-    root = {"a/b": {"m~n": [{"x": 1}]}}
-    assert look_up(root, "#/a~1b/m~0n/0") == {"x": 1}
-    assert look_up(root, "#") is root
 
 
 CYCLE = {

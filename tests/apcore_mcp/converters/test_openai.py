@@ -28,6 +28,9 @@ RESIZE = {
 }
 
 
+PLAIN = ("string", "number", "boolean", "null")
+
+
 def strict(schema: Any) -> Any:
     return OpenAIConverter()._apply_strict_mode(schema)
 
@@ -70,8 +73,21 @@ def test_strict_mode_is_the_seeds_example(descriptor: Make) -> None:
         ({"oneOf": [{"type": "string"}]}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
         ({"$ref": "#/$defs/A"}, {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}),
         ({"allOf": [{"type": "string"}]}, {"type": ["string", "null"]}),
-        (True, True),
-        ({}, {}),
+        # There is no word for anything at all: a plain value stands for it.
+        (True, {"type": [*PLAIN]}),
+        ({}, {"type": [*PLAIN]}),
+        # One format that the API does not know makes it refuse every tool.
+        ({"type": "string", "format": "uri"}, {"type": ["string", "null"]}),
+        ({"type": "string", "format": "date"}, {"type": ["string", "null"], "format": "date"}),
+        ({"type": "array"}, {"type": ["array", "null"], "items": {"type": [*PLAIN]}}),
+        (
+            {"type": "array", "prefixItems": [{"type": "null"}, {"type": "null"}], "minItems": 2},
+            {"type": ["array", "null"], "items": {"type": "null"}, "minItems": 2},
+        ),
+        (
+            {"type": ["array"], "prefixItems": [{"type": "null"}], "items": {"type": "string"}},
+            {"type": ["array", "null"], "items": {"anyOf": [{"type": "null"}, {"type": "string"}]}},
+        ),
     ],
 )
 def test_what_was_optional_may_be_null(optional: Any, nullable: Any) -> None:
@@ -105,6 +121,11 @@ def test_strict_mode_reaches_every_level_and_leaves_names_alone() -> None:
     assert made["properties"]["list"]["items"] == closed
     assert made["properties"]["choice"]["anyOf"][0] == closed
     assert made["properties"]["default"] == {"type": "string"}
+
+
+def test_what_must_not_be_there_is_left_out() -> None:
+    made = strict({"type": "object", "properties": {"a": False, "b": {"type": "null"}}, "required": ["b"]})
+    assert (made["properties"], made["required"]) == ({"b": {"type": "null"}}, ["b"])
 
 
 def test_parts_of_all_are_merged() -> None:

@@ -1,4 +1,4 @@
-"""A program that serves a few modules over stdio: what the clients of the tests start."""
+"""A program that serves a few modules, over stdio, or with `--port PORT` over HTTP: what the clients of the tests start."""
 
 import sys
 import threading
@@ -134,5 +134,8 @@ def make_registry() -> Registry:
 
 
 if __name__ == "__main__":
-    serve(make_registry(), dynamic=True)
+    if sys.argv[1:2] == ["--port"]:
+        serve(make_registry(), dynamic=True, transport="sse", port=int(sys.argv[2]))
+    else:
+        serve(make_registry(), dynamic=True)
     sys.exit(0)

@@ -220,6 +220,26 @@ def test_a_module_that_is_registered_meanwhile_is_told_and_callable(transport: s
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS[1:])
+def test_every_open_connection_is_told_of_a_change(transport: str, served: str) -> None:
+    """F-015: also those that did not cause it, over either transport."""
+
+    async def main() -> None:
+        told = [Told() for _ in range(3)]
+        other = next(place for place in TRANSPORTS[1:] if place != transport)
+        async with (
+            client(transport, served, told[0]) as session,
+            client(transport, served, told[1]),
+            client(other, served, told[2]),
+        ):
+            await session.call_tool("x.grow", {})
+            async with asyncio.timeout(20):
+                for one in told:
+                    await one.list_changed.wait()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS[1:])
 def test_clients_at_once_with_the_same_ids_get_their_own_answers(transport: str, served: str) -> None:
     """Section 4: concurrent HTTP clients share one session and lose answers with equal ids."""
 

@@ -1,6 +1,7 @@
 """F-006, F-007, F-010: how a server is reached. What it serves end to end is in tests/apcore_mcp/end_to_end."""
 
 import asyncio
+import logging
 import threading
 from typing import Any
 
@@ -105,3 +106,24 @@ def test_stdio_is_served_inside_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "serve_stdio", serve_stdio)
     asyncio.run(TransportManager().run_stdio(server))
     assert served == ["stdio"]
+
+
+@pytest.mark.parametrize(
+    ("host", "auth", "warns"),
+    [
+        ("127.0.0.1", None, False),
+        ("::1", None, False),
+        ("localhost", None, False),
+        ("0.0.0.0", None, True),
+        ("::", None, True),
+        ("tools.example.org", None, True),
+        ("0.0.0.0", "a key", False),
+    ],
+)
+def test_a_port_that_is_open_to_a_network_without_a_key_is_warned_of(
+    host: str, auth: Any, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """12.1, unauthorized network access."""
+    caplog.set_level(logging.WARNING, "apcore_mcp")
+    TransportManager(auth=auth)._options("streamable-http", host, 8000)
+    assert ("asks for no key" in caplog.text) is warns

@@ -1,7 +1,8 @@
-"""The official SDK 2.x as a client of the apcore bridge: `bridge.py MODE TARGET` uses all of it, and prints what it saw as JSON.
+"""The official SDK 2.x as a client of the apcore bridge: `bridge.py MODE TARGET [MODE TARGET]...` uses all of each.
 
 MODE is its own: `auto` probes for the stateless era, `legacy` shakes hands. TARGET is a URL, which may end in `/sse` for the
-transport of 2024-11-05, or a program to start. Several clients are used at once, and one after the other.
+transport of 2024-11-05, or a program to start. Over HTTP several clients are used at once, and one after the other. What was seen
+of each target is printed as a line of JSON.
 """
 
 import json
@@ -16,103 +17,104 @@ from mcp.client.stdio import stdio_client
 
 warnings.simplefilter("ignore")  # it calls the whole handshake era deprecated
 
-MODE, TARGET = sys.argv[1:]
 WHO = {"user": "ann", "password": "hunter2"}
 
-seen: dict = {"asked": [], "progress": []}
-changed = anyio.Event()
 
+class Walk:
+    """One target, used by one client and then by several."""
 
-async def on_elicitation(context, params):
-    seen["asked"].append(params.message)
-    return types.ElicitResult(action="accept", content={})
+    def __init__(self, mode, target):
+        self.mode = mode
+        self.target = target
+        self.seen: dict = {"asked": [], "progress": [], "sums": {}}
+        self.changed = anyio.Event()
 
+    async def agree(self, context, params):
+        self.seen["asked"].append(params.message)
+        return types.ElicitResult(action="accept", content={})
 
-async def refuse(context, params):
-    return types.ElicitResult(action="decline")
+    async def refuse(self, context, params):
+        return types.ElicitResult(action="decline")
 
+    async def hear(self, message):
+        if isinstance(message, types.ToolListChangedNotification):
+            self.changed.set()
 
-async def on_message(message):
-    if isinstance(message, types.ToolListChangedNotification):
-        changed.set()
+    def connect(self, elicit=None):
+        if self.target.endswith("/sse"):
+            place = sse_client(self.target)
+        elif self.target.startswith("http"):
+            place = self.target
+        else:
+            python = os.environ["SERVER_PYTHON"]
+            place = stdio_client(
+                StdioServerParameters(command=python, args=[self.target], env=dict(os.environ))
+            )
+        return Client(place, mode=self.mode, elicitation_callback=elicit, message_handler=self.hear)
 
+    async def use(self, client):
+        seen = self.seen
+        seen["revision"] = client.protocol_version
+        seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
+        added = await client.call_tool("math.add", {"a": 1})  # the SDK holds it to the output schema
+        seen["added"] = [added.content[0].text, added.structured_content, bool(added.is_error)]
+        wrong = await client.call_tool("math.add", {})
+        seen["wrong"] = [wrong.content[0].text, bool(wrong.is_error)]
+        try:
+            await client.call_tool("nope", {})
+        except MCPError as error:
+            seen["unknown"] = [error.code, error.message]
+        seen["docs"] = (await client.read_resource("docs://math.add")).contents[0].text
 
-def connect(elicit=on_elicitation):
-    if TARGET.endswith("/sse"):
-        place = sse_client(TARGET)
-    elif TARGET.startswith("http"):
-        place = TARGET
-    else:
-        place = stdio_client(
-            StdioServerParameters(command=os.environ["SERVER_PYTHON"], args=[TARGET], env=dict(os.environ))
-        )
-    return Client(place, mode=MODE, elicitation_callback=elicit, message_handler=on_message)
+        async def on_progress(done, total, message):
+            seen["progress"].append([done, json.loads(message)])
 
+        counted = await client.call_tool("text.count", {}, progress_callback=on_progress)
+        seen["counted"] = counted.structured_content
+        seen["approved"] = bool((await client.call_tool("user.remove", WHO)).is_error)
 
-async def use(client):
-    seen["revision"] = client.protocol_version
-    seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
-    added = await client.call_tool("math.add", {"a": 1})  # the SDK holds it to the output schema
-    seen["added"] = [added.content[0].text, added.structured_content, bool(added.is_error)]
-    wrong = await client.call_tool("math.add", {})
-    seen["wrong"] = [wrong.content[0].text, bool(wrong.is_error)]
-    try:
-        await client.call_tool("nope", {})
-    except MCPError as error:
-        seen["unknown"] = [error.code, error.message]
-    seen["docs"] = (await client.read_resource("docs://math.add")).contents[0].text
+    async def cancel(self, client):
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "x.slow", {})
+            await client.call_tool("x.told", {"began": True})
+            group.cancel_scope.cancel()  # it tells the server by itself
+        self.seen["cancelled"] = (await client.call_tool("x.told", {"told": True})).structured_content
 
-    async def on_progress(done, total, message):
-        seen["progress"].append([done, json.loads(message)])
-
-    counted = await client.call_tool("text.count", {}, progress_callback=on_progress)
-    seen["counted"] = counted.structured_content
-    seen["approved"] = bool((await client.call_tool("user.remove", WHO)).is_error)
-
-
-async def cancel(client):
-    async with anyio.create_task_group() as group:
-        group.start_soon(client.call_tool, "x.slow", {})
-        await client.call_tool("x.told", {"began": True})
-        group.cancel_scope.cancel()  # it tells the server by itself
-    seen["cancelled"] = (await client.call_tool("x.told", {"told": True})).structured_content
-
-
-async def grow(client):
-    if client.protocol_version < "2026":
-        await client.call_tool("x.grow", {})
-        await changed.wait()
-    else:
-        async with client.listen(tools_list_changed=True):
+    async def grow(self, client):
+        if client.protocol_version < "2026":
             await client.call_tool("x.grow", {})
-            await changed.wait()
-    seen["grown"] = (await client.call_tool("grown.add", {"a": 40})).structured_content
+            await self.changed.wait()
+        else:
+            async with client.listen(tools_list_changed=True):
+                await client.call_tool("x.grow", {})
+                await self.changed.wait()
+        self.seen["grown"] = (await client.call_tool("grown.add", {"a": 40})).structured_content
 
+    async def add(self, base):
+        async with self.connect() as client:
+            results = [await client.call_tool("math.add", {"a": base, "b": number}) for number in range(5)]
+            self.seen["sums"][str(base)] = [result.structured_content["total"] - base for result in results]
 
-async def add_alone(base, sums):
-    async with connect() as client:
-        results = [await client.call_tool("math.add", {"a": base, "b": number}) for number in range(5)]
-        sums[str(base)] = [result.structured_content["total"] - base for result in results]
+    async def walk(self):
+        async with self.connect(self.agree) as client:
+            await self.use(client)
+            await self.cancel(client)
+            await self.grow(client)
+        if self.target.startswith("http"):
+            async with anyio.create_task_group() as group:
+                for base in (100, 200):
+                    group.start_soon(self.add, base)
+            for word, elicit in (("declined", self.refuse), ("cannot", None)):
+                async with self.connect(elicit) as client:
+                    self.seen[word] = (await client.call_tool("user.remove", WHO)).content[0].text
 
 
 async def main():
-    with anyio.fail_after(40):
-        async with connect() as client:
-            await use(client)
-            await cancel(client)
-            await grow(client)
-        # Again, after the first has left, and several at once: the same server over HTTP, and each its own over stdio.
-        sums: dict = {}
-        async with anyio.create_task_group() as group:
-            for base in (100, 200):
-                group.start_soon(add_alone, base, sums)
-        seen["sums"] = sums
-        if TARGET.startswith("http"):
-            async with connect(refuse) as client:
-                seen["declined"] = (await client.call_tool("user.remove", WHO)).content[0].text
-            async with connect(None) as client:
-                seen["cannot"] = (await client.call_tool("user.remove", WHO)).content[0].text
-    print(json.dumps(seen))
+    with anyio.fail_after(50):
+        for mode, target in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
+            walk = Walk(mode, target)
+            await walk.walk()
+            print(json.dumps(walk.seen), flush=True)
 
 
 anyio.run(main)
