@@ -94,6 +94,13 @@ ROWS = (
         "asyncio, logging, shutil, subprocess, threading",
     ),
     Row(
+        "mooring.proxy",
+        ("msgspec",),
+        ("pydantic", "jsonschema", *HTTP_STACKS),
+        90,
+        "asyncio, logging, shutil, subprocess, threading",
+    ),
+    Row(
         "mooring.testing",
         ("msgspec",),
         ("pydantic", "jsonschema", "pytest", *HTTP_STACKS),
@@ -114,6 +121,8 @@ ROWS = (
         90,
         "asyncio, logging",
     ),
+    Row("mooring.models", (), ("pydantic", "openai", "anthropic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("mooring.shell", (), ("pydantic", "argparse", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("mooring.cli", (), ("pydantic", "msgspec", *HTTP_STACKS, "asyncio", "logging", "subprocess"), 50),
     Row("apcore_mcp", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("apcore_mcp.cli", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
@@ -227,7 +236,7 @@ def test_an_application_never_loads_the_other(module: str) -> None:
 
 def test_importing_mooring_loads_no_room() -> None:
     ours = [name for name in fresh(LOADED, "mooring") if name.startswith("mooring")]
-    assert ours == ["mooring", "mooring._version"]
+    assert ours == ["mooring", "mooring._lazy", "mooring._version"]
 
 
 def test_every_room_has_a_row() -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mooring.client._subscriptions import EndHandler, UpdateHandler
     from mooring.client._telemetry import EVENTS, Fields, Listener, Span, Trace
     from mooring.client._tools import ToolOptions, Tools
+    from mooring.client._wire import RequestHandler, Wire
 
 __all__ = [
     "EVENTS",
@@ -50,6 +51,7 @@ __all__ = [
     "NotificationHandler",
     "ProgressHandler",
     "Prompts",
+    "RequestHandler",
     "Resources",
     "Roots",
     "Sampling",
@@ -59,6 +61,7 @@ __all__ = [
     "Tools",
     "Trace",
     "UpdateHandler",
+    "Wire",
     "connect",
     "log_events",
     "opentelemetry",
@@ -88,6 +91,7 @@ if not TYPE_CHECKING:
             "NotificationHandler": "_client",
             "ProgressHandler": "_requests",
             "Prompts": "_prompts",
+            "RequestHandler": "_wire",
             "Resources": "_resources",
             "Roots": "_roots",
             "Sampling": "_sampling",
@@ -97,6 +101,7 @@ if not TYPE_CHECKING:
             "Tools": "_tools",
             "Trace": "_telemetry",
             "UpdateHandler": "_subscriptions",
+            "Wire": "_wire",
             "connect": "_connect",
             "log_events": "_log_events",
             "opentelemetry": "_otel",

@@ -31,6 +31,7 @@ from mooring.client._sampling import Sampling
 from mooring.client._subscriptions import Subscriptions
 from mooring.client._telemetry import Listener, Telemetry, Trace
 from mooring.client._tools import Tools
+from mooring.client._wire import Wire
 from mooring.errors import Json, McpError, ProtocolError, ShutdownError, StateError, TimeoutError
 from mooring.protocol import Era
 from mooring.protocol.client import Notice, Settings
@@ -50,10 +51,11 @@ logger = logging.getLogger("mooring.client")
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """A notification of the server's: `params` as plain JSON."""
+    """A notification of the server's: `params` as plain JSON, `raw` as they came."""
 
     method: str
     params: dict[str, Json]
+    raw: bytes = b"{}"
 
 
 # Hears of notifications, sync or async.
@@ -85,6 +87,7 @@ class Client:
         self.elicitation = Elicitation(self._asking)
         self.logging = Logging(self._requests)
         self.completion = Completions(self._requests)
+        self.wire = Wire(self._requests, self._asking)
 
     def __repr__(self) -> str:
         return f"<Client {self.settings.name} {self.state}>"
@@ -272,7 +275,7 @@ class Client:
             members = msgspec.json.decode(params)
             if not isinstance(members, dict):
                 raise ProtocolError("the params are not an object", path="$.params")
-            notification = Notification(notice.method, members)
+            notification = Notification(notice.method, members, bytes(params))
             for each in self._notification_handlers:
                 await self._run(each, notification)
 
@@ -294,6 +297,8 @@ class Client:
             logger.exception("%s: a handler raised", self.settings.name)
 
     def _note_transition(self, transition: e.Transition) -> None:
+        if self.wire.on_state is not None:
+            self.wire.on_state(transition.target)
         if transition.target == "ready":
             if self._notification_handlers:
                 self._subscriptions.want_lists()

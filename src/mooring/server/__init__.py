@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mooring.server._content import Audio, Image
     from mooring.server._context import Context, Elicited
     from mooring.server._dispatch import Middleware, Next, OnInvalidArguments
+    from mooring.server._driver import Driver, Handlers, Outcome
     from mooring.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError
     from mooring.server._options import Options
     from mooring.server._problems import InvalidArguments, Problem
@@ -30,8 +31,10 @@ __all__ = [
     "ChangeListener",
     "Connection",
     "Context",
+    "Driver",
     "Elicited",
     "Fields",
+    "Handlers",
     "Image",
     "InsufficientScopeError",
     "InvalidArguments",
@@ -42,6 +45,7 @@ __all__ = [
     "Next",
     "OnInvalidArguments",
     "Options",
+    "Outcome",
     "Problem",
     "ResourceNotFoundError",
     "Server",
@@ -60,9 +64,11 @@ if not TYPE_CHECKING:
             "ChangeListener": "_changes",
             "Connection": "_connection",
             "Context": "_context",
+            "Driver": "_driver",
             "EVENTS": "_telemetry",
             "Elicited": "_context",
             "Fields": "_telemetry",
+            "Handlers": "_driver",
             "Image": "_content",
             "InsufficientScopeError": "_failures",
             "InvalidArguments": "_problems",
@@ -73,6 +79,7 @@ if not TYPE_CHECKING:
             "Next": "_dispatch",
             "OnInvalidArguments": "_dispatch",
             "Options": "_options",
+            "Outcome": "_driver",
             "Problem": "_problems",
             "ResourceNotFoundError": "_failures",
             "Server": "_server",

@@ -13,10 +13,9 @@ from collections import deque
 from collections.abc import Callable
 
 from mooring.errors import FrameTooLargeError, McpError, RequestId
-from mooring.protocol.server import ServerConnection, ServerOffer
+from mooring.protocol.server import ServerConnection
 from mooring.protocol.server import events as e
-from mooring.server._driver import Driver, Handlers, perform_table
-from mooring.server._telemetry import Telemetry
+from mooring.server._driver import Driver, Terms, perform_table
 from mooring.transport import Target, Transport
 
 logger = logging.getLogger("mooring.server")
@@ -51,17 +50,8 @@ class Connection(Driver):
         ),
     )
 
-    def __init__(
-        self,
-        offer: ServerOffer,
-        offered: frozenset[str],
-        handlers: Handlers,
-        *,
-        telemetry: Telemetry,
-        number: int = 0,
-        core: ServerConnection | None = None,
-    ) -> None:
-        super().__init__(offer, offered, handlers, telemetry=telemetry, number=number, core=core)
+    def __init__(self, terms: Terms, core: ServerConnection | None = None) -> None:
+        super().__init__(terms, core)
         self.closed = asyncio.Event()
         # Who wants to know that the end has begun.
         self.on_draining: Callable[[], None] | None = None

@@ -52,6 +52,16 @@ class Handlers(Protocol):
         """The connection takes no new requests: end what would go on for ever."""
 
 
+class Terms(msgspec.Struct, frozen=True):
+    """What a connection begins with, whatever carries it: what it is told and offered, who serves it, and its number."""
+
+    offer: ServerOffer
+    offered: frozenset[str]
+    handlers: Handlers
+    telemetry: Telemetry
+    number: int = 0
+
+
 _NO_CLAIMS: Mapping[str, Json] = {}
 
 # Tasks that were cancelled and have not ended yet: the loop itself keeps no task alive.
@@ -94,22 +104,13 @@ class Driver:
     # What each effect does; a class that does one differently has a table of its own.
     PERFORM: ClassVar[dict[type[e.Effect], Callable[[Any, Any], None]]] = {}
 
-    def __init__(
-        self,
-        offer: ServerOffer,
-        offered: frozenset[str],
-        handlers: Handlers,
-        *,
-        telemetry: Telemetry,
-        number: int = 0,
-        core: ServerConnection | None = None,
-    ) -> None:
-        self.core = ServerConnection(offer) if core is None else core
-        self.offer = offer
-        self.offered = offered
-        self.handlers = handlers
-        self.telemetry = telemetry
-        self.number = number
+    def __init__(self, terms: Terms, core: ServerConnection | None = None) -> None:
+        self.core = ServerConnection(terms.offer) if core is None else core
+        self.offer = terms.offer
+        self.offered = terms.offered
+        self.handlers = terms.handlers
+        self.telemetry = terms.telemetry
+        self.number = terms.number
         self.principal = ""
         # What the caller may do, and what else is known of him; None where callers have no scopes: not over HTTP.
         self.scopes: frozenset[str] | None = None

@@ -31,22 +31,6 @@ if TYPE_CHECKING:
 
     # For type checkers alone: to build these is to compile every line of them, which takes longer than all else here.
 
-    class ToolKeywords(TypedDict, total=False):
-        """What may be said of a tool; see `ToolOptions`."""
-
-        name: str
-        title: str
-        description: str
-        read_only: bool
-        destructive: bool
-        idempotent: bool
-        open_world: bool
-        icons: Sequence[IconLike]
-        meta: Mapping[str, Json]
-        structured: bool
-        blocking: bool
-        scopes: Sequence[str]
-
     class AddedToolKeywords(TypedDict, total=False):
         """What may be said of a tool with a ready schema."""
 
@@ -60,6 +44,12 @@ if TYPE_CHECKING:
         meta: Mapping[str, Json]
         blocking: bool
         scopes: Sequence[str]
+
+    class ToolKeywords(AddedToolKeywords, total=False):
+        """What may be said of a tool; see `ToolOptions`."""
+
+        name: str
+        structured: bool
 
     class ResourceKeywords(TypedDict, total=False):
         """What may be said of a resource; see `ResourceOptions`."""

@@ -16,7 +16,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
@@ -34,11 +34,12 @@ from mooring.server._registration import (
 from mooring.server._telemetry import Listener, Telemetry
 
 if TYPE_CHECKING:
+    from mooring.protocol.http import ParamHeader
     from mooring.protocol.server import ServerOffer
     from mooring.server._changes import ChangeBus
     from mooring.server._connection import Connection
     from mooring.server._dispatch import Dispatch, Middleware, OnInvalidArguments
-    from mooring.server._driver import Driver
+    from mooring.server._driver import Driver, Handlers
     from mooring.server._entries import IconLike
     from mooring.server._registration import (
         AddedToolKeywords,
@@ -121,6 +122,8 @@ class Server:
         self._changes = changes
         if changes is not None:
             changes.listen(self._tell_here)
+        self._startup_hooks: list[Callable[[], Awaitable[object]]] = []
+        self._starting: asyncio.Task[None] | None = None
         self._shutdown_hooks: list[Callable[[], object]] = []
         # Silent unless somebody listens, as a library should be; not when it is imported, which changes nothing.
         ours = logging.getLogger("mooring")
@@ -141,6 +144,11 @@ class Server:
         )
         dispatch.middleware = self._middleware
         return dispatch
+
+    @property
+    def handlers(self) -> Handlers:
+        """Who serves the requests of every connection: the dispatch. A server that passes requests on has its own here."""
+        return self.dispatch
 
     def __repr__(self) -> str:
         return f"<Server {self.options.name} {self.catalogue!r} {len(self._connections)} connections>"
@@ -266,6 +274,11 @@ class Server:
         if "dispatch" in self.__dict__:
             self.dispatch.middleware = self._middleware
 
+    def on_startup(self, hook: F) -> F:
+        """Await this before `run()` or `serve_stdio()` serves anybody. What it raises ends them. A decorator."""
+        self._startup_hooks.append(hook)
+        return hook
+
     def on_shutdown(self, hook: F) -> F:
         """Call this, sync or async, when the server that `run()` or `serve_stdio()` serves has ended. A decorator."""
         self._shutdown_hooks.append(hook)
@@ -281,6 +294,16 @@ class Server:
         """Tell everyone who subscribed to this resource that it changed. From any thread."""
         self._tell("notifications/resources/updated", uri)
 
+    def tell(self, method: str, uri: str = "", params: bytes = b"") -> None:
+        """Tell every client of this process that wants to hear of it: a list that changed, or the resource at `uri`.
+
+        `params` are sent as they are, where there are any. From any thread.
+        """
+        with self._lock:
+            connections = list(self._connections.values())
+        for connection in connections:
+            connection.call(connection.listening.changed, method, uri, params)
+
     def _changed(self, kind: Kind) -> None:
         self._tell(CHANGES[kind], "")
 
@@ -291,10 +314,7 @@ class Server:
             self._changes.publish(method, uri)
 
     def _tell_here(self, method: str, uri: str) -> None:
-        with self._lock:
-            connections = list(self._connections.values())
-        for connection in connections:
-            connection.call(connection.listening.changed, method, uri)
+        self.tell(method, uri)
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
@@ -364,7 +384,8 @@ class Server:
         """
         from mooring.transport import own_stdio  # noqa: PLC0415  # loaded, and named where it is used
 
-        await self._serve(own_stdio(framing), self.on_stdio_ending)
+        if await self.startup():
+            await self._serve(own_stdio(framing), self.on_stdio_ending)
         await self.shutdown()
         left = self.blocking_calls
         if left:
@@ -398,10 +419,10 @@ class Server:
     def open_connection(self) -> Connection:
         """A connection on the running loop, for whoever brings the transport; `forget()` it in the end."""
         from mooring.server._connection import Connection  # noqa: PLC0415  # see `dispatch`
+        from mooring.server._driver import Terms  # noqa: PLC0415  # as above
 
         offer, offered = self.offering()
-        number = self.next_number()
-        connection = Connection(offer, offered, self.dispatch, telemetry=self._telemetry, number=number)
+        connection = Connection(Terms(offer, offered, self.handlers, self._telemetry, self.next_number()))
         self.remember(connection)
         return connection
 
@@ -415,8 +436,39 @@ class Server:
         with self._lock:
             self._connections.pop(connection.number, None)
 
+    async def startup(self) -> bool:
+        """Run the startup hooks, one after the other; for who serves. False: it is to end before it has begun.
+
+        Raises: what a hook raises.
+        """
+        if not self._startup_hooks:
+            return True
+        self._starting = asyncio.ensure_future(self._start())
+        try:
+            await self._starting
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                raise
+            return False
+        finally:
+            self._starting = None
+        return True
+
+    async def _start(self) -> None:
+        for hook in self._startup_hooks:
+            await hook()
+
+    def stop_starting(self) -> None:
+        """Whatever startup still waits for is not wanted any more."""
+        if self._starting is not None:
+            self._starting.cancel()
+
     def drain(self) -> None:
         """End every connection: no new requests, and running ones get their time. From any thread."""
+        starting = self._starting
+        if starting is not None:
+            starting.get_loop().call_soon_threadsafe(self.stop_starting)
         with self._lock:
             connections = list(self._connections.values())
         for app in list(self._apps):
@@ -461,6 +513,11 @@ class Server:
             offered = self._offered()
             found = self._offerings[key] = self.offer_of(offered), offered
         return found
+
+    def param_headers(self, tool: str) -> Sequence[ParamHeader]:
+        """Which arguments of this tool HTTP clients say in headers, too; none for one that is not here."""
+        entry = self.catalogue.tools.get(tool)
+        return () if entry is None else entry.param_headers
 
     def offer_of(self, offered: frozenset[str]) -> ServerOffer:
         """What clients are told of a server that offers this much. Made once."""

@@ -18,6 +18,7 @@ import msgspec
 from mooring.errors import JsonRpcError
 from mooring.protocol import REVISIONS
 from mooring.protocol.server import events as e
+from mooring.protocol.wire import splice_meta
 from mooring.types import META_SUBSCRIPTION_ID, SubscriptionFilter, encode_json
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ _FLAGS: Mapping[str, tuple[str, str]] = {
     "notifications/resources/list_changed": ("resources", "resources_list_changed"),
 }
 _UPDATED = "notifications/resources/updated"
+
+_read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Subscription(msgspec.Struct, frozen=True):
@@ -55,7 +58,7 @@ class Listening:
         self.uris: set[str] = set()
         self._connection = connection
         self._open: dict[int, Subscription] = {}
-        self._changed: dict[tuple[str, str], None] = {}
+        self._changed: dict[tuple[str, str, bytes], None] = {}
         self._flush: asyncio.Handle | None = None
 
     def __repr__(self) -> str:
@@ -108,35 +111,50 @@ class Listening:
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
-    def changed(self, method: str, uri: str = "") -> None:
-        """Something changed; it is told in the next turn of the loop, once. Call it on the loop's thread."""
-        self._changed[method, uri] = None
+    def changed(self, method: str, uri: str = "", params: bytes = b"") -> None:
+        """Something changed; it is told in the next turn of the loop, once. Call it on the loop's thread.
+
+        `params` are what is said of it, encoded; without, it is said in our own words.
+        """
+        self._changed[method, uri, params] = None
         if self._flush is None:
             self._flush = asyncio.get_running_loop().call_soon(self._tell)
 
     def _tell(self) -> None:
         self._flush = None
         changed, self._changed = self._changed, {}
-        for method, uri in changed:
-            self._tell_client(method, uri)
+        for method, uri, params in changed:
+            self._tell_client(method, uri, params)
             for subscription in list(self._open.values()):
-                self._tell_subscription(subscription, method, uri)
+                self._tell_subscription(subscription, method, uri, params)
 
-    def _tell_client(self, method: str, uri: str) -> None:
+    def _tell_client(self, method: str, uri: str, params: bytes) -> None:
         version = self._connection.core.version
         if version is None or not REVISIONS[version].has_server_requests:
             return  # nothing is said unasked in the stateless era, nor before there is one
         if method == _UPDATED:
             if uri in self.uris:
-                self._connection.notify(method, b'{"uri":%b}' % encode_json(uri))
+                self._connection.notify(method, params or b'{"uri":%b}' % encode_json(uri))
         elif _FLAGS[method][0] in self._connection.offered:
-            self._connection.notify(method, b"{}")
+            self._connection.notify(method, params or b"{}")
 
-    def _tell_subscription(self, subscription: Subscription, method: str, uri: str) -> None:
+    def _tell_subscription(self, subscription: Subscription, method: str, uri: str, params: bytes) -> None:
         about, mark = subscription.request.id, subscription.mark
         if method == _UPDATED:
             if uri in subscription.uris:
-                params = b'{"uri":%b,"_meta":%b}' % (encode_json(uri), mark)
-                self._connection.notify(method, params, about)
+                said = params or b'{"uri":%b}' % encode_json(uri)
+                self._connection.notify(method, _marked(said, mark), about)
         elif getattr(subscription.honoured, _FLAGS[method][1]):
-            self._connection.notify(method, b'{"_meta":%b}' % mark, about)
+            self._connection.notify(method, _marked(params or b"{}", mark), about)
+
+
+def _marked(params: bytes, mark: bytes) -> bytes:
+    """These params with the mark of a subscription in their `_meta`, beside what they have there themselves."""
+    if b'"_meta"' not in params:
+        return splice_meta(params, mark)
+    members = _read_members(params)
+    try:
+        meta = _read_members(members.get("_meta", msgspec.Raw(b"{}")))
+    except msgspec.DecodeError:
+        meta = {}  # not an object, and of no use to anybody
+    return msgspec.json.encode({**members, "_meta": {**meta, **_read_members(mark)}})

@@ -5,6 +5,8 @@
     with connect(stdio("uvx", "mcp-server-git")) as client:
         print(client.tools.call("git_status", {"repo_path": "."}).text)
 
+`http(url)` stands in the place of `stdio(...)` for a server at a URL.
+
 It works wherever it is called: in a script, under a running event loop (a notebook), from several threads at once. Ctrl-C
 while waiting cancels the call on the wire. Two things cannot work and are refused with StateError: a blocking call inside a
 handler, and using after `fork()` what was opened before.
@@ -12,6 +14,7 @@ handler, and using after `fork()` what was opened before.
 Above: users. Below: `mooring.client`, `mooring.models`, and one thread with one event loop for all of it.
 """
 
+from mooring._lazy import TYPE_CHECKING
 from mooring.sync._client import Call, Client, connect
 from mooring.sync._features import (
     Completions,
@@ -27,6 +30,19 @@ from mooring.sync._fleet import Fleet
 from mooring.sync._toolbox import Toolbox
 from mooring.transport import stdio
 
+if TYPE_CHECKING:
+    from mooring.transport.http import http
+else:
+
+    def __getattr__(name: str) -> object:
+        """`http`, loaded by who asks for it: most programs that block start a command."""
+        if name != "http":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from mooring.transport.http import http  # noqa: PLC0415
+
+        return http
+
+
 __all__ = [
     "Call",
     "Client",
@@ -41,5 +57,6 @@ __all__ = [
     "Toolbox",
     "Tools",
     "connect",
+    "http",
     "stdio",
 ]

@@ -347,6 +347,7 @@ def test_an_opener_that_is_cancelled_leaves_nothing_behind() -> None:
 
 
 def test_a_fleet_from_a_file_runs_real_processes(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     real = {"command": sys.executable, "args": [str(PEER)]}
     servers = {
         "real": {**real, "env": {"PEER_GREETING": "hello"}},
@@ -367,7 +368,8 @@ def test_a_fleet_from_a_file_runs_real_processes(tmp_path: Path) -> None:
             assert chosen.states == {"off": "ready"}
 
     run(work)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("mooring")]
+    ours = set(threading.enumerate()) - before
+    assert not [thread for thread in ours if thread.name.startswith("mooring")]
 
 
 def test_a_file_with_a_mistake_is_refused_before_anything_is_started(tmp_path: Path) -> None:

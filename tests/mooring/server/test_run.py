@@ -56,6 +56,72 @@ def test_it_serves_until_the_end_of_input_and_leaves_nothing_behind(tmp_path: Pa
     assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
 
 
+def test_startup_hooks_are_awaited_before_anybody_is_served(tmp_path: Path) -> None:
+    server = Server("x")
+    order: list[str] = []
+
+    @server.tool(blocking=False)
+    def say() -> None:
+        order.append("served")
+
+    @server.on_startup
+    async def first() -> None:
+        await asyncio.sleep(0)
+        order.append("first")
+
+    @server.on_startup
+    async def second() -> None:
+        order.append("second")
+
+    server.on_shutdown(lambda: order.append("over"))
+    assert served(server, tmp_path, "say")[0] == 0
+    assert order == ["first", "second", "served", "over"]
+
+
+def test_what_a_startup_hook_raises_ends_it_and_nobody_is_served(tmp_path: Path) -> None:
+    server = Server("x")
+
+    @server.on_startup
+    async def fail() -> None:
+        raise UsageError("not today")
+
+    with pytest.raises(UsageError, match="not today"):
+        served(server, tmp_path, "say")
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_a_signal_during_startup_ends_it_in_order(tmp_path: Path) -> None:
+    server = Server("x")
+    order: list[str] = []
+
+    @server.on_startup
+    async def hang() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            order.append("let go")
+
+    server.on_shutdown(lambda: order.append("over"))
+    assert served(server, tmp_path, "say") == (0, b"")
+    assert order == ["let go", "over"]
+
+
+def test_who_is_cancelled_while_it_starts_is_cancelled() -> None:
+    server = Server("x")
+    server.on_startup(asyncio.Event().wait)
+
+    async def test() -> None:
+        starting = asyncio.ensure_future(server.startup())
+        await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        server.stop_starting()
+
+    asyncio.run(test())
+
+
 def test_the_face_runs_it_and_a_loop_may_be_brought_along(tmp_path: Path) -> None:
     made: list[asyncio.AbstractEventLoop] = []
 

@@ -222,3 +222,32 @@ def test_a_filter_that_is_none_is_refused() -> None:
             assert (await peer.error("subscriptions/listen", {}))["code"] == -32602
 
     run(test)
+
+
+# --- what is said in somebody else's words ----------------------------------------------------------------------------
+
+
+def test_params_are_told_as_they_are_to_everybody_who_wants_to_hear() -> None:
+    """For a server that passes on what another said: nothing of it is lost, and a subscription's mark is added."""
+
+    async def test() -> None:
+        server = make()
+        async with talking(server, HANDSHAKE[-1]) as old, talking(server, STATELESS) as new:
+            await old.result("resources/subscribe", {"uri": "test://one"})
+            await listen(new, 7, toolsListChanged=True, resourceSubscriptions=["test://one"])
+            server.tell("notifications/tools/list_changed", "", b'{"a":1}')
+            server.tell(
+                "notifications/resources/updated", "test://one", b'{"uri":"test://one/2","_meta":{"b":2}}'
+            )
+            assert await old.note("notifications/tools/list_changed") == {"a": 1}
+            assert await new.note("notifications/tools/list_changed") == {"a": 1, "_meta": {ID: 7}}
+            told = {"uri": "test://one/2", "_meta": {"b": 2}}
+            assert await old.note("notifications/resources/updated") == told
+            assert await new.note("notifications/resources/updated") == {**told, "_meta": {"b": 2, ID: 7}}
+
+    run(test)
+
+
+def test_a_meta_that_is_none_gives_way_and_the_word_elsewhere_is_left_alone() -> None:
+    assert _subscriptions._marked(b'{"a":{"_meta":1}}', b'{"m":1}') == b'{"a":{"_meta":1},"_meta":{"m":1}}'
+    assert _subscriptions._marked(b'{"_meta":5}', b'{"m":1}') == b'{"_meta":{"m":1}}'

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import mooring
+from mooring import sync
 from mooring.client import Notification
 from mooring.errors import ClosedError, ShutdownError, StateError, TimeoutError, TransportError, UsageError
 from mooring.sync import Client, connect, stdio
@@ -370,3 +372,9 @@ def test_ctrl_c_in_a_script_ends_it_with_the_call_cancelled(tmp_path: Path) -> N
 
 def test_a_client_is_made_by_connect() -> None:
     assert isinstance(connect(with_tools("one")), Client)
+
+
+def test_a_server_at_a_url_has_its_target_here_too() -> None:
+    """README: `http(...)` stands where `stdio(...)` does, also for blocking code; loaded only when it is asked for."""
+    assert sync.http is mooring.http
+    assert not hasattr(sync, "https")

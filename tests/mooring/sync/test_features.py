@@ -96,7 +96,8 @@ def test_no_namespace_is_missing() -> None:
     one = {name for name in vars(async_room.connect(target)) if not name.startswith("_")}
     client = sync_room.connect(target)
     other = {name for name in vars(client) if not name.startswith("_")} | attributes
-    assert one == other
+    # `wire` is for who passes messages on, which cannot be done while waiting for one of them.
+    assert one - {"wire"} == other
     assert client.cache is client._client.cache
     assert client.settings.name == "x"
 

@@ -84,6 +84,7 @@ class Calls:
         "can_send",
         "envelope",
         "hangs_up",
+        "head",
         "is_full",
         "is_http",
         "is_strict",
@@ -127,8 +128,10 @@ class Calls:
         self.returned: list[int] = []
         self.late = 0
         self.unknown = 0
-        # What the negotiated revision asks of every request; set by the connection.
+        # What the negotiated revision asks of every request, and the part of it that does not say who asks; set by the
+        # connection.
         self.envelope = b""
+        self.head = b""
         self.hangs_up = False
         self.can_send = False
         self.begin(0.0, 0.5)
@@ -207,6 +210,7 @@ class Calls:
             event.caller,
             order=self.last_id,
             meta=event.meta,
+            speaker=event.speaker,
             timeout=timeout,
             hard_at=None if limit is None else now + limit,
             wants_progress=event.wants_progress,
@@ -261,6 +265,8 @@ class Calls:
 
     def _meta(self, exchange: Exchange) -> bytes | None:
         members = [self.envelope] if self.envelope else []
+        if self.envelope and exchange.speaker:
+            members = [self.head, exchange.speaker]
         if exchange.wants_progress:
             members.append(b'"progressToken":%d' % exchange.id)
         if exchange.meta:

@@ -205,6 +205,7 @@ class Exchange(msgspec.Struct):
     # When it was made, by the id it had then: queued calls keep this order whatever ids they get later.
     order: int = 0
     meta: bytes = b""
+    speaker: bytes = b""
     timeout: float | None = None
     hard_at: float | None = None
     # The number of its frame among all frames handed to this transport; 0: none yet.

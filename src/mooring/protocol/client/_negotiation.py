@@ -118,6 +118,11 @@ def envelope(settings: Settings, version: str) -> bytes:
     return encode_json(members)[1:-1]
 
 
+def envelope_head(version: str) -> bytes:
+    """The one of them that does not say who asks, for a request that is made for somebody else."""
+    return encode_json({META_PROTOCOL_VERSION: version})[1:-1]
+
+
 def initialize_params(settings: Settings, version: str) -> bytes:
     """The params of `initialize`, encoded."""
     return encode_json(

@@ -11,6 +11,7 @@ from mooring.protocol.client._exchange import Role
 from mooring.protocol.client._negotiation import (
     Negotiation,
     envelope,
+    envelope_head,
     initialize_params,
     is_modern,
     is_permanent,
@@ -159,6 +160,7 @@ class WireRows(ClientCore):
                 self.calls.bury(exchange)
         is_stateless = server.era is Era.STATELESS
         self.calls.envelope = envelope(self.settings, server.version) if is_stateless else b""
+        self.calls.head = envelope_head(server.version) if is_stateless else b""
         self.calls.hangs_up = self.is_http and REVISIONS[server.version].disconnect_cancels
         if is_stateless:
             self._was_probe_fatal = self._skips_probe = False

@@ -30,6 +30,8 @@ class Called(Event, frozen=True, kw_only=True):
     method: str
     params: bytes = b"{}"
     meta: bytes = b""
+    # For whom it is made, where that is not us: the members of `_meta` that say so in the stateless era, encoded.
+    speaker: bytes = b""
     # UNSET (for the times) and None (for the rest): as the settings say.
     timeout: float | msgspec.UnsetType | None = msgspec.UNSET
     max_timeout: float | msgspec.UnsetType | None = msgspec.UNSET

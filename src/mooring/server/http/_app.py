@@ -44,6 +44,7 @@ from mooring.protocol.http import (
 )
 from mooring.protocol.http import Session as SessionState
 from mooring.protocol.wire import ABSENT, Absent, Batch, ErrorCode, Message, Request, decode, encode_error
+from mooring.server._driver import Terms
 from mooring.server.http._asgi import (
     Gone,
     HeaderLines,
@@ -312,19 +313,9 @@ class App:
         if len(self._legacy) >= self.options.max_sessions:
             await self._refuse(asked.send, BUSY)
             return
-        server = self.server
-        offer, offered = server.offering()
-        connection = LegacyConnection(
-            offer,
-            offered,
-            server.dispatch,
-            telemetry=server.telemetry,
-            number=server.next_number(),
-            answering=self._answering,
-            ended=self._end_legacy,
-        )
+        connection = LegacyConnection(self._terms(), answering=self._answering, ended=self._end_legacy)
         prove(connection, asked.principal)
-        server.remember(connection)
+        self.server.remember(connection)
         self._legacy[connection.id] = connection
         await connection.carry(root_path.rstrip("/"), self.options.messages_path, asked.receive, asked.send)
 
@@ -435,14 +426,8 @@ class App:
 
     async def _serve_alone(self, asked: _Asked, route: Route) -> None:
         """A POST that is a connection of its own."""
-        server = self.server
-        offer, offered = server.offering()
         post = Post(
-            offer,
-            offered,
-            server.dispatch,
-            telemetry=server.telemetry,
-            number=server.next_number(),
+            self._terms(),
             version=route.revision.name,
             accepts=route.accepts,
             answering=self._answering,
@@ -453,11 +438,11 @@ class App:
         if type(message) is not Request or message.method != "subscriptions/listen":
             await post.serve(message, asked.frame, asked.receive, asked.send)
             return
-        server.remember(post)  # who is told of changes
+        self.server.remember(post)  # who is told of changes
         try:
             await post.serve(message, asked.frame, asked.receive, asked.send)
         finally:
-            server.forget(post)
+            self.server.forget(post)
 
     def _look_out(self) -> Lookout[Post]:
         """Who looks after what is under way on this loop."""
@@ -480,15 +465,15 @@ class App:
             return None
         # The header says the body's name: that was compared already.
         name = headers.get("mcp-name", "")
-        entry = self.server.catalogue.tools.get(decode_header_value(name) if name[:2] == "=?" else name)
-        if entry is None or not entry.param_headers or message.params is None:
+        rows = self.server.param_headers(decode_header_value(name) if name[:2] == "=?" else name)
+        if not rows or message.params is None:
             return None
         try:
             call = _read_call(message.params)
             arguments = None if call.arguments is msgspec.UNSET else _read_arguments(call.arguments)
         except _REFUSALS:
             return None  # its params are wrong, and the dispatch says so better
-        mismatch = check_param_headers(entry.param_headers, headers, arguments)
+        mismatch = check_param_headers(rows, headers, arguments)
         return None if mismatch is None else mismatch_refusal(mismatch)
 
     # --- other verbs --------------------------------------------------------------------------------------------------
@@ -557,22 +542,22 @@ class App:
         return [] if self._sessions is None else self._sessions.all
 
     def _make_session(self, record: SessionRecord | None) -> Session:
-        server = self.server
-        offer, offered = server.offering()
         session = Session(
-            offer,
-            offered,
-            server.dispatch,
-            telemetry=server.telemetry,
-            number=server.next_number(),
+            self._terms(),
             answering=self._answering,
             events=self.options.event_store,
             ended=self._session_ended,
             record=record,
         )
         if record is not None:
-            server.remember(session)
+            self.server.remember(session)
         return session
+
+    def _terms(self) -> Terms:
+        """What the next connection begins with."""
+        server = self.server
+        offer, offered = server.offering()
+        return Terms(offer, offered, server.handlers, server.telemetry, server.next_number())
 
     def _end_session(self, session: Session) -> None:
         assert self._sessions is not None

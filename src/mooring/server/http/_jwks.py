@@ -18,6 +18,7 @@ import msgspec
 
 from mooring.errors import Json, TransportError, UsageError
 from mooring.extras import install_command
+from mooring.transport.http import is_loopback
 
 if TYPE_CHECKING:
     from joserfc.jwk import Key
@@ -148,9 +149,7 @@ def fetch_from(url: str, client: "HttpClient | None") -> Fetch:
 
     Raises: UsageError for a URL over which anybody could hand us keys.
     """
-    parts = urlsplit(url)
-    is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
+    if urlsplit(url).scheme != "https" and not is_loopback(url):
         raise UsageError(f"jwks must be an https URL, or on this machine: {url!r}", path="jwks")
 
     async def fetch() -> Mapping[str, Json]:
@@ -168,6 +167,8 @@ def fetch_from(url: str, client: "HttpClient | None") -> Fetch:
 
 
 async def _get(client: "HttpClient", url: str) -> Mapping[str, Json]:
+    # Like the exchange of `mooring.oauth`, whose limits, redirects and errors are other ones, and which is none of ours to
+    # import: what the two have in common is this loop.
     response = await client.send("GET", url, [("accept", "application/json")], None)
     try:
         if response.status != 200:

@@ -11,10 +11,8 @@ import secrets
 from collections.abc import Callable
 
 from mooring.protocol.http import endpoint_event, message_event
-from mooring.protocol.server import ServerOffer
 from mooring.protocol.server import events as e
-from mooring.server._driver import Driver, Handlers, perform_table
-from mooring.server._telemetry import Telemetry
+from mooring.server._driver import Driver, Terms, perform_table
 from mooring.server.http._asgi import Receive, Send, until_gone
 from mooring.server.http._post import Answering
 from mooring.server.http._stream import STREAM_LINES, Stream
@@ -31,17 +29,9 @@ class LegacyConnection(Driver):
     __slots__ = ("_answering", "_stream", "ended", "id")
 
     def __init__(
-        self,
-        offer: ServerOffer,
-        offered: frozenset[str],
-        handlers: Handlers,
-        *,
-        telemetry: Telemetry,
-        number: int,
-        answering: Answering,
-        ended: "Callable[[LegacyConnection], None]",
+        self, terms: Terms, *, answering: Answering, ended: "Callable[[LegacyConnection], None]"
     ) -> None:
-        super().__init__(offer, offered, handlers, telemetry=telemetry, number=number)
+        super().__init__(terms)
         self.id = secrets.token_urlsafe(ID_BYTES)
         self.ended = ended
         self._answering = answering

@@ -22,12 +22,11 @@ import msgspec
 from mooring.errors import GuardRefusedError, McpError
 from mooring.protocol import REVISIONS
 from mooring.protocol.http import ACCEPTED, JSON_HEADERS, RETRY_HEADERS, Accepts, answer_status
-from mooring.protocol.server import ServerConnection, ServerOffer, ServerState
+from mooring.protocol.server import ServerConnection, ServerState
 from mooring.protocol.server import events as e
 from mooring.protocol.wire import Message, encode_event, join_batch
-from mooring.server._driver import Driver, Handlers, perform_table
+from mooring.server._driver import Driver, Terms, perform_table
 from mooring.server._failures import InsufficientScopeError
-from mooring.server._telemetry import Telemetry
 from mooring.server.http._asgi import (
     HeaderLines,
     Receive,
@@ -39,7 +38,7 @@ from mooring.server.http._asgi import (
 )
 from mooring.server.http._auth import BearerAuth, challenge_scopes
 from mooring.server.http._lookout import Lookout
-from mooring.server.http._stream import MAX_STREAM_BYTES, STREAM_LINES, Stream
+from mooring.server.http._stream import EVENTS_LINES, MAX_STREAM_BYTES, STREAM_LINES, Stream
 
 logger = logging.getLogger("mooring.server.http")
 
@@ -116,19 +115,14 @@ class Post(Driver):
 
     def __init__(
         self,
-        offer: ServerOffer,
-        offered: frozenset[str],
-        handlers: Handlers,
+        terms: Terms,
         *,
-        telemetry: Telemetry,
-        number: int,
         version: str,
         accepts: Accepts,
         answering: Answering,
         lookout: "Lookout[Post]",
     ) -> None:
-        core = ServerConnection(offer, version=version, is_post=True)
-        super().__init__(offer, offered, handlers, telemetry=telemetry, number=number, core=core)
+        super().__init__(terms, ServerConnection(terms.offer, version=version, is_post=True))
         self._answering = answering
         self._lookout = lookout
         self._takes_json, self._takes_stream = answering.taking(accepts)
@@ -164,10 +158,8 @@ class Post(Driver):
                 await stream.pump(send, STREAM_LINES, self._answering.keepalive)
         elif self._takes_json or not self._answers:
             await self._answer_whole(send)
-        else:
-            stream = Stream(self._answering.max_stream_bytes)
-            stream.end(self._events())
-            await stream.pump(send, STREAM_LINES, self._answering.keepalive)
+        else:  # all of it is there: no stream to wait on, no chunks to mark its end, nothing that a proxy could hold back
+            await respond(send, 200, EVENTS_LINES, self._events())
 
     async def _finish_work(self) -> None:
         self._is_busy = True

@@ -313,6 +313,7 @@ def _serve(
                 listener.close()
             draining.append(loop.create_task(place.app.drain()))
             http.should_exit = True
+            server.stop_starting()
 
         ending = Ending(drain, loop, leave, server.options.drain_timeout + AFTER_HANDLERS)
         ending.install()
@@ -333,6 +334,9 @@ def _serve(
 
 
 async def _serve_until_drained(place: Place, http: "uvicorn.Server", on_ready: Callable[[], None]) -> None:
+    if not await place.server.startup():
+        await place.server.shutdown()
+        return
     serving = asyncio.ensure_future(http.serve(sockets=place.sockets))
     while not http.started and not serving.done():
         await asyncio.sleep(0)

@@ -22,11 +22,10 @@ import msgspec
 from mooring.errors import McpError, RequestId, ShutdownError
 from mooring.protocol import REVISIONS
 from mooring.protocol.http import ACCEPTED, Accepts, Refusal, refuse
-from mooring.protocol.server import ServerConnection, ServerOffer, ServerState
+from mooring.protocol.server import ServerConnection, ServerState
 from mooring.protocol.server import events as e
 from mooring.protocol.wire import Batch, Message, Request, encode_event, join_batch
-from mooring.server._driver import Driver, Handlers, perform_table
-from mooring.server._telemetry import Telemetry
+from mooring.server._driver import Driver, Terms, perform_table
 from mooring.server.http._asgi import HeaderLines, Receive, Send, respond, until_gone
 from mooring.server.http._event_store import EventStore
 from mooring.server.http._post import Answering, head_of
@@ -104,12 +103,8 @@ class Session(Driver):
 
     def __init__(
         self,
-        offer: ServerOffer,
-        offered: frozenset[str],
-        handlers: Handlers,
+        terms: Terms,
         *,
-        telemetry: Telemetry,
-        number: int,
         answering: Answering,
         events: EventStore | None,
         ended: "Callable[[Session], None]",
@@ -117,8 +112,8 @@ class Session(Driver):
     ) -> None:
         core = None
         if record is not None:
-            core = ServerConnection(offer, version=record.client.version, client=record.client)
-        super().__init__(offer, offered, handlers, telemetry=telemetry, number=number, core=core)
+            core = ServerConnection(terms.offer, version=record.client.version, client=record.client)
+        super().__init__(terms, core)
         self.id = ""
         self.ended = ended
         self.last_used = self._loop.time()

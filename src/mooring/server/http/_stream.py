@@ -22,6 +22,8 @@ from mooring.transport import MAX_QUEUED_BYTES
 logger = logging.getLogger("mooring.server.http")
 
 STREAM_LINES = lines(STREAM_HEADERS)
+# Of a response whose events are all there when it begins.
+EVENTS_LINES = [line for line in STREAM_LINES if line[0] == b"content-type"]
 
 # What may wait in one stream for a client that reads slowly. An ASGI server holds some 64 KiB of its own before it makes us
 # wait, and one write more; with all that a connection needs besides, that stays under 256 KiB.

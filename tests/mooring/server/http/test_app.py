@@ -391,10 +391,11 @@ def test_a_websocket_is_turned_away_and_an_unknown_scope_is_left_alone() -> None
 def test_draining_ends_at_the_latest_when_its_time_is_over() -> None:
     async def test() -> None:
         server = serving(drain_timeout=0.02)
-        stubborn = asyncio.Event()
+        began, stubborn = asyncio.Event(), asyncio.Event()
 
         @server.tool
         async def hang() -> str:
+            began.set()
             while not stubborn.is_set():
                 try:
                     await stubborn.wait()
@@ -405,10 +406,10 @@ def test_draining_ends_at_the_latest_when_its_time_is_over() -> None:
         app = server.asgi()
         async with asking(app) as http:
             http.start("POST", tool("hang"))
-            await asyncio.sleep(0.01)
-            began = asyncio.get_running_loop().time()
+            await began.wait()
+            at = asyncio.get_running_loop().time()
             await app.drain()
-            assert asyncio.get_running_loop().time() - began < 5
+            assert asyncio.get_running_loop().time() - at < 5
             stubborn.set()
 
     run(test)

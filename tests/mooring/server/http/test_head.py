@@ -132,7 +132,7 @@ def test_a_head_that_takes_too_long_is_not_waited_for() -> None:
         ended = asyncio.create_task(reader.read())
         while not ended.done():
             writer.write(b"x")
-            await asyncio.sleep(0.01)
+            await asyncio.wait({ended}, timeout=0.01)  # then the next drop
         try:
             assert await ended == b""
         except ConnectionResetError:
@@ -178,7 +178,7 @@ def test_what_is_no_request_moves_no_clock(unasked: bytes) -> None:
         ended = asyncio.create_task(reader.read())
         while not ended.done():
             writer.write(b"\r\n")
-            await asyncio.sleep(0.05)
+            await asyncio.wait({ended}, timeout=0.05)  # then the next drop
         try:
             assert await ended == b""
         except ConnectionResetError:
@@ -284,14 +284,14 @@ async def whole(scope: dict, receive: Callable, send: Callable) -> None:
     await send({"type": "http.response.body", "body": b"x" * LARGE})
 
 
-def losses(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Every connection that is lost from now on."""
-    lost: list[object] = []
+def losses(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set when a connection is lost."""
+    lost = asyncio.Event()
 
     class Told(BoundedProtocol):
         def connection_lost(self, exc: Exception | None) -> None:
-            lost.append(exc)
             super().connection_lost(exc)
+            lost.set()
 
     monkeypatch.setattr(_head, "BoundedProtocol", Told)
     return lost
@@ -306,8 +306,7 @@ def test_a_response_that_was_cut_short_is_not_waited_out(
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(GET + b"\r\n")
         writer.transport.pause_reading()  # what came is not taken
-        while not lost:
-            await asyncio.sleep(0.01)
+        await lost.wait()
 
     lost = losses(monkeypatch)
     with caplog.at_level(logging.CRITICAL, "uvicorn.error"):  # it minds what the app does
@@ -323,8 +322,7 @@ def test_a_client_that_takes_nothing_for_long_is_left(monkeypatch: pytest.Monkey
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(GET + b"\r\n")
         writer.transport.pause_reading()
-        while not lost:
-            await asyncio.sleep(0.01)
+        await lost.wait()
 
     talked(talk, app=whole)
 

@@ -89,7 +89,9 @@ def serving() -> Server:
 # --- official clients -------------------------------------------------------------------------------------------------
 
 
-async def use_everything(session: ClientSession, server: Server, told: list[Any], *, can_ask: bool) -> None:
+async def use_everything(
+    session: ClientSession, server: Server, told: asyncio.Queue[Any], *, can_ask: bool
+) -> None:
     await session.initialize()
     names = {found.name for found in (await session.list_tools()).tools}
     assert names == {"echo", "steps", "ask", "come_back"}
@@ -106,9 +108,8 @@ async def use_everything(session: ClientSession, server: Server, told: list[Any]
         asked = await session.call_tool("ask", {})
         assert asked.content[0].text == "{'name': 'Bob'}"
         server.add_tool("new", input_schema={"type": "object"}, handler=lambda arguments: "x")
-        while not told:
-            await asyncio.sleep(0.005)
-        assert isinstance(told[0].root, types.ToolListChangedNotification)
+        first = await told.get()
+        assert isinstance(first.root, types.ToolListChangedNotification)
     many = await asyncio.gather(*(session.call_tool("echo", {"text": str(n)}) for n in range(20)))
     assert [found.content[0].text for found in many] == [str(n) for n in range(20)]
 
@@ -125,11 +126,11 @@ def test_the_official_client_over_streamable_http(parser: str, options: dict[str
         if options.get("event_store"):
             options["event_store"] = MemoryEvents()
         app = server.asgi(**options)
-        told: list[Any] = []
+        told: asyncio.Queue[Any] = asyncio.Queue()
 
         async def hear(message: Any) -> None:
             if isinstance(message, types.ServerNotification) and "list_changed" in message.root.method:
-                told.append(message)
+                told.put_nowait(message)
 
         async with (
             on_uvicorn(app, parser) as port,
@@ -165,11 +166,11 @@ def test_the_official_client_over_http_and_sse() -> None:
     async def test() -> None:
         server = serving()
         app = server.asgi(sse_path="/sse")
-        told: list[Any] = []
+        told: asyncio.Queue[Any] = asyncio.Queue()
 
         async def hear(message: Any) -> None:
             if isinstance(message, types.ServerNotification) and "list_changed" in message.root.method:
-                told.append(message)
+                told.put_nowait(message)
 
         async with (
             on_uvicorn(app) as port,
@@ -478,7 +479,7 @@ def test_a_drain_ends_streams_and_answers_what_runs() -> None:
             running = asyncio.get_running_loop().create_task(send(port, "POST", tool("wait")))
             await began.wait()
             draining = asyncio.get_running_loop().create_task(app.drain())
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)  # it has begun
             status, headers, _ = await send(port, "POST", ECHO)
             assert (status, headers["retry-after"]) == (503, "1")
             gate.set()

@@ -272,6 +272,37 @@ def test_hooks_run_and_a_loop_may_be_brought_along(monkeypatch: pytest.MonkeyPat
     assert ran == [True]
 
 
+def test_startup_hooks_are_awaited_before_it_serves(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = echoing()
+    seen: list[str] = []
+
+    @server.on_startup
+    async def first() -> None:
+        await asyncio.sleep(0)
+        seen.append(capsys.readouterr().err)
+
+    assert served(server, request, monkeypatch) == (0, [])  # type: ignore[arg-type]  # what it returns is of no use here
+    assert seen == [""]
+    assert "serves" in capsys.readouterr().err
+
+
+def test_a_signal_during_startup_ends_it_before_it_serves(capsys: pytest.CaptureFixture[str]) -> None:
+    server = echoing()
+    ended: list[str] = []
+
+    @server.on_startup
+    async def hang() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(60)
+
+    server.on_shutdown(lambda: ended.append("over"))
+    assert server.run(transport="http", port=0) == 130
+    assert ended == ["over"]
+    assert "serves" not in capsys.readouterr().err
+
+
 def test_a_thread_that_hangs_is_left_by_ending_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     gate, begun = threading.Event(), threading.Event()
     server = Server("x", drain_timeout=0.05)

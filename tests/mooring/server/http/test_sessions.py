@@ -250,7 +250,7 @@ def test_at_the_cap_the_session_that_was_idle_longest_makes_room(caplog: pytest.
             assert [await status(http) for http in (one, two, three)] == [200, 404, 200]
 
     with caplog.at_level(logging.WARNING):
-        run(test)
+        run_on_fake_clock(test())
     assert "idle longest" in caplog.text
 
 

@@ -1,0 +1,348 @@
+"""One server behind the proxy, held: started, watched, started again, and asked for others.
+
+A client does most of it (`mooring.client`): it notices the loss, tells every open call the truth and comes back. Here is what
+it leaves open. A call made while the server is away waits for it, up to a bound. A client that has closed for good, because its
+command was gone for a while or its key refused, is replaced by another after a while, for as long as the proxy lives. And
+what others want of the server (subscriptions, a log level) is wanted of the next one too.
+
+Must never know who asks, or what a message means. Above: `_relay`, `_proxy`. Below: `mooring.client`.
+"""
+
+import asyncio
+import builtins
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from mooring.client import Call, Client, Notification, ProgressHandler, connect
+from mooring.errors import (
+    BackpressureError,
+    ClosedError,
+    McpError,
+    ShutdownError,
+    StateError,
+    TimeoutError,
+    TransportError,
+)
+from mooring.protocol import Era
+from mooring.protocol.client import ServerFacts, backoff_delay
+from mooring.proxy._flights import Flight, Flights
+from mooring.proxy._lists import Lists
+from mooring.proxy._options import ProxyOptions
+from mooring.transport import Target
+
+logger = logging.getLogger("mooring.proxy")
+
+# Calls at one server at a time, those that wait for it included: as many as a client of it may have open by itself.
+MOST_CALLS = 1024
+
+# After so long a call is given up, whatever the client does: one that nobody will cancel must not stay for ever.
+MOST_SECONDS = 3600.0
+
+# What a request of our own may take: a list, a log level.
+OWN_TIMEOUT = 30.0
+
+# Between two attempts to send what could not be sent.
+RETRY_AFTER = 0.25
+
+# The body without `_meta`, members of `_meta`, and who asks: for a server of the stateless era, or of the other.
+Composed: TypeAlias = tuple[bytes, bytes, bytes]
+Compose: TypeAlias = Callable[[bool], Composed]
+
+
+class Listener(Protocol):
+    """Who hears what a server says by itself."""
+
+    def came_back(self, back: "Back") -> None:
+        """It is there again, and may be another than before."""
+
+    def heard(self, back: "Back", notification: Notification) -> None:
+        """It said this."""
+
+    async def asked(self, back: "Back", method: str, params: bytes) -> bytes:
+        """It asks this; the encoded result. Raises: JsonRpcError, to refuse."""
+
+
+class Sent(NamedTuple):
+    """A call that was handed to the server, by this client of it, in this era."""
+
+    client: Client
+    call: Call[bytes]
+    is_stateless: bool
+
+
+class Patience:
+    """How long one call waits for a server that is away, all its attempts together."""
+
+    def __init__(self, seconds: float) -> None:
+        self.until = asyncio.get_running_loop().time() + seconds
+
+    async def lasts(self, error: TransportError) -> bool:
+        """Wait a moment, and say whether to try again. Over HTTP nothing else tells that a server is away."""
+        left = self.until - asyncio.get_running_loop().time()
+        if not error.retryable or left <= 0:
+            return False
+        await asyncio.sleep(min(left, RETRY_AFTER if error.retry_in is None else error.retry_in))
+        return True
+
+
+class Back:
+    """One server behind the proxy. `open()` it, or `begin()` to, and `stop()` it in the end."""
+
+    def __init__(
+        self, target: Target, settings: dict[str, Any], options: ProxyOptions, listener: Listener
+    ) -> None:
+        self.flights = Flights(asyncio.get_running_loop().time)
+        self.lists = Lists()
+        self.client = connect(target, **{**settings, "max_attempts": 1})
+        self._target = target
+        # The next ones know that it can be started, and do not give up.
+        self._settings = {**settings, "max_attempts": 1_000_000}
+        self._options = options
+        self._listener = listener
+        self._is_ready = asyncio.Event()
+        self._is_stopping = self._keeps_trying = False
+        self._failures = 0
+        self._facts: ServerFacts | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Calls that wait for the server to be there.
+        self._waiting = 0
+        # Who wants to hear of which resource; and the log level that somebody wants.
+        self._wanted: dict[str, set[tuple[int, int]]] = {}
+        self._level: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Back {self.client!r} {self.flights!r}>"
+
+    # --- opening and closing ------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Start it, and wait until it is there.
+
+        Raises: why it cannot be started, after the first attempt; nothing is left then.
+        """
+        self._attach(self.client)
+        await self.client.open()
+        self._keeps_trying = True
+
+    def begin(self) -> None:
+        """Start it and return at once: calls wait for it. It is tried again and again."""
+        self._keeps_trying = True
+        self._attach(self.client)
+        self.do_later(self.client.open(wait=False))
+
+    async def stop(self) -> None:
+        """End it, and return when nothing of it is left."""
+        self._is_stopping = True
+        self._is_ready.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await self.client.stop()
+
+    @property
+    def facts(self) -> ServerFacts:
+        """What the server last said of itself. Raises: StateError before it was there for the first time."""
+        return self.client.wire.facts if self._facts is None else self._facts
+
+    @property
+    def is_stateless(self) -> bool:
+        """True if the server was last spoken to in the stateless era."""
+        return self._facts is not None and self._facts.era is Era.STATELESS
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def patience(self) -> Patience:
+        """For one call, from now on."""
+        return Patience(self._options.wait)
+
+    async def send(
+        self, flight: Flight, compose: Compose, on_progress: ProgressHandler | None, patience: Patience
+    ) -> Sent:
+        """Hand a call to the server as soon as it is there. Then `answer()` it, or `give_up()`.
+
+        Raises: McpError. It surely did not run then.
+        """
+        if len(self.flights) + self._waiting >= MOST_CALLS:
+            raise BackpressureError(f"{MOST_CALLS} calls are open")
+        while True:
+            if not self._is_ready.is_set():
+                await self._until_ready(patience.until)
+            client = self.client
+            is_stateless = self.is_stateless
+            body, meta, speaker = compose(is_stateless)
+            call = client.wire.call(
+                flight.method.name,
+                body,
+                meta=meta,
+                speaker=speaker,
+                on_progress=on_progress,
+                timeout=self._options.timeout,
+                max_timeout=max(self._options.timeout or 0.0, MOST_SECONDS),
+            )
+            if isinstance(call.see(), StateError | ShutdownError | ClosedError):
+                self._is_ready.clear()  # lost this very moment, and we are told in the next
+                continue
+            self.flights.begin(flight)
+            return Sent(client, call, is_stateless)
+
+    async def answer(self, flight: Flight, sent: Sent) -> bytes:
+        """The encoded result. Raises: McpError, which says whether it may have run."""
+        try:
+            result = await sent.call.future
+        except asyncio.CancelledError:
+            self.give_up(flight, sent)
+            raise
+        except McpError:
+            self.flights.end(flight)
+            raise
+        self.flights.end(flight)
+        return result
+
+    def give_up(self, flight: Flight, sent: Sent) -> None:
+        """Nobody waits for this call any more: the server is told, once."""
+        sent.client.wire.give_up(sent.call)
+        self.flights.give_up(flight)
+
+    async def fetch(self, method: str, params: bytes) -> bytes:
+        """The encoded result of a request of our own. Raises: McpError."""
+        call = self.client.wire.call(method, params, timeout=OWN_TIMEOUT)
+        try:
+            return await call.future
+        except asyncio.CancelledError:
+            self.client.wire.give_up(call)
+            raise
+
+    async def _until_ready(self, deadline: float) -> None:
+        self._waiting += 1
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._is_ready.wait()
+        except builtins.TimeoutError as late:
+            raise TimeoutError(self._options.wait, sent=False) from late
+        finally:
+            self._waiting -= 1
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Say this to the server, if it is there."""
+        try:
+            self.client.wire.notify(method, params)
+        except McpError as error:
+            logger.info("%s was not passed on: %s", method, error)
+
+    # --- what is wanted of every one of them --------------------------------------------------------------------------
+
+    async def subscribe(self, uri: str, key: tuple[int, int]) -> None:
+        """Hear of changes to this resource, for `key`. Raises: McpError."""
+        holders = self._wanted.setdefault(uri, set())
+        holders.add(key)
+        try:
+            await self._subscribe(uri)
+        except BaseException:
+            self._let_go(uri, key)
+            raise
+
+    async def _subscribe(self, uri: str) -> None:
+        await self.client.resources.subscribe(uri, wait_for_ready=True, timeout=max(self._options.wait, 1.0))
+
+    def unsubscribe(self, uri: str, key: tuple[int, int]) -> None:
+        """`key` wants to hear no more of it."""
+        if self._let_go(uri, key):
+            self.do_later(self._unsubscribe(uri))
+
+    def forget(self, number: int) -> None:
+        """Nothing is wanted any more by keys of this number."""
+        for uri, holders in list(self._wanted.items()):
+            for key in [key for key in holders if key[0] == number]:
+                self.unsubscribe(uri, key)
+
+    def wanted_for(self, uri: str) -> list[str]:
+        """Under which addresses a change of this resource was subscribed to: its own, or one that it is a part of."""
+        if uri in self._wanted:
+            return [uri]
+        return [wanted for wanted in self._wanted if uri.startswith(wanted)]
+
+    def _let_go(self, uri: str, key: tuple[int, int]) -> bool:
+        holders = self._wanted.get(uri)
+        if holders is None or key not in holders:
+            return False
+        holders.discard(key)
+        if holders:
+            return False
+        del self._wanted[uri]
+        return True
+
+    async def _unsubscribe(self, uri: str) -> None:
+        if uri not in self._wanted:
+            await self.client.resources.unsubscribe(uri)
+
+    async def set_level(self, level: str) -> None:
+        """Have log messages of this level and above. Raises: McpError."""
+        self._level = level
+        if self._is_ready.is_set() and not self.is_stateless:
+            await self._set_level()
+
+    async def _set_level(self) -> None:
+        assert self._level is not None  # somebody wants one
+        await self.fetch("logging/setLevel", b'{"level":"%b"}' % self._level.encode())
+
+    # --- what happens to it -------------------------------------------------------------------------------------------
+
+    def _attach(self, client: Client) -> None:
+        client.wire.on_state = lambda state: self._changed(client, state)
+        client.wire.answer_with(lambda method, params: self._listener.asked(self, method, params))
+        client.on_notification(lambda notification: self._listener.heard(self, notification))
+
+    def _changed(self, client: Client, state: str) -> None:
+        if client is not self.client or self._is_stopping:
+            return
+        if state == "ready":
+            self._come()
+            return
+        self._is_ready.clear()
+        if state in ("backoff", "closed") and self._keeps_trying:
+            logger.warning("the server behind is not there: %s", client.wire.cause)
+            if state == "closed":
+                self._replace_later()
+
+    def _come(self) -> None:
+        was_ready = self._facts is not None
+        self._facts = self.client.wire.facts
+        self._failures = 0
+        self._is_ready.set()
+        self.flights.start_over()
+        if self._level is not None and not self.is_stateless:
+            self.do_later(self._set_level())
+        if was_ready:
+            logger.warning("the server behind is there again")
+            self._listener.came_back(self)
+
+    def _replace_later(self) -> None:
+        delay = backoff_delay(self.client.settings, self._failures, random.random())  # noqa: S311  # jitter
+        self._failures += 1
+        self._timer = asyncio.get_running_loop().call_later(delay, self._replace)
+
+    def _replace(self) -> None:
+        self.client = connect(self._target, **self._settings)
+        self._attach(self.client)
+        self.do_later(self._open_again(self.client))
+
+    async def _open_again(self, client: Client) -> None:
+        await client.open(wait=False)
+        for uri in list(self._wanted):
+            await self._subscribe(uri)
+
+    def do_later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have this done beside everything else, for as long as this lives. What goes wrong with the server is logged."""
+        task = asyncio.get_running_loop().create_task(self._quietly(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except McpError as error:
+            logger.info("the server behind did not do what was wanted: %s", error)

@@ -1,0 +1,145 @@
+"""The calls under way at one server, and whose they are.
+
+A server of the handshake era asks and logs over the connection, not in a call: it does not say for whom. With several clients on
+one connection only the calls under way can tell. If all of them are one client's, what the server says is for that client. If
+they are several clients', nobody knows, and nobody may be told. A call that was given up still counts for a while: the
+server may be at work on it.
+
+Must never know a transport or what a message means. Above: `_back`, `_asking`, `_news`. Below: nothing.
+"""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+
+import msgspec
+
+from mooring.errors import RequestId
+from mooring.protocol.server import events as e
+from mooring.server import Driver
+
+# How long a server may go on with what was cancelled, as far as we believe: one that heeds it stops at once.
+LINGER = 10.0
+
+
+class Asked(msgspec.Struct, eq=False):
+    """A question of the server's that waits for its client to be asked in a result."""
+
+    method: str
+    params: bytes
+    answer: "asyncio.Future[bytes]"
+
+
+class Flight:
+    """One call on its way through, and the client it is for, as far as its request says.
+
+    `connection`, `id` and `serial` change when a client of the stateless era comes back with answers.
+    """
+
+    __slots__ = (
+        *("capabilities", "connection", "has_ended", "id", "info", "is_asked", "is_stateless", "level"),
+        *("method", "questions", "serial"),
+    )
+
+    def __init__(self, connection: Driver, request: e.Serve) -> None:
+        self.connection = connection
+        self.id: RequestId = request.id
+        self.serial = request.serial
+        self.method = request.method
+        self.has_ended = False
+        # Copies: what a request says is a view of its frame.
+        meta, client = request.meta, connection.core.client
+        self.is_stateless = meta is not None
+        self.capabilities = b"{}"
+        self.info = b""
+        self.level: str | None = None
+        if meta is not None:
+            self.capabilities = bytes(meta.capabilities)
+            self.info = bytes(meta.client_info) if isinstance(meta.client_info, msgspec.Raw) else b""
+            self.level = meta.log_level
+        elif client is not None:
+            self.capabilities, self.info = client.capabilities, client.info
+        # What the server asked meanwhile of a client that can only be asked in a result; `is_asked` wakes who waits.
+        self.questions: dict[str, Asked] = {}
+        self.is_asked: asyncio.Future[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Flight {self.method.name} of connection {self.connection.number}>"
+
+    @property
+    def is_awaited(self) -> bool:
+        """True while the client waits for its answer, so that something can be said about it."""
+        return not self.has_ended and self.connection.core.in_flight.get(self.id) == self.serial
+
+    def go_on_for(self, other: "Flight") -> None:
+        """Its client came back, with this request of another connection."""
+        self.connection, self.id, self.serial = other.connection, other.id, other.serial
+
+    def ask(self, key: str, question: Asked) -> None:
+        """Leave a question for the client, and wake who waits for the answer."""
+        self.questions[key] = question
+        if self.is_asked is not None and not self.is_asked.done():
+            self.is_asked.set_result(None)
+
+
+class Whose(Enum):
+    """What is known about for whom a server speaks, where that is no one client."""
+
+    NOBODYS = "no call is under way"
+    SEVERAL = "calls of several clients are under way"
+
+
+class Flights:
+    """The calls under way at one server. `clock` gives the time, in seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._open: dict[Flight, None] = {}
+        # Until when each client may be the one that the server still works for, by the number of its connection.
+        self._lingering: dict[int, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __repr__(self) -> str:
+        return f"<Flights {len(self._open)} open, {len(self._lingering)} lingering>"
+
+    def begin(self, flight: Flight) -> None:
+        """A call is on its way."""
+        self._open[flight] = None
+
+    def end(self, flight: Flight) -> None:
+        """It has its answer."""
+        flight.has_ended = True
+        self._open.pop(flight, None)
+
+    def give_up(self, flight: Flight) -> None:
+        """Nobody waits for it any more, and the server was told; it may go on for a while."""
+        if flight in self._open:
+            self._sweep()
+            self._lingering[flight.connection.number] = self._clock() + LINGER
+        self.end(flight)
+
+    def start_over(self) -> None:
+        """It is another server now: what the last one was at work on is over."""
+        self._lingering.clear()
+
+    def whose(self) -> Flight | Whose:
+        """The newest call of the only client that the server can be at work for; else why there is none."""
+        if len(self._parties()) > 1:
+            return Whose.SEVERAL
+        newest = next(reversed(self._open), None)
+        return Whose.NOBODYS if newest is None else newest
+
+    def is_free_of_others(self, number: int) -> bool:
+        """True if the server can be at work for nobody but the client of this connection."""
+        return self._parties() <= {number}
+
+    def _parties(self) -> set[int]:
+        self._sweep()
+        return {flight.connection.number for flight in self._open} | self._lingering.keys()
+
+    def _sweep(self) -> None:
+        if self._lingering:
+            now = self._clock()
+            self._lingering = {number: until for number, until in self._lingering.items() if until > now}

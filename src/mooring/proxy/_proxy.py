@@ -1,0 +1,235 @@
+"""`Proxy`: a server whose requests are served by another, over whatever carries either.
+
+It is a `Server` to whoever runs or mounts it: `run()`, `serve()`, `asgi()`. What it offers is what the server behind offers, told
+in that server's words. The server behind is one for all clients; with `per_client`, one more for each that has a session.
+
+Above: the command, users. Below: `_relay` (requests), `_asking` and `_news` (what the server says), `_back` (the server).
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+import msgspec
+
+from mooring.client import Notification
+from mooring.errors import BackpressureError
+from mooring.protocol.client import ServerFacts
+from mooring.protocol.server import ServerOffer, ServerOptions
+from mooring.proxy._asking import Asking
+from mooring.proxy._back import Back
+from mooring.proxy._bodies import front_capabilities
+from mooring.proxy._news import News
+from mooring.proxy._options import ProxyOptions
+from mooring.proxy._relay import Relay
+from mooring.server import Driver, Server
+from mooring.transport import Target
+from mooring.types import encode_json
+
+if TYPE_CHECKING:
+    from mooring.protocol.http import ParamHeader
+    from mooring.server import Handlers
+    from mooring.server.http import App, Asgi, Guard, HttpKeywords, RunHttpKeywords
+
+logger = logging.getLogger("mooring.proxy")
+
+# What may be asked of a server that is shared is what the client of each call declared; to begin with it is all there is.
+EVERYTHING: dict[str, Any] = {
+    "sampling": {},
+    "elicitation": {"form": {}, "url": {}},
+    "roots": {"listChanged": True},
+}
+
+# Over stdio the end takes 1.5 s at most: so long for calls, and so long for each step of ending the child.
+STDIO_DRAIN = 0.7
+STDIO_CLOSE_STEP = 0.12
+
+# Over HTTP nobody waits for the end of our process, and a child may take its time: three steps, and one to spare.
+HTTP_DRAIN = 1.0
+HTTP_CLOSE_STEP = 2.0
+HTTP_END = HTTP_DRAIN + 4 * HTTP_CLOSE_STEP
+
+
+class Proxy(Server):
+    """A server in front of `target`. `options` are those of `ProxyOptions`; `settings` are those of `connect()`.
+
+    `prepare` is awaited before the target is opened for the first time.
+
+    Raises: UsageError for an option or setting that is unknown or out of range.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        options: ProxyOptions | None = None,
+        *,
+        settings: dict[str, Any] | None = None,
+        prepare: Callable[[], Any] | None = None,
+    ) -> None:
+        super().__init__(target.name or "proxy")
+        self.proxy_options = ProxyOptions() if options is None else options
+        self._target = target
+        self._settings = {"busy": "wait", "max_pending": 4096, **(settings or {})}
+        self._prepare = prepare
+        self._handler_drain = HTTP_DRAIN
+        self._back: Back | None = None
+        self._own: dict[int, Back] = {}
+        self._owners: dict[Back, Driver] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._lasting: dict[int, Driver] = {}
+        self._offering: tuple[ServerFacts, tuple[ServerOffer, frozenset[str]]] | None = None
+        self._asking = Asking(self._owners.get, self.lasting)
+        self._news = News(self.tell, self._owners.get, self.lasting, self._asking.sent_away)
+        self._relay = Relay(self._find, self._owners.__contains__, self.lasting, self._asking)
+        self.on_startup(self.open)
+
+    def __repr__(self) -> str:
+        return f"<Proxy {self._back!r}, {len(self._own)} for one client each>"
+
+    @property
+    def handlers(self) -> "Handlers":
+        """Who serves the requests."""
+        return self._relay
+
+    # --- its life -----------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Start the server behind. `run()` does it; who brings his own loop does it before he serves.
+
+        Raises: why it cannot be started, after one attempt.
+        """
+        if self._prepare is not None:
+            await self._prepare()
+        self._back = self._make(EVERYTHING, None)
+        await self._back.open()
+
+    async def shutdown(self) -> None:
+        """End the servers behind, and run the hooks."""
+        self._asking.stop()
+        backs = [*self._own.values(), *(() if self._back is None else (self._back,))]
+        await asyncio.gather(*(back.stop() for back in backs), *self._leaving)
+        await super().shutdown()
+
+    def run(
+        self,
+        *,
+        transport: str = "stdio",
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+        leave: Callable[[int], object] = os._exit,
+        around: "Callable[[App], Asgi] | None" = None,
+        **options: "Unpack[RunHttpKeywords]",
+    ) -> int:
+        """As `Server.run`. Over HTTP with sessions, unless it is said otherwise: clients are asked and told in them.
+
+        Raises: as that, and why the server behind cannot be started.
+        """
+        if transport == "stdio":
+            self._settings.setdefault("close_step", STDIO_CLOSE_STEP)
+            self._handler_drain = STDIO_DRAIN
+        else:
+            self._settings.setdefault("close_step", HTTP_CLOSE_STEP)
+            self.options = msgspec.structs.replace(self.options, drain_timeout=HTTP_END)
+            options.setdefault("sessions", True)
+        return super().run(
+            transport=transport, loop_factory=loop_factory, leave=leave, around=around, **options
+        )
+
+    def asgi(self, *, guard: "Guard | None" = None, **options: "Unpack[HttpKeywords]") -> "App":
+        """As `Server.asgi`, with sessions unless it is said otherwise. `await open()` first, and `shutdown()` in the end."""
+        options.setdefault("sessions", True)
+        return super().asgi(guard=guard, **options)
+
+    # --- what it offers -----------------------------------------------------------------------------------------------
+
+    def offering(self) -> tuple[ServerOffer, frozenset[str]]:
+        """What a connection that begins now is told: what the server behind says of itself."""
+        assert self._back is not None  # nobody is served before it was opened
+        facts = self._back.facts
+        if self._offering is None or self._offering[0] is not facts:
+            self._offering = facts, self._offer(facts)
+        return self._offering[1]
+
+    def param_headers(self, tool: str) -> "Sequence[ParamHeader]":
+        """Which arguments of this tool HTTP clients say in headers, too, by the list that clients were given."""
+        return () if self._back is None else self._back.lists.param_headers.get(tool, ())
+
+    def _offer(self, facts: ServerFacts) -> tuple[ServerOffer, frozenset[str]]:
+        capabilities, names = front_capabilities(facts.capabilities, is_own=self.proxy_options.per_client)
+        nameless = encode_json({"name": self.name, "version": "0"})
+        core = ServerOptions(
+            server_info=nameless if facts.info == b"{}" else facts.info,
+            capabilities=capabilities,
+            instructions=facts.instructions,
+            max_concurrent=self.options.max_concurrent,
+            max_frame_bytes=self.options.max_frame_bytes,
+            drain_timeout=self._handler_drain,
+        )
+        return ServerOffer(core), names
+
+    # --- its clients --------------------------------------------------------------------------------------------------
+
+    def remember(self, connection: Driver) -> None:
+        """A client has come that stays."""
+        super().remember(connection)
+        self._lasting[connection.number] = connection
+
+    def forget(self, connection: Driver) -> None:
+        """It is gone."""
+        super().forget(connection)
+        self._lasting.pop(connection.number, None)
+        self._asking.forget(connection)
+        back = self._own.pop(connection.number, None)
+        if back is not None:
+            del self._owners[back]
+            task = asyncio.get_running_loop().create_task(back.stop())
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+        elif self._back is not None:
+            self._back.forget(connection.number)
+
+    def lasting(self) -> list[Driver]:
+        """The clients that can be asked and told without a call of theirs: those with a handshake behind them."""
+        return [one for one in self._lasting.values() if one.core.client is not None]
+
+    def _find(self, connection: Driver) -> Back:
+        """The server that serves this client. Raises: BackpressureError, if there are too many of them."""
+        assert self._back is not None  # nobody is served before it was opened
+        client = connection.core.client
+        if not self.proxy_options.per_client or client is None or connection.number not in self._lasting:
+            return self._back
+        back = self._own.get(connection.number)
+        if back is None:
+            if len(self._own) >= self.proxy_options.max_children:
+                raise BackpressureError(f"{len(self._own)} clients have a server of their own already")
+            back = self._own[connection.number] = self._make(
+                msgspec.json.decode(client.capabilities), msgspec.json.decode(client.info)
+            )
+            self._owners[back] = connection
+            back.begin()
+        return back
+
+    def _make(self, capabilities: dict[str, Any], info: dict[str, Any] | None) -> Back:
+        settings = {**self._settings, "capabilities": capabilities}
+        if info is not None:
+            settings["client_info"] = info
+        return Back(self._target, settings, self.proxy_options, self)
+
+    # --- what a server behind says ------------------------------------------------------------------------------------
+
+    def came_back(self, back: Back) -> None:
+        """It is there again, and may be another than before."""
+        back.do_later(self._tell_changes(back))
+
+    async def _tell_changes(self, back: Back) -> None:
+        for method in await back.lists.changed(back.fetch):
+            self._news.changed(back, method)
+
+    def heard(self, back: Back, notification: Notification) -> None:
+        """It said this."""
+        self._news.heard(back, notification)
+
+    async def asked(self, back: Back, method: str, params: bytes) -> bytes:
+        """It asks this. Raises: JsonRpcError."""
+        return await self._asking.asked(back, method, params)

@@ -1,0 +1,139 @@
+"""Whose calls are under way: rows of what happened, and for whom the server may speak then."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from mooring.protocol import METHODS
+from mooring.protocol.server import RequestMeta
+from mooring.protocol.server import events as e
+from mooring.proxy._flights import LINGER, Asked, Flight, Flights, Whose
+
+
+class Core:
+    client: Any = None
+
+    def __init__(self) -> None:
+        self.in_flight: dict[Any, int] = {}
+
+
+class Connection:
+    """As much of one as a flight looks at."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.core = Core()
+
+
+ONE, TWO = Connection(1), Connection(2)
+
+
+def flight(connection: Any, id: int = 1, meta: RequestMeta | None = None) -> Flight:
+    return Flight(connection, e.Serve(id, id, METHODS["tools/call"], None, "2025-11-25", meta))
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_newest_call_of_the_only_client_is_whose_it_is() -> None:
+    flights = Flights(Clock())
+    assert flights.whose() is Whose.NOBODYS
+    first, second = flight(ONE), flight(ONE, 2)
+    flights.begin(first)
+    flights.begin(second)
+    assert flights.whose() is second
+    flights.end(second)
+    assert flights.whose() is first
+    flights.end(first)
+    flights.end(first)
+    assert flights.whose() is Whose.NOBODYS
+    assert len(flights) == 0
+
+
+def test_calls_of_two_clients_are_nobodys() -> None:
+    flights = Flights(Clock())
+    first, second = flight(ONE), flight(TWO)
+    flights.begin(first)
+    flights.begin(second)
+    assert flights.whose() is Whose.SEVERAL
+    assert not flights.is_free_of_others(1)
+    flights.end(first)
+    assert flights.whose() is second
+    assert flights.is_free_of_others(2)
+
+
+def test_a_call_that_was_given_up_counts_for_a_while() -> None:
+    clock = Clock()
+    flights = Flights(clock)
+    first, second = flight(ONE), flight(TWO)
+    flights.begin(first)
+    flights.give_up(first)
+    flights.give_up(first)
+    assert flights.whose() is Whose.NOBODYS
+    assert not flights.is_free_of_others(2)
+    flights.begin(second)
+    assert flights.whose() is Whose.SEVERAL
+    clock.now = LINGER
+    assert flights.whose() is second
+    assert "1 open" in repr(flights)
+
+
+def test_a_server_that_was_started_anew_is_at_work_on_nothing_old() -> None:
+    flights = Flights(Clock())
+    first = flight(ONE)
+    flights.begin(first)
+    flights.give_up(first)
+    flights.start_over()
+    assert flights.is_free_of_others(2)
+
+
+def test_a_flight_knows_what_its_request_says_of_its_client() -> None:
+    info = Raw(b'{"name":"n"}')
+    said = flight(ONE, meta=RequestMeta("2026-07-28", Raw(b'{"roots":{}}'), info, "debug"))
+    assert (said.is_stateless, said.capabilities, said.info) == (True, b'{"roots":{}}', b'{"name":"n"}')
+    assert said.level == "debug"
+    assert flight(ONE, meta=RequestMeta("2026-07-28", Raw(b"{}"))).info == b""
+    lasting = Connection(3)
+    lasting.core.client = e.ClientFacts("2025-11-25", b'{"name":"m"}', b'{"sampling":{}}')
+    said = flight(lasting)
+    assert (said.is_stateless, said.capabilities, said.info) == (False, b'{"sampling":{}}', b'{"name":"m"}')
+    assert "of connection 3" in repr(said)
+
+
+def test_something_can_be_said_about_a_call_while_its_client_waits() -> None:
+    connection = Connection(4)
+    one = flight(connection, 7)
+    assert not one.is_awaited
+    connection.core.in_flight[7] = 7
+    assert one.is_awaited
+    one.has_ended = True
+    assert not one.is_awaited
+    other = flight(Connection(5), 8)
+    one.go_on_for(other)
+    assert (one.connection, one.id, one.serial) == (other.connection, 8, 8)
+
+
+def test_a_question_wakes_who_waits_once() -> None:
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        one = flight(ONE)
+        asked = Asked("m", b"{}", loop.create_future())
+        one.ask("first", asked)
+        one.is_asked = loop.create_future()
+        one.ask("second", asked)
+        one.ask("third", asked)
+        assert one.is_asked.done()
+        assert list(one.questions) == ["first", "second", "third"]
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("whose", list(Whose))
+def test_why_there_is_no_one_is_said_in_words(whose: Whose) -> None:
+    assert "under way" in whose.value
