@@ -2,11 +2,13 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from guides.loading import GUIDES, ROOT
+from guides.loading import ENVIRONMENT, GUIDES, ROOT
 
 # page -> the example it is about
 PAGES = {
@@ -39,6 +41,16 @@ def test_a_guide_shows_the_code_that_the_tests_run(name: str) -> None:
 
 
 def test_every_guide_and_every_example_is_in_the_table() -> None:
-    assert {page.name for page in FOLDER.glob("*.md")} == PAGES.keys()
+    assert {page.name for page in FOLDER.glob("*.md")} == {*PAGES, "README.md"}
+    listed = re.findall(r"\]\((\w+\.md)\)", (FOLDER / "README.md").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(PAGES)
     examples = {path.name for path in GUIDES.iterdir() if path.suffix in (".py", ".ipynb")}
     assert examples == {*PAGES.values(), "shop.py"}
+
+
+@pytest.mark.parametrize("name", ["fastapi_app.py", "shop.py", "assistant.py"])
+def test_an_example_without_its_arguments_says_what_it_wants(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, GUIDES / name], capture_output=True, text=True, env=ENVIRONMENT, check=False
+    )
+    assert (done.returncode, done.stderr.split(name)[0]) == (1, "usage: python ")

@@ -147,8 +147,11 @@ def test_after_a_crash_somebody_looks(seen: Any, state: str, tmp_path: Path) -> 
     jobs.close()
 
 
-def test_what_nobody_can_look_for_stays_unknown(tmp_path: Path) -> None:
-    jobs = queue(tmp_path, "send_letter")
+@pytest.mark.parametrize(("tool", "arguments"), [("send_letter", {"order": "A7"}), ("pay", {})])
+def test_what_nobody_can_look_for_stays_unknown(tool: str, arguments: dict[str, str], tmp_path: Path) -> None:
+    """Also a job that does not say for which order: it must not end every worker that comes."""
+    jobs = queue(tmp_path)
+    jobs.add(tool, arguments)
 
     @on_fake_clock
     async def work() -> None:
@@ -307,6 +310,18 @@ def test_other_words_are_refused_with_what_is_wanted(
         worker.main()
     assert ended.value.code == 2
     assert "usage: worker.py" in capsys.readouterr().err
+
+
+def test_a_queue_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, GUIDES / "worker.py", tmp_path / "nowhere" / "jobs.db", "list"],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "cannot open the queue" in done.stderr
 
 
 def test_a_connection_that_closes_for_good_ends_the_worker(tmp_path: Path) -> None:

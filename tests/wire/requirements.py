@@ -9,7 +9,7 @@ import msgspec
 CHAOS_CLIENT = "tests/chaos/test_client_hostile_servers.py"
 CHAOS_SERVER = "tests/chaos/test_server.py"
 CLIENT = "tests/mooring/client/test_client.py"
-CLIENT_DRIVER = "tests/mooring/client/test_connection.py"
+CLIENT_TRANSPORTS = "tests/mooring/client/test_connection_transports.py"
 CONVERSATIONS = "tests/wire/test_conversations.py"
 HTTP_FAULTS = "tests/chaos/http/test_faults.py"
 HTTP_IDLE = "tests/chaos/http/test_idle_sessions.py"
@@ -67,8 +67,8 @@ REQUIREMENTS = (
             f"{HTTP_ROLLING}::test_a_redeployed_server_has_forgotten_every_session_and_callers_get_a_new_one",
             f"{HTTP_ROLLING}::test_workers_that_are_restarted_or_killed_under_load_hang_and_double_nothing",
             f"{HTTP_TRANSPORT}/test_over_sockets.py::test_a_redeployed_server_forgets_the_session_and_the_next_call_works",
-            f"{HTTP_TRANSPORT}/test_transport.py::test_a_forgotten_session_is_made_again_without_delay_and_the_refused_request_sent_again_once",
-            f"{HTTP_TRANSPORT}/test_transport.py::test_many_refused_requests_make_one_new_session_and_a_late_404_cannot_end_it",
+            f"{HTTP_TRANSPORT}/test_transport_sessions.py::test_a_forgotten_session_is_made_again_without_delay_and_the_refused_request_sent_again_once",
+            f"{HTTP_TRANSPORT}/test_transport_sessions.py::test_many_refused_requests_make_one_new_session_and_a_late_404_cannot_end_it",
         ),
     ),
     Requirement(
@@ -121,7 +121,7 @@ REQUIREMENTS = (
             f"{CLIENT}::test_many_tasks_share_one_client_and_each_gets_its_own_answer",
             f"{CLIENT}::test_one_cancelled_user_disturbs_no_other",
             f"{CLIENT}::test_after_a_loss_everybody_is_served_by_one_reconnect",
-            f"{CLIENT_DRIVER}::test_what_an_old_transport_says_late_cannot_touch_the_new_one",
+            f"{CLIENT_TRANSPORTS}::test_what_an_old_transport_says_late_cannot_touch_the_new_one",
             f"{SIMULATION}::test_in_any_storm_everybody_is_told_the_truth_and_after_it_all_is_well",
         ),
     ),
@@ -132,7 +132,7 @@ REQUIREMENTS = (
             f"{CONVERSATIONS}::test_a_call_that_was_written_and_is_given_up_is_cancelled_once",
             f"{CONVERSATIONS}::test_a_call_that_was_never_written_is_never_cancelled",
             f"{CONVERSATIONS}::test_neither_the_probe_nor_the_handshake_is_ever_cancelled",
-            f"{CLIENT_DRIVER}::test_a_cancellation_that_finds_no_room_is_not_tried_again",
+            f"{CLIENT_TRANSPORTS}::test_a_cancellation_that_finds_no_room_is_not_tried_again",
         ),
     ),
     Requirement(

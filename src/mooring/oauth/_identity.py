@@ -4,7 +4,7 @@
 id and its secret are the business of the issuer that gave them (2026-07-28 basic/authorization, "Authorization Server
 Binding").
 
-Pure. Above: registration, client authentication, the authorizers. Below: `_urls`.
+Pure. Above: registration, client authentication, the authorizers. Below: `mooring.transport.http` (loopback).
 """
 
 from urllib.parse import urlsplit
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mooring.errors import UsageError
-from mooring.oauth._urls import is_loopback
+from mooring.transport.http import is_loopback
 
 # How a client may prove itself at a token endpoint, as this room can do it (RFC 7591, section 2; OpenID Connect, section 9).
 AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")

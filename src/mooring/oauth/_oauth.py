@@ -18,8 +18,8 @@ from mooring.oauth._listener import free_port, is_free
 from mooring.oauth._registration import forget_client, given_client, register, serves, stored_client
 from mooring.oauth._store import TokenStore
 from mooring.oauth._tokens import Applicant, Tokens, read_tokens, request_token
-from mooring.oauth._urls import is_loopback
 from mooring.transport import HttpClient
+from mooring.transport.http import is_loopback
 
 _PATH = "/callback"
 

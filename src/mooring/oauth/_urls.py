@@ -4,16 +4,15 @@ Every URL in this room but the first comes from a peer: a header of the server, 
 Each is checked before anything is sent there or a browser is opened on it (2026-07-28 basic/authorization, "Security
 Considerations": https, or http on loopback; RFC 9728, section 7.7: requests that a peer forges through us).
 
-Pure. Above: discovery, registration and the flow. Below: `mooring.protocol.http` (origins).
+Pure. Above: discovery, registration and the flow. Below: `mooring.protocol.http` (origins), `mooring.transport.http` (loopback).
 """
 
 import re
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from socket import inet_aton
 from urllib.parse import urlsplit
 
 from mooring.oauth._errors import AuthorizationError, quoted
 from mooring.protocol.http import origin_of
+from mooring.transport.http import address_of, is_loopback
 
 PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
 AUTHORIZATION_SERVER = "/.well-known/oauth-authorization-server"
@@ -22,12 +21,6 @@ OPENID = "/.well-known/openid-configuration"
 # What parsers disagree about: controls and blanks, and the backslash that is a slash to browsers.
 _DUBIOUS = re.compile(r"[\x00-\x20\x7f\\]|[^\x00-\x7f]")
 _LONGEST = 2048
-
-
-def is_loopback(url: str) -> bool:
-    """True for a URL of this machine."""
-    origin = origin_of(url)
-    return origin is not None and _is_loopback_host(origin[1])
 
 
 def check_url(url: str, what: str, server: str) -> str:
@@ -46,7 +39,7 @@ def check_url(url: str, what: str, server: str) -> str:
     scheme, host, _ = origin
     if _is_link_local(host):
         raise AuthorizationError(f"{what} is a link-local address, which is never asked: {quoted(url)}")
-    if _is_loopback_host(host):
+    if is_loopback(url):
         if not is_loopback(server):
             raise AuthorizationError(
                 f"{what} is on this machine, and the server that names it is not: {quoted(url)}"
@@ -101,29 +94,6 @@ def _parts(url: str) -> tuple[str, str]:
     return f"{parts.scheme.lower()}://{parts.netloc.lower()}", parts.path.rstrip("/")
 
 
-def _is_loopback_host(host: str) -> bool:
-    address = _address(host)
-    if address is None:
-        name = host.rstrip(".")
-        return name == "localhost" or name.endswith(".localhost")
-    return address.is_loopback or address.is_unspecified  # 0.0.0.0 leads here, too
-
-
 def _is_link_local(host: str) -> bool:
-    address = _address(host)
+    address = address_of(host)
     return address is not None and address.is_link_local
-
-
-def _address(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that a host is, an IPv4 address in IPv6 clothes undressed; None for a name.
-
-    Also in the spellings of old: 127.1, 0x7f000001 and 2130706433 are all this machine to who looks them up.
-    """
-    try:
-        address = ip_address(host)
-    except ValueError:
-        try:
-            address = IPv4Address(inet_aton(host.rstrip(".")))
-        except OSError:
-            return None
-    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

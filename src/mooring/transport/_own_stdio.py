@@ -11,7 +11,10 @@ Must never know what a frame says. Above: the server. Below: `_pipe`, `_queue`, 
 """
 
 import asyncio
+import contextlib
+import os
 import threading
+from typing import Final
 
 from mooring.errors import McpError, ProtocolError, TransportError, UsageError
 from mooring.protocol.wire import FRAMINGS
@@ -21,6 +24,12 @@ from mooring.transport._pipe import ReadPipe, WritePipe
 from mooring.transport._queue import WriteQueue
 from mooring.transport._reading_thread import ReadingThread
 from mooring.transport._streams import Streams
+
+# For a person whose terminal is our stdin; a client never sees it.
+BY_HAND: Final = (
+    b"This is an MCP server, and waits for a client on standard input. Ctrl-C ends it. To try it:\n"
+    b"mooring tools -- COMMAND, where COMMAND is what you typed.\n"
+)
 
 # The descriptors are the process's: one server at a time can have them.
 _taken = threading.Lock()
@@ -53,6 +62,10 @@ class OwnStdioTarget:
         except OSError as error:
             _taken.release()
             raise TransportError(f"cannot answer: {error}", permanent=True) from error
+        if streams.input is not None and os.isatty(streams.input):
+            # Somebody started it by hand, and would see nothing happen.
+            with contextlib.suppress(OSError):
+                os.write(2, BY_HAND)
         return OwnStdioTransport(streams, owner, self._framing, max_frame_bytes)
 
 

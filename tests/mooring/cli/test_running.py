@@ -237,8 +237,9 @@ def test_outside_the_main_thread_signals_are_left_alone(mooring: Callable) -> No
 
 
 def test_nothing_is_left_when_a_command_has_ended(mooring: Callable) -> None:
-    before = set(os.listdir("/proc/self/fd"))
+    before, threads = set(os.listdir("/proc/self/fd")), set(threading.enumerate())
     for _ in range(3):
         assert mooring("ping").code == 0
     assert set(os.listdir("/proc/self/fd")) == before
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("mooring")]
+    ours = set(threading.enumerate()) - threads
+    assert not [thread for thread in ours if thread.name.startswith("mooring")]

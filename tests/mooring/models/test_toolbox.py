@@ -457,3 +457,28 @@ def test_what_is_no_source_or_shape_is_refused() -> None:
         Toolbox("git", "openai")  # type: ignore[arg-type]  # the mistake that is tested
     with pytest.raises(UsageError, match="shape must be one of"):
         Toolbox(connect(with_tools("one")), "soap")
+
+
+async def _asked_a_person(tool: Tool) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("only", [["pay"], "pay", _asked_a_person])
+def test_what_cannot_say_which_tools_is_refused(only: Any) -> None:
+    """What an async function returns is true: it would let every tool pass."""
+    with pytest.raises(UsageError, match="only takes a plain function of a Tool"):
+        Toolbox(connect(with_tools("one")), "openai", only=only)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_no_call_and_no_outcome_is_refused(shape: str) -> None:
+    async def work() -> None:
+        toolbox = Toolbox(connect(with_tools("one")), shape)
+        call = ModelCall("1", "one", "{}")
+        with pytest.raises(UsageError, match=r"takes a call that calls\(\) has read, not str"):
+            await toolbox.run("one")  # type: ignore[arg-type]  # the mistake that is tested
+        for wrong in ([call], "x", Outcome(call, error=UsageError("no"))):
+            with pytest.raises(UsageError, match=r"takes a list of the outcomes that run\(\) returned"):
+                toolbox.messages(wrong)  # type: ignore[arg-type]  # as above
+
+    run(work)

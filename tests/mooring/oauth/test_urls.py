@@ -7,7 +7,6 @@ from mooring.oauth._urls import (
     authorization_server_urls,
     canonical,
     check_url,
-    is_loopback,
     is_resource_of,
     protected_resource_urls,
     root_of,
@@ -137,18 +136,3 @@ def test_a_resource_is_the_servers_own_at_its_path_or_above(resource: str, is_sa
 def test_the_canonical_name_of_a_server_has_no_query_and_no_slash_at_its_end() -> None:
     assert canonical("HTTPS://X.example/Mcp/?q#f") == "https://x.example/Mcp"
     assert canonical("https://x.example/") == root_of("https://x.example/a") == "https://x.example"
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://localhost:1", True),
-        ("http://127.0.0.2", True),
-        ("http://[::1]", True),
-        ("http://localhost.example", False),
-        ("http://10.0.0.1", False),
-        ("nonsense", False),
-    ],
-)
-def test_loopback_is_this_machine(url: str, expected: bool) -> None:
-    assert is_loopback(url) is expected

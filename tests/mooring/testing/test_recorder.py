@@ -169,6 +169,14 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_starts(tmp_pat
         recorded("uvx", there)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(UsageError, match="redact takes"):
         recorded(target, tmp_path / "x", redact="token")
+    with pytest.raises(UsageError, match="overwritten or gone on with, not both"):
+        recorded(target, tmp_path / "x", overwrite=True, append=True)
+    with pytest.raises(UsageError, match="line 1 is not the header of a recording"):
+        recorded(target, there, append=True)
+    there.write_text('{"mooring":"recording","version":1,"redacted":["b","a"]}\n')
+    with pytest.raises(UsageError, match="was recorded with a, b redacted: redact the same"):
+        recorded(target, there, append=True)
+    assert recorded(target, there, append=True, redact=["a", "b"]).error is None
 
 
 @on_fake_clock

@@ -46,7 +46,11 @@ def test_frames_travel_in_either_framing_and_with_any_stderr(framing: str, stder
     run(test)
 
 
-def test_a_child_with_an_inherited_stderr_ends_without_last_words() -> None:
+def test_a_child_with_an_inherited_stderr_ends_without_last_words_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
     async def test() -> None:
         owner = Recorder()
         transport = await started(owner, "-c", "raise SystemExit(4)", stderr="inherit")
@@ -57,6 +61,7 @@ def test_a_child_with_an_inherited_stderr_ends_without_last_words() -> None:
         await transport.close()
 
     run(test)
+    assert list(tmp_path.iterdir()) == [], "inherit is no path"
 
 
 def test_a_child_without_a_stderr_of_ours_is_reported_in_time_too() -> None:

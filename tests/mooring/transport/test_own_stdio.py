@@ -16,7 +16,7 @@ from mooring.errors import FrameTooLargeError, ProtocolError, TransportError, Us
 from mooring.testing.transport_suite import Recorder, run
 from mooring.transport import own_stdio
 from mooring.transport._intake import FULL_BYTES
-from mooring.transport._own_stdio import OwnStdioTransport
+from mooring.transport._own_stdio import BY_HAND, OwnStdioTransport
 
 ROOT = Path(__file__).parents[3]
 OWN_ECHO = str(ROOT / "tests" / "chaos" / "servers" / "own_echo.py")
@@ -387,6 +387,7 @@ def test_with_stdout_and_stderr_in_one_pipe() -> None:
     lines = done.stdout.splitlines()
     assert [line for line in lines if line.startswith(b'{"n"')] == FRAMES.splitlines()
     assert b"blocking afterwards: True True" in lines
+    assert BY_HAND.splitlines()[0] not in lines, "a client never sees it"
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -408,6 +409,7 @@ def test_on_a_terminal(loop: tuple[str, ...]) -> None:
             "it has ended; its words to a terminal that is gone may have failed"
         )
         assert b"a print of a child's" in shown
+        assert bytes(shown).count(BY_HAND) == 1, "who started it by hand is told what it waits for"
     finally:
         server.kill()
         server.wait()

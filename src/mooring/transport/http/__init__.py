@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mooring.transport.http._clients import default_http_client
     from mooring.transport.http._contract import Authorizer, Challenge, Headers, HttpClient, HttpResponse
     from mooring.transport.http._target import HttpTarget, http
-    from mooring.transport.http._urls import is_loopback
+    from mooring.transport.http._urls import address_of, is_loopback
 
 __all__ = [
     "Auth",
@@ -24,6 +24,7 @@ __all__ = [
     "HttpClient",
     "HttpResponse",
     "HttpTarget",
+    "address_of",
     "default_http_client",
     "http",
     "is_loopback",
@@ -40,6 +41,7 @@ if not TYPE_CHECKING:
             "HttpClient": "_contract",
             "HttpResponse": "_contract",
             "HttpTarget": "_target",
+            "address_of": "_urls",
             "default_http_client": "_clients",
             "http": "_target",
             "is_loopback": "_urls",

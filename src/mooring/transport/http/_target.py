@@ -74,6 +74,11 @@ class HttpTarget:
         return BESIDE_SIGN_IN + patience if patience else None
 
     @property
+    def verify(self) -> bool | ssl.SSLContext:
+        """What certificates are checked against: whoever else asks this server trusts the same."""
+        return self._verify
+
+    @property
     def has_credentials(self) -> bool:
         """True where requests carry some: an authorizer is asked, or a header of yours is one."""
         return self._authorizer is not None or any(name.lower() in CREDENTIALS for name, _ in self._headers)

@@ -1,9 +1,16 @@
-"""The user's own URL: what is refused before anything is sent, and whether it stays on this machine.
+"""The user's own URL: what is refused before anything is sent; and of any URL whether it stays on this machine.
 
-Must never know what is sent there. Above: `_target`. Below: nothing.
+Must never know what is sent there. Above: `_target`, `mooring.oauth`, `mooring.server.http`. Below: `mooring.protocol.http`
+(origins).
 """
 
+from typing import TYPE_CHECKING
+
 from mooring.errors import UsageError
+from mooring.protocol.http import origin_of
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
 
 
 def check_url(url: object) -> str:
@@ -36,11 +43,31 @@ def check_url(url: object) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether it stays on this machine: `localhost` and its subdomains, 127.0.0.0/8 and ::1."""
-    from urllib.parse import urlsplit  # noqa: PLC0415  # as above
+    """Whether it stays on this machine: `localhost` and its subdomains, 127.0.0.0/8 and ::1, in any spelling."""
+    origin = origin_of(url)
+    if origin is None:
+        return False
+    host = origin[1]
+    address = address_of(host)
+    if address is None:
+        name = host.rstrip(".")
+        return name == "localhost" or name.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified  # 0.0.0.0 leads here, too
 
-    host = (urlsplit(url).hostname or "").rstrip(".")
-    if host == "localhost" or host.endswith(".localhost") or host == "::1":
-        return True
-    parts = host.split(".")
-    return len(parts) == 4 and parts[0] == "127" and all(part.isdigit() for part in parts)
+
+def address_of(host: str) -> "IPv4Address | IPv6Address | None":
+    """The address that a host is, an IPv4 address in IPv6 clothes undressed; None for a name.
+
+    Also in the spellings of old: 127.1, 0x7f000001 and 2130706433 are all this machine to who looks them up.
+    """
+    from ipaddress import IPv4Address, IPv6Address, ip_address  # noqa: PLC0415  # as above
+    from socket import inet_aton  # noqa: PLC0415  # as above
+
+    try:
+        address = ip_address(host)
+    except ValueError:
+        try:
+            address = IPv4Address(inet_aton(host.rstrip(".")))
+        except OSError:
+            return None
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

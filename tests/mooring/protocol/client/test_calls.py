@@ -140,6 +140,9 @@ METAS = [
     ({"meta": b'"a":1'}, b"", {"a": 1}),
     ({"wants_progress": True, "meta": b'"a":1'}, b'"v":"1"', {"v": "1", "progressToken": 1, "a": 1}),
     ({}, b'"v":"1"', {"v": "1"}),
+    # Made for somebody else: in the stateless era it says for whom, instead of us.
+    ({"speaker": b'"who":"other"', "meta": b'"a":1'}, b'"who":"us"', {"head": 1, "who": "other", "a": 1}),
+    ({"speaker": b'"who":"other"'}, b"", None),
 ]
 
 
@@ -147,6 +150,7 @@ METAS = [
 def test_what_every_request_carries_beside_its_params(call, envelope, meta):
     desk = Desk()
     desk.calls.envelope = envelope
+    desk.calls.head = b'"head":1'
     desk.make(params=b'{"x":1}', **call)
     assert desk.frames()[0]["params"].get("_meta") == meta
     assert desk.frames()[0]["params"]["x"] == 1

@@ -296,6 +296,7 @@ async def test_a_large_answer_within_the_limit_comes_whole_both_ways() -> None:
 @timed
 async def test_a_server_of_2024_11_05_is_found_and_its_end_is_an_unknown_outcome() -> None:
     streams: list[Reply] = []
+    called = asyncio.Event()
     inner = Mcp("2024-11-05")
 
     async def old(seen: Seen, reply: Reply) -> None:
@@ -310,6 +311,8 @@ async def test_a_server_of_2024_11_05_is_found_and_its_end_is_an_unknown_outcome
                 streams[-1].event({"jsonrpc": "2.0", "id": seen.id, "result": inner.initialized()})
             elif seen.what == "ping":
                 streams[-1].event({"jsonrpc": "2.0", "id": seen.id, "result": {}})
+            elif seen.what == "tools/call":
+                called.set()
         else:
             reply.send(405)
 
@@ -317,8 +320,7 @@ async def test_a_server_of_2024_11_05_is_found_and_its_end_is_an_unknown_outcome
         assert client.protocol_version == "2024-11-05"
         assert await client.ping() == "ping"
         call = asyncio.ensure_future(client.tools.call("echo"))
-        while not server.heard("tools/call"):
-            await asyncio.sleep(0.001)
+        await called.wait()
         streams[-1].cut()
         with pytest.raises(OutcomeUnknownError):
             await call

@@ -1,0 +1,137 @@
+"""The documents as the tools ask for them: every way to fail, and what is said about it (reference, 4.4)."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from procontext.errors import ProContextError
+from procontext.models import Library
+from procontext.page import LibraryDocuments
+from scripted.documentation import (
+    LoopbackNetwork,
+    RecordingNetwork,
+    Rows,
+    Site,
+    redirect,
+    settings,
+    text,
+    trickle,
+)
+from scripted.library import FAULTS, code_of, library, opened, patience
+from scripted.loop import timed
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_fault_of_a_host_is_a_row_of_the_catalogue(tmp_path: Path) -> None:
+    """Reference, 4.4."""
+
+    @timed
+    async def scenario() -> None:
+        routes = {path: route for path, (route, _, _) in FAULTS.items()}
+        async with Site(routes) as site:
+            for path, (_, code, recoverable) in FAULTS.items():
+                async with opened(tmp_path, site, **patience(path)) as documents:
+                    assert (path, *await code_of(documents, f"{site.url}{path}")) == (path, code, recoverable)
+                    assert (await documents.status()).documents == 0
+
+    scenario()
+
+
+def test_an_address_that_is_not_allowed_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    @timed
+    async def scenario() -> None:
+        rows = Rows(Library(id="lib", name="Lib", docs_url="https://docs.example.com"))
+        network = RecordingNetwork()
+        documents = await LibraryDocuments.open(settings(tmp_path), rows, network=network)
+        for url, code in {
+            "https://evil.example/": "URL_NOT_ALLOWED",
+            "https://docs.example.com.evil.example/": "URL_NOT_ALLOWED",
+            "https://user@docs.example.com/": "URL_NOT_ALLOWED",
+            "http://127.0.0.1/": "URL_NOT_ALLOWED",
+            "http://2130706433/": "URL_NOT_ALLOWED",
+            "https://docs.example.com:22/": "URL_NOT_ALLOWED",
+            "ftp://docs.example.com/": "INVALID_INPUT",
+            "nonsense": "INVALID_INPUT",
+            "https://docs.example.com/" + "a" * 2048: "INVALID_INPUT",
+        }.items():
+            assert await code_of(documents, url) == (code, False)
+        assert (network.resolved, network.connected) == ([], [])
+        await documents.close()
+
+    scenario()
+
+
+def test_the_message_names_what_was_asked_for_and_where_it_failed(tmp_path: Path) -> None:
+    """Reference, 4.4: the example of URL_NOT_ALLOWED."""
+
+    @timed
+    async def scenario() -> None:
+        async with Site({"/a": redirect("/b")}) as site, opened(tmp_path, site) as documents:
+            with pytest.raises(ProContextError) as caught:
+                await documents.page("https://internal.example.com/docs")
+            assert caught.value.message == "URL 'https://internal.example.com/docs' is not permitted."
+            with pytest.raises(ProContextError) as caught:
+                await documents.page(f"{site.url}/a")
+            assert (
+                caught.value.message
+                == f"There is no page at '{site.url}/a' (HTTP 404). HTTP 404 ({site.url}/b)."
+            )
+
+    scenario()
+
+
+def test_rows_that_are_replaced_change_what_is_allowed(tmp_path: Path) -> None:
+    @timed
+    async def scenario() -> None:
+        async with Site({"/a": text("A")}) as site:
+            rows = Rows()
+            async with opened(tmp_path, site, rows=rows) as documents:
+                assert (await code_of(documents, f"{site.url}/a"))[0] == "URL_NOT_ALLOWED"
+                rows.replace(library(site))
+                assert (await documents.page(f"{site.url}/a")).lines == ("A",)
+                rows.replace()
+                assert (await code_of(documents, f"{site.url}/a"))[0] == "URL_NOT_ALLOWED"
+
+    scenario()
+
+
+def test_a_disk_that_is_full_does_not_hold_back_the_answer(tmp_path: Path) -> None:
+    """Design, section 4."""
+
+    @timed
+    async def scenario() -> None:
+        large = "\n".join(f"line {number * 7919 % 100_003}" for number in range(50_000))
+        async with Site({"/a": text(large)}) as site, opened(tmp_path, site) as documents:
+            store = documents._cache._store
+            await documents._cache._run(lambda: store._connection.execute("PRAGMA max_page_count = 1"))
+            page = await documents.page(f"{site.url}/a")
+            assert len(page.lines) == 50_000
+            assert (await documents.page(f"{site.url}/a")).lines is page.lines  # from memory
+            assert (await documents.status()).documents == 0
+
+    scenario()
+
+
+def test_closing_ends_what_waits(tmp_path: Path) -> None:
+    @timed
+    async def scenario() -> None:
+        async with Site({"/a": trickle(), "/llms.txt": trickle()}) as site:
+            documents = await LibraryDocuments.open(
+                settings(tmp_path, site), Rows(library(site)), network=LoopbackNetwork()
+            )
+            waiting = [
+                asyncio.create_task(documents.page(f"{site.url}/a")),
+                asyncio.create_task(documents.index(library(site))),
+            ]
+            while len(site.requests) < 2:
+                await asyncio.sleep(0)
+            await documents.close()
+            results = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [getattr(result, "code", result) for result in results] == [
+                "PAGE_FETCH_FAILED",
+                "LLMS_TXT_FETCH_FAILED",
+            ]
+
+    scenario()
