@@ -19,7 +19,7 @@ PORT ?= 8000
 .DELETE_ON_ERROR:
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Remade only when the dependencies may have changed. An environment that still runs is kept and brought up to date.
 $(VENV)/.installed: pyproject.toml

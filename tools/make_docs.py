@@ -295,7 +295,7 @@ def tree() -> str:
 # Class, type, may_have_run, retryable: `tests/mooring/test_errors.py` checks each against the class itself.
 ASSUMPTIONS = [
     ("UsageError", "usage", "no", "not before you changed something"),
-    ("StateError", "state", "no", "yes"),
+    ("StateError", "state", "no", "yes, once it is ready"),
     ("BackpressureError", "transport", "no", "yes"),
     ("TransportError", "transport", "no", "yes, unless `permanent`"),
     ("SessionLostError", "transport", "no", "yes"),

@@ -112,7 +112,8 @@ def serve(command: str, folder: Path, environment: dict[str, str]) -> None:
                 started.wait()
         log.seek(0)
         said = log.read()
-    if started.returncode not in (0, 130) or "Traceback" in said or page not in said:
+    # What it runs ends with 0; make itself dies of the signal, where it was not started with it ignored.
+    if started.returncode not in (0, 130, -signal.SIGINT) or "Traceback" in said or page not in said:
         raise WalkFailedError(f"`{command}` ended with {started.returncode} and said:\n{said}")
 
 

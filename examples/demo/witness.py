@@ -22,6 +22,7 @@ class Witness:
         self.lanes: dict[asyncio.Task[None], int] = {}
         self._begun: dict[object, tuple[int, object]] = {}
         self._lost_at: float | None = None
+        self._told = 0  # the newest retry that was said
         self._before: Counter[Mark] = Counter()
         client.on_event(self.take)
 
@@ -61,11 +62,15 @@ class Witness:
             if isinstance(error, StateError) and error.retry_in is not None:
                 seconds = error.retry_in
                 self.chronicle.wait = (now, now + seconds)
-        when = f"in {seconds:.1f} s" if seconds >= 0.05 else "at once"
+        attempt, when = self.chronicle.attempt, f"in {seconds:.1f} s" if seconds >= 0.05 else "at once"
+        # A server that dies of the first question may be of the older era: that one is tried, and counts as the same.
+        again = f"retry {attempt}" if attempt != self._told else "the older handshake"
+        self._told = attempt
         said = reason.removeprefix(f"the server {self.client.settings.name} ")
-        self.chronicle.say(now, f"retry {self.chronicle.attempt} {when}: {said}")
+        self.chronicle.say(now, f"{again} {when}: {said}")
 
     def _note_return(self, now: float) -> None:
+        self._told = 0
         if self._lost_at is None:
             self.chronicle.say(now, f"ready, at revision {self.client.protocol_version}")
             return

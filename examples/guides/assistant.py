@@ -1,5 +1,6 @@
 """A model with the tools of a server: OpenAI's two APIs and Anthropic's, the same loop three times.
 
+    pip install anthropic
     ANTHROPIC_API_KEY=... python examples/guides/assistant.py 'Was A7 paid? If not, pay 500 cents for it.'
 
 What each part is for: docs/guides/models.md.
@@ -16,6 +17,10 @@ from mooring.models import Toolbox
 
 SHOP = Path(__file__).parent / "shop.py"
 
+# Models are retired within a year or two: take ones that your account has.
+ANTHROPIC_MODEL = "claude-sonnet-5-5"
+OPENAI_MODEL = "gpt-5.5"
+
 # A model may call tools for ever; somebody pays for it.
 MOST_TURNS = 20
 GAVE_UP = f"the model still calls tools after {MOST_TURNS} turns"
@@ -29,7 +34,7 @@ async def ask_anthropic(create: Create, toolbox: Toolbox, question: str) -> str:
     messages: list[Any] = [{"role": "user", "content": question}]
     for _ in range(MOST_TURNS):
         answer = await create(
-            model="claude-sonnet-4-5", max_tokens=4096, messages=messages, tools=await toolbox.definitions()
+            model=ANTHROPIC_MODEL, max_tokens=4096, messages=messages, tools=await toolbox.definitions()
         )
         told = await toolbox.answer(answer, timeout=20)
         if not told:
@@ -42,7 +47,7 @@ async def ask_openai(create: Create, toolbox: Toolbox, question: str) -> str:
     """OpenAI's chat completions; `Toolbox(client, "openai")`."""
     messages: list[Any] = [{"role": "user", "content": question}]
     for _ in range(MOST_TURNS):
-        answer = await create(model="gpt-5", messages=messages, tools=await toolbox.definitions())
+        answer = await create(model=OPENAI_MODEL, messages=messages, tools=await toolbox.definitions())
         told = await toolbox.answer(answer, timeout=20)
         if not told:
             return answer.choices[0].message.content or ""
@@ -54,7 +59,7 @@ async def ask_openai_responses(create: Create, toolbox: Toolbox, question: str) 
     """OpenAI's Responses API; `Toolbox(client, "openai-responses")`."""
     items: list[Any] = [{"role": "user", "content": question}]
     for _ in range(MOST_TURNS):
-        answer = await create(model="gpt-5", input=items, tools=await toolbox.definitions())
+        answer = await create(model=OPENAI_MODEL, input=items, tools=await toolbox.definitions())
         told = await toolbox.answer(answer, timeout=20)
         if not told:
             return str(answer.output_text)
@@ -72,4 +77,6 @@ async def main(question: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python assistant.py QUESTION")
     asyncio.run(main(sys.argv[1]))

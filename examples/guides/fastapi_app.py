@@ -88,6 +88,8 @@ async def health(request: Request) -> JSONResponse:
 def main() -> None:
     import uvicorn  # noqa: PLC0415  # another server may run the application
 
+    if len(sys.argv) < 2:
+        sys.exit("usage: python fastapi_app.py LEDGER [PORT]")
     target = stdio(sys.executable, SHOP, sys.argv[1], inherit_env=["PYTHONPATH"])
     shop = connect(target, name="shop", wait_for_ready=True, max_attempts=1_000_000)
     port = int(sys.argv[2]) if len(sys.argv) > 2 else 8000

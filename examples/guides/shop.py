@@ -44,4 +44,6 @@ def was_it_paid(order: str) -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python shop.py LEDGER")
     sys.exit(server.run())

@@ -60,9 +60,8 @@ class Jobs:
     """
 
     def __init__(self, path: str) -> None:
-        self._rows = sqlite3.connect(
-            path, isolation_level=None
-        )  # every statement is on the disk when it returns
+        # Every statement is on the disk when it returns.
+        self._rows = sqlite3.connect(path, isolation_level=None)
         self._rows.execute(
             "CREATE TABLE IF NOT EXISTS jobs (id INTEGER PRIMARY KEY, tool TEXT NOT NULL, arguments TEXT NOT NULL,"
             " state TEXT NOT NULL DEFAULT 'waiting', said TEXT NOT NULL DEFAULT '')"
@@ -124,7 +123,7 @@ async def run(client: Client, jobs: Jobs, job: Job) -> None:
 async def settle(client: Client, jobs: Jobs, job: Job) -> None:
     """Look whether an unknown job was done. Only when the server that had it is gone: else it may still be at it."""
     look = LOOKS.get(job.tool)
-    if look is None:
+    if look is None or "order" not in job.arguments:
         return
     try:
         seen = await client.tools.call(look, {"order": job.arguments["order"]})
@@ -169,9 +168,12 @@ async def serve(client: Client, jobs: Jobs) -> None:
 
 def json_object(text: str) -> dict[str, Any]:
     """The arguments of a tool."""
-    value = json.loads(text)
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise ValueError
+        raise argparse.ArgumentTypeError("must be a JSON object, such as '{}'")
     return value
 
 
@@ -186,7 +188,10 @@ def main() -> int:
     serving.add_argument("server", nargs="+", help="the command of the server")
     commands.add_parser("list", help="show all jobs")
     given, status = parser.parse_args(), 0
-    jobs = Jobs(given.queue)
+    try:
+        jobs = Jobs(given.queue)
+    except sqlite3.Error as error:
+        parser.error(f"cannot open the queue {given.queue}: {error}")
     if given.command == "add":
         jobs.add(given.tool, given.arguments)
     elif given.command == "work":

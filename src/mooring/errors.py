@@ -26,7 +26,7 @@ sentence in `__str__`: what happened, to what, and what to try. This is the lowe
 """
 
 import builtins
-from typing import ClassVar, Self, TypeAlias
+from typing import Self, TypeAlias
 
 # JSON that is truly unknown: what a peer sent in a place the protocol leaves open.
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -43,7 +43,7 @@ class McpError(Exception):
     """
 
     type: str = "protocol"
-    advice: ClassVar[str] = ""
+    advice: str = ""
     is_passing: bool = False
 
     def __init__(
@@ -130,6 +130,8 @@ class StateError(McpError):
         super().__init__(
             message or f"the connection is not ready ({state})", details={"state": state}, retry_in=retry_in
         )
+        if message:  # it says itself what to do; waiting is not it
+            self.advice, self.is_passing = "", False
         self.state = state
 
 

@@ -46,9 +46,9 @@ ROWS = [
         "state", False, True,
     ),
     (
-        StateError("backoff", message="still away"),
-        "still away; wait with ready(), or pass wait_for_ready=True",
-        "state", False, True,
+        StateError("closed", message="a client is opened once; make a new one"),
+        "a client is opened once; make a new one",
+        "state", False, False,
     ),
     (
         BackpressureError("too many calls are open"),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mooring.client")
 
+_NAMELESS = (str, bytes, int, float, list, tuple, set, frozenset)
+
 
 class ToolOptions(CallOptions, total=False):
     """As every call, and `check_output`: True refuses an output that breaks the tool's schema, False does not look."""
@@ -61,7 +63,7 @@ class Tools:
             must_check = options.pop("check_output", None)
             if must_check:
                 await self._prepare_check(name, options)
-        params = {"name": name, "arguments": {} if arguments is None else arguments}
+        params = {"name": name, "arguments": arguments if type(arguments) is dict else _named(arguments)}
         try:
             result = await self._run(name, params, options)
         except JsonRpcError as error:
@@ -125,6 +127,18 @@ class Tools:
             refusal = ProtocolError(f"the output of {name} breaks its schema: {flaw}", sent=True)
             raise refusal.about("tools/call", None)
         logger.warning("the output of %s breaks its schema: %s", name, flaw)
+
+
+def _named(arguments: object) -> object:
+    """Any mapping as a dict; a Struct or a dataclass of the user's as it is. Raises: UsageError for what has no names."""
+    if isinstance(arguments, _NAMELESS):
+        kind = type(arguments).__name__
+        raise UsageError(
+            f"arguments must have names, as in {{'city': 'Rome'}}; {kind} has none", path="arguments"
+        )
+    if arguments is None:
+        return {}
+    return dict(arguments) if isinstance(arguments, Mapping) else arguments
 
 
 def _usable(connection: Connection, tools: list[Tool]) -> list[Tool]:

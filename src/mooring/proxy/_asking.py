@@ -155,7 +155,7 @@ class Asking:
         needed = method if row is None else row.capability
         if row is None or refuse_undeclared(flight.capabilities, (needed,), method=method) is not None:
             raise JsonRpcError(METHOD_NOT_FOUND, f"the client did not declare {needed}")
-        if not flight.method.may_ask:
+        if not flight.method.may_ask or flight.is_asked is None:  # or a server of the other era began with it
             raise JsonRpcError(INTERNAL_ERROR, f"{flight.method.name} cannot ask its client (2026-07-28)")
         if len(self._held) >= MOST_HELD:
             raise JsonRpcError(
@@ -200,9 +200,7 @@ class Asking:
 
     def _let_go(self, held: Held, why: str) -> None:
         held.expiry.cancel()
-        for asked in held.flight.questions.values():
-            if not asked.answer.done():
-                asked.answer.set_exception(JsonRpcError(INTERNAL_ERROR, why))
+        held.flight.refuse_questions(why)
         held.back.give_up(held.flight, held.sent)
         held.sent.call.cancel()
 

@@ -153,6 +153,10 @@ class Back:
         """True if the server was last spoken to in the stateless era."""
         return self._facts is not None and self._facts.era is Era.STATELESS
 
+    def is_there(self) -> bool:
+        """True while it can be called."""
+        return self._is_ready.is_set()
+
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def patience(self) -> Patience:
@@ -187,20 +191,24 @@ class Back:
                 self._is_ready.clear()  # lost this very moment, and we are told in the next
                 continue
             self.flights.begin(flight)
+            call.future.add_done_callback(lambda future: self._settle(flight, future))
             return Sent(client, call, is_stateless)
 
     async def answer(self, flight: Flight, sent: Sent) -> bytes:
         """The encoded result. Raises: McpError, which says whether it may have run."""
         try:
-            result = await sent.call.future
+            return await sent.call.future
         except asyncio.CancelledError:
             self.give_up(flight, sent)
             raise
-        except McpError:
+
+    def _settle(self, flight: Flight, future: "asyncio.Future[bytes]") -> None:
+        """A call has ended, whether or not somebody waits for it now."""
+        error = None if future.cancelled() else future.exception()
+        if future.cancelled() or (isinstance(error, TimeoutError) and error.may_have_run):
+            self.flights.give_up(flight)  # the server may go on with it
+        else:
             self.flights.end(flight)
-            raise
-        self.flights.end(flight)
-        return result
 
     def give_up(self, flight: Flight, sent: Sent) -> None:
         """Nobody waits for this call any more: the server is told, once."""
@@ -240,13 +248,31 @@ class Back:
         holders = self._wanted.setdefault(uri, set())
         holders.add(key)
         try:
-            await self._subscribe(uri)
+            while not await self._subscribe(uri):
+                pass
         except BaseException:
             self._let_go(uri, key)
             raise
 
-    async def _subscribe(self, uri: str) -> None:
-        await self.client.resources.subscribe(uri, wait_for_ready=True, timeout=max(self._options.wait, 1.0))
+    async def _subscribe(self, uri: str) -> bool:
+        """False: somebody else, who had begun it, gave it up meanwhile. Raises: McpError."""
+        try:
+            await self.client.resources.subscribe(
+                uri, wait_for_ready=True, timeout=max(self._options.wait, 1.0)
+            )
+        except StateError as error:
+            if error.state != "unsubscribed":
+                raise
+            return False
+        return True
+
+    async def _subscribe_again(self) -> None:
+        """To everything that is wanted; what the client behind has already it does not ask for twice."""
+        for uri in list(self._wanted):
+            try:
+                await self._subscribe(uri)
+            except McpError as error:
+                logger.warning("the server behind lets nobody hear of %s any more: %s", uri, error)
 
     def unsubscribe(self, uri: str, key: tuple[int, int]) -> None:
         """`key` wants to hear no more of it."""
@@ -316,6 +342,8 @@ class Back:
         self.flights.start_over()
         if self._level is not None and not self.is_stateless:
             self.do_later(self._set_level())
+        if self._wanted:
+            self.do_later(self._subscribe_again())
         if was_ready:
             logger.warning("the server behind is there again")
             self._listener.came_back(self)
@@ -328,12 +356,7 @@ class Back:
     def _replace(self) -> None:
         self.client = connect(self._target, **self._settings)
         self._attach(self.client)
-        self.do_later(self._open_again(self.client))
-
-    async def _open_again(self, client: Client) -> None:
-        await client.open(wait=False)
-        for uri in list(self._wanted):
-            await self._subscribe(uri)
+        self.do_later(self.client.open(wait=False))
 
     def do_later(self, work: Coroutine[Any, Any, None]) -> None:
         """Have this done beside everything else, for as long as this lives. What goes wrong with the server is logged."""

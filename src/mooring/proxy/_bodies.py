@@ -33,6 +33,9 @@ _ENVELOPE = (META_PROTOCOL_VERSION, META_CLIENT_CAPABILITIES, META_CLIENT_INFO, 
 TASKS = "tasks"
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
+# What a client says of itself is kept for its next request, unless it says more than clients do.
+MOST_KEPT_BYTES = 8192
+
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 read_members = msgspec.json.Decoder(Members).decode
@@ -86,16 +89,22 @@ def own_meta(meta: Members, *, is_stateless: bool) -> bytes:
     return encode(kept)[1:-1] if kept else b""
 
 
-@lru_cache(maxsize=256)
 def speaker(capabilities: bytes, info: bytes) -> bytes:
     """What a request of the stateless era says of the client it is made for, encoded, without braces."""
+    is_kept = len(capabilities) + len(info) <= MOST_KEPT_BYTES
+    return (_kept_speaker if is_kept else _speaker)(capabilities, info)
+
+
+def _speaker(capabilities: bytes, info: bytes) -> bytes:
     members = {META_CLIENT_CAPABILITIES: Raw(passing_client(capabilities))}
     if info:
         members[META_CLIENT_INFO] = Raw(info)
     return encode(members)[1:-1]
 
 
-@lru_cache(maxsize=256)
+_kept_speaker = lru_cache(maxsize=256)(_speaker)
+
+
 def passing_client(capabilities: bytes) -> bytes:
     """What a client can, without what does not pass through a server that is shared."""
     return encode(_without_tasks(_object(capabilities)))

@@ -5,7 +5,7 @@ one connection only the calls under way can tell. If all of them are one client'
 they are several clients', nobody knows, and nobody may be told. A call that was given up still counts for a while: the
 server may be at work on it.
 
-Must never know a transport or what a message means. Above: `_back`, `_asking`, `_news`. Below: nothing.
+Must never know a transport or what a message means. Above: `_back`, `_asking`, `_news`. Below: `_failures`.
 """
 
 import asyncio
@@ -14,8 +14,10 @@ from enum import Enum
 
 import msgspec
 
-from mooring.errors import RequestId
+from mooring.errors import JsonRpcError, RequestId
 from mooring.protocol.server import events as e
+from mooring.protocol.server import progress_token
+from mooring.proxy._failures import INTERNAL_ERROR
 from mooring.server import Driver
 
 # How long a server may go on with what was cancelled, as far as we believe: one that heeds it stops at once.
@@ -33,12 +35,12 @@ class Asked(msgspec.Struct, eq=False):
 class Flight:
     """One call on its way through, and the client it is for, as far as its request says.
 
-    `connection`, `id` and `serial` change when a client of the stateless era comes back with answers.
+    `connection`, `id`, `serial` and `token` change when a client of the stateless era comes back with answers.
     """
 
     __slots__ = (
         *("capabilities", "connection", "has_ended", "id", "info", "is_asked", "is_stateless", "level"),
-        *("method", "questions", "serial"),
+        *("method", "questions", "serial", "token"),
     )
 
     def __init__(self, connection: Driver, request: e.Serve) -> None:
@@ -46,6 +48,8 @@ class Flight:
         self.id: RequestId = request.id
         self.serial = request.serial
         self.method = request.method
+        # Under which its client wants to hear of progress, if it does.
+        self.token = progress_token(request.params)
         self.has_ended = False
         # Copies: what a request says is a view of its frame.
         meta, client = request.meta, connection.core.client
@@ -73,13 +77,20 @@ class Flight:
 
     def go_on_for(self, other: "Flight") -> None:
         """Its client came back, with this request of another connection."""
-        self.connection, self.id, self.serial = other.connection, other.id, other.serial
+        self.connection, self.id = other.connection, other.id
+        self.serial, self.token = other.serial, other.token
 
     def ask(self, key: str, question: Asked) -> None:
         """Leave a question for the client, and wake who waits for the answer."""
         self.questions[key] = question
         if self.is_asked is not None and not self.is_asked.done():
             self.is_asked.set_result(None)
+
+    def refuse_questions(self, why: str) -> None:
+        """Nobody will answer what the server asked."""
+        for asked in self.questions.values():
+            if not asked.answer.done():
+                asked.answer.set_exception(JsonRpcError(INTERNAL_ERROR, why))
 
 
 class Whose(Enum):
@@ -109,8 +120,9 @@ class Flights:
         self._open[flight] = None
 
     def end(self, flight: Flight) -> None:
-        """It has its answer."""
+        """It has its answer, or will have none."""
         flight.has_ended = True
+        flight.refuse_questions("the call that this is about has ended")
         self._open.pop(flight, None)
 
     def give_up(self, flight: Flight) -> None:

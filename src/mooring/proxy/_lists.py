@@ -30,6 +30,9 @@ LISTS: Mapping[str, tuple[str, str]] = {
 # Pages of one list that are remembered. A list with more is long, and taken for changed if any of these is.
 MOST_PAGES = 64
 
+# A cursor is short. Params that are longer are somebody's attempt to have us keep them, and are not remembered.
+MOST_PARAMS_BYTES = 4096
+
 # Fetches one page: method and encoded params in, encoded result out.
 Fetch: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 
@@ -62,7 +65,7 @@ class Lists:
     def saw(self, method: str, params: bytes, result: bytes) -> None:
         """This page passed."""
         pages = self._seen[method]
-        if params in pages or len(pages) < MOST_PAGES:
+        if params in pages or (len(pages) < MOST_PAGES and len(params) <= MOST_PARAMS_BYTES):
             pages[params] = _digest(method, result)
         if method == "tools/list" and (self.param_headers or b'"x-mcp-header"' in result):
             self._read_headers(result)
@@ -80,14 +83,19 @@ class Lists:
             if rows:
                 self.param_headers[tool.name] = rows
 
-    async def changed(self, fetch: Fetch) -> list[str]:
-        """The notifications that are due, by fetching again what has passed. Forgets what has changed."""
+    async def changed(self, fetch: Fetch, is_there: Callable[[], bool]) -> list[str]:
+        """The notifications that are due, by fetching again what has passed. Forgets what has changed.
+
+        `is_there()` is False when the server was lost again meanwhile: what it did not answer, the next one is asked.
+        """
         due: dict[str, None] = {}
         for method, pages in self._seen.items():
             for params, before in list(pages.items()):
                 try:
                     is_same = _digest(method, await fetch(method, params)) == before
                 except McpError:
+                    if not is_there():
+                        return list(due)
                     is_same = False  # a cursor of the last server's, or a list that is no more
                 if not is_same:
                     pages.clear()

@@ -4,7 +4,7 @@ Changes of lists go to every client, changes of a resource to who subscribed to 
 belongs to whoever it is at work for: to one client's calls, or to nobody's and then to everybody. While it works for
 several, a message may hold what is one client's alone, and is told to nobody.
 
-Above: `_proxy`. Below: `_flights`, `_bodies`, `mooring.server` (how a client is told).
+Above: `_proxy`. Below: `_flights`, `_lists`, `_bodies`, `mooring.server` (how a client is told).
 """
 
 import logging
@@ -18,6 +18,7 @@ from mooring.errors import McpError
 from mooring.proxy._back import Back
 from mooring.proxy._bodies import without_subscription
 from mooring.proxy._flights import Flight, Whose
+from mooring.proxy._lists import LISTS
 from mooring.server import Driver
 
 logger = logging.getLogger("mooring.proxy")
@@ -26,6 +27,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 _UPDATED = "notifications/resources/updated"
 _MESSAGE = "notifications/message"
+_LIST_CHANGES = frozenset(method for method, _ in LISTS.values())
 
 
 class _Level(msgspec.Struct):
@@ -76,7 +78,7 @@ class News:
             uri = _read_uri(params).uri
             for wanted in back.wanted_for(uri):
                 self.changed(back, method, wanted, params)
-        elif method.endswith("/list_changed"):
+        elif method in _LIST_CHANGES:
             self.changed(back, method, "", params)
         elif method == "notifications/elicitation/complete":
             connection = self._owner(back) or self._sent_away(params)

@@ -201,8 +201,9 @@ class Proxy(Server):
             return self._back
         back = self._own.get(connection.number)
         if back is None:
-            if len(self._own) >= self.proxy_options.max_children:
-                raise BackpressureError(f"{len(self._own)} clients have a server of their own already")
+            children = len(self._own) + len(self._leaving)  # one that is being ended is still a process
+            if children >= self.proxy_options.max_children:
+                raise BackpressureError(f"{children} clients have a server of their own already")
             back = self._own[connection.number] = self._make(
                 msgspec.json.decode(client.capabilities), msgspec.json.decode(client.info)
             )
@@ -223,7 +224,7 @@ class Proxy(Server):
         back.do_later(self._tell_changes(back))
 
     async def _tell_changes(self, back: Back) -> None:
-        for method in await back.lists.changed(back.fetch):
+        for method in await back.lists.changed(back.fetch, back.is_there):
             self._news.changed(back, method)
 
     def heard(self, back: Back, notification: Notification) -> None:

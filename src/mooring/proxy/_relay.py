@@ -19,11 +19,9 @@ from mooring.errors import (
     JsonRpcError,
     McpError,
     ProtocolError,
-    RequestId,
     TransportError,
 )
 from mooring.protocol.server import events as e
-from mooring.protocol.server import progress_token
 from mooring.proxy._asking import Asking
 from mooring.proxy._back import Back, Compose, Composed, Patience, Sent
 from mooring.proxy._bodies import (
@@ -101,7 +99,7 @@ class Relay:
                 METHOD_NOT_FOUND, f"{request.method.name} needs a server of one's own: --per-client"
             )
         body, meta = split(request.params)
-        return self._forward(back, Flight(connection, request), body, meta, progress_token(request.params))
+        return self._forward(back, Flight(connection, request), body, meta)
 
     def notified(self, connection: Driver, method: str, params: msgspec.Raw | None) -> None:
         """A notification of the client's: that its roots changed, or how far an answer of its own has come.
@@ -121,45 +119,40 @@ class Relay:
 
     # --- requests that pass -------------------------------------------------------------------------------------------
 
-    async def _forward(
-        self, back: Back, flight: Flight, body: bytes, meta: Members, token: RequestId | None
-    ) -> bytes:
+    async def _forward(self, back: Back, flight: Flight, body: bytes, meta: Members) -> bytes:
         try:
             if flight.is_stateless and not back.is_stateless:
-                return await self._forward_held(back, flight, body, meta, token)
-            return await self._forward_rounds(back, flight, body, meta, token)
+                return await self._forward_held(back, flight, body, meta)
+            return await self._forward_rounds(back, flight, body, meta)
         except JsonRpcError:
             raise
         except McpError as error:
             raise told(error) from error
 
-    async def _forward_rounds(
-        self, back: Back, flight: Flight, body: bytes, meta: Members, token: RequestId | None
-    ) -> bytes:
+    async def _forward_rounds(self, back: Back, flight: Flight, body: bytes, meta: Members) -> bytes:
         """As often as the server asks, where a client with a handshake is to be asked; else once."""
         for _ in range(MAX_ROUNDS + 1):
-            sent, result = await self._once(back, flight, body, meta, token)
+            sent, result = await self._once(back, flight, body, meta)
             asked = asks(result) if sent.is_stateless and not flight.is_stateless else None
             if asked is None:
                 return _dress(back, flight, sent, body, result)
             body = next_round(body, asked, await self._asking.fulfil(flight, asked))
         raise ProtocolError(f"the server asked for input more than {MAX_ROUNDS} times", sent=True)
 
-    async def _once(
-        self, back: Back, flight: Flight, body: bytes, meta: Members, token: RequestId | None
-    ) -> tuple[Sent, bytes]:
+    async def _once(self, back: Back, flight: Flight, body: bytes, meta: Members) -> tuple[Sent, bytes]:
         """Sent, and answered. It is sent again only where it surely did not run."""
         patience = back.patience()
         has_listed = False
         while True:
-            sent = await _send(back, flight, _composer(flight, body, meta), token, patience)
+            sent = await _send(back, flight, _composer(flight, body, meta), patience)
             try:
                 return sent, await back.answer(flight, sent)
             except TransportError as error:
                 if not await patience.lasts(error):
                     raise
             except JsonRpcError as error:
-                if error.code != HEADER_MISMATCH or flight.method.name != "tools/call" or has_listed:
+                is_about_headers = error.code == HEADER_MISMATCH and sent.is_stateless
+                if not is_about_headers or flight.method.name != "tools/call" or has_listed:
                     raise
                 # What its tools want said in headers is known from their list. It was refused before dispatch, so
                 # sending it again is safe (2026-07-28 basic/transports/streamable-http).
@@ -167,26 +160,38 @@ class Relay:
                 has_listed = True
             flight.has_ended = False
 
-    async def _forward_held(
-        self, back: Back, flight: Flight, body: bytes, meta: Members, token: RequestId | None
-    ) -> bytes:
+    async def _forward_held(self, back: Back, flight: Flight, body: bytes, meta: Members) -> bytes:
         """For a client of the stateless era, at a server that may ask it in the middle of a call."""
         body, state, answers = take_round(body)
-        if state is None:
-            sent = await _send(back, flight, _composer(flight, body, meta), token, back.patience())
-        else:
+        patience = back.patience()
+        sent = None
+        if state is not None:
             held = self._asking.resume(state, flight, body, answers)
             back, flight, sent = held.back, held.flight, held.sent
+        while True:
+            if sent is None:
+                sent = await _send(back, flight, _composer(flight, body, meta), patience)
+            if await self._is_asked(back, flight, sent):
+                return self._asking.hold(back, flight, sent, body)
+            try:
+                return _dress(back, flight, sent, body, await back.answer(flight, sent))
+            except TransportError as error:
+                if not await patience.lasts(error):
+                    raise
+            sent, flight.has_ended = None, False
+
+    async def _is_asked(self, back: Back, flight: Flight, sent: Sent) -> bool:
+        """Wait until the call has ended, or its client is to be asked."""
         while not sent.call.future.done():
             if flight.questions:
-                return self._asking.hold(back, flight, sent, body)
+                return True
             flight.is_asked = asyncio.get_running_loop().create_future()
             try:
                 await asyncio.wait((sent.call.future, flight.is_asked), return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
                 back.give_up(flight, sent)
                 raise
-        return _dress(back, flight, sent, body, await back.answer(flight, sent))
+        return False
 
     # --- requests that are kept ---------------------------------------------------------------------------------------
 
@@ -261,10 +266,8 @@ def _composer(flight: Flight, body: bytes, meta: Members) -> Compose:
     return compose
 
 
-async def _send(
-    back: Back, flight: Flight, compose: Compose, token: RequestId | None, patience: Patience
-) -> Sent:
-    report = None if token is None else partial(_report, flight, token)
+async def _send(back: Back, flight: Flight, compose: Compose, patience: Patience) -> Sent:
+    report = None if flight.token is None else partial(_report, flight)
     return await back.send(flight, compose, report, patience)
 
 
@@ -303,8 +306,8 @@ def _read(cls: type[B], request: e.Serve) -> B:
         ) from error
 
 
-def _report(flight: Flight, token: RequestId, progress: ProgressNotificationParams) -> None:
+def _report(flight: Flight, progress: ProgressNotificationParams) -> None:
     """Progress of a call, under the token of its client; everything else in it as it came."""
-    if flight.is_awaited:
-        said = encode_json({**progress.raw, "progressToken": token})
+    if flight.is_awaited and flight.token is not None:
+        said = encode_json({**progress.raw, "progressToken": flight.token})
         flight.connection.notify(_PROGRESS, said, flight.id)

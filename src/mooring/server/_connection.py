@@ -31,6 +31,10 @@ PULLED_IN_A_TURN = 64
 # What a client that reads slowly does without.
 DISPENSABLE = frozenset({"notifications/message", "notifications/progress"})
 
+# What may wait of other notifications, in bytes of their params: a server that passes on what another says does not
+# decide how much that is.
+MOST_NOTICE_BYTES = 8 * 1024 * 1024
+
 
 class Connection(Driver):
     """One connection of a server over a transport."""
@@ -41,6 +45,7 @@ class Connection(Driver):
             "_drained_by",
             "_ending",
             "_is_gone",
+            "_notice_bytes",
             "_notices",
             "_number",
             "_pull",
@@ -60,6 +65,7 @@ class Connection(Driver):
         self._pull: asyncio.Handle | None = None
         self._backlog: deque[bytes] = deque()
         self._notices: set[tuple[str, bytes]] = set()
+        self._notice_bytes = 0
         self._number = 0
         self._ending: asyncio.Task[None] | None = None
         self._drained_by = 0.0  # until when handlers may run; what they leave of it is for flushing
@@ -88,10 +94,12 @@ class Connection(Driver):
         """
         if self._backlog:
             notice = (method, params)
-            if method in DISPENSABLE or notice in self._notices:
+            is_too_much = self._notice_bytes + len(params) > MOST_NOTICE_BYTES
+            if method in DISPENSABLE or notice in self._notices or is_too_much:
                 self.dropped += 1
                 return
             self._notices.add(notice)
+            self._notice_bytes += len(params)
         super().notify(method, params, about)
 
     def progressed(self, event: e.Progressed) -> None:
@@ -129,6 +137,7 @@ class Connection(Driver):
             self._backlog.popleft()
             self._number += 1
         self._notices.clear()
+        self._notice_bytes = 0
         self.frames_arrived()
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:  # noqa: ARG002  # the contract's

@@ -64,7 +64,12 @@ class Ending:
         self._unhear = hear_warnings()
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                self._before[number] = signal.signal(number, self.ask)
+                # nohup: whoever started it says that the terminal's end is not its end.
+                if (
+                    number != getattr(signal, "SIGHUP", None)
+                    or signal.getsignal(number) is not signal.SIG_IGN
+                ):
+                    self._before[number] = signal.signal(number, self.ask)
 
     def restore(self) -> None:
         """Give the signals back, call the watchdog off, and listen no longer."""

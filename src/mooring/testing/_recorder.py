@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mooring.errors import McpError, RequestId, TransportError, UsageError
-from mooring.testing._recording import Side, event_line, frame_line, header_line
+from mooring.testing._recording import Recording, Side, event_line, frame_line, header_line, read_recording
 from mooring.testing._redaction import Redaction
 from mooring.transport import ExchangeOwner, ExchangeTransport, Owner, Target, Transport
 
@@ -30,14 +30,25 @@ logger = logging.getLogger("mooring.testing")
 class Tape:
     """The file that is written: made by the first connection, shared by all that are open, closed with the last."""
 
-    def __init__(self, path: str, target: str, redaction: Redaction, *, overwrite: bool) -> None:
+    def __init__(
+        self,
+        path: str,
+        target: str,
+        redaction: Redaction,
+        *,
+        overwrite: bool,
+        before: Recording | None = None,
+    ) -> None:
         self.path = path
         self.redaction = redaction
         self.error: OSError | None = None
         self._target = target
         self._flags = os.O_TRUNC if overwrite else os.O_EXCL
-        self._began = 0.0
-        self._connections = 0
+        # What is in the file already, if it is gone on with: its connections and its time count.
+        said = [] if before is None else [entry.said for entry in before.entries]
+        self._is_begun = before is not None
+        self._connections = max((line.connection for line in said), default=0)
+        self._began = time.monotonic() - max((line.at for line in said), default=0.0)
         self._open = 0
         self._size = 0
         self._file: int | None = None
@@ -47,14 +58,15 @@ class Tape:
         if self._file is None and self.error is None:
             try:
                 # Nobody else may read it: it holds what was said.
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | self._flags
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if self._is_begun else self._flags)
                 self._file = os.open(self.path, flags, 0o600)
+                self._size = os.fstat(self._file).st_size
             except OSError as error:
                 raise TransportError(
                     f"cannot write the recording {self.path}: {error.strerror}", permanent=True
                 ) from error
-            if self._flags:  # later connections go on where the last one ended
-                self._flags = 0
+            if not self._is_begun:  # later connections go on where the last one ended
+                self._is_begun = True
                 self._began = time.monotonic()
                 self._write(header_line(self._target, datetime.now(UTC), self.redaction))
         self._connections += 1
@@ -317,23 +329,39 @@ class RecordedHttpTransport(RecordedTransport):
 
 
 def recorded(
-    target: Target, path: str | os.PathLike[str], *, redact: Iterable[str] = (), overwrite: bool = False
+    target: Target,
+    path: str | os.PathLike[str],
+    *,
+    redact: Iterable[str] = (),
+    overwrite: bool = False,
+    append: bool = False,
 ) -> RecordedTarget:
     """The same target, with every message that passes written to the file at `path`; for `replayed()` and people.
 
     `redact` names members (arguments of tools, for instance) whose values are not written. Headers, environment and the
-    command itself never are; everything else that is said is. A file that is there is kept, unless `overwrite` is true.
+    command itself never are; everything else that is said is. A file that is there is refused, unless `overwrite` is true,
+    or `append`: then what is said now is written behind it, as further connections.
 
-    Raises: UsageError.
+    Raises: UsageError, also where `append` meets a file that is no recording or was recorded with other redactions.
     """
     if not hasattr(target, "open"):
         raise UsageError("recorded() takes a target, such as stdio(command, ...)", path="target")
     shown = os.fspath(path)
     if os.path.isdir(shown):
         raise UsageError(f"{shown} is a directory: give the name of a file", path=shown)
-    if os.path.lexists(shown) and not overwrite:
+    if overwrite and append:
+        raise UsageError("a recording is overwritten or gone on with, not both", path="append")
+    is_there, redaction, before = os.path.lexists(shown), Redaction(redact), None
+    if is_there and append:
+        before = read_recording(shown)
+        if before.redaction.names != redaction.names:
+            was = ", ".join(sorted(before.redaction.names)) or "nothing"
+            raise UsageError(
+                f"{shown} was recorded with {was} redacted: redact the same, or give another file", path=shown
+            )
+    elif is_there and not overwrite:
         raise UsageError(f"{shown} is there already, and a recording is not overwritten unasked", path=shown)
     folder = os.path.dirname(shown) or "."
     if not os.path.isdir(folder):
         raise UsageError(f"there is no directory {folder} to write {shown} to", path=shown)
-    return RecordedTarget(target, Tape(shown, target.name, Redaction(redact), overwrite=overwrite))
+    return RecordedTarget(target, Tape(shown, target.name, redaction, overwrite=overwrite, before=before))

@@ -1,7 +1,9 @@
 """What a recording does not keep: the values of members with certain names, wherever they stand in a message.
 
-The same names are applied twice: to what is written, and, when it is replayed, to what a client asks, so that both are the same
-text and meet. Members that hold a schema are not looked into: there a name stands for what it describes.
+The same names are applied twice: to what is written, and, when it is replayed, to what was asked and is asked, so that both are
+the same text and meet. What is written keeps its shape, a list or an object an empty one: the protocol has names of its own,
+`content` for instance, and a client must be able to read what is replayed. Members that hold a schema are not looked into:
+there a name stands for what it describes.
 
 Must never know a file or a connection. Above: `_recording`, `_repertoire`. Below: msgspec.
 """
@@ -39,12 +41,8 @@ class Redaction:
         self._needles = (*(_encode(name) for name in sorted(self.names)), b"\\u") if self.names else ()
 
     def of(self, value: Json) -> Json:
-        """The same value with what has one of the names replaced, at any depth."""
-        if isinstance(value, dict):
-            return {key: self._member(key, item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.of(item) for item in value]
-        return value
+        """The same value with what has one of the names replaced, at any depth; for comparing."""
+        return self._replace(value, keeps_shape=False)
 
     def of_frame(self, frame: bytes) -> bytes | None:
         """A message with the values replaced; the very same bytes where there are none. None: it cannot be looked into."""
@@ -63,9 +61,19 @@ class Redaction:
         return frame if redacted == message else _encode(redacted)
 
     def _message(self, message: dict[str, Json]) -> dict[str, Json]:
-        return {key: self.of(item) if key in _BODIES else item for key, item in message.items()}
+        return {
+            key: self._replace(item, keeps_shape=True) if key in _BODIES else item
+            for key, item in message.items()
+        }
 
-    def _member(self, key: str, item: Json) -> Json:
+    def _replace(self, value: Json, *, keeps_shape: bool) -> Json:
+        if isinstance(value, dict):
+            return {key: self._member(key, item, keeps_shape=keeps_shape) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._replace(item, keeps_shape=keeps_shape) for item in value]
+        return value
+
+    def _member(self, key: str, item: Json, *, keeps_shape: bool) -> Json:
         if key in self.names:
-            return REDACTED
-        return item if key in _SCHEMAS else self.of(item)
+            return type(item)() if keeps_shape and isinstance(item, (list, dict)) else REDACTED
+        return item if key in _SCHEMAS else self._replace(item, keeps_shape=keeps_shape)

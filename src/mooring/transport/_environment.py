@@ -66,9 +66,13 @@ def find_executable(command: str, environment: Mapping[str, str], cwd: str | Non
             refused = refused or candidate
     if refused:
         raise _refusal(command, f"{refused} is not executable", path=searched)
-    if not searched:
-        raise _refusal(command, f"there is no file {candidates[0] if candidates else command}", path=searched)
-    raise _refusal(command, f"it is not on the PATH searched, {searched}", path=searched)
+    if " " in command.strip():
+        why = "there is no such file; give a command and each of its arguments on their own"
+    elif searched:
+        why = f"it is not on the PATH searched, {searched}"
+    else:
+        why = f"there is no file {candidates[0] if candidates else command}"
+    raise _refusal(command, why, path=searched)
 
 
 def _are_text(values: Iterable[object]) -> bool:

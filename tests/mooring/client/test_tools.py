@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -27,6 +28,18 @@ async def test_a_tool_is_called_with_its_arguments_and_its_result_is_typed(versi
         assert (params["name"], params["arguments"]) == ("forecast", {"city": "Bern"})
         await client.tools.call("forecast")
         assert peer.got("tools/call")[1]["params"]["arguments"] == {}
+
+
+@on_fake_clock
+async def test_arguments_without_names_are_refused_and_nothing_is_sent() -> None:
+    async with opened() as (client, peer):
+        peer.on["tools/call"] = said("sunny")
+        for wrong in ("Bern", ["Bern"], ("Bern",), 3, {"Bern"}):
+            with pytest.raises(UsageError, match=r"arguments must have names, as in \{'city': 'Rome'\}"):
+                await client.tools.call("forecast", wrong)  # type: ignore[arg-type]  # the mistake that is tested
+        assert peer.got("tools/call") == []
+        await client.tools.call("forecast", MappingProxyType({"city": "Bern"}))
+        assert peer.got("tools/call")[0]["params"]["arguments"] == {"city": "Bern"}
 
 
 @on_fake_clock

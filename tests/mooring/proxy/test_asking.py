@@ -459,6 +459,77 @@ async def test_a_held_call_that_is_answered_meanwhile_has_its_answer_in_the_next
 
 
 @on_fake_clock
+async def test_a_held_call_that_has_ended_counts_no_more() -> None:
+    """However long its client takes: for others it is over, and what they are asked is clear."""
+    async with between() as made:
+        _, heard, _ = await held(made)
+        other = asking(made, HANDSHAKE)
+        await other.open()
+        heard.answer({"content": []})
+        call = other.submit("tools/call", {"name": "t"})
+        question(await made.peer.expect("tools/call"), made, "q2")
+        assert (await made.peer.answer_to("q2"))["result"]["action"] == "accept"
+        assert (await made.peer.answer_to("q1"))["error"]["message"].endswith("has ended"), (
+            "nobody will answer"
+        )
+        made.peer.die()
+        with pytest.raises(JsonRpcError):
+            await call
+        await held(made)
+        made.peer.die()
+        await asyncio.sleep(5)
+        made.peer.ask("q3", "elicitation/create", FORM)
+        assert (await made.peer.answer_to("q3"))["result"]["action"] == "accept"
+
+
+@on_fake_clock
+async def test_a_server_that_answers_although_it_asks_is_not_left_with_its_question() -> None:
+    async with between() as made:
+        client = await made.join(STATELESS, capabilities={"elicitation": {}})
+        call = client.submit("tools/call", {"name": "t"})
+        heard = await made.peer.expect("tools/call")
+        question(heard, made)
+        heard.answer({"content": []})
+        assert (await call)["resultType"] == "complete"
+        assert (await made.peer.answer_to("q1"))["error"]["code"] == -32603
+
+
+@on_fake_clock
+async def test_progress_of_a_held_call_has_the_token_of_the_newest_round() -> None:
+    """Each round is a request of its own, with a token of its own."""
+    async with between() as made:
+        client = await made.join(STATELESS, capabilities={"elicitation": {}})
+        told: list[str] = []
+        first, second = (lambda _, name=name: told.append(name) for name in ("first", "second"))
+        call = client.submit("tools/call", {"name": "t", "arguments": {"a": 1}}, on_progress=first)
+        heard = await made.peer.expect("tools/call")
+        question(heard, made)
+        again = client.submit("tools/call", round_of(await call), on_progress=second)
+        await answered(heard, made)
+        heard.progress(1)
+        await asyncio.sleep(0.1)
+        assert told == ["second"]
+        heard.answer({"content": []})
+        await again
+
+
+@on_fake_clock
+async def test_a_server_that_comes_back_in_the_other_era_is_refused_what_its_caller_cannot_be_asked() -> None:
+    """The call was begun for a server that asks in results; a question beside it would never be answered."""
+    async with between(STATELESS) as made:
+        client = await made.join(STATELESS, capabilities={"elicitation": {}})
+        made.peer.version = HANDSHAKE
+        made.peer.die()
+        await asyncio.sleep(0.01)
+        call = client.submit("tools/call", {"name": "t"})
+        heard = await made.peer.expect("tools/call")
+        made.peer.ask("q1", "elicitation/create", FORM)
+        assert (await made.peer.answer_to("q1"))["error"]["code"] == -32603
+        heard.answer({"content": []})
+        await call
+
+
+@on_fake_clock
 async def test_a_client_that_cancels_its_next_round_cancels_the_held_call() -> None:
     async with between() as made:
         client, heard, asked = await held(made)

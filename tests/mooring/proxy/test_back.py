@@ -11,7 +11,7 @@ from mooring.errors import JsonRpcError, TransportError
 from mooring.proxy import Proxy, ProxyOptions, _back
 from mooring.testing import Refusal, ScriptedPeer, on_fake_clock
 from mooring.transport import Target
-from scripted.between import ERAS, FAST, HANDSHAKE, PAIRS, Between, between
+from scripted.between import ERAS, FAST, HANDSHAKE, PAIRS, STATELESS, Between, between
 
 
 async def refusal(call: Any) -> JsonRpcError:
@@ -375,3 +375,103 @@ async def test_a_proxy_that_ends_gives_up_what_it_asked_for_itself() -> None:
         await gone(made)
         await made.peer.expect("tools/list", 2)
         await made.proxy.shutdown()
+
+
+@on_fake_clock
+async def test_what_a_server_says_after_a_timeout_is_still_for_whom_it_worked() -> None:
+    """It may go on with a call that was given up for it, as with one that was cancelled."""
+    async with between(timeout=3) as made:
+        one, two = await made.join(), await made.join()
+        told: list[Any] = []
+        one.on_notification(lambda _: told.append("one"))
+        two.on_notification(lambda _: told.append("two"))
+        await refusal(one.submit("tools/call", {"name": "t"}, timeout=100))
+        made.peer.notify("notifications/message", level="info", data="of the first")
+        await asyncio.sleep(1)
+        assert told == ["one"]
+        await asyncio.sleep(20)
+        made.peer.notify("notifications/message", level="info", data="of nobody")
+        await asyncio.sleep(1)
+        assert sorted(told) == ["one", "one", "two"]
+
+
+@on_fake_clock
+async def test_subscriptions_outlast_an_absence_that_is_longer_than_calls_wait() -> None:
+    """And one that the server refuses now does not take the others along."""
+    async with ScriptedPeer() as peer:
+        target = Fickle(peer.target)
+        proxy = Proxy(target, ProxyOptions(wait=1), settings=FAST)
+        await proxy.open()
+        made = Between(peer, proxy, stack := AsyncExitStack())
+        async with stack:
+            client = await made.join()
+            told: list[str] = []
+            peer.on["resources/subscribe"] = {}
+            for uri in ("a:1", "a:2", "a:3"):
+                await client.resources.subscribe(uri, told.append)
+            target.is_gone = True
+            peer.die()
+            await asyncio.sleep(20)
+
+            def subscribe(params: Any) -> Any:
+                if params["uri"] == "a:1":
+                    raise Refusal(-32002, "it is no more")
+                return {}
+
+            peer.on["resources/subscribe"] = subscribe
+            target.is_gone = False
+            await asyncio.sleep(20)
+            again = [one.params["uri"] for one in peer.got("resources/subscribe")[3:]]
+            assert again == ["a:1", "a:2", "a:3"]
+            peer.notify("notifications/resources/updated", uri="a:3")
+            await asyncio.sleep(1)
+            assert told == ["a:3"]
+        await proxy.shutdown()
+
+
+@on_fake_clock
+async def test_who_gives_up_subscribing_does_not_take_along_who_waits_for_the_same() -> None:
+    async with between() as made:
+        one, two = await made.join(), await made.join()
+        first = one.submit("resources/subscribe", {"uri": "a:b"})
+        await made.peer.expect("resources/subscribe")
+        second = two.submit("resources/subscribe", {"uri": "a:b"})
+        await asyncio.sleep(0.1)
+        made.peer.on["resources/subscribe"] = {}
+        first.cancel()
+        assert await second == {}
+        assert len(made.peer.got("resources/subscribe")) == 2
+
+
+@on_fake_clock
+async def test_a_server_that_falls_over_while_its_lists_are_compared_changes_nothing() -> None:
+    async with between() as made:
+        made.peer.on["tools/list"] = {"tools": []}
+        client = await made.join()
+        told: list[str] = []
+        client.on_notification(lambda one: told.append(one.method))
+        await client.tools.list()
+        del made.peer.on["tools/list"]
+        await gone(made)
+        await made.peer.expect("tools/list", 2)
+        await gone(made)
+        made.peer.on["tools/list"] = {"tools": []}
+        await asyncio.sleep(10)
+        assert len(made.peer.got("tools/list")) == 3
+        assert told == []
+
+
+@on_fake_clock
+async def test_a_call_of_a_stateless_client_is_sent_again_too_where_it_surely_was_not_sent() -> None:
+    """To a server with a handshake that is away, and of which only the failing calls tell, as over HTTP."""
+    async with ScriptedPeer() as peer:
+        proxy = Proxy(Unsent(peer.target), ProxyOptions(), settings=FAST)
+        await proxy.open()
+        async with AsyncExitStack() as stack:
+            client = await Between(peer, proxy, stack).join(STATELESS)
+            call = client.submit("tools/call", {"name": "t"})
+            await peer.expect("tools/call")
+            peer.die()
+            (await peer.expect("tools/call")).answer({"content": []})
+            await call
+        await proxy.shutdown()

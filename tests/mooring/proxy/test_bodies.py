@@ -50,6 +50,10 @@ def test_who_asks_is_said_with_what_he_can() -> None:
     }
     assert b"clientInfo" not in bodies.speaker(b"{}", b"")
     assert bodies.passing_client(b"[]") == b"{}"
+    large = b'{"x":"%b"}' % (b"x" * bodies.MOST_KEPT_BYTES)
+    kept = bodies._kept_speaker.cache_info().currsize
+    assert large in bodies.speaker(large, b"")
+    assert bodies._kept_speaker.cache_info().currsize == kept, "anybody could fill our memory with it"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def page(name: str, *items: Any, **more: Any) -> bytes:
     return json.dumps({name: items, **more}).encode()
 
 
-def changed(lists: Lists, **answers: bytes | Exception) -> list[str]:
+def changed(lists: Lists, is_there: bool = True, **answers: bytes | Exception) -> list[str]:
     """What is due, when pages are fetched as this says (by the last word of their method)."""
     fetched: list[str] = []
 
@@ -29,7 +29,7 @@ def changed(lists: Lists, **answers: bytes | Exception) -> list[str]:
             raise answer
         return answer
 
-    due = asyncio.run(lists.changed(fetch))
+    due = asyncio.run(lists.changed(fetch, lambda: is_there))
     assert len(fetched) <= 2
     return due
 
@@ -73,6 +73,20 @@ def test_only_so_many_pages_are_remembered(monkeypatch: pytest.MonkeyPatch) -> N
     lists.saw("prompts/list", b"{}", page("prompts", 1))
     assert "prompts/list: 1" in repr(lists)
     assert changed(lists, prompts=page("prompts", 1)) == []
+
+
+def test_a_server_that_is_lost_again_meanwhile_says_nothing_about_its_lists() -> None:
+    """The next one is asked: a client must not fetch everything each time a flaky server falls over."""
+    lists = Lists()
+    lists.saw("tools/list", b"{}", page("tools"))
+    assert changed(lists, is_there=False, tools=JsonRpcError(-32603, "lost")) == []
+    assert changed(lists, tools=page("tools", 1)) == [TOOLS]
+
+
+def test_params_that_no_server_gave_are_not_kept() -> None:
+    lists = Lists()
+    lists.saw("tools/list", b'{"cursor":"%b"}' % (b"x" * _lists.MOST_PARAMS_BYTES), page("tools"))
+    assert "tools/list: 0" in repr(lists)
 
 
 def test_arguments_that_travel_in_headers_are_read_from_the_list_that_passes() -> None:

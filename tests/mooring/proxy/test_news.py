@@ -195,3 +195,17 @@ async def test_a_message_that_is_too_large_for_the_front_is_dropped() -> None:
         log(made, "small")
         await asyncio.sleep(1)
         assert [one.params["data"] for one in told] == ["small"]
+
+
+@on_fake_clock
+async def test_a_list_that_mcp_does_not_have_takes_no_other_along() -> None:
+    """It passes as what nobody here knows; the change beside it is told."""
+    async with between() as made:
+        told = heard_by(await made.join())
+        for name in ("made/up", "tools"):
+            made.peer.notify(f"notifications/{name}/list_changed")
+        await settled()
+        assert {one.method for one in told} == {
+            "notifications/made/up/list_changed",
+            "notifications/tools/list_changed",
+        }

@@ -13,7 +13,7 @@ import pytest
 from chaos.standing_in import standing_in
 from mooring.client import connect
 from mooring.errors import JsonRpcError, UsageError
-from mooring.proxy import Proxy, ProxyOptions, _proxy
+from mooring.proxy import Proxy, ProxyOptions, _back, _proxy
 from mooring.server import Server
 from mooring.testing import ScriptedPeer, on_fake_clock
 from mooring.transport import memory_pair
@@ -176,10 +176,36 @@ async def test_there_are_not_more_servers_than_allowed() -> None:
         two.wire.notify("notifications/roots/list_changed", b"{}")
         await one.stop()
         await made.peers[1].until(lambda: "closed" in repr(made.peers[1]))
+        await asyncio.sleep(1)
         two.submit("tools/call", {"name": "t"})
         while len(made.peers) < 3:
             await asyncio.sleep(0.01)
         await made.peers[2].expect("tools/call")
+
+
+@on_fake_clock
+async def test_a_server_that_is_still_being_ended_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a process until it is gone: clients that come and go must not make more of them than allowed."""
+    is_over, stop = asyncio.Event(), _back.Back.stop
+
+    async def stop_slowly(back: _back.Back) -> None:
+        await is_over.wait()
+        await stop(back)
+
+    monkeypatch.setattr(_back.Back, "stop", stop_slowly)
+    async with several(max_children=1) as made:
+        one, two = await made.join(), await made.join()
+        one.submit("tools/call", {"name": "t"})
+        await asyncio.sleep(1)
+        await one.stop()
+        with pytest.raises(JsonRpcError, match="too much to do"):
+            await two.submit("tools/call", {"name": "t"})
+        assert len(made.peers) == 2
+        is_over.set()
+        await asyncio.sleep(60)
+        two.submit("tools/call", {"name": "t"})
+        await asyncio.sleep(60)
+        assert made.peers[2].got("tools/call")
 
 
 @on_fake_clock

@@ -276,6 +276,23 @@ async def test_a_header_that_a_tool_wants_is_learned_from_its_list_and_the_call_
         assert len(made.peer.got("tools/list")) == 1
 
 
+@on_fake_clock
+async def test_a_code_of_a_server_with_a_handshake_means_what_it_likes_and_its_call_is_not_sent_again() -> (
+    None
+):
+    """-32020 was free before 2026-07-28: the call may have run."""
+
+    def call(_: object) -> None:
+        raise Refusal(-32020, "out of paper")
+
+    async with between() as made:
+        client = await made.join()
+        made.peer.on |= {"tools/call": call, "tools/list": {"tools": []}}
+        with pytest.raises(JsonRpcError, match="out of paper"):
+            await client.submit("tools/call", {"name": "t"})
+        assert len(made.peer.got("tools/call")) == 1
+
+
 # --- subscriptions and levels -----------------------------------------------------------------------------------------
 
 

@@ -76,6 +76,27 @@ def test_meanwhile_progress_and_logs_are_dropped_and_other_notices_kept_once() -
     run(test)
 
 
+def test_of_notices_that_all_differ_only_so_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that passes on what another says does not decide how much that is."""
+    monkeypatch.setattr(driver, "MOST_NOTICE_BYTES", 20)
+
+    async def test() -> None:
+        server = echoing()
+        async with talking(server) as peer:
+            connection = await filled(peer, server)
+            for number in range(5):
+                connection.notify("notifications/of/its/own", b'{"n":%d}' % number)
+            assert connection.dropped == 3
+            peer.is_reading = True
+            peer.frames_arrived()
+            for _ in range(2):
+                await peer.note("notifications/of/its/own")
+            connection.notify("notifications/of/its/own", b'{"n":5}')
+            await peer.note("notifications/of/its/own")
+
+    run(test)
+
+
 def test_a_client_that_never_reads_does_not_keep_the_connection() -> None:
     async def test() -> None:
         server = echoing(drain_timeout=0.0)

@@ -217,6 +217,24 @@ def test_a_signal_drains_and_a_second_one_leaves_at_once(number: signal.Signals,
     asyncio.run(test())
 
 
+def test_the_end_of_the_terminal_is_not_the_end_of_a_server_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+
+        async def test() -> None:
+            ending = Ending(lambda: None, asyncio.get_running_loop())
+            ending.install()
+            try:
+                assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+                assert signal.getsignal(signal.SIGTERM) == ending.ask
+            finally:
+                ending.restore()
+
+        asyncio.run(test())
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_the_watchdog_ends_what_does_not_end() -> None:
     left, gone = [], threading.Event()
 

@@ -101,6 +101,14 @@ def test_a_command_is_found_on_the_path_in_a_folder_or_where_it_is(
     [
         ("absent", "/a:/b", None, "it is not on the PATH searched, /a:/b", {"path": "/a:/b"}),
         ("a-folder", "{}", None, "it is not on the PATH searched", {"path": "{}"}),
+        (
+            "python x.py",
+            "/a",
+            None,
+            "there is no such file; give a command and each of its arguments",
+            {"path": "/a"},
+        ),
+        ("python ./x.py", "/a", None, "there is no such file; give a command and each of its arguments", {}),
         ("plain", "{}", None, "{}/plain is not executable", {"path": "{}"}),
         ("./absent", "", "{}", "there is no file {}/./absent", {}),
         ("absent", "", None, "there is no file absent", {}),
