@@ -15,7 +15,7 @@ ORDER ?=
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo states test test-shuffled walk check lint types rooms exports docs-check wheel test-all test-bare format docs bench soak interop conformance browser clean
+.PHONY: help run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak interop conformance browser clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -70,6 +70,9 @@ docs-check: $(VENV)/.installed ## links, code blocks, generated pages that say w
 
 wheel: $(VENV)/.installed ## build the wheel, install it bare into an empty environment, use it
 	$(RUN) tools/check_wheel.py
+
+wheel-all: $(VENV)/.installed ## the same with every extra: the three commands do their work
+	$(RUN) tools/check_wheel.py --all
 
 test-shuffled: $(VENV)/.installed ## run the tests in another order; ORDER=word gives the same one again
 	@order="$(or $(ORDER),$(shell date +%s))"; echo "ORDER=$$order"; MOORING_ORDER="$$order" $(RUN) -m pytest

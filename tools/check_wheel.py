@@ -2,9 +2,11 @@
 
 What passes in the working tree can fail in the wheel: a file that was not packed, a dependency that only the
 development environment has, a command that does not start. The wheel is built from the source archive, so that the
-archive is proven too. Nothing here imports mooring: everything is seen through the new environment.
+archive is proven too. Nothing here imports mooring: everything is seen through the new environment. With `--all` it goes in
+with every extra instead, and the three commands do their work.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -48,34 +50,56 @@ USES = (
 )
 
 
+ECHO = str(ROOT / "examples" / "echo.py")
+MODULES = str(ROOT / "examples" / "apcore_demo" / "extensions")
+USES_WITH_EVERYTHING = (
+    Use(("mooring", "call", "echo", "text=hello", "--", "python", ECHO), 0, "hello"),
+    Use(("apcore-mcp", "--extensions-dir", MODULES, "--check"), 0, " offered, 0 skipped"),
+    Use(("apcore-mcp", "--extensions-dir", MODULES, "--export", "openai"), 0, '"function"'),
+    Use(("procontext", "resolve", "beautifulsoup4"), 0, "beautifulsoup4"),
+    Use(("procontext", "--version"), 0, "procontext "),
+)
+
+
 class CheckFailedError(Exception):
     """The distribution is not what it should be; the message says how."""
 
 
 def main() -> int:
     """Build, install, use. Exit code 1 with one sentence when something is wrong."""
+    parser = argparse.ArgumentParser(
+        description="Build the wheel, install it into an empty environment, use it."
+    )
+    parser.add_argument("--all", action="store_true", help="with every extra, instead of bare")
+    has_everything = parser.parse_args().all
     try:
         with tempfile.TemporaryDirectory(prefix="mooring-wheel-") as folder:
             archive, wheel = build(Path(folder) / "dist")
             check_archive(archive)
             check_wheel(wheel)
-            binaries = install(wheel, Path(folder) / "environment")
-            check_installed(binaries)
+            binaries = install(
+                f"{wheel}[all]" if has_everything else str(wheel), Path(folder) / "environment"
+            )
+            if not has_everything:
+                check_installed(binaries)
             for package in PACKAGES:
                 check_import(binaries, package)
-            for use in USES:
+            uses = USES_WITH_EVERYTHING if has_everything else USES
+            for use in uses:
                 check_use(binaries, use)
     except CheckFailedError as failure:
         print(f"The wheel is not right: {failure}", file=sys.stderr)
         return 1
     count = len(PACKAGES)
-    print(f"{wheel.name}: installed bare, {count} packages imported, {len(USES)} commands run.")
+    how = "with every extra" if has_everything else "bare"
+    print(f"{wheel.name}: installed {how}, {count} packages imported, {len(uses)} commands run.")
     return 0
 
 
 def run(words: list[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a program outside the repository's own import paths, with a limit on its time."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment["PATH"] = os.pathsep.join((str(Path(words[0]).parent), environment.get("PATH", os.defpath)))
     return subprocess.run(
         words, capture_output=True, text=True, timeout=600, check=False, cwd=folder, env=environment
     )
@@ -135,7 +159,7 @@ def check_wheel(wheel: Path) -> None:
         raise CheckFailedError(f"{wheel.name} does not carry the licence")
 
 
-def install(wheel: Path, environment: Path) -> Path:
+def install(wheel: str, environment: Path) -> Path:
     """A new environment with only the wheel in it; returns the folder of its programs."""
     venv.create(environment, with_pip=True)
     binaries = environment / ("Scripts" if os.name == "nt" else "bin")
@@ -147,7 +171,7 @@ def install(wheel: Path, environment: Path) -> Path:
             "install",
             "--quiet",
             "--disable-pip-version-check",
-            str(wheel),
+            wheel,
         ]
     )
     return binaries
