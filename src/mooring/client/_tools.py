@@ -67,7 +67,8 @@ class Tools:
         try:
             result = await self._run(name, params, options)
         except JsonRpcError as error:
-            if error.code != ErrorCode.HEADER_MISMATCH:
+            # Elsewhere the code is a server's own, and the call may have run.
+            if error.code != ErrorCode.HEADER_MISMATCH or not _has_headers(self._requests.connection):
                 raise
             # What we said in headers is not what the tool wants said there: by the newest list it may be (2026-07-28
             # basic/transports/streamable-http). It was refused before dispatch, so sending it again is safe.
@@ -141,12 +142,17 @@ def _named(arguments: object) -> object:
     return dict(arguments) if isinstance(arguments, Mapping) else arguments
 
 
+def _has_headers(connection: Connection) -> bool:
+    """Whether arguments may be said in headers: over HTTP, in the stateless era."""
+    server = connection.core.server
+    return connection.target.is_http and server is not None and server.era is Era.STATELESS
+
+
 def _usable(connection: Connection, tools: list[Tool]) -> list[Tool]:
     """The tools that can be called. Over stateless HTTP, one whose marked arguments break the rules must be dropped
     (2026-07-28 "Schema Extension"); what is marked in the others is remembered for their calls.
     """
-    server = connection.core.server
-    if not connection.target.is_http or server is None or server.era is not Era.STATELESS:
+    if not _has_headers(connection):
         return tools
     from mooring.protocol.http import read_param_headers  # noqa: PLC0415  # only over HTTP
 

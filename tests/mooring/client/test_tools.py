@@ -42,6 +42,21 @@ async def test_arguments_without_names_are_refused_and_nothing_is_sent() -> None
         assert peer.got("tools/call")[0]["params"]["arguments"] == {"city": "Bern"}
 
 
+@pytest.mark.parametrize("version", ERAS)
+@on_fake_clock
+async def test_a_code_that_is_about_headers_elsewhere_is_no_reason_to_call_again(version: str) -> None:
+    """G3: never twice unasked. -32020 says "not dispatched" over stateless HTTP only; here it is the server's own."""
+
+    def refuse(params: Any) -> None:
+        raise Refusal(-32020, "out of stock")
+
+    async with opened(version) as (client, peer):
+        peer.on["tools/call"] = refuse
+        with pytest.raises(JsonRpcError, match="out of stock"):
+            await client.tools.call("pay")
+        assert len(peer.got("tools/call")) == 1
+
+
 @on_fake_clock
 async def test_a_tool_that_failed_is_a_result_and_a_refusal_is_an_error() -> None:
     async with opened() as (client, peer):
