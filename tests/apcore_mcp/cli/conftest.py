@@ -1,6 +1,8 @@
-"""Directories of modules, as people write them."""
+"""Directories of modules, as people write them; and a process that is as it was before the command ran in it."""
 
-from collections.abc import Callable
+import logging
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,22 @@ class Add:
         print("this goes to stderr")
         return {{"total": inputs["a"] + inputs["b"]}}
 """
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """The command sets logging up for its process; this one is not its own."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("APCORE_MCP_")]:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture
