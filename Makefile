@@ -15,7 +15,7 @@ ORDER ?=
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak interop conformance browser clean
+.PHONY: help environment environments site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak interop conformance browser clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -27,6 +27,8 @@ $(VENV)/.installed: pyproject.toml
 	@$(RUN) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
+
+environment: $(VENV)/.installed ## make the environment in .venv, which everything else does by itself
 
 run: $(VENV)/.installed ## serve the example modules over HTTP, with the inspector, until Ctrl-C
 	@echo "The inspector: http://127.0.0.1:$(PORT)/inspector"
@@ -64,8 +66,10 @@ rooms: $(VENV)/.installed ## who may import whom, and what an import may load
 exports: $(VENV)/.installed ## the public lists
 	$(RUN) -m pytest tests/test_exports.py
 
-docs-check: $(VENV)/.installed ## links, code blocks, generated pages that say what the tables say, and the site
+docs-check: site ## links, code blocks, generated pages that say what the tables say, and the site
 	$(RUN) -m pytest tests/test_docs.py tests/test_site.py
+
+site: $(VENV)/.installed ## build the documentation site into build/site, and check its links
 	$(RUN) tools/make_site.py
 
 wheel: $(VENV)/.installed ## build the wheel, install it bare into an empty environment, use it
@@ -83,9 +87,12 @@ walk: ## do what the README says, in a fresh clone with an empty home
 test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed here
 	@SKIP="$(SKIP)" tools/test_all
 
-# The searches over states need no second Python: they find what they find on the first. Elsewhere the order is another, too.
+environments: ## make the environments that test-all needs
+	@ONLY_MAKE=1 SKIP="$(SKIP)" tools/test_all
+
+# The searches over states need no second Python, nor do pages, pictures and the map of the rooms. Elsewhere the order is another, too.
 test-bare: $(VENV)/.installed
-	MOORING_ORDER="$(ORDER)" $(RUN) -m pytest -m "not long"
+	MOORING_ORDER="$(ORDER)" $(RUN) -m pytest -m "not long" --ignore-glob="$(CURDIR)/tests/test_*.py"
 
 format: $(VENV)/.installed ## let ruff mend what it can
 	$(RUN) -m ruff check --fix $(CODE)

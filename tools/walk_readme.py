@@ -168,8 +168,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mooring-walk-") as place:
         clone, home = Path(place) / "mooring", Path(place) / "home"
         home.mkdir()
-        git = shutil.which("git") or "git"
-        subprocess.run([git, "clone", "--quiet", "--no-hardlinks", ROOT, clone], check=True)
+        clone_into(clone)
         environment = {name: value for name, value in os.environ.items() if KEPT.match(name)}
         environment |= {"HOME": str(home), "PORT": str(free_port())}
         # What `. .venv/bin/activate` does; until `make run` has made it, there is nothing there to find.
@@ -182,6 +181,17 @@ def main() -> int:
             return 1
     print(f"The README was walked: {len(done)} steps in {time.monotonic() - began:.0f} s.")
     return 0
+
+
+def clone_into(folder: Path) -> None:
+    """What a newcomer gets: a clone, or the same files where this is none (an archive, somebody else's checkout)."""
+    git = shutil.which("git")
+    if git is not None and (ROOT / ".git").exists():
+        done = subprocess.run([git, "clone", "--quiet", "--no-hardlinks", ROOT, folder], check=False)
+        if done.returncode == 0:
+            return
+    unwanted = shutil.ignore_patterns(".*", "build", "dist", "node_modules", "__pycache__")
+    shutil.copytree(ROOT, folder, ignore=unwanted)
 
 
 def free_port() -> int:
