@@ -43,7 +43,9 @@ states: $(VENV)/.installed ## print the state machines (FORMAT=table, mermaid or
 	@$(RUN) -m mooring states --format $(FORMAT)
 
 test: $(VENV)/.installed ## run the tests; at least 95 % of mooring and 90 % of the products must be covered
-	$(RUN) -m pytest --cov --cov-report=
+	@rm -f .coverage .coverage.*
+	tools/test_parts $(RUN) --cov --cov-report=
+	@$(RUN) -m coverage combine --quiet
 	@for row in mooring:95 apcore_mcp:90 procontext:90; do \
 		$(RUN) -m coverage report --include="src/$${row%:*}/*" --fail-under="$${row#*:}" || exit 1; \
 		echo "$${row%:*}: at least $${row#*:} % covered"; \
@@ -92,7 +94,7 @@ environments: ## make the environments that test-all needs
 
 # The searches over states need no second Python, nor do pages, pictures and the map of the rooms. Elsewhere the order is another, too.
 test-bare: $(VENV)/.installed
-	MOORING_ORDER="$(ORDER)" $(RUN) -m pytest -m "not long" --ignore-glob="$(CURDIR)/tests/test_*.py"
+	MOORING_ORDER="$(ORDER)" tools/test_parts $(RUN) -m "not long" --ignore-glob="$(CURDIR)/tests/test_*.py"
 
 format: $(VENV)/.installed ## let ruff mend what it can
 	$(RUN) -m ruff check --fix $(CODE)
