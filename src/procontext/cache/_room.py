@@ -217,10 +217,10 @@ def delete_documents(connection: sqlite3.Connection, keys: Iterable[str]) -> Non
         delete_sections(connection, key)
         connection.execute(
             "DELETE FROM links WHERE library_id IN (SELECT mine.library_id FROM memberships mine"
-            " JOIN documents gone ON gone.key = mine.key AND gone.kind = 'index' WHERE mine.key = ?1"
+            " JOIN documents gone ON gone.key = mine.key AND gone.kind = 'index' WHERE mine.key = ?"
             " AND NOT EXISTS (SELECT 1 FROM memberships other JOIN documents kept ON kept.key = other.key"
-            " WHERE other.library_id = mine.library_id AND kept.kind = 'index' AND kept.key <> ?1))",
-            (key,),
+            " WHERE other.library_id = mine.library_id AND kept.kind = 'index' AND kept.key <> ?))",
+            (key, key),
         )
         for table in ("memberships", "uses", "documents"):
             connection.execute(f"DELETE FROM {table} WHERE key = ?", (key,))  # noqa: S608  # names of ours
