@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from apcore import BuiltinExecute, Executor  # type: ignore[import-untyped]  # apcore ships no types
+from apcore.streaming import StreamingModule  # type: ignore[import-untyped]  # the same
 
 if TYPE_CHECKING:
     from apcore import PipelineContext, StepResult
@@ -48,7 +49,10 @@ class _Execute(BuiltinExecute):  # type: ignore[misc]  # apcore ships no types
 
     async def execute(self, ctx: "PipelineContext") -> "StepResult":
         module = ctx.module
-        if module is None or not inspect.iscoroutinefunction(module.execute):
+        # A stream is read by whoever called, inside `contained()`; and apcore must see the module itself there, because
+        # from Python 3.12 on a protocol is looked for in classes, and never through `__getattr__`.
+        is_streamed = ctx.stream and isinstance(module, StreamingModule)
+        if is_streamed or module is None or not inspect.iscoroutinefunction(module.execute):
             return await super().execute(ctx)
         ctx.module = _Guarded(ctx.module_id, module)
         try:

@@ -96,3 +96,34 @@ def test_a_real_cancellation_and_an_end_of_the_generator_go_through() -> None:
             raise SystemExit
 
     asyncio.run(main())
+
+
+def test_a_stream_is_a_stream_and_what_ends_it_early_ends_its_call_alone(kinds: SimpleNamespace) -> None:
+    """From Python 3.12 on apcore does not see through a wrapper: one around the module made every stream a single chunk."""
+
+    class Streaming(kinds.Later):  # type: ignore[misc, name-defined]  # a fixture's class
+        input_schema = output_schema = kinds.Nothing
+
+        def __init__(self, error: BaseException | None = None) -> None:
+            self._error = error
+
+        async def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
+            return {"whole": True}
+
+        async def stream(self, inputs: dict[str, Any], context: Context) -> Any:
+            yield {"part": 1}
+            if self._error is not None:
+                raise self._error
+            yield {"part": 2}
+
+    async def chunks(registry: Registry, id: str) -> list[dict[str, Any]]:
+        executor = contain(Executor(registry))
+        with contained(id):
+            return [chunk async for chunk in executor.stream(id, {})]
+
+    registry = Registry()
+    registry.register("fine", Streaming())
+    registry.register("ends", Streaming(SystemExit(3)))
+    assert asyncio.run(chunks(registry, "fine")) == [{"part": 1}, {"part": 2}]
+    with pytest.raises(ModuleEndedError, match="ends raised SystemExit"):
+        asyncio.run(chunks(registry, "ends"))
