@@ -211,16 +211,21 @@ def test_a_second_signal_ends_at_once(tmp_path: Path, ledger: str) -> None:
     # This one does not end when its input does: closing it takes a while.
     stubborn = tmp_path / "stubborn.py"
     stubborn.write_text(
-        f"import runpy, signal, sys\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nsys.argv[0] = {str(PEER)!r}\n"
-        f"runpy.run_path({str(PEER)!r})\nprint('end', file=open({str(ledger)!r}, 'w'), flush=True)\nsignal.pause()\n"
+        "import runpy, signal, sys\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        # Open from first to last, as on the other side: the ledger does not end, and nobody writes to a closed one.
+        f"ledger = open({ledger!r}, 'w')\n"
+        f"runpy.run_path({str(PEER)!r})\n"
+        "print('end', file=ledger, flush=True)\n"
+        "signal.pause()\n"
     )
     words = ["call", "hang", "--", sys.executable, str(stubborn), f"--ledger={ledger}"]
-    with start(words) as process:
-        with open(ledger) as lines:
-            call = next(line for line in lines if "tools/call" in line)
-            process.send_signal(signal.SIGTERM)
-            assert next(line for line in lines if "cancelled" in line)
+    with start(words) as process, open(ledger) as lines:
+        call = next(line for line in lines if "tools/call" in line)
         server = int(subprocess.check_output(["ps", "-o", "pid=", "--ppid", str(process.pid)], text=True))
+        process.send_signal(signal.SIGTERM)
+        assert next(line for line in lines if "cancelled" in line)
+        assert next(line for line in lines if line == "end\n")
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
         os.kill(server, signal.SIGKILL)
