@@ -50,7 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if profile not in ("quick", "soak"):
         raise pytest.UsageError(f"MOORING_PROFILE is {profile!r}; it must be quick or soak")
     settings.load_profile(profile)
-    # Under nohup it is ignored, by everything we start, too; the tests are about what is not.
+    # Under nohup and in a shell's background these are ignored, by everything we start, too; the tests are about what is not.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
