@@ -12,9 +12,8 @@ from mooring.cli._running import with_client
 from mooring.cli._screen import Screen, clean, first_line
 from mooring.client import Client
 from mooring.errors import JsonRpcError
+from mooring.protocol.wire import ErrorCode
 from mooring.types import Resource, ResourceTemplate
-
-_METHOD_NOT_FOUND = -32601
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -55,7 +54,7 @@ async def _templates(client: Client) -> list[ResourceTemplate]:
     try:
         return await client.resources.templates()
     except JsonRpcError as error:
-        if error.code == _METHOD_NOT_FOUND:
+        if error.code == ErrorCode.METHOD_NOT_FOUND:
             return []
         raise
 

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from mooring.errors import CapabilityError, Json, JsonRpcError, UsageError
+from mooring.protocol.wire import ErrorCode
 from mooring.types import (
     Body,
     CreateMessageRequest,
@@ -38,8 +39,6 @@ SamplingHandler: TypeAlias = Callable[
 ]
 # Answers a question to the person, sync or async.
 ElicitationHandler: TypeAlias = Callable[[ElicitRequestParams], ElicitResult | Awaitable[ElicitResult]]
-
-_METHOD_NOT_FOUND = -32601
 
 
 class Asking:
@@ -79,7 +78,7 @@ class Asking:
         elif method == "roots/list" and self.roots is not None:
             answer = ListRootsResult(roots=list(self.roots))
         else:
-            raise JsonRpcError(_METHOD_NOT_FOUND, f"{method} is not handled here")
+            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, f"{method} is not handled here")
         return encode_json(answer)
 
     async def fulfil(self, requests: Mapping[str, InputRequest]) -> dict[str, Body]:

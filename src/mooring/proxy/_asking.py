@@ -25,9 +25,9 @@ import msgspec
 from mooring.errors import CapabilityError, JsonRpcError, McpError, RequestId
 from mooring.protocol import METHODS
 from mooring.protocol.server import refuse_undeclared
+from mooring.protocol.wire import ErrorCode
 from mooring.proxy._back import Back, Sent
 from mooring.proxy._bodies import InputRequired, Members, ask_result
-from mooring.proxy._failures import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from mooring.proxy._flights import Asked, Flight, Whose
 from mooring.server import Driver
 
@@ -73,6 +73,8 @@ class Asking:
         self._held: dict[str, Held] = {}
         self._keys = itertools.count(1)
         self._sent_away: dict[str, Driver] = {}
+        # Questions that nobody knew for whom they were.
+        self.refused = 0
 
     def __repr__(self) -> str:
         return f"<Asking {len(self._held)} calls held>"
@@ -96,14 +98,17 @@ class Asking:
         if whose is Whose.NOBODYS and len(clients) == 1 and back.flights.is_free_of_others(clients[0].number):
             return clients[0]
         why = whose.value if whose is Whose.SEVERAL else f"{whose.value}, and {len(clients)} clients are open"
-        logger.warning(
-            "the server behind asks for %s, and nobody knows for whom (%s): refused; with --per-client each client has"
-            " a server of its own",
-            method,
-            why,
-        )
+        self.refused += 1
+        if self.refused.bit_count() == 1:  # the first, and ever fewer: a server may ask on and on
+            logger.warning(
+                "the server behind asks for %s, and nobody knows for whom (%s): refused (%d so far); with --per-client"
+                " each client has a server of its own",
+                method,
+                why,
+                self.refused,
+            )
         said = f"{method} cannot be passed on: nobody knows for which client it is ({why})"
-        raise JsonRpcError(INTERNAL_ERROR, said, {"reason": "several clients"})
+        raise JsonRpcError(ErrorCode.INTERNAL_ERROR, said, {"reason": "several clients"})
 
     async def _ask(self, connection: Driver, method: str, params: bytes, about: RequestId | None) -> bytes:
         if method == "elicitation/create" and b'"elicitationId"' in params:
@@ -113,9 +118,11 @@ class Asking:
         except JsonRpcError:
             raise  # the client's own words
         except CapabilityError as error:
-            raise JsonRpcError(METHOD_NOT_FOUND, error.message) from error
+            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, error.message) from error
         except McpError as error:
-            raise JsonRpcError(INTERNAL_ERROR, f"the client cannot be asked: {error.message}") from error
+            raise JsonRpcError(
+                ErrorCode.INTERNAL_ERROR, f"the client cannot be asked: {error.message}"
+            ) from error
 
     def _remember(self, connection: Driver, params: bytes) -> None:
         try:
@@ -154,12 +161,14 @@ class Asking:
         row = METHODS.get(method)
         needed = method if row is None else row.capability
         if row is None or refuse_undeclared(flight.capabilities, (needed,), method=method) is not None:
-            raise JsonRpcError(METHOD_NOT_FOUND, f"the client did not declare {needed}")
+            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, f"the client did not declare {needed}")
         if not flight.method.may_ask or flight.is_asked is None:  # or a server of the other era began with it
-            raise JsonRpcError(INTERNAL_ERROR, f"{flight.method.name} cannot ask its client (2026-07-28)")
+            raise JsonRpcError(
+                ErrorCode.INTERNAL_ERROR, f"{flight.method.name} cannot ask its client (2026-07-28)"
+            )
         if len(self._held) >= MOST_HELD:
             raise JsonRpcError(
-                INTERNAL_ERROR, f"{MOST_HELD} clients are being asked already", {"retryable": True}
+                ErrorCode.INTERNAL_ERROR, f"{MOST_HELD} clients are being asked already", {"retryable": True}
             )
         key = f"question-{next(self._keys)}"
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -185,7 +194,7 @@ class Asking:
         held = self._held.get(state)
         is_his = held is not None and held.principal == flight.connection.principal
         if held is None or not is_his or held.body != body or held.flight.method is not flight.method:
-            raise JsonRpcError(INVALID_PARAMS, "this requestState is not, or no longer, known here")
+            raise JsonRpcError(ErrorCode.INVALID_PARAMS, "this requestState is not, or no longer, known here")
         del self._held[state]
         held.expiry.cancel()
         held.flight.go_on_for(flight)

@@ -153,6 +153,11 @@ class Back:
         """True if the server was last spoken to in the stateless era."""
         return self._facts is not None and self._facts.era is Era.STATELESS
 
+    @property
+    def is_http(self) -> bool:
+        """True if every request to the server has headers of its own."""
+        return self._target.is_http
+
     def is_there(self) -> bool:
         """True while it can be called."""
         return self._is_ready.is_set()

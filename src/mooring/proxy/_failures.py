@@ -20,10 +20,7 @@ from mooring.errors import (
     TimeoutError,
     UsageError,
 )
-
-INTERNAL_ERROR: Final = -32603
-INVALID_PARAMS: Final = -32602
-METHOD_NOT_FOUND: Final = -32601
+from mooring.protocol.wire import ErrorCode
 
 
 def told(error: McpError) -> JsonRpcError:
@@ -31,9 +28,9 @@ def told(error: McpError) -> JsonRpcError:
     if isinstance(error, JsonRpcError):
         return error
     if isinstance(error, UsageError):
-        return JsonRpcError(INVALID_PARAMS, error.message)
+        return JsonRpcError(ErrorCode.INVALID_PARAMS, error.message)
     if isinstance(error, CapabilityError):
-        return JsonRpcError(METHOD_NOT_FOUND, error.message)
+        return JsonRpcError(ErrorCode.METHOD_NOT_FOUND, error.message)
     may_have_run = error.may_have_run is True
     reason = _reason(error)
     data: dict[str, Json] = {
@@ -41,7 +38,7 @@ def told(error: McpError) -> JsonRpcError:
         "mayHaveRun": may_have_run,
         "retryable": not may_have_run and reason in ("down", "busy"),
     }
-    return JsonRpcError(INTERNAL_ERROR, _sentence(reason, error, may_have_run), data)
+    return JsonRpcError(ErrorCode.INTERNAL_ERROR, _sentence(reason, error, may_have_run), data)
 
 
 def _reason(error: McpError) -> str:

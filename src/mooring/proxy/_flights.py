@@ -17,7 +17,7 @@ import msgspec
 from mooring.errors import JsonRpcError, RequestId
 from mooring.protocol.server import events as e
 from mooring.protocol.server import progress_token
-from mooring.proxy._failures import INTERNAL_ERROR
+from mooring.protocol.wire import ErrorCode
 from mooring.server import Driver
 
 # How long a server may go on with what was cancelled, as far as we believe: one that heeds it stops at once.
@@ -90,7 +90,7 @@ class Flight:
         """Nobody will answer what the server asked."""
         for asked in self.questions.values():
             if not asked.answer.done():
-                asked.answer.set_exception(JsonRpcError(INTERNAL_ERROR, why))
+                asked.answer.set_exception(JsonRpcError(ErrorCode.INTERNAL_ERROR, why))
 
 
 class Whose(Enum):

@@ -22,6 +22,7 @@ from mooring.errors import (
     TransportError,
 )
 from mooring.protocol.server import events as e
+from mooring.protocol.wire import ErrorCode
 from mooring.proxy._asking import Asking
 from mooring.proxy._back import Back, Compose, Composed, Patience, Sent
 from mooring.proxy._bodies import (
@@ -34,7 +35,7 @@ from mooring.proxy._bodies import (
     split,
     take_round,
 )
-from mooring.proxy._failures import INVALID_PARAMS, METHOD_NOT_FOUND, told
+from mooring.proxy._failures import told
 from mooring.proxy._flights import Flight
 from mooring.proxy._lists import LISTS
 from mooring.proxy._news import LEVELS
@@ -54,9 +55,6 @@ B = TypeVar("B", bound=Body)
 
 # How often a server may ask before it answers, as with any client of ours.
 MAX_ROUNDS = 8
-
-# Sent when the server says that a header is missing which its tool wants (2026-07-28 streamable HTTP).
-HEADER_MISMATCH = -32020
 
 _ROOTS_CHANGED = "notifications/roots/list_changed"
 _PROGRESS = "notifications/progress"
@@ -96,7 +94,7 @@ class Relay:
             return by_hand(back, connection, _kept(request))
         if request.method.name.startswith("tasks/") and not self._is_own(back):
             raise JsonRpcError(
-                METHOD_NOT_FOUND, f"{request.method.name} needs a server of one's own: --per-client"
+                ErrorCode.METHOD_NOT_FOUND, f"{request.method.name} needs a server of one's own: --per-client"
             )
         body, meta = split(request.params)
         return self._forward(back, Flight(connection, request), body, meta)
@@ -151,7 +149,10 @@ class Relay:
                 if not await patience.lasts(error):
                     raise
             except JsonRpcError as error:
-                is_about_headers = error.code == HEADER_MISMATCH and sent.is_stateless
+                # Elsewhere the code is the server's own, and the call may have run.
+                is_about_headers = (
+                    error.code == ErrorCode.HEADER_MISMATCH and sent.is_stateless and back.is_http
+                )
                 if not is_about_headers or flight.method.name != "tools/call" or has_listed:
                     raise
                 # What its tools want said in headers is known from their list. It was refused before dispatch, so
@@ -302,7 +303,7 @@ def _read(cls: type[B], request: e.Serve) -> B:
         return decode(cls, b"{}" if request.params is None else request.params)
     except ProtocolError as error:
         raise JsonRpcError(
-            INVALID_PARAMS, f"the params of {request.method.name} are wrong: {error.message}"
+            ErrorCode.INVALID_PARAMS, f"the params of {request.method.name} are wrong: {error.message}"
         ) from error
 
 

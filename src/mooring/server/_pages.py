@@ -16,8 +16,8 @@ from binascii import Error, a2b_base64, b2a_base64, crc32
 import msgspec
 
 from mooring.errors import ProtocolError
+from mooring.protocol.wire import ErrorCode
 
-INVALID_PARAMS = -32602
 _LONGEST = 8192
 _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = bytes.maketrans(b"-_", b"+/")
@@ -60,5 +60,7 @@ def read_cursor(cursor: str, list: str) -> Mark:
             raise ValueError("of another list")
     except (ValueError, Error, msgspec.DecodeError) as error:
         message = "not a cursor of this list; begin again without one"
-        raise ProtocolError(message, path="$.cursor", quote=cursor[:40], code=INVALID_PARAMS) from error
+        raise ProtocolError(
+            message, path="$.cursor", quote=cursor[:40], code=ErrorCode.INVALID_PARAMS
+        ) from error
     return mark

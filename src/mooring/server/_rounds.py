@@ -23,6 +23,7 @@ from typing import TypeVar
 import msgspec
 
 from mooring.errors import Json, JsonRpcError, ProtocolError
+from mooring.protocol.wire import ErrorCode
 from mooring.types import (
     Body,
     CreateMessageResult,
@@ -36,8 +37,6 @@ B = TypeVar("B", bound=Body)
 
 MOST_STATE_BYTES = 65_536
 MOST_ROUNDS = 8
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
 
 # What each question is answered with; an answer of another shape is no answer, and the question is asked again.
 ANSWERS: Mapping[str, type[Body]] = {
@@ -187,7 +186,9 @@ class Rounds:
                 del asked[at:]  # another question than last time: what followed it may not be true any more
         if at >= len(asked):
             if any(row.key == name for row in asked):
-                raise JsonRpcError(INTERNAL_ERROR, f"two questions of one request have the key {name}")
+                raise JsonRpcError(
+                    ErrorCode.INTERNAL_ERROR, f"two questions of one request have the key {name}"
+                )
             row = Asked(name, method, mark)
             asked.append(row)
             if key in self._volunteered:
@@ -222,11 +223,13 @@ class Rounds:
         state.round += 1
         state.expires = time.time() + self._timeout
         if state.round > MOST_ROUNDS:
-            raise JsonRpcError(INTERNAL_ERROR, f"the request asks in more than {MOST_ROUNDS} rounds")
+            raise JsonRpcError(
+                ErrorCode.INTERNAL_ERROR, f"the request asks in more than {MOST_ROUNDS} rounds"
+            )
         sealed = self._ring.seal(msgspec.json.encode(state))
         if len(sealed) > MOST_STATE_BYTES:
             raise JsonRpcError(
-                INTERNAL_ERROR, f"the state of the request is larger than {MOST_STATE_BYTES} bytes"
+                ErrorCode.INTERNAL_ERROR, f"the state of the request is larger than {MOST_STATE_BYTES} bytes"
             )
         requests = b",".join(
             b'%b:{"method":%b,"params":%b}' % (encode_json(key), encode_json(method), params)
@@ -250,7 +253,7 @@ def _read_answer(method: str, answer: Json) -> str | None:
 
 def _refuse(why: str) -> JsonRpcError:
     message = f"requestState cannot be used: {why}; send the request again without it"
-    return JsonRpcError(INVALID_PARAMS, message)
+    return JsonRpcError(ErrorCode.INVALID_PARAMS, message)
 
 
 def is_end_of_round(error: BaseException) -> bool:

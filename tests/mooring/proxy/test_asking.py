@@ -191,9 +191,14 @@ async def test_a_question_while_several_clients_calls_are_under_way_is_refused_a
         with caplog.at_level(logging.WARNING, "mooring.proxy"):
             question(heard[0], made)
             answer, _ = await answered(heard[0], made)
+            for number in range(9):
+                question(heard[0], made, f"again-{number}")
+                await answered(heard[0], made, f"again-{number}")
         assert answer["code"] == -32603
         assert answer["data"] == {"reason": "several clients"}
         assert "--per-client" in caplog.text
+        counts = [record.args[-1] for record in caplog.records if isinstance(record.args, tuple)]
+        assert counts == [1, 2, 4, 8], "a server that asks on and on does not fill the log"
         assert asked == []
         heard[0].answer({"content": []})
         await calls[0]

@@ -2,14 +2,18 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
 from mooring.errors import JsonRpcError
+from mooring.proxy import Proxy, ProxyOptions
 from mooring.testing import Refusal, on_fake_clock
+from mooring.transport.http import http
 from mooring.types import CallToolResult, Implementation, UnknownContent
-from scripted.between import ERAS, HANDSHAKE, PAIRS, STATELESS, between
+from scripted.between import ERAS, HANDSHAKE, PAIRS, STATELESS, Between, between
+from scripted.http import Mcp, MemoryHttp, Reply, Seen
 
 
 @pytest.mark.parametrize(("front", "back"), PAIRS)
@@ -261,31 +265,41 @@ async def test_tasks_of_a_shared_server_are_not_shown_to_others() -> None:
 @on_fake_clock
 async def test_a_header_that_a_tool_wants_is_learned_from_its_list_and_the_call_is_sent_again() -> None:
     """2026-07-28 streamable HTTP: -32020 means refused before dispatch, so that once more is safe."""
-    refusals = iter([True, False])
+    region = {"type": "string", "x-mcp-header": "Region"}
+    tool = {"name": "t", "inputSchema": {"type": "object", "properties": {"region": region}}}
 
-    def call(_: object) -> dict[str, Any]:
-        if next(refusals):
-            raise Refusal(-32020, "header")
-        return {"content": []}
+    async def list_(seen: Seen, reply: Reply) -> None:
+        reply.result(
+            seen.id, {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        )
 
-    async with between(STATELESS) as made:
-        client = await made.join()
-        made.peer.on |= {"tools/call": call, "tools/list": {"tools": []}}
-        await client.tools.call("t")
-        assert len(made.peer.got("tools/call")) == 2
-        assert len(made.peer.got("tools/list")) == 1
+    async def call(seen: Seen, reply: Reply) -> None:
+        if "mcp-param-region" in seen.headers:
+            reply.result(seen.id, {"content": [], "resultType": "complete"})
+        else:
+            reply.error(seen.id, -32020, "Mcp-Param-Region is missing")
+
+    server = MemoryHttp(Mcp(tools__list=list_, tools__call=call))
+    async with AsyncExitStack() as stack:
+        proxy = Proxy(http("http://127.0.0.1/mcp", client=server), ProxyOptions())
+        await proxy.open()
+        stack.push_async_callback(proxy.shutdown)
+        client = await Between(server, proxy, stack).join(STATELESS)
+        assert (await client.tools.call("t", {"region": "eu"})).content == []
+    assert len(server.heard("tools/call")) == 2
 
 
+@pytest.mark.parametrize("back", ERAS)
 @on_fake_clock
-async def test_a_code_of_a_server_with_a_handshake_means_what_it_likes_and_its_call_is_not_sent_again() -> (
-    None
-):
-    """-32020 was free before 2026-07-28: the call may have run."""
+async def test_a_code_of_a_server_without_headers_means_what_it_likes_and_its_call_is_not_sent_again(
+    back: str,
+) -> None:
+    """-32020 is about headers over HTTP at 2026-07-28 alone. Elsewhere it is the server's own: the call may have run."""
 
     def call(_: object) -> None:
         raise Refusal(-32020, "out of paper")
 
-    async with between() as made:
+    async with between(back) as made:
         client = await made.join()
         made.peer.on |= {"tools/call": call, "tools/list": {"tools": []}}
         with pytest.raises(JsonRpcError, match="out of paper"):
