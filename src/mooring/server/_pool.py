@@ -79,6 +79,12 @@ class Pool:
             self._take_back(owner, work)
             raise
 
+    def release(self) -> None:
+        """Let every thread go that has nothing to do; what waits is still done. The next work has new threads."""
+        with self._lock:
+            self._is_closed = True
+            self._has_work.notify_all()
+
     def close(self) -> None:
         """Take no more work, and forget what waits. Threads that run something are left to it: they are daemons."""
         with self._lock:

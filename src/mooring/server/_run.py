@@ -39,6 +39,16 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 _LoopFactory: TypeAlias = "Callable[[], asyncio.AbstractEventLoop] | None"
 
 
+def take_signals(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
+    """Have `handler` called for what ends a server in order; what was there before, by signal."""
+    hangup = getattr(signal, "SIGHUP", None)
+    # nohup: whoever started it says that the terminal's end is not its end.
+    is_kept = hangup is not None and signal.getsignal(hangup) is signal.SIG_IGN
+    return {
+        number: signal.signal(number, handler) for number in SIGNALS if not (is_kept and number == hangup)
+    }
+
+
 class Ending:
     """How the process ends: begun by EOF or a signal, bounded by a watchdog, at once by a second signal."""
 
@@ -63,13 +73,7 @@ class Ending:
         """Take the signals over, where that can be done: on the main thread. Let warnings be heard."""
         self._unhear = hear_warnings()
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
-                # nohup: whoever started it says that the terminal's end is not its end.
-                if (
-                    number != getattr(signal, "SIGHUP", None)
-                    or signal.getsignal(number) is not signal.SIG_IGN
-                ):
-                    self._before[number] = signal.signal(number, self.ask)
+            self._before = take_signals(self.ask)
 
     def restore(self) -> None:
         """Give the signals back, call the watchdog off, and listen no longer."""

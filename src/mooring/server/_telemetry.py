@@ -36,7 +36,7 @@ class Telemetry:
     def __init__(self, server: str) -> None:
         self.server = server
         self.listeners: tuple[Listener, ...] = ()
-        self._accused: set[Listener] = set()
+        self._accused: list[Listener] = []  # compared by identity: not every callable can be hashed
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(name, fields)` for every event from now on; call what is returned to end that."""
@@ -54,6 +54,6 @@ class Telemetry:
             try:
                 listener(name, event)
             except Exception:  # the outermost edge: a listener is somebody else's code
-                if listener not in self._accused:
-                    self._accused.add(listener)
+                if not any(other is listener for other in self._accused):
+                    self._accused.append(listener)
                     logger.exception("a telemetry listener raised; it is kept, and not reported again")

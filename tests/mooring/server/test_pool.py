@@ -179,6 +179,24 @@ def test_a_closed_pool_lets_its_threads_go_and_forgets_what_waits() -> None:
     run(test)
 
 
+def test_a_released_pool_does_what_waits_before_its_threads_go() -> None:
+    async def test() -> None:
+        pool = Pool(1)
+        held = Held()
+        first = asyncio.create_task(pool.run("a", held))
+        await held.begun.wait()
+        second = asyncio.create_task(pool.run("b", int))
+        await asyncio.sleep(0)
+        threads = list(pool._threads)
+        pool.release()
+        held.let_go()
+        assert await first
+        assert await second == 0
+        join(threads)
+
+    run(test)
+
+
 def test_a_function_that_outlives_its_loop_tells_nobody() -> None:
     pool, left = Pool(1), []
 

@@ -30,7 +30,7 @@ from typing import Any, Final
 import msgspec
 
 from mooring.errors import TransportError, UsageError
-from mooring.server._run import SIGNALS
+from mooring.server._run import take_signals
 
 logger = logging.getLogger("mooring.server.http")
 
@@ -229,7 +229,7 @@ class Supervisor:
         waker.setblocking(False)
         woken.setblocking(False)
         self._selector.register(woken, selectors.EVENT_READ, None)
-        handlers = {number: signal.signal(number, self._asked) for number in SIGNALS}
+        handlers = take_signals(self._asked)
         before = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         try:
             while self._code is None or any(slot.process for slot in self._slots):
@@ -261,8 +261,17 @@ class Supervisor:
         for slot in self._slots:
             slot.signal(signal.SIGTERM)
 
+    @property
+    def _is_ending(self) -> bool:
+        return self._code is not None
+
     def _start_due(self) -> None:
         now = time.monotonic()
+        if self._is_ending:
+            # What is not taken any more must be refused, and not be left to wait for who will not come. Not in the handler
+            # of the signal, which may come while a worker is being started with them.
+            for one in self._sockets:
+                one.close()
         if now >= self._kill_at:
             self._kill_at = float("inf")
             for slot in self._slots:
@@ -272,6 +281,8 @@ class Supervisor:
                 slot.start(self._command, self._sockets, self._charge)
                 assert slot.control is not None
                 self._selector.register(slot.control, selectors.EVENT_READ, slot)
+                if self._is_ending:  # the signal came meanwhile, and could not be passed on
+                    slot.signal(signal.SIGTERM)
 
     def _wait(self, woken: socket.socket) -> None:
         times = [slot.start_at for slot in self._slots if slot.process is None and self._code is None]

@@ -17,7 +17,16 @@ import pytest
 from mooring.errors import TransportError, UsageError
 from mooring.server.http import _workers
 from mooring.server.http._sockets import bind_sockets
-from mooring.server.http._workers import MOST_DELAY, VARIABLE, Supervisor, Worker, adopt, delays, own_command
+from mooring.server.http._workers import (
+    MOST_DELAY,
+    VARIABLE,
+    Slot,
+    Supervisor,
+    Worker,
+    adopt,
+    delays,
+    own_command,
+)
 from peers.http_process import GUARD, META, Serving
 
 # A worker of five lines: it takes its charge, says what it was given, is ready, and does as its argument says.
@@ -29,6 +38,8 @@ with open(sys.argv[2], "ab") as file:
     file.write(b"%d %d %s" % (os.getpid(), len(listening), charge))
 if sys.argv[1] == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if sys.argv[1] == "drains":
+    signal.signal(signal.SIGTERM, lambda *_: [one.close() for one in listening])
 if sys.argv[1] != "unready":
     control.send(b"r")
 if sys.argv[1] in ("unready", "dies"):
@@ -109,6 +120,22 @@ def test_workers_get_their_charge_and_end_with_the_parent(
     assert signal.getsignal(number) is before
 
 
+def test_the_end_of_the_terminal_is_not_the_end_of_workers_under_nohup(tmp_path: Path) -> None:
+    family = Family(tmp_path, "serve")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def work() -> None:
+        assert family.ready.wait(GUARD)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        os.kill(os.getpid(), signal.SIGINT)
+
+    try:
+        assert family.run(work) == 130
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_worker_that_dies_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     family = Family(tmp_path, "serve")
 
@@ -156,6 +183,44 @@ def test_a_worker_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest
 
     assert family.run(work) == 0
     assert not [pid for pid, *_ in family.started() if Path(f"/proc/{pid}").exists()]
+
+
+def test_while_the_last_worker_drains_connections_are_refused_and_not_left_to_wait(tmp_path: Path) -> None:
+    """What the parent holds open is accepted by the system, and then by nobody: its sender would hang as long as the drain."""
+    family = Family(tmp_path, "drains", end_timeout=60)
+    where = family.sockets[0].getsockname()
+
+    def is_refused() -> bool:
+        try:
+            socket.create_connection(where, GUARD).close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    def work() -> None:
+        assert family.ready.wait(GUARD)
+        assert not is_refused()
+        os.kill(os.getpid(), signal.SIGTERM)
+        until(is_refused)
+        for pid, *_ in family.started():
+            os.kill(int(pid), signal.SIGKILL)
+
+    assert family.run(work) == 0
+
+
+@pytest.mark.guard(30)
+def test_a_signal_that_comes_while_a_worker_is_started_ends_that_one_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family = Family(tmp_path, "serve", end_timeout=60)
+    start = Slot.start
+
+    def interrupted(slot: Slot, *given: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        start(slot, *given)
+
+    monkeypatch.setattr(Slot, "start", interrupted)
+    assert family.run() == 0
 
 
 def test_a_second_signal_ends_all_at_once(tmp_path: Path) -> None:
