@@ -127,3 +127,30 @@ def test_params_are_copied_out_of_their_frame() -> None:
     inbox.put(OTHER, msgspec.Raw(memoryview(frame)))
     frame[:] = b"xxxxxxx"
     assert drained(inbox) == [(OTHER, b'{"a":1}')]
+
+
+def test_what_waits_is_bounded_in_bytes_and_one_of_any_size_is_kept() -> None:
+    inbox = Inbox(most_bytes=100)
+    for letter in "abc":
+        inbox.put(OTHER, raw(letter * 40))
+    assert [params[:1] for _, params in drained(inbox)] == [b"b", b"c"]
+    assert inbox.dropped == 1
+    inbox.put(OTHER, raw("d"))
+    inbox.put(OTHER, raw("e" * 1000))
+    assert [params[:1] for _, params in drained(inbox)] == [b"e"]
+    for _ in range(10):  # what was taken, dropped or replaced weighs nothing any more
+        inbox.put(UPDATED, raw('{"uri":"x","more":"%s"}' % ("y" * 60)))
+    inbox.put(OTHER, raw("f"))
+    assert (len(inbox), inbox.dropped) == (2, 2)
+
+
+def test_logs_that_were_taken_leave_nothing_behind() -> None:
+    inbox = Inbox(2)
+    for _ in range(1000):
+        inbox.put(LOG, raw("{}"))
+        inbox.take()
+    assert not inbox._logs
+    inbox.put(LOG, raw("1"))
+    inbox.put(OTHER, raw("2"))
+    inbox.put(OTHER, raw("3"))
+    assert [params for _, params in drained(inbox)] == [b"2", b"3"]
