@@ -7,6 +7,7 @@ from collections import namedtuple
 from dataclasses import dataclass
 from datetime import date
 from enum import IntEnum
+from math import isfinite
 
 import msgspec
 import pytest
@@ -183,3 +184,17 @@ def test_a_path_does_not_grow_without_bounds() -> None:
         path = (path, "name")
     assert spell_path(path) == "$" + ".name" * 39 + ".nam" + "…"
     assert len(spell_path(path)) == LONGEST_PATH + 1
+
+
+@given(
+    st.floats(),
+    st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.text()),
+)
+def test_a_null_that_is_meant_hides_no_number_that_json_has_not(number: float, others: list[object]) -> None:
+    """Also where the bytes beside it look alike: whatever is not finite is refused, whatever is finite is written."""
+    value = [None, *others, {"x": number}]
+    if isfinite(number):
+        assert msgspec.json.decode(encode_json(value)) == value
+    else:
+        with pytest.raises(UsageError, match="not a JSON number"):
+            encode_json(value)
