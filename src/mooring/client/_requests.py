@@ -12,7 +12,7 @@ import builtins
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any, Final, TypeAlias, TypedDict, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
@@ -55,25 +55,25 @@ class CallOptions(TypedDict, total=False):
     timeout: float | None
     max_timeout: float | None
     wait_for_ready: bool
-    busy: str
-    replay: str
-    on_progress: ProgressHandler
-    meta: Mapping[str, Json]
+    busy: Literal["retry", "wait"]
+    replay: Literal["never", "safe"]
+    on_progress: ProgressHandler | None
+    meta: Mapping[str, Json] | None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
+def _is_time(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 # What each may be: a mistake shows here, or where nobody can tell what it was. The core looks at the numbers themselves.
 _OPTIONS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
-    "timeout": (_is_number, "a number above 0, or None"),
-    "max_timeout": (_is_number, "a number above 0, or None"),
+    "timeout": (_is_time, "a number above 0, or None"),
+    "max_timeout": (_is_time, "a number above 0, or None"),
     "wait_for_ready": (lambda value: isinstance(value, bool), "True or False"),
     "busy": (lambda value: value in ("retry", "wait"), '"retry" or "wait"'),
     "replay": (lambda value: value in ("never", "safe"), '"never" or "safe"'),
-    "on_progress": (callable, "a function"),
-    "meta": (lambda value: isinstance(value, Mapping), "a mapping"),
+    "on_progress": (lambda value: value is None or callable(value), "a function, or None"),
+    "meta": (lambda value: value is None or isinstance(value, Mapping), "a mapping, or None"),
 }
 _PASSED = ("timeout", "max_timeout", "wait_for_ready", "busy")
 
@@ -225,7 +225,8 @@ class Requests:
         span = self.trace(method, subject)
         own = how.get("meta", b"")
         # What the caller put into `meta` himself stands.
-        members = {key: value for key, value in span.meta.items() if encode_json(key) not in own}
+        taken = msgspec.json.decode(b"{%b}" % own) if own else {}
+        members = {key: value for key, value in span.meta.items() if key not in taken}
         meta = b",".join(part for part in (encode_json(members)[1:-1], own) if part)
         call: Call[Any] = self.connection.submit(method, encode_json(params), read, **{**how, "meta": meta})
         call.future.add_done_callback(partial(_end_span, span, call))
@@ -243,9 +244,9 @@ class Requests:
             replay = options.get("replay", replay)
             if meta := options.get("meta"):
                 how["meta"] = encode_json(dict(meta))[1:-1]
-            if "on_progress" in options:
-                how["on_progress"] = options["on_progress"]
-        if self.progress_handlers or "on_progress" in options:
+            if (on_progress := options.get("on_progress")) is not None:
+                how["on_progress"] = on_progress
+        if self.progress_handlers or "on_progress" in how:
             how["wants_progress"] = True
         if replay == "safe":
             row = METHODS.get(method)
@@ -260,7 +261,7 @@ def _check_options(options: CallOptions) -> None:
             known = ", ".join(_OPTIONS)
             raise UsageError(f"there is no option {name!r} of a call; there are {known}", path=name)
         holds, said = _OPTIONS[name]
-        if value is not None and not holds(value):
+        if not holds(value):
             raise UsageError(f"{name} must be {said}, not {value!r}", path=name)
 
 

@@ -40,6 +40,7 @@ from mooring.types import (
     SubscriptionsAcknowledgedNotificationParams,
     decode,
     encode_json,
+    is_part_of,
 )
 
 logger = logging.getLogger("mooring.client")
@@ -211,7 +212,7 @@ class Subscriptions:
         if wanted is not None:
             found = [wanted]
         else:
-            found = [each for uri, each in self._wanted.items() if update.uri.startswith(uri)]
+            found = [each for uri, each in self._wanted.items() if is_part_of(update.uri, uri)]
         return [each.handler for each in found if each.handler is not None]
 
     def _by_id(self, id: object) -> _Wanted | None:

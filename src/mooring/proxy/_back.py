@@ -31,6 +31,7 @@ from mooring.proxy._flights import Flight, Flights
 from mooring.proxy._lists import Lists
 from mooring.proxy._options import ProxyOptions
 from mooring.transport import Target
+from mooring.types import is_part_of
 
 logger = logging.getLogger("mooring.proxy")
 
@@ -294,7 +295,7 @@ class Back:
         """Under which addresses a change of this resource was subscribed to: its own, or one that it is a part of."""
         if uri in self._wanted:
             return [uri]
-        return [wanted for wanted in self._wanted if uri.startswith(wanted)]
+        return [wanted for wanted in self._wanted if is_part_of(uri, wanted)]
 
     def _let_go(self, uri: str, key: tuple[int, int]) -> bool:
         holders = self._wanted.get(uri)

@@ -148,6 +148,7 @@ if TYPE_CHECKING:
         ResourceUpdatedNotificationParams,
         SubscribeRequestParams,
         UnsubscribeRequestParams,
+        is_part_of,
     )
     from mooring.types._results import decode_result
     from mooring.types._rounds import (
@@ -360,6 +361,7 @@ __all__ = [
     "decode_result",
     "encode_json",
     "from_json",
+    "is_part_of",
     "with_members",
 ]
 
@@ -533,6 +535,7 @@ if not TYPE_CHECKING:
             "decode_result": "_results",
             "encode_json": "_json",
             "from_json": "_decode",
+            "is_part_of": "_resources",
             "with_members": "_body",
         },
     )

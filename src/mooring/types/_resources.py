@@ -78,3 +78,10 @@ class ResourceUpdatedNotificationParams(NotificationParams, frozen=True):
     """Params of `notifications/resources/updated`. `uri` may lie below the one that was subscribed to."""
 
     uri: str
+
+
+def is_part_of(uri: str, whole: str) -> bool:
+    """True if `uri` lies below `whole`: a step further, a query or a fragment of it. `file:///ab` is no part of `file:///a`."""
+    return uri.startswith(whole) and (
+        whole.endswith("/") or uri[len(whole) : len(whole) + 1] in ("/", "?", "#")
+    )

@@ -41,7 +41,11 @@ def now() -> float:
         ({"timeout": "5"}, "timeout"),
         ({"max_timeout": "5"}, "max_timeout"),
         ({"timeot": 5}, "timeot"),
+        ({"timeout": True}, "timeout"),
         ({"wait_for_ready": "yes"}, "wait_for_ready"),
+        ({"wait_for_ready": None}, "wait_for_ready"),
+        ({"busy": None}, "busy"),
+        ({"replay": None}, "replay"),
         ({"on_progress": 5}, "on_progress"),
         ({"meta": 5}, "meta"),
         ({"meta": {"x": float("inf")}}, "$.x"),
@@ -55,6 +59,15 @@ async def test_options_out_of_range_are_refused_by_name_and_nothing_is_sent(opti
         assert caught.value.path == path
         await client.ping()
         assert peer.got("tools/call") == []
+
+
+@on_fake_clock
+async def test_none_asks_for_nothing() -> None:
+    """A progress token would let the server move the deadline."""
+    async with opened() as (client, peer):
+        peer.on["tools/call"] = said("")
+        await client.tools.call("x", on_progress=None, meta=None)
+        assert "_meta" not in peer.got("tools/call")[0]["params"]
 
 
 @on_fake_clock
@@ -263,7 +276,7 @@ async def test_every_request_has_a_span_that_ends_once() -> None:
 
         client.trace_with(begin)
         peer.on["tools/call"] = said("")
-        await client.tools.call("x", meta={"a": 1})
+        await client.tools.call("x", meta={"a": "traceparent"})
         await client.ping(meta={"traceparent": "mine"})
         given_up = client.submit("vendor/thing")
         await peer.expect("vendor/thing")
@@ -271,7 +284,7 @@ async def test_every_request_has_a_span_that_ends_once() -> None:
         await peer.expect("notifications/cancelled")
         assert [span.name for span in spans] == ["tools/call x", "ping ", "vendor/thing "]
         assert [end for span in spans for _, end in span.ends] == ["NoneType", "NoneType", "CancelledError"]
-        assert peer.got("tools/call")[0]["params"]["_meta"] == {"traceparent": "00-1", "a": 1}
+        assert peer.got("tools/call")[0]["params"]["_meta"] == {"traceparent": "00-1", "a": "traceparent"}
         assert peer.got("ping")[0]["params"]["_meta"] == {"traceparent": "mine"}
         assert client.server_capabilities.tools is not None
 

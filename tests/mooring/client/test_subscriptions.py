@@ -213,6 +213,8 @@ async def test_an_update_of_a_part_reaches_who_wants_the_whole() -> None:
         await client.resources.subscribe("db://y")
         id = peer.got("subscriptions/listen")[1]["id"]
         updated(peer, "file:///dir/a")
+        updated(peer, "db://xy")
+        updated(peer, "db://y/1")
         updated(peer, "row:7", **{ID: id})
         updated(peer, "row:8", **{ID: 999})
         updated(peer, "row:9", **{ID: []})

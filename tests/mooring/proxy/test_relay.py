@@ -360,6 +360,7 @@ async def test_a_part_of_a_resource_that_was_subscribed_to_is_told_of_as_it_came
             await client.resources.subscribe("a:b/")
         made.peer.notify("notifications/resources/updated", uri="a:b/c", title="kept", _meta={"x": 1})
         made.peer.notify("notifications/resources/updated", uri="z:other")
+        made.peer.notify("notifications/resources/updated", uri="a:b")
         await _until(lambda: len(seen) == 2)
         assert all(told["uri"] == "a:b/c" and told["title"] == "kept" for told in seen)
         assert sorted(len(told["_meta"]) for told in seen) == [1, 2], (

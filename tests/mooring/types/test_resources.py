@@ -20,6 +20,7 @@ from mooring.types import (
     UnsubscribeRequestParams,
     decode,
     encode_json,
+    is_part_of,
 )
 
 ICON = {
@@ -69,3 +70,20 @@ def test_an_unknown_audience_fails_nothing() -> None:
     result = decode(ListResourcesResult, json.dumps(members).encode())
     assert result.resources[0].annotations.audience == ["user", "robots"]
     assert result.raw == members
+
+
+@pytest.mark.parametrize(
+    ("uri", "whole", "expected"),
+    [
+        ("file:///a/b", "file:///a", True),
+        ("file:///a/b", "file:///a/", True),
+        ("db://x?row=1", "db://x", True),
+        ("doc://x#part", "doc://x", True),
+        ("file:///ab", "file:///a", False),
+        ("file:///a", "file:///a", False),
+        ("file:///a", "file:///a/b", False),
+    ],
+)
+def test_a_part_begins_with_the_whole_and_a_step_further(uri: str, whole: str, expected: bool) -> None:
+    """2025-06-18 server/resources: an update may be of a sub-resource."""
+    assert is_part_of(uri, whole) is expected
