@@ -92,6 +92,8 @@ async def main() -> None:
 
         leave = client.on_event(lambda name, fields: print(name, fields))
         leave()
+    connect(stdio("python", "shop.py"), request_timout=5)  # type: ignore[call-arg]  # a checker sees what is mistyped
+    connect(stdio("python", "shop.py"), busy="perhaps")  # type: ignore[arg-type]  # as above
     async with connect(http("https://example.org/mcp", auth="token")) as remote:
         await remote.resources.subscribe("orders://1", lambda uri: print(uri))
         await remote.stop(drain=5)

@@ -3,16 +3,17 @@
 Above: users, `_fleet`, the commands. Below: `_client`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from mooring.errors import UsageError
 from mooring.transport import StdioTarget, Target
 
 if TYPE_CHECKING:
     from mooring.client._client import Client
+    from mooring.protocol.client import ClientKeywords, Settings
 
 
-def connect(target: Target, **options: Any) -> "Client":
+def connect(target: Target, **options: "Unpack[ClientKeywords]") -> "Client":
     """A client for this target; `options` are the settings of `docs/settings.md`. Open it with `async with`.
 
     Register handlers (`client.sampling.handle(...)`) before it is opened: what it declares to the server depends on
@@ -30,7 +31,7 @@ def connect(target: Target, **options: Any) -> "Client":
     from mooring.client._client import Client  # noqa: PLC0415  # eighty files: a program that only serves needs none
     from mooring.protocol.client import Settings  # noqa: PLC0415  # as above
 
-    settings = Settings.of(**{"name": target.name, **_start_of(target), **options})
+    settings = Settings.of(**{"name": target.name, **_start_of(target, Settings()), **options})
     if "stderr" in options and isinstance(target, StdioTarget):
         target = target.with_stderr(settings.stderr)
     return Client(target, settings)
@@ -40,6 +41,9 @@ def _kind(value: object) -> str:
     return "a text" if isinstance(value, str) else type(value).__name__
 
 
-def _start_of(target: Target) -> dict[str, float]:
-    """What the target asks for itself, where the caller does not say."""
-    return {} if target.init_timeout is None else {"init_timeout": target.init_timeout}
+def _start_of(target: Target, usual: "Settings") -> dict[str, float]:
+    """What the target asks for itself, where the caller does not say. One start at least must be waited for: people sign in."""
+    seconds = target.init_timeout
+    if seconds is None:
+        return {}
+    return {"init_timeout": seconds, "open_timeout": max(seconds, usual.open_timeout or 0.0)}

@@ -13,7 +13,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType, TracebackType
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 import msgspec
 
@@ -23,6 +23,7 @@ from mooring.client._connect import connect
 from mooring.client._requests import CallOptions
 from mooring.client._tools import ToolOptions
 from mooring.errors import ClosedError, Json, McpError, StateError, UsageError
+from mooring.protocol.client import FleetKeywords
 from mooring.transport import Target
 from mooring.types import CallToolResult, Tool
 
@@ -50,7 +51,7 @@ class Fleet:
         *,
         separator: str = "__",
         require_all: bool = False,
-        **settings: Any,
+        **settings: Unpack[FleetKeywords],
     ) -> None:
         if not separator:
             raise UsageError("separator must not be empty", path="separator")
@@ -76,7 +77,7 @@ class Fleet:
         servers: Iterable[str] | None = None,
         separator: str = "__",
         require_all: bool = False,
-        **settings: Any,
+        **settings: Unpack[FleetKeywords],
     ) -> Self:
         """The servers of an `mcpServers` file: those named in `servers`, or all that are not `disabled`.
 

@@ -9,14 +9,14 @@ Above: users, `_fleet`. Below: `_portal`, `_features`, `mooring.client`.
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Generic, Self, TypeVar, Unpack
 
 from mooring.client import Cache, CallOptions, Listener, NotificationHandler, ProgressHandler, Trace
 from mooring.client import Call as AsyncCall
 from mooring.client import Client as AsyncClient
 from mooring.client import connect as connect_async
 from mooring.errors import ClosedError, Json, McpError
-from mooring.protocol.client import Settings
+from mooring.protocol.client import ClientKeywords, Settings
 from mooring.sync._features import (
     Completions,
     Elicitation,
@@ -34,7 +34,7 @@ from mooring.types import Implementation, ServerCapabilities
 R = TypeVar("R")
 
 
-def connect(target: Target, **options: Any) -> "Client":
+def connect(target: Target, **options: Unpack[ClientKeywords]) -> "Client":
     """A client for this target; `options` are the settings of `docs/settings.md`. Open it with `with`.
 
     Register handlers (`client.sampling.handle(...)`) before it is opened: what it declares to the server depends on
@@ -188,7 +188,7 @@ class Client:
 
     def on_notification(self, handler: NotificationHandler) -> NotificationHandler:
         """Call `handler(notification)` for each, in order, on the loop's thread; usable as a decorator."""
-        return self._client.on_notification(handler)
+        return self._portal.ask(self._client.on_notification, handler)  # it may subscribe to the lists
 
     def on_progress(self, handler: ProgressHandler) -> ProgressHandler:
         """Call `handler(progress)` whenever a call reports, on the loop's thread; usable as a decorator."""

@@ -6,11 +6,12 @@ Above: users. Below: `_client`, `_portal`, `mooring.client`.
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from mooring.client import CallOptions, ToolOptions
 from mooring.client import Fleet as AsyncFleet
 from mooring.errors import Json, McpError, ShutdownError
+from mooring.protocol.client import FleetKeywords
 from mooring.sync._client import Client
 from mooring.sync._portal import Passage
 from mooring.transport import Target
@@ -33,7 +34,7 @@ class Fleet:
         *,
         separator: str = "__",
         require_all: bool = False,
-        **settings: Any,
+        **settings: Unpack[FleetKeywords],
     ) -> None:
         self._take(AsyncFleet(targets, separator=separator, require_all=require_all, **settings))
 
@@ -45,7 +46,7 @@ class Fleet:
         servers: Iterable[str] | None = None,
         separator: str = "__",
         require_all: bool = False,
-        **settings: Any,
+        **settings: Unpack[FleetKeywords],
     ) -> Self:
         """The servers of an `mcpServers` file: those named in `servers`, or all that are not `disabled`.
 

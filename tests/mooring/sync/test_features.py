@@ -9,6 +9,7 @@ import pytest
 import mooring.client as async_room
 import mooring.sync as sync_room
 from mooring.errors import CapabilityError, JsonRpcError
+from mooring.protocol.client import ClientKeywords
 from mooring.sync import connect
 from mooring.types import (
     CreateMessageRequestParams,
@@ -56,8 +57,9 @@ DUNDERS = {"__getitem__", "__iter__", "__len__", "__contains__", "__repr__"}
 def shape(member: Any) -> tuple[Any, ...]:
     """Parameters and types of a method or property, async or not; our own classes by name only."""
     function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-    # `connect` names the client that it loads only when it is called.
-    known = {"Client": async_room.Client} if function is async_room.connect else None
+    # `connect` names the client, and what it is made of, which it loads only when it is called.
+    later = {"Client": async_room.Client, "ClientKeywords": ClientKeywords}
+    known = later if function is async_room.connect else None
     hints = {name: _named(hint) for name, hint in get_type_hints(function, localns=known).items()}
     parameters = [
         (parameter.name, parameter.kind, parameter.default)

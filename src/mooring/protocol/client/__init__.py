@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mooring.protocol.client._connection import ClientConnection
     from mooring.protocol.client._exchange import EXCHANGE, ExchangeState
     from mooring.protocol.client._inbox import Inbox, Notice
-    from mooring.protocol.client._settings import SETTINGS, Setting, Settings
+    from mooring.protocol.client._settings import SETTINGS, ClientKeywords, FleetKeywords, Setting, Settings
     from mooring.protocol.client._table import CLIENT, ClientState
     from mooring.protocol.client.events import ServerFacts
 
@@ -21,8 +21,10 @@ __all__ = [
     "EXCHANGE",
     "SETTINGS",
     "ClientConnection",
+    "ClientKeywords",
     "ClientState",
     "ExchangeState",
+    "FleetKeywords",
     "Inbox",
     "Notice",
     "ServerFacts",
@@ -38,9 +40,11 @@ if not TYPE_CHECKING:
         {
             "CLIENT": "_table",
             "ClientConnection": "_connection",
+            "ClientKeywords": "_settings",
             "ClientState": "_table",
             "EXCHANGE": "_exchange",
             "ExchangeState": "_exchange",
+            "FleetKeywords": "_settings",
             "Inbox": "_inbox",
             "Notice": "_inbox",
             "SETTINGS": "_settings",

@@ -1,14 +1,14 @@
 """The settings of a client connection: defaults in the Struct, range and meaning in the rows below it.
 
 One row makes the check, the documentation (`docs/settings.md`) and, where a command has one, the flag; the keyword and
-the default are the Struct's field. Times are seconds. A bad value is refused when the settings are built, by name
+the default are the Struct's field, and `ClientKeywords` says them again to type checkers. Times are seconds. A bad value is refused when the settings are built, by name
 and range, before anything is started with it.
 
 Above: the client's core and everything that opens a connection. Below: `_versions`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
@@ -95,6 +95,42 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def close_timeout(self) -> float:
         """When closing is given up: three steps of the ladder (EOF, SIGTERM, SIGKILL) and one to spare."""
         return 4 * self.close_step
+
+
+class FleetKeywords(TypedDict, total=False):
+    """The settings as keywords of a fleet, for editors and type checkers; each server has a name of its own."""
+
+    client_info: dict[str, Json]
+    capabilities: dict[str, Json] | None
+    versions: tuple[str, ...]
+    open_timeout: float | None
+    init_timeout: float
+    probe_timeout: float | None
+    request_timeout: float | None
+    max_timeout: float | None
+    backoff_min: float
+    backoff_max: float
+    backoff_jitter: float
+    max_attempts: int
+    wait_for_ready: bool
+    max_pending: int
+    max_queued: int
+    busy: Literal["retry", "wait"]
+    retry_attempts: int
+    retry_delay: float
+    retry_jitter: float
+    replay: Literal["never", "safe"]
+    max_frame_bytes: int
+    tombstone_sweep: float
+    keepalive: float | None
+    close_step: float
+    stderr: Literal["log", "inherit"]
+
+
+class ClientKeywords(FleetKeywords, total=False):
+    """The settings as keywords of `connect()`."""
+
+    name: str
 
 
 class Setting(msgspec.Struct, frozen=True):

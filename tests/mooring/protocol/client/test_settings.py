@@ -1,6 +1,7 @@
 """Every default of the design's section 4, and every way to get a setting wrong."""
 
 import math
+from typing import get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from mooring.protocol.client._settings import (
     SESSION_LOSS_WINDOW,
     SETTINGS,
     SETTLED_AFTER,
+    ClientKeywords,
     Setting,
     Settings,
 )
@@ -260,3 +262,13 @@ def test_whatever_is_given_it_is_taken_or_refused_with_our_error(name, value):
         assert getattr(settings, name) == value
     else:
         assert refused.path in (name, "backoff_min")
+
+
+def test_the_keywords_that_type_checkers_see_are_the_settings() -> None:
+    of_struct, of_keywords = get_type_hints(Settings), get_type_hints(ClientKeywords)
+    assert of_keywords.keys() == set(Settings.__struct_fields__)
+    for name, kind in of_keywords.items():
+        if choices := SETTINGS[name].choices:
+            assert get_args(kind) == choices
+        else:
+            assert kind == of_struct[name], name

@@ -106,6 +106,25 @@ async def test_the_verdict_is_remembered_for_the_next_connection_and_forgotten_w
         assert client.protocol_version == HANDSHAKE
 
 
+@on_fake_clock
+async def test_a_stream_that_does_not_close_holds_nobody_up(caplog: pytest.LogCaptureFixture) -> None:
+    """The HTTP client may be the user's own. Duty 3 of the contract: closing takes bounded steps."""
+    old = Old()
+    client, _ = client_of(old, close_step=2.0)
+    gate = asyncio.Event()
+    async with client:
+        assert old.stream is not None
+        close = old.stream.close
+
+        async def close_late() -> None:
+            await gate.wait()
+            await close()
+
+        old.stream.close = close_late
+    gate.set()
+    assert "the stream of the server does not close" in caplog.text
+
+
 @pytest.mark.parametrize("is_cut", [True, False])
 @on_fake_clock
 async def test_the_end_of_the_stream_is_an_unknown_outcome_for_what_was_sent(is_cut: bool) -> None:
