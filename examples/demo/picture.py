@@ -165,7 +165,10 @@ def _standing(chronicle: Chronicle, now: float, glyphs: Glyphs) -> Row:
     if chronicle.state in ("starting", "initializing"):
         return [Span("  a server is started, and asked what it speaks")]
     if chronicle.state == "ready":
-        said = f"  server {chronicle.servers}, pid {chronicle.pid}; {len(chronicle.open_calls)} calls open"
+        count = len(chronicle.open_calls)
+        said = (
+            f"  server {chronicle.servers}, pid {chronicle.pid}; {count} call{'' if count == 1 else 's'} open"
+        )
         return [Span(said)]
     if chronicle.books is not None and not chronicle.hung and not chronicle.left:
         return [Span("  every call has ended, every process is gone")]
@@ -271,7 +274,7 @@ def _books(chronicle: Chronicle) -> list[Row]:
         return []
     rows: list[Row] = [[Span(f"   {'told':<9}{'pay':>7}{'ran':>7}{'look':>10}{'ran':>7}", Style.FAINT)]]
     meaning = {
-        Told.OK: ("once; if sent again, twice", Style.GOOD),
+        Told.OK: ("once; sent again, at most twice", Style.GOOD),
         Told.FAILED: ("never", Style.BAD),
         Told.UNKNOWN: ("at most once", Style.DOUBT),
     }

@@ -62,9 +62,9 @@ class Witness:
             if isinstance(error, StateError) and error.retry_in is not None:
                 seconds = error.retry_in
                 self.chronicle.wait = (now, now + seconds)
-        attempt, when = self.chronicle.attempt, f"in {seconds:.1f} s" if seconds >= 0.05 else "at once"
+        attempt, when = self.chronicle.attempt, f"in {seconds:.1f} s" if seconds >= 0.05 else "now"
         # A server that dies of the first question may be of the older era: that one is tried, and counts as the same.
-        again = f"retry {attempt}" if attempt != self._told else "the older handshake"
+        again = f"retry {attempt}" if attempt != self._told else "older handshake"
         self._told = attempt
         said = reason.removeprefix(f"the server {self.client.settings.name} ")
         self.chronicle.say(now, f"{again} {when}: {said}")

@@ -5,7 +5,9 @@ joined, under a guard; children and descriptors must be gone at once.
 """
 
 import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +45,16 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def wait_until_gone(pid: int) -> None:
+    """Wait for the end of a process that was killed by one that did not wait for it; fail, and end it, if it is left."""
+    deadline = time.monotonic() + JOIN_SECONDS
+    while is_running(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if is_running(pid):
+        os.kill(pid, signal.SIGKILL)
+        pytest.fail(f"process {pid} is left")
 
 
 @contextmanager

@@ -91,7 +91,7 @@ class OnTerminal:
 def test_ctrl_c_gives_the_terminal_back_and_leaves_no_process() -> None:
     """G13."""
     shown = OnTerminal()
-    shown.until(rb"calls open")
+    shown.until(rb"calls? open")
     servers = shown.children()
     assert servers
     shown.said = b""

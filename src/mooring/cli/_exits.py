@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 from mooring.errors import (
     BackpressureError,
     ClosedError,
+    Json,
+    JsonRpcError,
     McpError,
     ShutdownError,
     StateError,
@@ -61,9 +63,18 @@ def code_of(error: McpError) -> int:
     """The exit code of a command that ended with this error."""
     if isinstance(error, UsageError):
         return MISUSED
+    if isinstance(error, JsonRpcError) and isinstance(error.data, dict):
+        return _code_of_proxy(error.data)
     if error.may_have_run:
         return UNKNOWN
     return UNREACHED if isinstance(error, _OF_THE_CONNECTION) else FAILED
+
+
+def _code_of_proxy(data: dict[str, Json]) -> int:
+    """The server in front says how it went with the one behind (docs/proxy.md): as if it were not between us."""
+    if data.get("mayHaveRun") is True:
+        return UNKNOWN
+    return UNREACHED if data.get("mayHaveRun") is False and data.get("retryable") is True else FAILED
 
 
 def exit_codes() -> str:

@@ -17,7 +17,7 @@ from typing import NoReturn
 from mooring.cli._commands import COMMANDS, CommandRow, load
 from mooring.cli._exits import code_of
 from mooring.cli._parsers import front, parser_of
-from mooring.errors import McpError, TimeoutError
+from mooring.errors import Json, JsonRpcError, McpError, TimeoutError
 from mooring.shell import meant
 
 # Of what a server that died said last: enough for the end of a traceback.
@@ -45,7 +45,12 @@ def run(words: list[str]) -> int:
 def _dispatch(words: list[str]) -> int:
     """Find the row that was typed, let its file declare its arguments, and run it."""
     if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]
+        asked = words[1:2]
+        is_known = (
+            not asked or asked[0].startswith("-") or asked[0] in {"help", *(row.name for row in COMMANDS)}
+        )
+        # A word that is no command is refused as one, below.
+        words = [*(word for word in asked if word != "help"), *(["--help"] if is_known else [])]
     ours = _ours(words)
     # Options before the command take no value, so the first word without a dash is the command.
     typed = next((word for word in ours if not word.startswith("-")), None)
@@ -96,7 +101,7 @@ def _refuse(words: list[str]) -> NoReturn:
 def _tell(error: McpError, *, as_json: bool) -> None:
     """Say what went wrong on standard error: a sentence for people, an object for programs."""
     if as_json:
-        said = {
+        said: dict[str, Json] = {
             "type": error.type,
             "message": str(error),
             "code": error.code,
@@ -104,6 +109,8 @@ def _tell(error: McpError, *, as_json: bool) -> None:
             "retryable": error.retryable,
             "details": error.details,
         }
+        if isinstance(error, JsonRpcError) and error.data is not None:
+            said["data"] = error.data  # the server's own; of a proxy, whether it may have run
         print(json.dumps({"error": said}, default=str), file=sys.stderr)
         return
     from mooring.cli._screen import clean  # noqa: PLC0415  # only where there is something to clean

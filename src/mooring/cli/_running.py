@@ -1,7 +1,7 @@
 """One command about one server, from its first byte to its last: open a client, do the work, leave nothing behind.
 
 Ctrl-C, SIGTERM and SIGHUP end the work in order: the call is cancelled on the wire and the server is closed; a second one
-ends at once. A command asks once: a server that cannot be started is told at once, and not tried again.
+ends both at once. A command asks once: a server that cannot be started is told at once, and not tried again.
 
 Servers may ask back (sampling, elicitation, roots); a command answers none of it and says so when it opens, so that a
 server which can do without does.
@@ -24,6 +24,7 @@ from mooring.cli._target import Chosen
 from mooring.client import Client, connect
 from mooring.protocol.client import Settings
 from mooring.shell import ending_in_order
+from mooring.transport import kill_children
 
 Work = Callable[[Client], Coroutine[Any, Any, int]]
 
@@ -68,7 +69,7 @@ async def _run(
         doing = "connecting to" if chosen.target.is_http else "starting"
         note.say(note.paint(f"{doing}: {clean(chosen.shown)}", DIM))
     begun = time.monotonic()
-    with ending_in_order() as came:
+    with ending_in_order(kill_children) as came:
         try:
             if chosen.sign_in is not None:
                 await chosen.sign_in()

@@ -12,15 +12,18 @@ from typing import Any
 
 from mooring.cli._exits import DONE, INTERRUPTED
 from mooring.shell import ending_in_order
+from mooring.transport import kill_children
 
 
 def stand(work: Coroutine[Any, Any, int]) -> int:
-    """Do it on a loop of its own and return its exit code; a signal cancels it, and a second one ends the process."""
+    """Do it on a loop of its own and return its exit code; a signal cancels it, and a second one ends
+    the process, and the server that it has started.
+    """
     return asyncio.run(_stand(work))
 
 
 async def _stand(work: Coroutine[Any, Any, int]) -> int:
-    with ending_in_order() as came:
+    with ending_in_order(kill_children) as came:
         try:
             return await work
         except asyncio.CancelledError:

@@ -25,7 +25,7 @@ from mooring.proxy._news import News
 from mooring.proxy._options import ProxyOptions
 from mooring.proxy._relay import Relay
 from mooring.server import Driver, Server
-from mooring.transport import Target
+from mooring.transport import Target, kill_children
 from mooring.types import encode_json
 
 if TYPE_CHECKING:
@@ -132,8 +132,13 @@ class Proxy(Server):
             self._settings.setdefault("close_step", HTTP_CLOSE_STEP)
             self.options = msgspec.structs.replace(self.options, drain_timeout=HTTP_END)
             options.setdefault("sessions", True)
+
+        def leave_nothing(code: int) -> object:
+            kill_children()  # a second signal, or the time is over: nobody waits for them any more
+            return leave(code)
+
         return super().run(
-            transport=transport, loop_factory=loop_factory, leave=leave, around=around, **options
+            transport=transport, loop_factory=loop_factory, leave=leave_nothing, around=around, **options
         )
 
     def asgi(self, *, guard: "Guard | None" = None, **options: "Unpack[HttpKeywords]") -> "App":

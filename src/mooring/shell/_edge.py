@@ -53,8 +53,11 @@ def run_command(
         try:
             code = work(sys.argv[1:] if argv is None else list(argv))
         except SystemExit as ended:
-            # argparse leaves this way after --help, --version and a usage error, always with a number.
-            code = int(ended.code or DONE)
+            # argparse leaves this way after --help, --version and a usage error, always with a number; a program that a
+            # command loads may leave with words, which go where Python puts them.
+            code = ended.code if isinstance(ended.code, int) else DONE if ended.code is None else FAILED
+            if code == FAILED and isinstance(ended.code, str):
+                _tell(ended.code)
         if sys.stdout is not None:  # None when the program was started with standard output closed
             # Flushed here, where a closed pipe can still be met quietly; at interpreter exit it is too late.
             sys.stdout.flush()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mooring.transport._last_words import StderrTo
     from mooring.transport._memory import MemoryPair, MemoryTarget, MemoryTransport, memory_pair
     from mooring.transport._own_stdio import OwnStdioTarget, own_stdio
+    from mooring.transport._process import kill_children
     from mooring.transport._stdio import StdioTarget, stdio
     from mooring.transport.http._clients import default_http_client
     from mooring.transport.http._contract import Authorizer, Challenge, HttpClient, HttpResponse
@@ -43,6 +44,7 @@ __all__ = [
     "Target",
     "Transport",
     "default_http_client",
+    "kill_children",
     "memory_pair",
     "own_stdio",
     "stdio",
@@ -70,6 +72,7 @@ if not TYPE_CHECKING:
             "Target": "_contract",
             "Transport": "_contract",
             "default_http_client": "http._clients",
+            "kill_children": "_process",
             "memory_pair": "_memory",
             "own_stdio": "_own_stdio",
             "stdio": "_stdio",

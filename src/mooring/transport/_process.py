@@ -19,6 +19,18 @@ from mooring.transport._spawn import Child, discard, kill_group
 
 _log = logging.getLogger("mooring.transport")
 
+# The groups of children that were not cleared away, by number: for a program that must end this very moment.
+_groups: set[int] = set()
+
+
+def kill_children() -> None:
+    """Kill every child that this process has started and not cleared away, with its group; at once, from any thread.
+
+    For the last moment of a program, when nobody waits for ladders any more.
+    """
+    for group in tuple(_groups):
+        kill_group(group, signal.SIGKILL)
+
 
 class Process:
     """A running child. `exited` is called once, on the loop, when it has ended; then `exit_code` is known.
@@ -36,6 +48,7 @@ class Process:
         self._is_cleared = False
         self._pidfd: int | None = None
         self.exit_code: int | None = None
+        _groups.add(child.pid)
         try:
             # Not on macOS, and not where a sandbox forbids it.
             self._pidfd = os.pidfd_open(child.pid)
@@ -74,7 +87,7 @@ class Process:
         if self._is_cleared:
             return
         self.signal(signal.SIGKILL)
-        self._is_cleared = True
+        self._forget()
         self._unwatch()
         if self.has_exited:
             self._child.wait()
@@ -87,9 +100,14 @@ class Process:
     def discard(self) -> None:
         """Kill it and wait, on the spot, for its end. For a loop that is about to end itself."""
         if not self._is_cleared:
-            self._is_cleared = True
+            self._forget()
             self._unwatch()
             discard(self._child)
+
+    def _forget(self) -> None:
+        """From now on its number may be a stranger's."""
+        self._is_cleared = True
+        _groups.discard(self._child.pid)
 
     def _unwatch(self) -> None:
         if self._pidfd is not None:

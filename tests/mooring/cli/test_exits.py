@@ -13,6 +13,12 @@ SENT = e.TransportError("lost")
 CODES = [
     (e.UsageError("x"), 2),
     (e.JsonRpcError(-32602, "x"), 1),
+    (e.JsonRpcError(-32603, "x", {"reason": "lost", "mayHaveRun": True, "retryable": False}), 4),
+    (e.JsonRpcError(-32603, "x", {"reason": "down", "mayHaveRun": False, "retryable": True}), 3),
+    (e.JsonRpcError(-32603, "x", {"reason": "too large", "mayHaveRun": False, "retryable": False}), 1),
+    (e.JsonRpcError(-32603, "x", {"retryable": True}), 1),
+    (e.JsonRpcError(-32603, "x", {"mayHaveRun": "perhaps"}), 1),
+    (e.JsonRpcError(-32603, "x", ["mayHaveRun"]), 1),
     (e.CapabilityError("tools"), 1),
     (e.ProtocolError("x"), 1),
     (e.ProtocolError("x", sent=True), 4),

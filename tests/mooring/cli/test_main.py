@@ -92,7 +92,7 @@ def test_an_option_before_the_command_is_told_its_place(capsys: pytest.CaptureFi
     assert "options come after the command: mooring tools -v ..." in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--help"], ["help"]], ids=str)
+@pytest.mark.parametrize("words", [["--help"], ["help"], ["help", "--help"], ["help", "help"]], ids=str)
 def test_help_lists_every_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     shown = capsys.readouterr().out
@@ -118,6 +118,7 @@ MISUSES = [
         ["tools", "--jsno", "--", "x"],
         "there is no option --jsno; did you mean --json? See mooring tools --help",
     ),
+    (["help", "prxy"], "there is no command 'prxy'; did you mean proxy? See mooring --help"),
     (["--nonsense"], "--nonsense"),
     (["states", "nobody"], "nobody"),
     (["states", "--format", "png"], "png"),

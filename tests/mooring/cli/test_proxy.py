@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from chaos.leftovers import is_running
+from chaos.leftovers import is_running, wait_until_gone
 from interop.known_clients import ROWS as CLIENTS
 from interop.known_clients import seen_by
 from mooring import http
@@ -32,6 +32,7 @@ ROOT = Path(__file__).parents[3]
 MOORING = (sys.executable, "-m", "mooring")
 WORKING = (sys.executable, "-I", "-S", str(ROOT / "tests" / "chaos" / "servers" / "working.py"))
 EVERYTHING = (sys.executable, str(ROOT / "examples" / "everything.py"))
+PEER = (sys.executable, str(ROOT / "tests" / "peers" / "stdio_server.py"))
 SDK = (sys.executable, str(ROOT / "tests" / "interop" / "clients" / "sdk1.py"))
 GUARD = 20.0
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "n", "version": "1"}}
@@ -216,6 +217,27 @@ def test_an_interrupt_ends_it_in_order_and_the_server_with_it(tmp_path: Path) ->
         assert front.ended() == 130
         assert "Traceback" not in front.stderr
         assert not is_running(pid)
+
+
+def test_a_second_signal_ends_it_at_once_and_the_server_with_it(tmp_path: Path) -> None:
+    """One that ignores the end of its input and SIGTERM, and nobody waits for the ladder any more."""
+    with proxied("--", *WORKING, "ignores_sigterm", str(tmp_path)) as front:
+        front.told("serves")
+        pid = int((tmp_path / "pid").read_text())
+        front.signal(signal.SIGINT)
+        front.signal(signal.SIGTERM)  # Python hears the lower number first, also where both have come
+        assert front.ended() == 128 + signal.SIGTERM
+        wait_until_gone(pid)
+
+
+def test_a_command_ends_with_the_same_code_as_without_a_proxy(mooring: Any) -> None:
+    """4: nobody knows whether it ran. The proxy says so, and the command tells."""
+    words = ("die", "--", *MOORING, "proxy", "--log-level", "error", "--", *PEER)
+    shown = mooring("call", *words, peer=False)
+    assert (shown.code, shown.out) == (4, "")
+    assert "may have run" in shown.err
+    shown = mooring("call", "--json", *words, peer=False)
+    assert json.loads(shown.err)["error"]["data"]["mayHaveRun"] is True
 
 
 def test_a_signal_while_the_server_is_being_started_ends_both() -> None:

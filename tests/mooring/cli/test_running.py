@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from chaos.leftovers import wait_until_gone
 from mooring.cli import main
 from mooring.cli._running import _settings, with_client
 from mooring.cli._target import Chosen
@@ -207,7 +208,7 @@ def test_a_signal_that_is_ignored_stays_ignored(ledger: str) -> None:
     assert process.returncode == 143
 
 
-def test_a_second_signal_ends_at_once(tmp_path: Path, ledger: str) -> None:
+def test_a_second_signal_ends_at_once_and_the_server_with_it(tmp_path: Path, ledger: str) -> None:
     # This one does not end when its input does: closing it takes a while.
     stubborn = tmp_path / "stubborn.py"
     stubborn.write_text(
@@ -228,8 +229,8 @@ def test_a_second_signal_ends_at_once(tmp_path: Path, ledger: str) -> None:
         assert next(line for line in lines if line == "end\n")
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
-        os.kill(server, signal.SIGKILL)
     assert "hang" in call
+    wait_until_gone(server)
     assert process.returncode == -signal.SIGTERM
 
 

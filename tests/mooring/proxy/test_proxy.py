@@ -329,6 +329,19 @@ def test_it_serves_http_with_sessions_until_a_signal(monkeypatch: pytest.MonkeyP
     assert "closed" in repr(target.peers[0])
 
 
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_when_the_process_must_end_at_once_the_servers_behind_are_killed_first(
+    transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second signal, or an end that takes too long. With real processes: tests/mooring/cli/test_proxy.py."""
+    done: list[object] = []
+    monkeypatch.setattr(_proxy, "kill_children", lambda: done.append("killed"))
+    monkeypatch.setattr(Server, "run", lambda self, *, leave, **options: leave(7))
+    proxy = Proxy(Spawning())
+    proxy.run(transport=transport, leave=done.append)
+    assert done == ["killed", 7]
+
+
 def test_it_is_mounted_with_sessions_unless_it_is_said_otherwise() -> None:
     proxy = Proxy(memory_pair("never").client)
     assert proxy.asgi().options.sessions is True

@@ -70,6 +70,7 @@ def begun(process: subprocess.Popen[str]) -> None:
     [
         (SystemExit(2), 2, ""),
         (SystemExit(None), 0, ""),
+        (SystemExit("not here"), 1, "not here\n"),
         (BrokenPipeError(), 0, ""),
         (KeyboardInterrupt(), 77, ""),
         (FileNotFoundError(2, "No such file", "x"), 1, "boat: [Errno 2] No such file: 'x'\n"),

@@ -40,6 +40,33 @@ def test_the_first_signal_cancels_the_task_and_says_which_it_was(number: signal.
             signal.signal(one, handler)
 
 
+def test_what_must_not_outlive_the_process_is_ended_before_the_second_signal_ends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[object] = []
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    async def work() -> None:
+        with ending_in_order(lambda: done.append(signal.getsignal(signal.SIGTERM))) as came:
+            os.kill(os.getpid(), signal.SIGTERM)
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.sleep(50)
+            assert came == [signal.SIGTERM]
+            assert done == []
+            again = signal.getsignal(signal.SIGTERM)
+            assert callable(again)
+            monkeypatch.setattr(os, "kill", lambda pid, number: done.append((pid, number)))
+            again(signal.SIGTERM, None)
+        assert done == [signal.SIG_DFL, (os.getpid(), signal.SIGTERM)], (
+            "a third one is the system's, whatever hangs"
+        )
+
+    try:
+        asyncio.run(work())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_an_ignored_signal_stays_ignored() -> None:
     """nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -71,14 +98,19 @@ def test_off_the_main_thread_nothing_is_taken_over() -> None:
     assert seen == [([], True)]
 
 
-def test_a_second_signal_ends_the_process_without_a_word() -> None:
-    """While the first is still obeyed: work that takes its time to end."""
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [("", ""), ("lambda: print('last', flush=True)", "last\n")],
+    ids=["nothing to do", "something to do"],
+)
+def test_a_second_signal_ends_the_process_without_a_word(last: str, said: str) -> None:
+    """While the first is still obeyed: work that takes its time to end. What must not outlive it is ended first."""
     program = (
         "import asyncio, signal\nfrom mooring.shell import ending_in_order\n"
         # A parent that ignores SIGINT (a background job of a shell) hands that down.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "async def main():\n"
-        "    with ending_in_order():\n"
+        f"    with ending_in_order({last}):\n"
         "        try:\n            print('begun', flush=True)\n            await asyncio.sleep(50)\n"
         "        finally:\n            print('ending', flush=True)\n            await asyncio.sleep(50)\n"
         "asyncio.run(main())\n"
@@ -94,5 +126,5 @@ def test_a_second_signal_ends_the_process_without_a_word() -> None:
         for line in ("begun\n", "ending\n"):
             assert process.stdout.readline() == line
             process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=30) == ("", "")
+        assert process.communicate(timeout=30) == (said, "")
     assert process.returncode == -signal.SIGINT

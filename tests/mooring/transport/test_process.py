@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from mooring.testing.transport_suite import run
-from mooring.transport import _process
+from mooring.transport import _process, kill_children
 from mooring.transport._process import Process, exit_code_of
 from mooring.transport._spawn import Child, close_pipes
 
@@ -111,6 +111,43 @@ def test_a_dead_child_keeps_its_number_until_it_is_cleared() -> None:
         with pytest.raises(ProcessLookupError):
             os.killpg(running.pid, 0)
         close_pipes(running)
+
+    run(test)
+
+
+def test_in_the_last_moment_of_a_program_every_child_is_killed_and_those_cleared_away_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G13: nothing is left, also where nobody waits for the ladder. A number that was given back may be a stranger's."""
+
+    async def test() -> None:
+        signalled: list[int] = []
+        kill = _process.kill_group
+
+        def note(group: int, number: signal.Signals) -> None:
+            signalled.append(group)
+            kill(group, number)
+
+        stubborn = child(
+            "import signal; signal.signal(15, signal.SIG_IGN); print(1, flush=True); signal.pause()"
+        )
+        gone = child("pass")
+        processes = [Process(asyncio.get_running_loop(), one, lambda: None) for one in (stubborn, gone)]
+        assert stubborn.stdout is not None
+        assert await asyncio.to_thread(stubborn.stdout.readline) == b"1\n"
+        assert await processes[1].exits_within(30)
+        processes[1].clear()
+        monkeypatch.setattr(_process, "kill_group", note)
+        kill_children()
+        assert signalled == [stubborn.pid]
+        assert await processes[0].exits_within(30)
+        assert processes[0].exit_code == -signal.SIGKILL
+        processes[0].clear()
+        signalled.clear()
+        kill_children()
+        assert signalled == []
+        for one in (stubborn, gone):
+            close_pipes(one)
 
     run(test)
 
