@@ -60,7 +60,7 @@ class Bridge:
         if options.dynamic:
             self.listener.start()
         if not len(self.catalogue):
-            logger.warning("no modules registered: %s serves no tools", options.name)
+            logger.warning("No modules registered: %s serves no tools", options.name)
 
     def __repr__(self) -> str:
         return f"<Bridge {self.options.name} {self.catalogue!r}>"

@@ -104,7 +104,7 @@ class Catalogue:
         self._schemas = schema_converter or SchemaConverter()
         self._annotations = annotation_mapper or AnnotationMapper()
         self.ids = ModuleIDNormalizer()
-        # Modules that never reached the registry, by id, with the reasons: for whoever loads registries to say.
+        # Modules that never reached the registry, by id, with the reasons: see `note_undiscovered`.
         self.undiscovered: dict[str, str] = {}
         self._state = _State({}, {}, {})
         self._lock = threading.RLock()
@@ -165,6 +165,13 @@ class Catalogue:
                     entries[module_id] = entry
             self._replace(dict(sorted(entries.items())), skipped)
 
+    def note_undiscovered(self, reasons: Mapping[str, str]) -> None:
+        """Keep what never reached the registry, with the reasons, in the place of what was kept; who shows them is told."""
+        with self._lock:
+            if reasons != self.undiscovered:
+                self.undiscovered = dict(reasons)
+                self._tell(Change())
+
     def skip(self, module_id: str, reason: str) -> None:
         """Leave out a module that cannot be offered after all."""
         with self._lock:
@@ -180,9 +187,11 @@ class Catalogue:
         removed = tuple(entry for id, entry in before.items() if _differ(named.get(id), entry))
         # What is skipped now is a change as well, if only for who shows the reasons.
         if added or removed or skipped != were_skipped:
-            change = Change(added, removed)
-            for listener in list(self._listeners):
-                listener(change)
+            self._tell(Change(added, removed))
+
+    def _tell(self, change: Change) -> None:
+        for listener in list(self._listeners):
+            listener(change)
 
     def _offered(self) -> list[str]:
         offered: list[str] = self.registry.list(tags=self._tags, prefix=self._prefix)

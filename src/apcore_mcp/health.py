@@ -26,7 +26,7 @@ HEALTH_PATH: Final = "/health"
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """A module that is not offered.."""
+    """A module that is not offered."""
 
     id: str
     reason: str

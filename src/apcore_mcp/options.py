@@ -6,6 +6,7 @@ environment, for containers. A keyword wins over a flag's default, a flag over t
 Must never know apcore: `--help` is made from these rows, and must not load it. Above: `serving`, the command. Below: nothing.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -21,6 +22,9 @@ APPROVALS: Final = ("ask", "allow")
 
 # Paths at which something else is served.
 TAKEN_PATHS: Final = ("/mcp", "/sse", "/messages", "/health", "/metrics")
+
+# A path of our own: plain words only, none of which a browser would read as something else (`//host`, `..`).
+_OWN_PATH: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~-]+)+")
 
 # What a name may have at most.
 MAX_NAME: Final = 255
@@ -112,19 +116,18 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
             text: object = getattr(self, name)
             if text is not None and (not isinstance(text, str) or not text):
                 raise ValueError(f"{name} must not be empty")
-        tags: object = self.tags
-        if tags is not None:
-            if isinstance(tags, str) or not isinstance(tags, Sequence):
-                raise TypeError("tags must be a list of texts")
-            if not all(isinstance(tag, str) and tag for tag in tags):
-                raise ValueError("tags must not have an empty one")
+        if self.tags is not None:
+            _check_texts("tags", self.tags)
+        if self.hosts is not None:
+            _check_texts("hosts", self.hosts)
+        _check_texts("cors", self.cors)
         for hook in ("on_startup", "on_shutdown"):
             if getattr(self, hook) is not None and not callable(getattr(self, hook)):
                 raise TypeError(f"{hook} must be a function")
         path: object = self.inspector_prefix
         if not isinstance(path, str) or not path.startswith("/") or len(path) < 2 or path.endswith("/"):
             raise ValueError(f"inspector_prefix must be a path like /inspector, not {path!r}")
-        if path in TAKEN_PATHS or any(sign in path for sign in "?#% "):
+        if f"/{path.split('/')[1]}" in TAKEN_PATHS or not _OWN_PATH.fullmatch(path):
             raise ValueError(
                 f"inspector_prefix must be a plain path of its own, like /inspector, not {path!r}"
             )
@@ -175,6 +178,14 @@ def check_name(name: object) -> None:
         raise ValueError("name must not be empty")
     if len(name) > MAX_NAME:
         raise ValueError(f"name must have at most {MAX_NAME} characters, not {len(name)}")
+
+
+def _check_texts(name: str, several: object) -> None:
+    """Nothing, if they are several texts. One text alone would be taken apart into its letters."""
+    if isinstance(several, str) or not isinstance(several, Sequence):
+        raise TypeError(f"{name} must be a list of texts, not {several!r}")
+    if not all(isinstance(text, str) and text for text in several):
+        raise ValueError(f"{name} must not have an empty one")
 
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

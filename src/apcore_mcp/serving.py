@@ -79,7 +79,7 @@ def opened(
         logging.basicConfig(level=options.log_level)
         logging.getLogger("apcore_mcp").setLevel(options.log_level)
     bridge = Bridge(registry_or_executor, options, owns_loop=owns_loop)
-    bridge.catalogue.undiscovered.update(undiscovered or {})
+    bridge.catalogue.note_undiscovered(undiscovered or {})
     try:
         logger.info("%s: %d tools over %s", options.name, len(bridge.catalogue), options.transport)
         bridge.start_up()

@@ -40,7 +40,7 @@ def test_an_empty_registry_that_grows_is_followed(
     """F-015, and F-009: zero modules, a warning."""
     registry = Registry()
     bridge = Bridge(registry, make_options(dynamic=True))
-    assert "no modules registered" in caplog.text
+    assert "No modules registered" in caplog.text
     registry.register("new.one", kinds.Plain(lambda i, c: {}))
     assert list(bridge.server.catalogue.tools) == ["new.one"]
     bridge.close()

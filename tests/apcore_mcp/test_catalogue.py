@@ -226,7 +226,12 @@ def test_a_module_that_is_mended_is_no_longer_skipped(registry: Registry, kinds:
 def test_what_never_reached_the_registry_is_among_the_skipped_until_it_does(registry: Registry) -> None:
     """Shown by --check, /health, the log and the inspector."""
     catalogue = catalogue_of(registry)
-    catalogue.undiscovered.update({"disk.free": "SyntaxError", "math.add": "stale"})
+    told: list[Change] = []
+    catalogue.subscribe(told.append)
+    for _ in range(2):
+        catalogue.note_undiscovered({"disk.free": "SyntaxError", "math.add": "stale"})
+    # Who shows the reasons reads them again, once; tools did not change.
+    assert told == [Change()]
     assert catalogue.skipped() == {"disk.free": "SyntaxError"}
 
 

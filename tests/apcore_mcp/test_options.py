@@ -50,6 +50,15 @@ WRONG = [
     {"inspector_prefix": "/mcp"},
     {"inspector_prefix": "/health"},
     {"inspector_prefix": "/a?b"},
+    {"inspector_prefix": "/health/inspector"},  # the health page would answer
+    {"inspector_prefix": "//evil.example"},  # to a browser, another host
+    {"inspector_prefix": "/a//b"},
+    {"inspector_prefix": "/a/../b"},
+    {"inspector_prefix": "/."},
+    {"inspector_prefix": "/a\\b"},
+    {"inspector_prefix": "/a\n"},
+    {"hosts": [""]},
+    {"cors": [7]},
 ]
 
 
@@ -65,6 +74,10 @@ def test_a_wrong_value_is_refused_by_name(given: dict[str, Any]) -> None:
     [
         {"tags": "math"},
         {"tags": 7},
+        {"hosts": "example.org"},  # not the names e, x, a, m ...
+        {"hosts": 7},
+        {"cors": "https://example.org"},
+        {"cors": None},
         {"on_startup": 7},
         {"on_shutdown": "x"},
         {"colour": 1},
@@ -80,6 +93,8 @@ def test_boundaries_are_allowed() -> None:
     for port in (1, 65535):
         assert make_options(port=port).port == port
     assert make_options(name="x" * 255, tags=["a"], prefix="a.").tags == ["a"]
+    for path in ("/i", "/tools/in-spector_2.0/~me", "/.well/...", "/healthy"):
+        assert make_options(inspector_prefix=path).inspector_prefix == path
 
 
 def test_every_row_is_a_keyword() -> None:

@@ -69,7 +69,7 @@ def test_an_empty_registry_is_served_with_a_warning(caplog: pytest.LogCaptureFix
     """Seed 9.3."""
     with opened(Registry(), make_options()) as bridge:
         assert len(bridge.catalogue) == 0
-    assert "no modules registered" in caplog.text
+    assert "No modules registered" in caplog.text
 
 
 def test_the_log_level_is_set(registry: Registry) -> None:

@@ -103,11 +103,18 @@ def _read_row(row: Any) -> tuple[str, str, str]:
 
 
 def _say_missing(error: ModuleNotFoundError) -> str:
-    return f"Module not found: {error.details['module_id']}"
+    return _say_detail(error, "Module not found: {}", "module_id")
 
 
 def _say_late(error: ModuleTimeoutError) -> str:
-    return f"Module timed out after {error.details['timeout_ms']}ms"
+    return _say_detail(error, "Module timed out after {}ms", "timeout_ms")
+
+
+def _say_detail(error: ModuleError, text: str, name: str) -> str:
+    """The text with a detail of the error; without that detail, apcore's own words, which name no more (seed 6.4)."""
+    details: object = error.details
+    known = details.get(name) if isinstance(details, Mapping) else None
+    return text.format(known) if known is not None else error.message or INTERNAL
 
 
 def _say_input(error: InvalidInputError) -> str:

@@ -69,7 +69,11 @@ def _check_together(said: Namespace) -> None:
 
 
 def _directory(said: Namespace, dest: str, given: str) -> Path:
-    path, source = Path(given).absolute(), said.sources[dest]
+    source = said.sources[dest]
+    if not given:
+        # `Path("")` is the working directory, and every file in it would be run: an unset variable must not do that.
+        raise BadValueError(f"{source} must not be empty")
+    path = Path(given).absolute()
     if not path.is_dir():
         what = "is not a directory" if path.exists() else "does not exist"
         whole = "" if str(path) == given else f" ({path})"

@@ -3,7 +3,7 @@
 apcore skips a file that it cannot load and says so in its log; those lines are kept here, so that `--check`, the health page
 and the inspector can tell as well.
 
-Must never know a server. Above: `_main`, `_watching`. Below: apcore's Registry and BindingLoader.
+Must never know a server. Above: `_main`, `_watching`. Below: `_discovery`, apcore's BindingLoader.
 """
 
 import logging
@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from apcore import BindingLoader, Registry  # type: ignore[import-untyped]  # apcore ships no types
+from apcore import BindingLoader  # type: ignore[import-untyped]  # apcore ships no types
 
+from apcore_mcp.cli._discovery import FAULTS, SturdyRegistry
 from apcore_mcp.texts import shown
 
 logger = logging.getLogger("apcore_mcp.cli")
@@ -26,11 +27,15 @@ class Loaded:
         self.directories = tuple(directories)
         self.bindings = tuple(bindings)
         self.unloaded: dict[str, str] = {}
+        # Of these, the binding files: they are loaded once.
+        self._unbound: dict[str, str] = {}
         # Called with `unloaded` when it has changed.
         self.told: Callable[[dict[str, str]], None] | None = None
         roots = [str(directory) for directory in directories]
-        self.registry: Registry = (
-            Registry(extensions_dir=roots[0]) if len(roots) == 1 else Registry(extensions_dirs=roots)
+        self.registry = (
+            SturdyRegistry(extensions_dir=roots[0])
+            if len(roots) == 1
+            else SturdyRegistry(extensions_dirs=roots)
         )
         self.discover()
         for directory in self.bindings:
@@ -43,12 +48,14 @@ class Loaded:
         known = frozenset(self.registry.list(visibility=["public", "hidden"]))
         with _listening(known) as heard:
             self.registry.discover()
-        found = {id: reason for id, reason in heard.items() if not self.registry.has(id)}
-        # What was said of bindings is still true: they are loaded once.
-        self.unloaded = {
-            **{id: self.unloaded[id] for id in map(str, self.bindings) if id in self.unloaded},
-            **found,
-        }
+        # Other things are complained of as well: only what a file would be called is one.
+        ids = {self.module_id(file) for directory in self.directories for file in files_in(directory, "*.py")}
+        found = {id: reason for id, reason in heard.items() if id in ids and not self.registry.has(id)}
+        for id, error in self.registry.faults.items():
+            if not self.registry.has(id):
+                found[id] = _reason(error)
+                logger.warning("module %s is skipped: %s", id, found[id])
+        self.unloaded = {**self._unbound, **found}
         if self.told is not None:
             self.told(self.unloaded)
 
@@ -62,11 +69,25 @@ class Loaded:
         return None
 
     def _bind(self, directory: Path) -> None:
-        try:
-            BindingLoader().load_binding_dir(str(directory), self.registry)
-        except Exception as error:  # noqa: BLE001  # the edge of somebody's files: the other directories may be well
-            logger.warning("bindings of %s are skipped: %s", directory, error)
-            self.unloaded[str(directory)] = shown(f"{type(error).__name__}: {error}"[:500])
+        for file in sorted(directory.glob("*.binding.yaml")):
+            try:
+                BindingLoader().load_bindings(str(file), self.registry)
+            except FAULTS as error:  # the edge of somebody's files: the others may be well
+                self._unbound[str(file)] = _reason(error)
+                logger.warning("%s is skipped: %s", file, self._unbound[str(file)])
+        self.unloaded.update(self._unbound)
+
+
+def files_in(directory: Path, *patterns: str) -> Iterator[Path]:
+    """The files that apcore would look at: none that begins with `_` or `.`, nor in a directory that does."""
+    for pattern in patterns:
+        for file in directory.rglob(pattern):
+            if not any(part[0] in "_." for part in file.relative_to(directory).parts):
+                yield file
+
+
+def _reason(error: BaseException) -> str:
+    return shown(f"{type(error).__name__}: {error}"[:500])
 
 
 class _Ear(logging.Handler):
@@ -91,6 +112,8 @@ class _Quiet(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         arguments: Any = record.args
+        if self._known and str(record.msg).startswith("No modules"):
+            return False  # none beside those that are there already
         return not (isinstance(arguments, tuple) and arguments and arguments[0] in self._known)
 
 
@@ -115,4 +138,4 @@ def _listening(known: frozenset[str]) -> Iterator[dict[str, str]]:
         source.propagate = is_passed_on
 
 
-__all__ = ["Loaded"]
+__all__ = ["Loaded", "files_in"]

@@ -19,7 +19,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,7 +78,8 @@ def _run(said: Namespace, directories: list[Path], bindings: list[Path]) -> int:
         from apcore_mcp.cli._loading import Loaded  # noqa: PLC0415  # loads apcore
 
         options = options_of(said)
-        loaded = Loaded(directories, bindings)
+        with _stdout_kept():
+            loaded = Loaded(directories, bindings)
         if said.check:
             return _print_check(loaded, options)
         if said.export:
@@ -113,6 +114,28 @@ def _loading() -> Iterator[Callable[[], None]]:
         gc.enable()
 
 
+@contextmanager
+def _stdout_kept() -> Iterator[None]:
+    """Standard output is kept for the client, or for what was asked to be printed.
+
+    What modules print while they are loaded, and the programs that they start, goes to standard error.
+    """
+    try:
+        os.fstat(2)
+        kept = os.dup(1)
+    except OSError:  # one of the two is closed: there is nothing to keep apart
+        kept = None
+    else:
+        os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
 def _serve(loaded: "Loaded", options: ServeOptions, is_loaded: Callable[[], None]) -> None:
     from apcore_mcp.cli._watching import Watch  # noqa: PLC0415  # as it says
     from apcore_mcp.serving import opened  # noqa: PLC0415  # loads apcore
@@ -120,7 +143,7 @@ def _serve(loaded: "Loaded", options: ServeOptions, is_loaded: Callable[[], None
     watch = Watch(loaded) if options.dynamic else None
     with opened(loaded.registry, options, loaded.unloaded) as bridge:
         if watch is not None:
-            loaded.told = lambda unloaded: setattr(bridge.catalogue, "undiscovered", unloaded)
+            loaded.told = bridge.catalogue.note_undiscovered
             watch.start()
         is_loaded()
         if options.explorer and options.transport != "stdio":
@@ -142,7 +165,7 @@ def _print_check(loaded: "Loaded", options: ServeOptions) -> int:
     from apcore_mcp.catalogue import Catalogue  # noqa: PLC0415  # loads apcore
 
     catalogue = Catalogue(loaded.registry, tags=options.tags, prefix=options.prefix)
-    catalogue.undiscovered.update(loaded.unloaded)
+    catalogue.note_undiscovered(loaded.unloaded)
     catalogue.refresh()
     for entry in catalogue.tools():
         marks = [

@@ -1,7 +1,7 @@
 """`--dynamic`: a thread that looks at the directories once a second, and loads what came, changed or went.
 
 Looking costs a `stat` for each file and needs no library. A file is loaded when it has been the same twice in a row, so that
-one which is still being written is left alone, and a file with a syntax error does not take away the module that works.
+one which is still being written is left alone, and a file that cannot be read does not take away the module that works.
 
 Must never know a server: the registry tells who listens. Above: `_main`. Below: `_loading`.
 """
@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from apcore_mcp.cli._loading import Loaded
+from apcore.registry.metadata import load_metadata  # type: ignore[import-untyped]  # apcore ships no types
+
+from apcore_mcp.cli._loading import Loaded, files_in
 
 logger = logging.getLogger("apcore_mcp.cli")
 
@@ -59,9 +61,10 @@ class Watch:
         self._last = seen
         if not gone and not changed:
             return
-        self._known = {file: state for file, state in seen.items() if file in settled or file in self._known}
-        self._known = {**self._known, **{file: seen[file] for file in changed}}
-        self._apply({file for file in changed if _compiles(file)}, gone)
+        # What has changed and not settled is known as it was, so that it is still a change at the next look.
+        stayed = {file: state for file, state in self._known.items() if file not in gone}
+        self._known = {**stayed, **{file: seen[file] for file in changed}}
+        self._apply({file for file in changed if _can_be_read(file)}, gone)
 
     def _apply(self, changed: set[Path], gone: set[Path]) -> None:
         registry = self._loaded.registry
@@ -69,17 +72,15 @@ class Watch:
             module_id = self._loaded.module_id(_source(file))
             if module_id is not None and registry.has(module_id):
                 registry.unregister(module_id)
-        if changed:
-            self._loaded.discover()
+        # Also after what only went: a module whose metadata are gone is still there, and what was skipped no longer is.
+        self._loaded.discover()
 
 
 def look(loaded: Loaded) -> dict[Path, tuple[int, int]]:
     """Every file that apcore would look at, and its state."""
     found: dict[Path, tuple[int, int]] = {}
     for directory in loaded.directories:
-        for file in (*directory.rglob("*.py"), *directory.rglob("*_meta.yaml")):
-            if any(part[0] in "_." for part in file.relative_to(directory).parts):
-                continue
+        for file in files_in(directory, "*.py", "*_meta.yaml"):
             try:
                 state = file.stat()
             except OSError:
@@ -93,12 +94,13 @@ def _source(file: Path) -> Path:
     return file.with_name(file.name.replace("_meta.yaml", ".py"))
 
 
-def _compiles(file: Path) -> bool:
-    if file.suffix != ".py":
-        return True
+def _can_be_read(file: Path) -> bool:
     try:
-        compile(file.read_bytes(), str(file), "exec")
-    except (OSError, SyntaxError, ValueError) as error:
+        if file.suffix == ".py":
+            compile(file.read_bytes(), str(file), "exec")
+        else:
+            load_metadata(file)
+    except Exception as error:  # noqa: BLE001  # the edge of somebody's file
         logger.warning("%s is not loaded: %s", file, error)
         return False
     return True

@@ -77,7 +77,7 @@ class MCPServerFactory:
         """Every module that passes the filters, as MCP lists it; one that cannot be described is left out, with a warning."""
         catalogue = self.build_catalogue(registry, tags, prefix)
         if not len(catalogue):
-            logger.warning("no modules registered")
+            logger.warning("No modules registered")
         return [to_tool(entry) for entry in catalogue.tools()]
 
     def build_catalogue(

@@ -80,6 +80,15 @@ class Caller(Protocol):
         """Ask a person."""
 
 
+class _Call(msgspec.Struct, frozen=True):
+    """One call on its way: what is run, with what, for whom, and what apcore is told of it."""
+
+    entry: Entry
+    arguments: dict[str, Any]
+    caller: Caller | None
+    context: "Context[Any]"
+
+
 class ExecutionRouter:
     """Routes calls to an executor. `approval="allow"` runs modules that ask for approval without asking.
 
@@ -148,11 +157,10 @@ class ExecutionRouter:
             self._loops.add(loop)
             provide(loop, is_ours=self._owns_loop)
         token = _Token(caller)
-        meta = {} if caller is None else caller.meta
-        context = self._context(caller, meta, token)
+        context = self._context(caller, token)
         before = TRACE_ID.set(context.trace_id)
         try:
-            result = await self._call(entry, arguments or {}, caller, meta, context)
+            result = await self._call(_Call(entry, arguments or {}, caller, context))
             outcome = "error" if result.is_error else "ok"
             return result
         except asyncio.CancelledError:
@@ -169,80 +177,58 @@ class ExecutionRouter:
                 self._tell(entry, seconds, outcome)
             TRACE_ID.reset(before)
 
-    async def _call(
-        self,
-        entry: Entry,
-        arguments: dict[str, Any],
-        caller: Caller | None,
-        meta: Mapping[str, Any],
-        context: "Context[Any]",
-    ) -> CallToolResult:
-        rules = self._rules_of(entry)
+    async def _call(self, call: _Call) -> CallToolResult:
+        entry, rules = call.entry, self._rules_of(call.entry)
         if self._fills:
-            arguments = rules.fill(arguments)
-        _logger.debug("arguments of %s: %s", entry.id, _Shown(entry, arguments))
+            call = msgspec.structs.replace(call, arguments=rules.fill(call.arguments))
+        _logger.debug("arguments of %s: %s", entry.id, _Shown(entry, call.arguments))
         if self._validates:
-            problems = rules.problems(arguments)
+            problems = rules.problems(call.arguments)
             if problems:
                 return self._errors._make_error_result(say_fields(problems))
         try:
-            output = await self._approved(entry, arguments, caller, meta, context)
+            output = await self._approved(call)
         except _Refused as refused:
             return self._errors._make_error_result(str(refused))
         except SchemaValidationError as error:
-            return self._errors._make_error_result(self._say_invalid(error, rules, arguments))
+            return self._errors._make_error_result(self._say_invalid(error, rules, call.arguments))
         with contained(entry.id):  # what a module returns has methods of its own
             return self._result(entry, output)
 
-    async def _approved(
-        self,
-        entry: Entry,
-        arguments: dict[str, Any],
-        caller: Caller | None,
-        meta: Mapping[str, Any],
-        context: "Context[Any]",
-    ) -> Any:
+    async def _approved(self, call: _Call) -> Any:
         """The output, after a person has agreed where that is wanted. Raises: _Refused."""
         if not self._asks:
-            return await self._run(entry, arguments, caller, meta, context)
-        if entry.needs_approval and not self._is_gated:
-            await _ask(entry, arguments, caller)
-        consent = Consent(context.trace_id, "" if caller is None else caller.principal)
+            return await self._run(call)
+        if call.entry.needs_approval and not self._is_gated:
+            await _ask(call)
+        consent = Consent(call.context.trace_id, "" if call.caller is None else call.caller.principal)
         before = CONSENT.set(consent)
         try:
             try:
-                return await self._run(entry, arguments, caller, meta, context)
+                return await self._run(call)
             except ApprovalPendingError:
                 if not consent.is_wanted:
                     raise  # not of our handler
-            await _ask(entry, arguments, caller)
+            await _ask(call)
             consent.is_given = True
-            return await self._run(entry, arguments, caller, meta, context)
+            return await self._run(call)
         finally:
             CONSENT.reset(before)
 
-    async def _run(
-        self,
-        entry: Entry,
-        arguments: dict[str, Any],
-        caller: Caller | None,
-        meta: Mapping[str, Any],
-        context: "Context[Any]",
-    ) -> Any:
+    async def _run(self, call: _Call) -> Any:
+        entry, caller = call.entry, call.caller
         with contained(entry.id):
-            if entry.is_streaming and caller is not None and "progressToken" in meta:
-                return await self._stream(entry, arguments, caller, context)
-            return await self._executor.call_async(entry.id, arguments, context=context)
+            if entry.is_streaming and caller is not None and "progressToken" in caller.meta:
+                return await self._stream(call, caller)
+            return await self._executor.call_async(entry.id, call.arguments, context=call.context)
 
-    async def _stream(
-        self, entry: Entry, arguments: dict[str, Any], caller: Caller, context: "Context[Any]"
-    ) -> dict[str, Any]:
+    async def _stream(self, call: _Call, caller: Caller) -> dict[str, Any]:
         """Every chunk as progress, and all of them as apcore merges them: objects into each other, the rest replaced."""
         merged: dict[str, Any] = {}
         count = 0
         # The first revision has numbers alone; who is no MCP client has no revision.
         has_message = getattr(caller, "version", "") != "2024-11-05"
-        async for chunk in self._executor.stream(entry.id, arguments, context=context):
+        async for chunk in self._executor.stream(call.entry.id, call.arguments, context=call.context):
             count += 1
             caller.progress(count, message=to_json(chunk)[0] if has_message else "")
             _merge(merged, chunk)
@@ -281,11 +267,12 @@ class ExecutionRouter:
 
     # --- what a call carries ------------------------------------------------------------------------------------------
 
-    def _context(self, caller: Caller | None, meta: Mapping[str, Any], token: CancelToken) -> "Context[Any]":
+    def _context(self, caller: Caller | None, token: CancelToken) -> "Context[Any]":
         identity = None
         if caller is not None and caller.principal:
             identity = Identity(id=caller.principal, roles=tuple(sorted(caller.scopes)))
-        return Context.create(identity=identity, trace_parent=read_parent(meta), cancel_token=token)
+        parent = None if caller is None else read_parent(caller.meta)
+        return Context.create(identity=identity, trace_parent=parent, cancel_token=token)
 
     def _rules_of(self, entry: Entry) -> ArgumentRules:
         found = self._rules.get(entry.id)
@@ -305,9 +292,9 @@ class _Refused(Exception):
     """Nobody agreed to the call; the words are for the client."""
 
 
-async def _ask(entry: Entry, arguments: Mapping[str, Any], caller: Caller | None) -> None:
+async def _ask(call: _Call) -> None:
     """Returns if a person agreed. Raises: _Refused."""
-    refusal = await refusal_of(entry, arguments, caller)
+    refusal = await refusal_of(call.entry, call.arguments, call.caller)
     if refusal is not None:
         raise _Refused(refusal)
 

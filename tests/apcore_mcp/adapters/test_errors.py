@@ -78,13 +78,24 @@ def test_what_is_not_told_is_logged_with_its_traceback(caplog: pytest.LogCapture
 
 
 @pytest.mark.parametrize("kind", [apcore.ModuleNotFoundError, apcore.ModuleTimeoutError])
-def test_malformed_details_fall_back(
-    kind: type[apcore.ModuleError], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_malformed_details_fall_back(kind: type[apcore.ModuleError]) -> None:
+    """F-004, seed 6.4: to the message of the error, and without one to the last text; the mapper never raises."""
+    for message, text in (("in words", "in words"), ("", "Internal error occurred")):
+        error = kind.__new__(kind)
+        apcore.ModuleError.__init__(error, code="X", message=message)
+        for details in ({}, {"module_id": None, "timeout_ms": None}, None, 7):
+            error.details = details  # type: ignore[assignment]  # what a subclass may do
+            assert mapper.to_mcp_error(error).text == text
+
+
+def test_an_error_that_cannot_even_be_read_is_an_internal_one(caplog: pytest.LogCaptureFixture) -> None:
     """F-004: the mapper never raises."""
-    error = kind.__new__(kind)
-    apcore.ModuleError.__init__(error, code="X", message="m")
-    assert mapper.to_mcp_error(error).text == "Internal error occurred"
+
+    class Odd(apcore.InvalidInputError):
+        details = property(lambda self: 1 / 0, lambda self, given: None)
+
+    assert mapper.to_mcp_error(Odd(message="m")).text == "Internal error occurred"
+    assert "an error of Odd could not be described" in caplog.text
 
 
 def test_details_of_a_wrong_kind_fall_back_to_the_message() -> None:

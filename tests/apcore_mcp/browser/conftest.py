@@ -22,7 +22,7 @@ DEMO = Path(__file__).parent.parent.parent.parent / "examples" / "apcore_demo" /
 
 HOSTILE = (
     "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>"
-    "<a href=\"javascript:document.title='pwned'\">click</a> \u202egnp.exe \U000e0041\U000e0042 end"
+    "<a href=\"javascript:document.title='pwned'\">click</a> \u202egnp.exe \U000e0041\U000e0042\U000e0141\u00ad end"
 )
 
 # Every kind of field that the form makes.

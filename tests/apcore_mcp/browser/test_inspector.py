@@ -214,6 +214,79 @@ def test_arguments_go_from_the_form_to_json_and_back(page: Page, served: Serve) 
     assert result(page)["total"] == 7
 
 
+def test_whole_numbers_of_any_length_keep_their_digits(page: Page, served: Serve) -> None:
+    """Scripts round what is beyond 2^53, and ids of many services are."""
+    opened(page, served(), "test.kinds")
+    field(page, "word").fill("w")
+    field(page, "whole").fill("1152921504606846977")
+    field(page, "pick").select_option("a")
+    field(page, "nested.inner").fill("in")
+    field(page, "any").fill('{"id": 9007199254740993}')
+    page.locator(".form").get_by_role("tab", name="JSON").click()
+    page.locator(".form").get_by_role("tab", name="Form").click()
+    expect(field(page, "whole")).to_have_value("1152921504606846977")
+    run(page)
+    got = result(page)["got"]
+    assert (got["whole"], got["any"]["id"]) == (1152921504606846977, 9007199254740993)
+    page.locator(".result").get_by_role("tab", name="Structured").click()
+    expect(page.locator(".result .tree")).to_contain_text("9007199254740993")
+
+
+def test_a_type_that_contains_itself_is_shown_and_filled_in(
+    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
+) -> None:
+    """A module may take any JSON: lists of lists, maps of maps. Its tool must open as any other does."""
+    anything = [
+        {"type": "string"},
+        {"type": "array", "items": {"$ref": "#/$defs/Any"}},
+        {"type": "object", "additionalProperties": {"$ref": "#/$defs/Any"}},
+    ]
+    schema = {
+        "type": "object",
+        "required": ["value", "rows"],
+        "properties": {
+            "value": {"$ref": "#/$defs/Any"},
+            "rows": {"$ref": "#/$defs/Rows"},
+            "same": {"$ref": "#/$defs/Same"},
+        },
+        "$defs": {
+            "Any": {"anyOf": anything},
+            "Rows": {"type": "array", "items": {"$ref": "#/$defs/Rows"}},
+            "Same": {"allOf": [{"$ref": "#/$defs/Same"}, {"type": "string"}]},
+        },
+    }
+    demo.register("test.itself", kinds.Plain(lambda inputs, context: {"got": inputs}, input_schema=schema))
+    opened(page, served(), "test.itself")
+    expect(page.locator('.field[data-path="value"] > .head .kind')).to_have_text(
+        "string or list of Any or map of Any"
+    )
+    page.locator(".form").get_by_role("tab", name="JSON").click()
+    page.get_by_label("Arguments as JSON").fill('{"value": [{"a": ["b"]}], "rows": [[], [[]]]}')
+    page.locator(".form").get_by_role("tab", name="Form").click()
+    # However deep it is nested, nothing sticks out, not even on a telephone.
+    page.set_viewport_size({"width": 390, "height": 844})
+    edge = "document.querySelector('.form').getBoundingClientRect().right"
+    outside = f"[...document.querySelectorAll('.form *')].filter((one) => one.getBoundingClientRect().right > {edge})"
+    assert page.evaluate(f"{outside}.length") == 0
+    run(page)
+    assert result(page) == {"got": {"value": [{"a": ["b"]}], "rows": [[], [[]]]}}
+    page.get_by_role("tab", name="Schema", exact=True).click()
+    expect(page.locator("#tool table")).to_contain_text("list of Rows")
+
+
+def test_a_tool_whose_schema_is_none_is_told_and_the_others_open(
+    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
+) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "object", "required": True, "properties": {}}}}
+    demo.register("test.broken", kinds.Plain(lambda inputs, context: {}, input_schema=schema))
+    page.goto(served())
+    page.locator('#tools button[data-name="test.broken"]').click()
+    expect(page.locator("#notice")).to_contain_text("test.broken cannot be shown")
+    page.locator('#tools button[data-name="text.count"]').click()
+    expect(page.locator("#tool h2")).to_have_text("text.count")
+    expect(page.locator("#notice")).to_be_hidden()
+
+
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
@@ -227,7 +300,7 @@ def test_what_cannot_be_sent_is_said_at_its_field_before_it_is_sent(page: Page, 
     expect(errors["pick"]).to_have_text("choose one")
     expect(errors["any"]).to_have_text("a value in JSON is needed")
     expect(field(page, "whole")).to_be_focused()
-    field(page, "whole").fill("90071992547409931")
+    field(page, "whole").fill("1e30")
     run(page)
     expect(errors["whole"]).to_have_text("too large for a browser to send exactly")
     expect(page.locator(".result")).to_be_hidden()
@@ -357,7 +430,9 @@ def test_hostile_descriptions_documents_tags_keys_and_results_are_text(page: Pag
     ended(page, "done")
     page.locator(".result").get_by_role("tab", name="Text").click()
     expect(page.locator("#tool .said")).to_contain_text("<script>document.title='pwned'</script>")
-    expect(page.locator("#tool .said")).to_contain_text("[U+202E]gnp.exe [U+E0041][U+E0042] end")
+    expect(page.locator("#tool .said")).to_contain_text(
+        "[U+202E]gnp.exe [U+E0041][U+E0042][U+E0141][U+00AD] end"
+    )
     assert "pwned" not in page.title()
     assert page.locator("main img, main script, main a, nav img, nav script, nav a").count() == 0
 

@@ -1,6 +1,7 @@
 """A registry from directories."""
 
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,46 @@ def test_modules_are_found_and_broken_files_are_kept_with_their_reasons(modules:
     write("modules/more.py")
     loaded.discover()
     assert loaded.registry.list() == ["math.add", "more"]
+    assert loaded.unloaded == {}
+
+
+def test_whatever_is_wrong_with_one_file_keeps_no_other_out(
+    modules: Path, write: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Section 4: one bad module kills the start. apcore's discovery ends at the second, and the process did at the third."""
+    (modules / "broken.py").write_text("def x(:\n")
+    write("modules/bad.py")
+    (modules / "bad_meta.yaml").write_text("{unbalanced: [")
+    (modules / "script.py").write_text("import sys\nsys.exit(3)\n")
+    loaded = Loaded([modules], [])
+    assert loaded.registry.list() == ["math.add"]
+    assert sorted(loaded.unloaded) == ["bad", "broken", "script"]
+    assert loaded.unloaded["script"] == "SystemExit: 3"
+    assert "module bad is skipped: ConfigError: " in caplog.text
+
+
+def test_a_module_that_works_is_not_skipped_for_its_new_metadata(
+    modules: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    loaded = Loaded([modules], [])
+    (modules / "math" / "add_meta.yaml").write_text("{unbalanced: [")
+    loaded.discover()
+    assert loaded.registry.list() == ["math.add"]
+    assert loaded.unloaded == {}
+    assert "is skipped" not in caplog.text
+
+
+def test_what_is_no_files_fault_is_raised(modules: Path) -> None:
+    loaded = Loaded([modules], [])
+    shutil.rmtree(modules)
+    with pytest.raises(Exception, match="modules"):
+        loaded.discover()
+
+
+def test_a_complaint_about_something_else_is_no_skipped_module(modules: Path) -> None:
+    (modules / "math" / "add_meta.yaml").write_text("dependencies: 7\n")
+    loaded = Loaded([modules], [])
+    assert loaded.registry.list() == ["math.add"]
     assert loaded.unloaded == {}
 
 
@@ -50,6 +91,7 @@ def test_to_look_again_is_no_mistake_and_changes_are_told(
     loaded.discover()
     assert list(told[-1]) == ["broken"]
     assert "already registered" not in caplog.text
+    assert "No modules" not in caplog.text
     assert "broken" in caplog.text
     (modules / "broken.py").unlink()
     loaded.discover()
@@ -81,10 +123,13 @@ def test_bindings_are_loaded_and_bad_ones_are_skipped(tmp_path: Path) -> None:
         "    output_schema: {type: object}\n"
     )
     (bad / "x.binding.yaml").write_text("bindings: 7\n")
-    loaded = Loaded([], [bad, good])
+    shutil.copy(good / "x.binding.yaml", bad / "y.binding.yaml")
+    loaded = Loaded([], [bad])
+    # A file that is bad does not lose those beside it.
     assert loaded.registry.list() == ["text.basename"]
-    assert list(loaded.unloaded) == [str(bad)]
+    assert list(loaded.unloaded) == [str(bad / "x.binding.yaml")]
+    assert Loaded([], [good]).unloaded == {}
     (tmp_path / "modules").mkdir()
     both = Loaded([tmp_path / "modules"], [bad])
     both.discover()
-    assert list(both.unloaded) == [str(bad)]
+    assert list(both.unloaded) == [str(bad / "x.binding.yaml")]

@@ -27,6 +27,8 @@ Listening = Callable[[int], bool]
 BAD = [
     (["--extensions-dir", "/does/not/exist"], "--extensions-dir /does/not/exist does not exist"),
     (["--extensions-dir", __file__], "is not a directory"),
+    (["--extensions-dir", ""], "--extensions-dir must not be empty"),  # not the working directory
+    (["--extensions-dir", ".", "--bindings", ""], "--bindings must not be empty"),
     ([], "--extensions-dir is needed"),
     (["--extensions-dir", ".", "--bindings", "/nowhere"], "--bindings /nowhere does not exist"),
     (["--extensions-dir", ".", "--port", "eighty"], "--port must be a number from 1 to 65535, not 'eighty'"),
@@ -187,6 +189,30 @@ def test_export_prints_json_and_nothing_else(
     assert "math-add" in json.dumps(tool)
     assert main(["--extensions-dir", str(modules), "--export", shape, "--tags", "none"]) == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_what_modules_print_while_they_are_loaded_is_no_output(
+    modules: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """F-016: nothing on stdout but what is the client's, or was asked for; not even from programs that a module starts."""
+    module = modules / "math" / "add.py"
+    loud = "import os\nprint('printed')\nos.write(1, b'written\\n')\nos.system('echo started')\n"
+    module.write_text(loud + module.read_text())
+    assert main(["--extensions-dir", str(modules), "--export", "openai"]) == 0
+    out, err = capfd.readouterr()
+    assert len(json.loads(out)) == 1
+    assert {"printed", "written", "started"} <= set(err.splitlines())
+
+
+def test_a_closed_stdout_is_no_reason_not_to_load(
+    modules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(_: int) -> int:
+        raise OSError("Bad file descriptor")
+
+    monkeypatch.setattr(room.os, "dup", closed)
+    assert main(["--extensions-dir", str(modules), "--check"]) == 0
+    assert "1 offered" in capsys.readouterr().out
 
 
 def test_print_config_is_json_for_the_client(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -464,7 +490,7 @@ def test_an_empty_directory_is_served_with_a_warning(tmp_path: Path) -> None:
     with start("--extensions-dir", str(tmp_path)) as process:
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")
-    assert "no modules registered" in err
+    assert "No modules registered" in err
 
 
 def test_help_loads_no_apcore() -> None:

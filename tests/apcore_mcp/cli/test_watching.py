@@ -50,6 +50,46 @@ def test_metadata_that_change_reload_their_module(modules: Path) -> None:
     assert described(loaded) == {"math.add": "From the file"}
 
 
+def test_metadata_that_go_leave_their_module_as_the_code_says(modules: Path) -> None:
+    (modules / "math" / "add_meta.yaml").write_text("description: From the file\n")
+    loaded = Loaded([modules], [])
+    watch = Watch(loaded)
+    (modules / "math" / "add_meta.yaml").unlink()
+    settle(watch)
+    assert described(loaded) == {"math.add": "Add"}
+
+
+def test_a_file_that_changes_while_another_goes_is_loaded(modules: Path, write: Write) -> None:
+    """As when another branch is checked out: the one that went is seen at once, the other when it has settled."""
+    more = write("modules/more.py", "More")
+    loaded = Loaded([modules], [])
+    watch = Watch(loaded)
+    more.unlink()
+    write("modules/math/add.py", "Changed now")
+    settle(watch)
+    assert described(loaded) == {"math.add": "Changed now"}
+
+
+def test_a_bad_file_that_goes_is_skipped_no_longer(modules: Path) -> None:
+    (modules / "broken.py").write_text("def x(:\n")
+    loaded = Loaded([modules], [])
+    watch = Watch(loaded)
+    (modules / "broken.py").unlink()
+    settle(watch)
+    assert loaded.unloaded == {}
+
+
+def test_metadata_that_cannot_be_read_do_not_take_the_module_away(
+    modules: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    loaded = Loaded([modules], [])
+    watch = Watch(loaded)
+    (modules / "math" / "add_meta.yaml").write_text("{unbalanced: [")
+    settle(watch)
+    assert described(loaded) == {"math.add": "Add"}
+    assert "add_meta.yaml is not loaded" in caplog.text
+
+
 def test_a_file_that_is_still_being_written_is_left_alone(modules: Path, write: Write) -> None:
     loaded = Loaded([modules], [])
     watch = Watch(loaded)

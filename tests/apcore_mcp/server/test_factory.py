@@ -69,7 +69,7 @@ def test_all_modules_or_those_that_pass(registry: Registry, caplog: pytest.LogCa
     assert [tool.name for tool in factory.build_tools(registry, prefix="text.")] == ["text.count"]
     with caplog.at_level(logging.WARNING):
         assert factory.build_tools(Registry()) == []
-    assert "no modules registered" in caplog.text
+    assert "No modules registered" in caplog.text
 
 
 def serve(server: Server, does: Callable[[Any], Any], **options: Any) -> Any:

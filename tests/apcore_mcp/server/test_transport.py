@@ -91,6 +91,7 @@ def test_a_server_may_be_cancelled_before_it_has_begun(port: int) -> None:
             serving.cancel()
             async with asyncio.timeout(30):
                 await asyncio.gather(serving, return_exceptions=True)
+            assert serving.cancelled()
 
     asyncio.run(main())
 

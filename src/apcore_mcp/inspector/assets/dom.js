@@ -7,9 +7,9 @@ let lastId = 0;
 const newId = () => `e${++lastId}`;
 const byId = (id) => document.getElementById(id);
 
-// Characters that nobody sees and that change what is seen: controls, marks that turn the direction of text, and the
-// invisible tags that can hide sentences from a person but not from a model. An inspector shows them.
-const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu;
+// Characters that nobody sees and that change what is seen: controls, marks that turn the direction of text, letters without
+// ink, and the invisible tags and selectors that can hide sentences from a person but not from a model. An inspector shows them.
+const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|[\u{e0100}-\u{e01ef}]/gu;
 const reveal = (text) => text.replace(UNSEEN, (sign) => `[U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
 
 // el("p", {class: "quiet", onclick: f}, "text", child): attributes by name, listeners by on..., the rest is content.
@@ -59,6 +59,12 @@ function tabs(rows, { name, isSmall = false, onchange = () => true, first = 0 })
   return { list, choose, get chosen() { return chosen; } };
 }
 
+// JSON has whole numbers of any length, and scripts only up to 2^53: a longer one is kept as its digits (browsers of before
+// 2025 may not have that, and round it).
+const isDigits = (value) => JSON.isRawJSON?.(value) === true;
+const isUnsafe = (value) => typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
+const readJson = (text) => JSON.parse(text, (key, value, at) => (isUnsafe(value) && at && JSON.rawJSON ? JSON.rawJSON(at.source) : value));
+const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value) && !isDigits(value);
 const pretty = (value) => JSON.stringify(value, null, 2);
 
 function copyButton(text) {

@@ -6,12 +6,12 @@ const REDACTED = "***REDACTED***";
 // Deeper than anybody fills in by hand: from here on it is written as JSON.
 const MAX_FORM_DEPTH = 12;
 
-// The schema itself: references followed, allOf taken together.
-function resolve(schema, root) {
-  let seen = 0;
-  while (schema && typeof schema === "object" && typeof schema.$ref === "string" && seen++ < 32) {
+// The schema itself: references followed, allOf taken together. One that leads back to where it was met says no more.
+function resolve(schema, root, seen = []) {
+  while (schema && typeof schema === "object" && typeof schema.$ref === "string") {
     const { $ref, ...beside } = schema;
-    let target = root;
+    let target = seen.includes($ref) ? {} : root;
+    seen = [...seen, $ref];
     if ($ref !== "#") {
       for (const part of $ref.replace(/^#\//, "").split("/")) {
         const key = part.replace(/~1/g, "/").replace(/~0/g, "~");
@@ -23,7 +23,7 @@ function resolve(schema, root) {
   if (schema === true || schema === null || typeof schema !== "object" || Array.isArray(schema)) return {};
   if (Array.isArray(schema.allOf)) {
     const { allOf, ...rest } = schema;
-    const parts = [...allOf.map((part) => resolve(part, root)), rest];
+    const parts = [...allOf.map((part) => resolve(part, root, seen)), rest];
     const made = Object.assign({}, ...parts);
     const properties = Object.assign({}, ...parts.map((part) => part.properties || {}));
     if (Object.keys(properties).length) made.properties = properties;
@@ -44,15 +44,21 @@ function variantsOf(schema) {
   return null;
 }
 
-function typeOf(schema, root) {
+// A type may contain itself: inside itself it is called by its name, as is a choice inside a list or a map.
+function typeOf(schema, root, seen = []) {
+  const reference = schema?.$ref;
+  const nameOf = (part) => String(part.$ref).split("/").pop();
+  if (seen.includes(reference)) return nameOf(schema);
+  const before = reference === undefined ? seen : [...seen, reference];
+  const inside = (part) => (part?.$ref !== undefined && variantsOf(resolve(part, root)) ? nameOf(part) : typeOf(part, root, before));
   schema = resolve(schema, root);
   if ("const" in schema) return JSON.stringify(schema.const);
   if (Array.isArray(schema.enum)) return "one of " + schema.enum.length;
   const variants = variantsOf(schema);
-  if (variants) return [...new Set(variants.map((part) => typeOf(part, root)))].join(" or ");
-  if (schema.type === "array") return schema.items ? `list of ${typeOf(schema.items, root)}` : "list";
+  if (variants) return [...new Set(variants.map((part) => typeOf(part, root, before)))].join(" or ");
+  if (schema.type === "array") return schema.items ? `list of ${inside(schema.items)}` : "list";
   const isMap = !schema.properties && schema.additionalProperties && typeof schema.additionalProperties === "object";
-  if (isMap) return `map of ${typeOf(schema.additionalProperties, root)}`;
+  if (isMap) return `map of ${inside(schema.additionalProperties)}`;
   if (schema.type === "object" || schema.properties) return schema.title || "object";
   if (schema.type) return schema.format ? `${schema.type} (${schema.format})` : String(schema.type);
   return "anything";
@@ -63,27 +69,29 @@ function limitsOf(schema) {
   const said = [];
   const pairs = [["minimum", "≥"], ["exclusiveMinimum", ">"], ["maximum", "≤"], ["exclusiveMaximum", "<"], ["multipleOf", "multiple of"],
     ["minLength", "length ≥"], ["maxLength", "length ≤"], ["minItems", "items ≥"], ["maxItems", "items ≤"], ["pattern", "matches"]];
-  for (const [key, word] of pairs) if (schema[key] !== undefined) said.push(`${word} ${schema[key]}`);
+  for (const [key, word] of pairs) if (schema[key] !== undefined) said.push(`${word} ${typeof schema[key] === "string" ? schema[key] : JSON.stringify(schema[key])}`);
   if (schema.uniqueItems) said.push("no item twice");
   if (schema.default !== undefined && schema.default !== null) said.push(`default ${JSON.stringify(schema.default)}`);
   return said.join(" · ");
 }
 
 // Whether a value could be meant for a schema: enough to choose among alternatives.
-function fits(value, schema, root) {
+function fits(value, schema, root, seen = []) {
+  const reference = schema?.$ref;
+  if (seen.includes(reference)) return false;
   schema = resolve(schema, root);
   if ("const" in schema) return JSON.stringify(schema.const) === JSON.stringify(value);
   if (Array.isArray(schema.enum)) return schema.enum.some((one) => JSON.stringify(one) === JSON.stringify(value));
   const variants = variantsOf(schema);
-  if (variants) return variants.some((part) => fits(value, part, root));
+  if (variants) return variants.some((part) => fits(value, part, root, reference === undefined ? seen : [...seen, reference]));
   if (schema.type === "null") return value === null;
   if (schema.type === "array") return Array.isArray(value);
-  if (schema.type === "integer") return Number.isInteger(value);
+  if (schema.type === "integer") return Number.isInteger(value) || isDigits(value);
   if (schema.type === "object" || schema.properties) {
-    if (value === null || typeof value !== "object" || Array.isArray(value)) return false;
+    if (!isObject(value)) return false;
     return (schema.required || []).every((name) => name in value && fits(value[name], (schema.properties || {})[name] ?? {}, root));
   }
-  return schema.type === undefined || typeof value === schema.type;
+  return schema.type === undefined || schema.type === (isDigits(value) ? "number" : typeof value);
 }
 
 // One named field with its label, description, box and place for errors. value is OMIT where nothing is given yet.
@@ -91,7 +99,8 @@ function makeField({ schema: given, root, path, name, isRequired, value, depth, 
   const schema = resolve(given, root);
   const id = newId();
   const error = el("p", { class: "error", role: "alert", id: `${id}-error` });
-  const isSet = value !== OMIT;
+  // A value that the history hid is to be given again.
+  const isSet = value !== OMIT && value !== REDACTED;
   const initial = isSet ? value : schema.default !== undefined ? schema.default : OMIT;
   const send = isRequired ? null : el("input", { type: "checkbox", checked: isSet });
   const touched = () => { if (send && !send.checked) { send.checked = true; show(); } };
@@ -116,7 +125,7 @@ function makeField({ schema: given, root, path, name, isRequired, value, depth, 
   const node = el("div", { class: "field", "data-path": path },
     el("div", { class: "head" },
       isLabel ? el("label", { for: id }, name) : el("span", { class: "label", id: `${id}-label` }, name),
-      el("span", { class: "kind" }, typeOf(schema, root)),
+      el("span", { class: "kind" }, typeOf(given, root)),
       isRequired && !remove ? el("span", { class: "must" }, "required") : null,
       send ? el("label", { class: "send" }, send, el("span", {}, "send", el("span", { class: "hidden" }, ` ${name}`))) : null,
       remove),
@@ -191,7 +200,7 @@ function makeBoolean({ id, touched }, initial) {
 function makeNumber({ schema, path, id, touched }, initial) {
   const isWhole = schema.type === "integer";
   const node = el("input", { ...described({ id }), type: "text", inputmode: isWhole ? "numeric" : "decimal", autocomplete: "off",
-    value: typeof initial === "number" ? String(initial) : "", oninput: touched });
+    value: isDigits(initial) ? initial.rawJSON : typeof initial === "number" ? String(initial) : "", oninput: touched });
   return {
     node,
     read(problems) {
@@ -201,7 +210,8 @@ function makeNumber({ schema, path, id, touched }, initial) {
         problems.push({ field: path, message: text ? `not ${isWhole ? "a whole" : "a"} number` : `${isWhole ? "a whole" : "a"} number is needed` });
         return OMIT;
       }
-      if (isWhole && !Number.isSafeInteger(Number(text))) {
+      if (isUnsafe(Number(text)) && JSON.rawJSON && /^-?[1-9]\d*$/.test(text)) return JSON.rawJSON(text);
+      if (isWhole && isUnsafe(Number(text))) {
         problems.push({ field: path, message: "too large for a browser to send exactly" });
         return OMIT;
       }
@@ -229,8 +239,8 @@ function makeJson({ path, id, touched }, initial, wanted) {
     node,
     read(problems) {
       try {
-        const value = JSON.parse(node.value);
-        if (wanted === "object" && (value === null || typeof value !== "object" || Array.isArray(value))) throw new Error("an object is needed, like {}");
+        const value = readJson(node.value);
+        if (wanted === "object" && !isObject(value)) throw new Error("an object is needed, like {}");
         return value;
       } catch (problem) {
         problems.push({ field: path, message: node.value.trim() ? `not JSON: ${problem.message}` : "a value in JSON is needed" });
@@ -242,12 +252,13 @@ function makeJson({ path, id, touched }, initial, wanted) {
 
 function makeVariants(context, initial) {
   const { schema, root, path, id, depth, touched } = context;
-  const variants = variantsOf(schema).map((part) => resolve(part, root));
+  const parts = variantsOf(schema);
+  const variants = parts.map((part) => resolve(part, root));
   // Who ticks "send" of something that is null by default wants to send something else.
   const isOpen = initial === OMIT || (initial === null && !context.isSet);
   const found = variants.findIndex((part) => (isOpen ? part.type !== "null" : fits(initial, part, root)));
   let at = Math.max(0, found);
-  const labels = variants.map((part) => part.title && kindOf(part, depth) === "object" ? part.title : typeOf(part, root));
+  const labels = variants.map((part, index) => part.title && kindOf(part, depth) === "object" ? part.title : typeOf(parts[index], root));
   const slot = el("div", { class: "variant" });
   let inner = null;
   function build(value) {
@@ -294,7 +305,7 @@ function makeArray({ schema, root, path, id, depth, touched }, initial) {
     touched();
     add(OMIT).row.querySelector("input, textarea, select")?.focus();
   } }, "Add an item");
-  const least = Math.min(Math.max(schema.minItems || 0, fixed.length), 20);
+  const least = Math.min(Math.max(Number.isSafeInteger(schema.minItems) ? schema.minItems : 0, fixed.length), 20);
   build(Array.isArray(initial) ? initial : Array.from({ length: least }, () => OMIT));
   return {
     node: el("div", { class: "group" }, list, el("div", { class: "adder" }, adder)),
@@ -303,7 +314,7 @@ function makeArray({ schema, root, path, id, depth, touched }, initial) {
 }
 
 function makeObject({ schema, root, path, id, depth, touched }, initial) {
-  const given = initial !== OMIT && initial !== null && typeof initial === "object" && !Array.isArray(initial) ? initial : {};
+  const given = isObject(initial) ? initial : {};
   const required = new Set(schema.required || []);
   const properties = Object.entries(schema.properties || {});
   const fields = properties.map(([name, part]) => [name, makeField({

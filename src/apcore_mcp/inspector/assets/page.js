@@ -134,21 +134,30 @@ async function loadList() {
 
 // ---- a tool ----
 
+// Where there is room for one thing only, the notice is beside the tool.
+function cannotOpen(reason) {
+  notice(reason);
+  document.body.dataset.room = "tool";
+}
+
 let opening = 0;
 async function openTool(name, isChosen, filled) {
   const turn = ++opening;
   let whole;
   try {
-    whole = await (await ask(`/api/tools/${encodeURIComponent(name)}`)).json();
+    whole = readJson(await (await ask(`/api/tools/${encodeURIComponent(name)}`)).text());
   } catch (error) {
-    notice(error.message);
-    return;
+    return cannotOpen(error.message);
   }
   if (turn !== opening) return; // another was chosen meanwhile
   notice(state.running ? `${state.running.tool} is still running: Esc cancels it, and the history will have its result.` : "");
+  try {
+    showTool(whole, filled);
+  } catch (error) { // a schema that is none
+    return cannotOpen(`${name} cannot be shown: ${error.message}`);
+  }
   state.open = whole;
   history.replaceState(null, "", `#${encodeURIComponent(whole.row.name)}`);
-  showTool(whole, filled);
   showList();
   document.body.dataset.room = "tool";
   if (isChosen) {
@@ -197,8 +206,8 @@ function makeCallPanel(whole, filled) {
   });
   function parse() {
     try {
-      const value = JSON.parse(raw.value || "{}");
-      if (value !== null && typeof value === "object" && !Array.isArray(value)) return value;
+      const value = readJson(raw.value || "{}");
+      if (isObject(value)) return value;
       general.textContent = "Arguments are a JSON object, like {}.";
     } catch (error) {
       general.textContent = `Not JSON: ${error.message}`;
@@ -273,7 +282,7 @@ async function runCall({ whole, value, run, cancel, result, showWrong }) {
     const response = await ask("/api/call", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ tool: whole.row.name, arguments: value }), signal: running.abort.signal });
     for await (const text of linesOf(response)) {
       if (!text.trim()) continue;
-      const line = JSON.parse(text);
+      const line = readJson(text);
       if (line.type === "began") {
         running.id = line.call;
         kept.shown = line.shown;
@@ -354,7 +363,7 @@ function showOutput(body, structured, texts, isError) {
   const text = texts.join("\n\n");
   let value = structured;
   if (value === undefined) {
-    try { value = JSON.parse(text); } catch { value = undefined; }
+    try { value = readJson(text); } catch { value = undefined; }
   }
   const plain = el("div", {}, pre(text));
   if (isError || value === undefined) {
@@ -369,7 +378,7 @@ function showOutput(body, structured, texts, isError) {
 
 function loadHistory() {
   try {
-    const kept = JSON.parse(sessionStorage.getItem(HISTORY_KEY) || "[]");
+    const kept = readJson(sessionStorage.getItem(HISTORY_KEY) || "[]");
     state.history = Array.isArray(kept) ? kept : [];
   } catch {
     state.history = [];

@@ -5,16 +5,16 @@ const MAX_ITEMS = 200;
 const MAX_PRE = 400000;
 
 function leaf(value) {
-  const kind = value === null ? "null" : typeof value;
+  const kind = value === null ? "null" : isDigits(value) ? "number" : typeof value;
   if (kind !== "string" || value.length <= MAX_TEXT) return el("span", { class: `${kind} foreign` }, kind === "string" ? value : JSON.stringify(value));
   const text = el("span", { class: "string foreign" }, value.slice(0, MAX_TEXT));
-  const more = el("button", { type: "button", onclick: () => { text.textContent = value; more.remove(); } }, `show all ${value.length} characters`);
+  const more = el("button", { type: "button", onclick: () => { text.textContent = reveal(value); more.remove(); } }, `show all ${value.length} characters`);
   return el("span", {}, text, " ", more);
 }
 
 function treeRow(key, value, depth) {
   const label = key === null ? null : el("span", { class: "key" }, key);
-  if (value === null || typeof value !== "object") return el("div", { class: "leaf" }, label, leaf(value));
+  if (value === null || typeof value !== "object" || isDigits(value)) return el("div", { class: "leaf" }, label, leaf(value));
   const entries = Array.isArray(value) ? value.map((part, at) => [String(at), part]) : Object.entries(value);
   const about = Array.isArray(value) ? `${entries.length} item${entries.length === 1 ? "" : "s"}` : `${entries.length} member${entries.length === 1 ? "" : "s"}`;
   const node = el("details", {}, el("summary", {}, label, el("span", { class: "quiet" }, about)));
@@ -54,7 +54,7 @@ function schemaTable(schema) {
       const values = Array.isArray(node.enum) ? `one of ${node.enum.map((one) => JSON.stringify(one)).join(", ")}` : "";
       rows.push(el("tr", {},
         el("td", { class: "foreign" }, path),
-        el("td", {}, typeOf(node, schema), isRequired ? el("span", { class: "must" }, " required") : null, node["x-sensitive"] ? el("span", { class: "badge warn" }, "sensitive") : null),
+        el("td", {}, typeOf(part, schema), isRequired ? el("span", { class: "must" }, " required") : null, node["x-sensitive"] ? el("span", { class: "badge warn" }, "sensitive") : null),
         el("td", { class: "foreign" }, [node.description, values, limits].filter(Boolean).join(" — "))));
     }
     const reference = part && typeof part === "object" ? part.$ref : undefined;
