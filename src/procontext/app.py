@@ -103,7 +103,7 @@ class Application:
 
         download = Downloader(self.config.fetcher, url)
         try:
-            state = await update(Store(standard_directory()), url, download)
+            state = await update(Store(standard_directory()), url, download, self.registry.version)
         finally:
             await download.close()
         if state is None:

@@ -44,7 +44,8 @@ class SourcePackages(Section, frozen=True):
 class Source(Section, frozen=True):
     """A library of your own: an address, or a folder of Markdown or HTML."""
 
-    id: Annotated[str, Meta(pattern=LIBRARY_ID_PATTERN, max_length=200)]
+    # `$` would take a line end behind it.
+    id: Annotated[str, Meta(pattern=LIBRARY_ID_PATTERN[:-1] + r"\Z", max_length=200)]
     name: str = ""
     description: str = ""
     languages: tuple[Text, ...] = ()
@@ -353,6 +354,7 @@ def _without_annotations(hint: Any) -> Any:
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _URL = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?")
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+(%\w+)?")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
@@ -367,6 +369,12 @@ def _settle(config: Config, base: Path, environ: Mapping[str, str], where: str) 
             raise ConfigError(
                 "fetcher.allowed_private_hosts", f"must be like docs.corp.example:443, not {host!r}", where
             )
+    if _HOST.fullmatch(config.server.host) is None:
+        raise ConfigError(
+            "server.host",
+            f"must be an address or a name, not {config.server.host!r}; server.port is the port",
+            where,
+        )
     if config.server.allowed_hosts:
         _check_hosts(config.server.allowed_hosts, where)
     seen: set[str] = set()
@@ -382,9 +390,23 @@ def _settle(config: Config, base: Path, environ: Mapping[str, str], where: str) 
     for name, file in (("registry.path", registry.path), ("fetcher.ca_file", fetcher.ca_file)):
         if file is not None and not os.path.isfile(file):
             raise ConfigError(name, f"there is no file {file}", where)
+    if fetcher.ca_file is not None:
+        _check_certificates(fetcher.ca_file, where)
     return msgspec.structs.replace(
         config, sources=tuple(sources), registry=registry, cache=cache, fetcher=fetcher
     )
+
+
+def _check_certificates(file: str, where: str) -> None:
+    """What cannot be read would otherwise fail with the first page, and blame its host."""
+    import ssl  # noqa: PLC0415  # only who has certificates of their own needs it
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigError(
+            "fetcher.ca_file", f"{file} holds no certificates in PEM: {error.strerror or error}", where
+        ) from error
 
 
 def _check_hosts(hosts: tuple[str, ...], where: str) -> None:

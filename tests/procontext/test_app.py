@@ -438,8 +438,8 @@ async def test_a_newer_registry_is_taken_while_the_server_runs(
     application = Application(config)
     application.registry.load()
 
-    async def updated(store: Store, url: str, download: Any) -> object:
-        assert url == config.registry.url
+    async def updated(store: Store, url: str, download: Any, in_use: str) -> object:
+        assert (url, in_use) == (config.registry.url, application.registry.version)
         state = store.state()
         return None if state is not None else store.replace(newer, url)
 

@@ -139,6 +139,11 @@ WRONG_FILES = [
     ("fetcher: {allowed_private_hosts: ['corp:0']}", "fetcher.allowed_private_hosts: must be like"),
     ("fetcher: {proxy: 'socks5://x'}", "fetcher.proxy: must be an http or https address"),
     ("fetcher: {ca_file: absent.pem}", "fetcher.ca_file: there is no file"),
+    ("fetcher: {ca_file: procontext.yaml}", "fetcher.ca_file: "),
+    ("fetcher: {ca_file: procontext.yaml}", "holds no certificates in PEM"),
+    ("server: {host: 'a host'}", "server.host: must be an address or a name, not 'a host'"),
+    ("server: {host: 'localhost:8080/x'}", "server.host: must be an address or a name"),
+    ('sources: [{id: "a\\n", path: .}]', "sources[0].id: expected str matching regex"),
     ("registry: {path: absent.json}", "registry.path: there is no file"),
     ("registry: {url: 'ftp://x'}", "registry.url: must be an http or https address"),
 ]
@@ -195,6 +200,12 @@ def test_a_proxy_may_have_a_password(tmp_path: Path) -> None:
     """Design, section 2: corporate proxies."""
     config = load(directories=write(tmp_path, "fetcher: {proxy: 'http://me:pw@proxy:3128'}"), environment={})
     assert config.fetcher.proxy == "http://me:pw@proxy:3128"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "fe80::1%eth0", "0.0.0.0", "localhost", "docs.corp"])
+def test_a_host_is_an_address_or_a_name(host: str, tmp_path: Path) -> None:
+    config = load(directories=(tmp_path,), environment={"PROCONTEXT__SERVER__HOST": host})
+    assert config.server.host == host
 
 
 def test_every_setting_has_a_row_with_its_variable_default_and_help() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from procontext.config import load
 from procontext.registry import Registry
+from scripted import certificates
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "procontext.md").read_text(encoding="utf-8")
@@ -32,7 +33,7 @@ def test_the_settings_that_the_page_shows_are_taken(tmp_path: Path) -> None:
     sources, container = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "procontext.yaml").write_text(sources)
     (tmp_path / "docs").mkdir()
-    (tmp_path / "corp-ca.pem").write_text("")
+    certificates.make(tmp_path)[1].rename(tmp_path / "corp-ca.pem")
     config = load(directories=(tmp_path,), environment={"SDK_TOKEN": "x"})
     assert [source.id for source in config.sources] == ["intranet-sdk", "handbook"]
     (tmp_path / "procontext.yaml").write_text(container)

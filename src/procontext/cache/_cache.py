@@ -51,6 +51,10 @@ class Cache:
         """What is kept under this key, if anything."""
         return await self._run(lambda: self._store.get(key))
 
+    async def holds(self, key: str) -> bool:
+        """Whether it is kept on the disk, where the next process finds it."""
+        return await self._run(lambda: self._store.holds(key))
+
     async def put(
         self,
         document: Document,

@@ -9,7 +9,7 @@ the operation counts as a miss; a file that is damaged is replaced by an empty o
 is replaced by memory. Errors of ours (wrong SQL) are raised. How large the file may grow is the affair of `_room`.
 
 All of it blocks: it is run in the one thread of `_cache`, and must never be called on the event loop.
-Above: `_cache`. Below: `_room`, sqlite3.
+Above: `_cache`. Below: `_room`, `_words`, sqlite3.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ import msgspec
 
 from procontext.cache._room import ROOM_SCHEMA, Room, delete_documents, delete_sections, file_bytes, weigh
 from procontext.cache._rows import CacheStatus, Document, Section
+from procontext.cache._words import names, stem
 from procontext.models import Heading, Hit
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ NO_BOUND: Final = 2**63 - 1
 
 # How long a word must be to be looked for by itself, and as the beginning of longer ones.
 _TELLING: Final = 3
+# The best so many are looked through for one that is called just so.
+_LOOKED_AT: Final = 50
 
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS documents (
@@ -229,6 +232,15 @@ class Store:
             self._write_uses()
         return found
 
+    def holds(self, key: str) -> bool:
+        """Whether it is kept on the disk, where others find it."""
+
+        def operation() -> bool:
+            row = self._connection.execute("SELECT 1 FROM documents WHERE key = ?", (key,)).fetchone()
+            return row is not None
+
+        return not self.is_in_memory and self._safely("look up a document", operation, False)
+
     def libraries_linking(self, url: str) -> tuple[str, ...]:
         """The libraries whose own index has this exact link."""
 
@@ -239,25 +251,31 @@ class Store:
         return self._safely("look up a link", operation, ())
 
     def search(self, library_id: str, query: str, limit: int) -> list[Hit]:
-        """The sections of a library that have every word of the query, then those that have some of them."""
+        """The sections of a library that have every word of the query, then those that have some of them.
+
+        First comes what is called just so: who looks for a class wants its own section, not each that returns one.
+        """
         words = [word for word in re.findall(r"\w+", query) if word.strip("_")]
         if not words:
             return []
         every = " ".join(f'"{word}"' for word in words)
         # Short words stand everywhere, and everything begins with them.
         telling = [word for word in words if len(word) >= _TELLING] or words
-        some = " OR ".join(f'"{word}"*' if len(word) >= _TELLING else f'"{word}"' for word in telling)
+        begun = [f'"{stem(word)}"*' if len(word) >= _TELLING else f'"{word}"' for word in telling]
+        is_asked_for = names(words)
 
         def operation() -> list[Hit]:
             found: dict[tuple[str, int], Hit] = {}
-            for match in (every, some):
+            for match in (every, " ".join(begun), " OR ".join(begun)):
                 if len(found) >= limit:
                     break
-                for url, line, path, snippet, score in self._connection.execute(
-                    SEARCH, (library_id, match, limit * 2)
-                ):
-                    said = " ".join(snippet.split())
-                    found.setdefault((url, line), Hit(url, line, _paths.decode(path), said, score))
+                rows = self._connection.execute(SEARCH, (library_id, match, max(limit * 2, _LOOKED_AT)))
+                hits = [
+                    Hit(url, line, _paths.decode(path), " ".join(snippet.split()), score)
+                    for url, line, path, snippet, score in rows
+                ]
+                for hit in sorted(hits, key=lambda hit: not is_asked_for(hit.heading_path)):
+                    found.setdefault((hit.url, hit.line), hit)
             return list(found.values())[:limit]
 
         return self._safely("search", operation, [])

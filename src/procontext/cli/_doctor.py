@@ -3,6 +3,7 @@
 Above: `_main`. Below: `config`, `registry`, the file system, the name service. It changes nothing.
 """
 
+import logging
 import os
 import socket
 import threading
@@ -43,7 +44,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Print every finding; exit code 1 if one of them is a failure."""
-    findings = list(examine())
+    quiet = logging.NullHandler()
+    logging.getLogger("procontext").addHandler(quiet)  # what is wrong is a finding, and told once
+    try:
+        findings = list(examine())
+    finally:
+        logging.getLogger("procontext").removeHandler(quiet)
     if arguments.json:
         print_json(findings)
     else:

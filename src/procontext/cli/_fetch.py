@@ -2,6 +2,7 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
+from typing import Final
 
 from procontext.app import Application
 from procontext.cli._asking import add_common, advice, ask, find_library
@@ -9,6 +10,10 @@ from procontext.cli._main import DONE, FAILED
 from procontext.cli._screen import ProgressBar, print_error, print_json, styled
 from procontext.errors import ProContextError
 from procontext.tools import envelope
+
+WHEN_LEFT_OUT: Final = (
+    "procontext doctor looks at the network and at the cache; procontext read URL says more of one page."
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -36,9 +41,14 @@ def run(arguments: Namespace) -> int:
                 continue
             finally:  # also when it is interrupted: the shell's line comes next
                 bar.close()
-            told[library.id] = {"pages": pages}
-            if not arguments.json:
-                print(f"{styled(library.id, 'green')}: {pages} pages are in the cache")
+            left_out = bar.total - pages
+            told[library.id] = {"pages": pages, "left_out": left_out} if left_out else {"pages": pages}
+            if left_out and not pages:
+                code = FAILED
+                print_error(f"none of the {left_out} pages of {library.id} could be stored", WHEN_LEFT_OUT)
+            elif not arguments.json:
+                more = f", {left_out} could not be stored" if left_out else ""
+                print(f"{styled(library.id, 'green')}: {pages} pages are in the cache{more}")
         if arguments.json:
             print_json(told)
         sys.stdout.flush()

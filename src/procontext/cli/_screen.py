@@ -55,12 +55,14 @@ class ProgressBar:
     """How far a long fetch has come, in one line on standard error; on anything but a terminal it is silent."""
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
+        self.total = 0  # as it was told last
         self._title = title
         self._stream = sys.stderr if stream is None else stream
         self._is_shown = self._stream is not None and self._stream.isatty()
 
     def __call__(self, done: int, total: int, what: str) -> None:
         """Show it; `Progress` of the documents."""
+        self.total = total
         if not self._is_shown:
             return
         width = shutil.get_terminal_size().columns

@@ -14,6 +14,12 @@ _PARAMETER = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.+-]{1,40})", re.IGNO
 # HTML standard 13.2.3.2: a declaration stands in the first 1,024 bytes.
 _DECLARATION_BYTES = 1024
 
+# Python's own notations: no document is written in them.
+_NO_CHARSETS = frozenset(("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"))
+
+# Names under which hosts send the larger sets that grew from them (WHATWG Encoding, 4.2).
+_WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
+
 # Text by their type although the name does not say so.
 _TEXT_TYPES = (
     "application/json",
@@ -56,10 +62,11 @@ def decode(body: bytes, content_type: str = "") -> str:
 
 def _try(body: bytes, name: str) -> str | None:
     try:
-        if not codecs.lookup(name)._is_text_encoding:
+        codec = codecs.lookup(name)
+        if not codec._is_text_encoding or codec.name in _NO_CHARSETS:
             return None  # `charset=zip` and the like unpack, and without a bound
-        return body.decode(name)
-    except (LookupError, UnicodeDecodeError):
+        return body.decode(_WIDER.get(codec.name, name))
+    except (LookupError, ValueError):  # a codec may say UnicodeError, which is wider than UnicodeDecodeError
         return None
 
 

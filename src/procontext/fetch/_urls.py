@@ -8,6 +8,7 @@ somebody; to us they mean nothing.
 Pure. Must never know which hosts are allowed. Above: `_sites`, `_fetcher`, `procontext.page`. Below: `_addresses`.
 """
 
+import contextlib
 import re
 from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
@@ -123,13 +124,21 @@ def _read_host(url: str, netloc: str, host: str) -> str:
 def follow(target: Target, location: str) -> Target:
     """Where a redirect leads.
 
-    Raises: FetchError, as `read_url` does.
+    Raises: FetchError, `not_allowed` for what is no address that we would read: whoever asked did not write it.
     """
+    # Headers are bytes, and some hosts write UTF-8 or spaces into them (RFC 9110, 5.5, has them as opaque).
+    with contextlib.suppress(UnicodeError):
+        location = location.encode("latin-1").decode("utf-8")
     try:
-        joined = urljoin(target.url, location)
+        joined = urljoin(target.url, location.strip().replace(" ", "%20"))
     except ValueError as error:
         raise FetchError("failed", target.url, f"it redirects to what is no address: {error}") from error
-    return read_url(joined)
+    try:
+        return read_url(joined)
+    except FetchError as error:
+        raise FetchError(
+            "not_allowed", target.url, f"it redirects to {joined[:200]!r}: {error.detail}"
+        ) from error
 
 
 __all__ = ["DEFAULT_PORTS", "LONGEST_URL", "Target", "follow", "read_url"]

@@ -10,7 +10,7 @@ from mooring._lazy import lazy
 
 if TYPE_CHECKING:
     from procontext.page._documents import LibraryDocuments
-    from procontext.page._markdown import markdown_page, pieces
+    from procontext.page._markdown import markdown_page, text_lines
     from procontext.page._windows import section, window
 
 __getattr__ = lazy(
@@ -18,10 +18,10 @@ __getattr__ = lazy(
     {
         "LibraryDocuments": "_documents",
         "markdown_page": "_markdown",
-        "pieces": "_markdown",
         "section": "_windows",
+        "text_lines": "_markdown",
         "window": "_windows",
     },
 )
 
-__all__ = ["LibraryDocuments", "markdown_page", "pieces", "section", "window"]
+__all__ = ["LibraryDocuments", "markdown_page", "section", "text_lines", "window"]

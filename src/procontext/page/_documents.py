@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -64,6 +65,8 @@ CLEAN_SECONDS: Final = 6 * 3600.0
 # Requests at a time while prefetching: polite to one host, and enough to hide its latency.
 PREFETCHING: Final = 6
 MOST_PREFETCHED: Final = 5_000
+# Of a page that are searched. The largest real ones have a few thousand; a million would keep the disk busy for a minute.
+MOST_SECTIONS: Final = 20_000
 # Files that an index may link and nobody can read.
 _UNREADABLE: Final = (
     *(".png", ".jpg", ".jpeg", ".gif", ".svg", ".ico", ".webp", ".pdf", ".zip", ".gz", ".whl", ".mp4"),
@@ -359,7 +362,7 @@ class LibraryDocuments:
     async def prefetch(self, library: Library, progress: Progress | None = None) -> int:
         """Fetch and store the index and every page it names; returns how many pages are stored now.
 
-        Raises: ProContextError, as `index` does. A page that fails is left out and logged.
+        Raises: ProContextError, as `index` does. A page that fails, or that the disk would not have, is left out and logged.
         """
         index = await self.index(library)
         links = await asyncio.to_thread(lambda: list(links_of(index.text, index.url)))
@@ -375,7 +378,10 @@ class LibraryDocuments:
             async with turns:
                 try:
                     await self.page(url, library)
-                    stored += 1
+                    if await self._cache.holds(read_url(url).url):
+                        stored += 1
+                    else:
+                        _log.warning("%s was fetched, but the cache could not keep it", url)
                 except ProContextError as error:
                     _log.warning("%s was not prefetched: %s", url, error.message)
                 done += 1
@@ -469,7 +475,8 @@ def _cache_directory(config: Config) -> Path:
 
 
 def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
+    # Whole seconds, as the reference writes it.
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=0)
 
 
 def _source(document: Document) -> IndexSource:
@@ -532,7 +539,7 @@ def _make(fetched: Fetched) -> _Made:
 
 def _make_page(url: str, text: str) -> _Made:
     page = markdown_page(url, text)
-    return _Made(page, tuple(sections(page)))
+    return _Made(page, tuple(islice(sections(page), MOST_SECTIONS)))
 
 
 __all__ = ["LibraryDocuments"]

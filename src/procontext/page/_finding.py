@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from procontext.fetch import Fetched, FetchError, decode
+from procontext.fetch import Fetched, FetchError, decode, is_text
 from procontext.models import IndexSource, Library
 from procontext.page._html import is_html
 from procontext.page._indexes import (
@@ -63,6 +63,8 @@ async def find_index(library: Library, fetch: Fetch) -> FoundIndex:
 
 
 def _from_llms(fetched: Fetched) -> FoundIndex | None:
+    if not is_text(fetched.content_type, fetched.body):
+        return None  # a picture, from a host that answers every address with one
     text = decode(fetched.body, fetched.content_type)
     if not text.strip() or is_html(text):
         return None  # the front page of a site that answers every address

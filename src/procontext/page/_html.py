@@ -8,7 +8,7 @@ The rows below are what Sphinx, MkDocs, Docusaurus, VitePress, mdBook, Starlight
 them gets `article`, `main` or `body`.
 
 Pure, and slow (a megabyte takes about half a second): call it in a thread. Must never know where HTML came from, beyond its address.
-Above: `_documents`, `_indexes`. Below: selectolax, html-to-markdown.
+Above: `_documents`, `_indexes`. Below: `_nesting`, selectolax, html-to-markdown.
 """
 
 import logging
@@ -20,6 +20,8 @@ from urllib.parse import urljoin
 
 from html_to_markdown import ConversionError, ConversionOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from procontext.page._nesting import is_too_deep
 
 _log = logging.getLogger(__name__)
 
@@ -45,12 +47,14 @@ NOISE: Final = ", ".join(
     (
         "script, style, noscript, template, svg, iframe, form, button, input, select, nav, canvas, dialog",
         "[role=navigation], [role=search], [role=banner], [role=contentinfo], [hidden]:not([role=tabpanel]), [aria-hidden=true]",
-        "a.headerlink, a.hash-link, a.header-anchor, a.anchor-heading, a.sl-anchor-link, a.viewcode-link",
+        ".back-to-top, a.footnote-backref, a.headerlink, a.hash-link, a.header-anchor, a.anchor-heading, a.sl-anchor-link, a.viewcode-link",
         ".sphinxsidebar, .toc-drawer, .toc-tree, .related-pages, .prev-next-area, .breadcrumbs, .breadcrumb",
         ".md-sidebar, .md-source-file, .md-content__button, .md-feedback, .md-tags",
         ".theme-doc-toc-mobile, .theme-doc-breadcrumbs, .theme-doc-footer, .pagination-nav, .table-of-contents",
         ".edit-this-page, .vp-doc-footer, .line-numbers-wrapper, .linenos, .linenodiv, .copybtn, .skip-link, .skip-to-content",
         "div.language-text > span.lang, div[class*=language-] > span.lang, .content-icon-container, .buttons",
+        "details.mkdocstrings-source",  # the whole source, folded: most of such a page, and no documentation
+        ".rightside, .hideme, .rustdoc-breadcrumbs, a.test-arrow, rustdoc-toolbar",
     )
 )
 
@@ -70,61 +74,36 @@ _NO_LANGUAGE = {
     "ansi",
     "wrapper",
 }
-_HEADINGS: Final = "h1, h2, h3, h4"
+# Groups of tabs, and where their labels and what they show stand.
+_TABS: Final = ".tabbed-set, .tabs-container, .vp-code-group"
+_TAB_PARTS: Final = (
+    (".tabbed-labels > label", ".tabbed-content > .tabbed-block"),
+    ("[role=tablist] > [role=tab]", "[role=tabpanel]"),
+    (".tabs > label", ".blocks > *"),
+)
+# What a link to a heading shows.
+_PERMALINK: Final = "¶#§ \u200b\n\r\t"
+# Titles of notes and of small parts that are no headings.
+_TITLES: Final = ".admonition-title, [class*=admonitionHeading], .custom-block-title, p.rubric, .topic-title, .sidebar-title"
+_HEADINGS: Final = "h1, h2, h3, h4, h5, h6"
 
 # Of a table: how many columns the writer of Markdown writes at most, how many cells may stand for one that is there, and how
 # many more than that there may be on a page: a wide headline over a small table is well.
 _WIDEST: Final = 1000
 _MOST_PADDED: Final = 10
 _SPARE_CELLS: Final = 100_000
+# Empty elements before the first heading of a section: Sphinx writes one for each label.
+_MOST_EMPTY: Final = 50
+# Tabs on a page, and tabs inside tabs. What has more keeps its labels where they are.
+_MOST_TABS: Final = 2000
+_DEEPEST_TABS: Final = 3
+# How far out the classes are looked for that a documented method stands in.
+_MOST_ABOVE: Final = 30
 # By how much links may become longer in all: a page with ten thousand of them, on a site with a long address.
 _SPARE_CHARACTERS: Final = 2_000_000
 _LONGEST_BASE: Final = 2048
 # Content that fills less than this share of the page's text was the wrong choice: a teaser, or an empty shell.
 _LEAST_SHARE: Final = 0.1
-# The parsing of HTML takes time by the square of the depth, and the writer stops at some thousand. Pages have fewer than 100.
-_DEEPEST: Final = 500
-_TAGS = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)")
-# Elements without an end tag, or that may leave it out: they do not nest, however many there are.
-_UNCLOSED: Final = frozenset(
-    [
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "source",
-        "track",
-        "wbr",
-        "p",
-        "li",
-        "dt",
-        "dd",
-        "tr",
-        "td",
-        "th",
-        "tbody",
-        "thead",
-        "tfoot",
-        "option",
-        "colgroup",
-        "caption",
-        "rp",
-        "rt",
-        "path",
-        "rect",
-        "circle",
-        "line",
-        "polygon",
-        "use",
-        "g",
-    ]
-)
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
@@ -141,11 +120,13 @@ def is_html(text: str) -> bool:
 
 def html_to_markdown(html: str, url: str) -> str:
     """The content of a page as Markdown; empty if there is none. `url` is where it was found: links are relative to it."""
-    if _is_too_deep(html):
+    if is_too_deep(html):
         return _flat(html)
     tree = LexborHTMLParser(html)
     base = _base(tree, url)
     title = tree.css_first("title")
+    for box in tree.css("li input[type=checkbox][disabled]"):  # of a list of tasks
+        box.replace_with("[x] " if "checked" in box.attributes else "[ ] ")
     _remove(tree.css(NOISE))
     content = _content(tree)
     if content is None:
@@ -164,17 +145,6 @@ def html_to_markdown(html: str, url: str) -> str:
     if not re.search(r"^# ", markdown, re.MULTILINE) and title is not None and title.text().strip():
         markdown = f"# {' '.join(title.text().split())}\n\n{markdown}"
     return f"{_BLANK_LINES.sub(chr(10) * 2, markdown).strip()}\n"
-
-
-def _is_too_deep(html: str) -> bool:
-    """Whether elements are nested deeper than any page is. Found without a parser: parsing them is what takes for ever."""
-    depth = 0
-    for closing, tag in _TAGS.findall(html):
-        if tag.lower() not in _UNCLOSED:
-            depth += -1 if closing else 1
-            if depth > _DEEPEST:
-                return True
-    return False
 
 
 def _flat(html: str) -> str:
@@ -285,30 +255,56 @@ def _span(cell: LexborNode) -> int:
 
 
 def _settle_tabs(content: LexborNode) -> None:
-    """The label of each tab in bold above what it shows."""
-    for names, shown in (
-        (".tabbed-labels > label", ".tabbed-content > .tabbed-block"),
-        ("[role=tablist] > [role=tab]", "[role=tabpanel]"),
-        (".tabs > label", ".blocks > *"),
-    ):
-        for group in content.css(".tabbed-set, .tabs-container, .vp-code-group"):
+    """The label of each tab in bold above what it shows. The inner tabs first: then what is left belongs to the outer ones."""
+    groups = content.css(_TABS)
+    if len(groups) > _MOST_TABS:
+        return
+    marks = {group.mem_id for group in groups}
+    if any(_depth_in(group, marks) > _DEEPEST_TABS for group in groups):
+        return
+    for group in reversed(groups):
+        for names, shown in _TAB_PARTS:
             labels, blocks = group.css(names), group.css(shown)
-            if len(labels) != len(blocks):
-                continue  # tabs inside tabs: better as they are than wrongly named
-            for label, block in zip(labels, blocks, strict=True):
-                text = escape(" ".join(label.text().split()))
-                block.insert_before(_node(f"<p><strong>{text}</strong></p>", "p"))
-                label.decompose()
-                if "hidden" in block.attributes:
-                    del block.attrs["hidden"]  # the tab is not in front, but it is content
+            if len(labels) == len(blocks):
+                for label, block in zip(labels, blocks, strict=True):
+                    _label_tab(label, block)
+
+
+def _depth_in(group: LexborNode, marks: set[int]) -> int:
+    """In how many of the groups with these marks a group stands, itself among them."""
+    depth, above = 1, group.parent
+    while above is not None:
+        depth += above.mem_id in marks
+        above = above.parent
+    return depth
+
+
+def _label_tab(label: LexborNode, block: LexborNode) -> None:
+    text = escape(" ".join(label.text().split()))
+    block.insert_before(_node(f"<p><strong>{text}</strong></p>", "p"))
+    label.decompose()
+    for mark in (
+        "class",
+        "role",
+        "hidden",
+    ):  # no tab any more; one that was not in front is content all the same
+        if mark in block.attributes:
+            del block.attrs[mark]
 
 
 def _settle_headings(content: LexborNode) -> None:
     """Each heading as text and code alone, with its anchor at the end."""
-    for heading in reversed(content.css(_HEADINGS)):  # the inner first, as in `_remove`
-        anchor = _anchor(heading)
-        links = heading.css("a.anchor, a[aria-label^='Permalink'], a[aria-label^='Direct link']")
-        _remove([link for link in links if not link.text().strip("¶#§ \u200b\n")])
+    for summary in content.css("summary"):
+        if summary.css_first(_HEADINGS) is not None:
+            summary.unwrap()  # it would be written in bold, stars and all
+    headings = content.css(_HEADINGS)
+    anchors = {
+        heading.mem_id: _anchor(heading) for heading in headings
+    }  # before the links go that some stand in
+    links = content.css("a.anchor, a[aria-label^='Permalink'], a[aria-label^='Direct link']")
+    _remove([link for link in links if not link.text().strip(_PERMALINK)])
+    for heading in reversed(headings):  # the inner first, as in `_remove`
+        anchor = anchors[heading.mem_id]
         text = _inline(heading)
         if not text:
             heading.decompose()
@@ -334,22 +330,43 @@ def _anchor(heading: LexborNode) -> str:
     if inner is not None:
         return inner.attributes.get("id") or inner.attributes.get("name") or ""
     section, before = heading.parent, heading.prev
-    while before is not None and not before.text().strip():
-        before = before.prev  # line ends, and the empty spans that carry further ids
+    for _ in range(_MOST_EMPTY):
+        if before is None or before.text().strip(_PERMALINK):
+            break
+        before = before.prev  # line ends, permalinks, and the empty spans that carry further ids
     if section is not None and before is None and section.tag in ("section", "div"):
         return section.attributes.get("id") or ""
     return ""
 
 
 def _settle_signatures(content: LexborNode) -> None:
-    """What Sphinx writes for a function or class as a heading of its own, so that it can be found and read as a section."""
-    for term in content.css("dl > dt.sig[id]"):
-        anchor = term.attributes.get("id") or ""
-        text = escape(" ".join(term.text().replace("¶", "").replace("[source]", "").split()))
-        if text:
-            term.replace_with(
-                _node(f"<h4><code>{text}</code> {{#{escape(anchor)}}}</h4>", "h4") if anchor else text
-            )
+    """What Sphinx writes for a function or class as a heading of its own, so that it can be found and read as a section.
+
+    One level below the heading that it stands under, and a method one below its class: then the section of a class has its methods.
+    """
+    level = 1
+    for node in content.css(f"{_HEADINGS}, dl > dt.sig[id]"):
+        if node.tag != "dt":
+            level = int((node.tag or "h1")[1])
+            continue
+        anchor = node.attributes.get("id") or ""
+        text = escape(" ".join(node.text().replace("¶", "").replace("[source]", "").split()))
+        if text and anchor:
+            tag = f"h{min(level + 1 + _objects_above(node), 4)}"
+            node.replace_with(_node(f"<{tag}><code>{text}</code> {{#{escape(anchor)}}}</{tag}>", tag))
+        elif text:
+            node.replace_with(text)
+
+
+def _objects_above(term: LexborNode) -> int:
+    """In how many documented objects one stands: a method is in its class."""
+    count, above = 0, term.parent
+    for _ in range(_MOST_ABOVE):
+        above = above.parent if above is not None else None
+        if above is None:
+            break
+        count += above.tag == "dd"
+    return count
 
 
 def _settle_text(content: LexborNode, base: str) -> None:
@@ -367,7 +384,9 @@ def _settle_text(content: LexborNode, base: str) -> None:
     for picture in content.css("img"):
         described = (picture.attributes.get("alt") or "").strip()
         picture.replace_with(f"[{described}]") if described else picture.decompose()
-    for title in content.css(".admonition-title, .admonitionHeading, .custom-block-title"):
+    for kind in content.css("dt > .classifier"):
+        kind.insert_before(" : ")  # what a theme writes by its style sheet: `x : int`
+    for title in content.css(_TITLES):
         title.replace_with(_node(f"<p><strong>{escape(' '.join(title.text().split()))}</strong></p>", "p"))
     for paragraph in content.css("p"):
         first = paragraph.first_child

@@ -43,6 +43,8 @@ _ROLES: Final = {
     "struct": "struct",
     "type": "type",
     "cmdoption": "option",
+    "confval": "setting",
+    "envvar": "environment variable",
     "setting": "setting",
     "command": "command",
 }
@@ -239,7 +241,7 @@ def links_of(text: str, base: str) -> Iterator[str]:
     seen: set[str] = set()
     found = (match[1] for match in _MARKDOWN_LINK.finditer(text))
     bare = (match[0].rstrip(".,;:!?") for match in _BARE_LINK.finditer(text))
-    for address in (*found, *bare):
+    for address in dict.fromkeys((*found, *bare)):  # reading one strictly takes far longer than comparing it
         url = _joined(base, address)
         url = None if url is None else url.partition("#")[0]
         if url is not None and url not in seen:

@@ -59,9 +59,20 @@ def pieces(line: str) -> Iterator[str]:
     yield line[start:]
 
 
+def text_lines(text: str) -> Iterator[str]:
+    """The lines of a text as they are counted."""
+    raw = _raw_lines(text)
+    return (piece for line in raw for piece in pieces(line)) if raw != [""] else iter(())
+
+
+def _raw_lines(text: str) -> list[str]:
+    """Where the text itself has line ends. Not `splitlines`: a form feed is a character like others, and must not get lost."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
+
+
 def markdown_page(url: str, text: str) -> Page:
     """A text as a page: its lines as they are counted, and its headings."""
-    raw = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
+    raw = _raw_lines(text)
     if raw == [""]:
         return Page(url=url, lines=(), headings=())
     found = list(_headings(raw))
@@ -195,4 +206,4 @@ def _code_spans(raw: str) -> Iterator[tuple[bool, str]]:
     yield False, raw[at:]
 
 
-__all__ = ["DEEPEST", "LONGEST_LINE", "markdown_page", "pieces", "plain_text", "sections"]
+__all__ = ["DEEPEST", "LONGEST_LINE", "markdown_page", "pieces", "plain_text", "sections", "text_lines"]

@@ -8,6 +8,7 @@ Pure. Must never know where a page came from. Above: the tools. Below: `proconte
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from procontext.models import Heading, Page, Window
@@ -67,22 +68,29 @@ def _shown(page: Page, heading: Heading) -> str:
 def section(page: Page, heading: str) -> tuple[int, int] | None:
     """Where the section under this heading is, as (offset, limit) for `window`; None if there is no such heading.
 
-    Taken in this order: the heading's text, its anchor, its text without punctuation, the one heading that contains it. The case
-    of letters does not count, nor do `#`s before it or a `#` of an anchor.
+    Taken in this order: the heading's text, its anchor, the end of an anchor (`Boat.moor` of `harbour.Boat.moor`), its text
+    without punctuation, the one heading that contains it. The case of letters does not count, nor do `#`s before it or a `#` of
+    an anchor.
     """
     wanted = _fold(heading)
     if not wanted:
         return None
     bare = _bare(wanted)
-    for same in (
-        lambda one: _fold(one.text) == wanted,
-        lambda one: one.anchor != "" and one.anchor.casefold() == wanted,
-        lambda one: bare != "" and _bare(_fold(one.text)) == bare,
-    ):
-        found = next((index for index, one in enumerate(page.headings) if same(one)), None)
+    # As it was written: the underscores of `__init__` are no markup here.
+    anchor = heading[:LONGEST_HEADING].strip().strip("`").lstrip("#").strip().removesuffix("()").casefold()
+    folded = [_fold(one.text) for one in page.headings]
+    anchors = [one.anchor.casefold() for one in page.headings]
+    ways: tuple[Callable[[int], bool], ...] = (
+        lambda index: folded[index] == wanted,
+        lambda index: anchors[index] != "" and anchors[index] == anchor,
+        lambda index: anchor != "" and anchors[index].endswith(f".{anchor}"),
+        lambda index: bare != "" and _bare(folded[index]) == bare,
+    )
+    for same in ways:
+        found = next((index for index in range(len(folded)) if same(index)), None)
         if found is not None:
             return _span(page, found)
-    containing = [index for index, one in enumerate(page.headings) if wanted in _fold(one.text)]
+    containing = [index for index, one in enumerate(folded) if wanted in one]
     return _span(page, containing[0]) if len(containing) == 1 else None
 
 

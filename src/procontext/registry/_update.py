@@ -1,10 +1,10 @@
 """How a newer registry comes here: a small description is read, the file it names is fetched, checked and put in place.
 
 The description is JSON: `{"version": "2026.11.15", "url": "known-libraries.json", "sha256": "..."}`, where `url` may be
-relative to it. Nothing is fetched if that version is here already. What does not have the checksum, or is no registry, is
+relative to it. Nothing is fetched if that version is here already, or a newer one. What does not have the checksum, or is no registry, is
 dropped, and the one in place stays. A failure is tried again after a while that grows, and never ends the server.
 
-Must never know sockets: `download` is given. Above: `app`, `cli`. Below: `_store`, `_document`.
+Must never know sockets: `download` is given. Above: `app`, `cli`. Below: `_registry`, `_store`, `_document`.
 """
 
 import asyncio
@@ -18,7 +18,8 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from procontext.errors import ProContextError, RegistryError
-from procontext.registry._document import checksum
+from procontext.registry._document import checksum, read_document
+from procontext.registry._registry import UNKNOWN, is_older
 from procontext.registry._store import State, Store
 
 logger = logging.getLogger("procontext.registry")
@@ -42,8 +43,10 @@ class Description(msgspec.Struct, frozen=True):
     sha256: str
 
 
-async def update(store: Store, url: str, download: Download) -> State | None:
-    """Fetch the registry that `url` describes and put it in place; None if that version is there already.
+async def update(store: Store, url: str, download: Download, in_use: str = UNKNOWN) -> State | None:
+    """Fetch the registry that `url` describes and put it in place; None if that version is there already, or a newer one.
+
+    `in_use` is the version that serves now, wherever it came from.
 
     Raises: RegistryError, with the address and what is wrong; the registry in place is untouched.
     """
@@ -56,8 +59,12 @@ async def update(store: Store, url: str, download: Download) -> State | None:
     if _SHA256.fullmatch(described.sha256) is None:
         raise RegistryError(url, "gives no SHA-256 checksum")
     state = store.state()
-    if state is not None and state.sha256 == described.sha256.lower() and _is_whole(store):
-        return None
+    if state is not None and _is_whole(store):
+        is_same = state.sha256 == described.sha256.lower()
+        if is_same or is_older(described.version, state.version):
+            return None
+    if is_older(described.version, in_use):
+        return None  # a mirror that is behind must not undo what the package brought
     file = urljoin(url, described.url)
     if urlsplit(url).scheme == "https" and urlsplit(file).scheme != "https":
         raise RegistryError(url, f"leads from https to {file}")
@@ -68,9 +75,16 @@ async def update(store: Store, url: str, download: Download) -> State | None:
     if checksum(data) != described.sha256.lower():
         raise RegistryError(file, "does not have the checksum that was published")
     try:
-        return await asyncio.to_thread(store.replace, data, file)
+        return await asyncio.to_thread(_put_in_place, store, data, file, described.version)
     except OSError as error:
         raise RegistryError(str(store.directory), f"cannot be written: {error.strerror}") from error
+
+
+def _put_in_place(store: Store, data: bytes, file: str, version: str) -> State:
+    found = read_document(data, file).version
+    if found != version:
+        raise RegistryError(file, f"is version {found}, not {version} as was published")
+    return store.replace(data, file)
 
 
 def _said(error: Exception) -> str:

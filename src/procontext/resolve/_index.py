@@ -3,7 +3,7 @@
 The first stage that finds anything wins, and all it found is returned, ranked (one package name can be on PyPI and npm). A
 wrong library is worse than none, so likeness has bounds: the reference's 70 %, a number of edits that a typing mistake could
 have made, no name that is whole words shorter than what was asked for (`fastapi-users` is not FastAPI), none that only goes on
-where the other ends (`async` is not asyncpg) or that begins otherwise. Names under four characters have too many neighbours,
+where the other ends (`async` is not asyncpg), that begins otherwise, or that differs much in a short word. Names under four characters have too many neighbours,
 and match exactly only.
 
 An index never changes: a new registry is a new index. Must never know where the rows came from. Above: the registry.
@@ -29,6 +29,9 @@ MOST_MATCHES: Final = 5
 # (up to this length, so many characters may be missing or too many): a swap of two counts as two, and so does a wrong one.
 # More would not be a slip of the finger any more; in a short name two are half of it.
 EDITS: Final = ((4, 1), (8, 2), (500, 3))
+
+# Of a word with fewer than four characters in a longer name: two that changed places, or one that is another.
+MOST_SHORT_EDITS: Final = 2
 
 # Few enough that names share them, and many enough that few do.
 LETTER_BITS: Final = 16
@@ -214,7 +217,7 @@ class Index:
             if library.id in best or round((1 - score / 100) * (length + len(candidate))) > edits:
                 continue
             if _begins_alike(candidate, name) and not (
-                _is_shortened(candidate, name) or _goes_on(candidate, name)
+                _is_shortened(candidate, name) or _goes_on(candidate, name) or _is_sibling(candidate, name)
             ):
                 best[library.id] = (library, score)
                 if len(best) == MOST_MATCHES:
@@ -256,6 +259,20 @@ def _is_shortened(candidate: str, name: str) -> bool:
             return False
         words.remove(word)
     return True
+
+
+def _is_sibling(candidate: str, name: str) -> bool:
+    """True if they differ in one short word by more than a slip: `react-foo` is not React Flow."""
+    from rapidfuzz.distance import Indel  # noqa: PLC0415  # loaded already, by who asks
+
+    pairs = list(zip(_WORD.findall(candidate), _WORD.findall(name), strict=False))
+    differing = [pair for pair in pairs if pair[0] != pair[1]]
+    if len(pairs) < 2 or len(differing) != 1:
+        return False
+    mine, theirs = differing[0]
+    return (
+        min(len(mine), len(theirs)) < LEAST_FUZZY_LENGTH and Indel.distance(mine, theirs) > MOST_SHORT_EDITS
+    )
 
 
 def _begins_alike(candidate: str, name: str) -> bool:

@@ -154,6 +154,10 @@ GET_LIBRARY_DOCS: Final = ToolRow(
                 "type": "string",
                 "description": "What the content is, or was made from where the site has no llms.txt.",
             },
+            "url": {
+                "type": "string",
+                "description": "Where the content was read. Relative links in it start there.",
+            },
             "total_lines": {"type": "integer", "description": "Total number of lines."},
             "offset": {"type": "integer", "description": "The line that the content starts from."},
             "next_offset": _NEXT_OFFSET,
@@ -198,8 +202,8 @@ READ_PAGE: Final = ToolRow(
                 "type": "string",
                 "minLength": 1,
                 "maxLength": 500,
-                "description": "Text of a heading, or its anchor (what follows # in a link): return only its section. offset"
-                " then counts within the page and must lie in the section.",
+                "description": "Text of a heading, its anchor (what follows # in a link), or the name of a documented class"
+                " or function: return only its section. offset then counts within the page and must lie in the section.",
             },
         },
         "url",

@@ -6,20 +6,24 @@ is, inside its own member: nothing of ours is mixed into it.
 Must never know MCP. Above: `_server`, `cli`. Below: `Registry` for names, `Documents` for everything that is read.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from procontext.errors import failure
 from procontext.models import Hit, IndexSource, Library, Match, Page, Window
-from procontext.page import pieces, section, window
+from procontext.page import section, text_lines, window
 from procontext.registry import Registry
 from procontext.sources import Documents
 
 # The documents are opened with the first request that needs them, on the loop that serves it.
 Open: TypeAlias = Callable[[], Awaitable[Documents]]
+
+# From here on they take milliseconds to look through, and on a page that is made of nothing else, seconds: on a thread.
+MANY_HEADINGS: Final = 2_000
 
 
 class Matches(msgspec.Struct, frozen=True):
@@ -38,6 +42,7 @@ class LibraryDocs(msgspec.Struct, frozen=True, kw_only=True):
     cached_at: datetime | None
     stale: bool
     source: IndexSource
+    url: str
     total_lines: int
     offset: int
     next_offset: int | None
@@ -98,7 +103,7 @@ class Tools:
         library = await self._library(library_id)
         documents = await self._documents()
         index = await documents.index(library)
-        lines = [piece for line in index.text.splitlines() for piece in pieces(line)]
+        lines = list(text_lines(index.text))
         first = offset - 1
         last = _fitting(lines, first, len(lines) if limit is None else first + limit, self._budget)
         is_whole = first == 0 and last == len(lines) and len(index.text) <= self._budget
@@ -111,6 +116,7 @@ class Tools:
             cached_at=index.cached_at,
             stale=index.stale,
             source=index.source,
+            url=index.url,
             total_lines=len(lines),
             offset=offset,
             next_offset=last + 1 if first < last < len(lines) else None,
@@ -126,11 +132,10 @@ class Tools:
         await self._registry.ready()
         documents = await self._documents()
         page = await documents.page(url)
-        found = (
-            window(page, offset, limit, self._budget)
-            if heading is None
-            else self._section(page, heading, offset, limit)
-        )
+        if len(page.headings) > MANY_HEADINGS:
+            found = await asyncio.to_thread(self._window, page, heading, offset, limit)
+        else:
+            found = self._window(page, heading, offset, limit)
         return PageWindow(
             url=url,
             headings=found.headings,
@@ -161,6 +166,11 @@ class Tools:
         if library is None:
             raise failure("LIBRARY_NOT_FOUND", library_id)
         return library
+
+    def _window(self, page: Page, heading: str | None, offset: int, limit: int) -> Window:
+        if heading is None:
+            return window(page, offset, limit, self._budget)
+        return self._section(page, heading, offset, limit)
 
     def _section(self, page: Page, heading: str, offset: int, limit: int) -> Window:
         """Lines of the section under a heading; `offset` goes on inside it, as `next_offset` said."""

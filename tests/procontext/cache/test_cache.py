@@ -24,6 +24,7 @@ def test_everything_can_be_awaited(tmp_path: Path) -> None:
         assert await cache.get("k") is None
         assert await cache.put(document(), ("lib",), [Section(1, ("Rope",), "long")], ["https://x.example/"])
         assert await cache.get("k") == document()
+        assert (await cache.holds("k"), await cache.holds("other")) == (True, False)
         await cache.confirm("k", 5.0)
         await cache.join("other", "k")
         assert await cache.libraries_linking("https://x.example/") == ("lib",)

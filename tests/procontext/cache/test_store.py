@@ -131,6 +131,26 @@ def test_sections_with_every_word_come_before_those_with_some(store: Store) -> N
     ]  # the beginning of a word, if nothing else
 
 
+def test_other_forms_of_a_word_are_found_where_the_word_itself_is_not(store: Store) -> None:
+    store.put(document(), ("lib",), SECTIONS)
+    assert [hit.line for hit in store.search("lib", "boats", 10)] == [1]
+    assert store.search("lib", "piers knots", 10)[0].line == 1
+
+
+def test_what_is_called_just_so_comes_first(store: Store) -> None:
+    """Who looks for a class wants it, and not what returns one, however short that is."""
+    parts = [
+        Section(1, ("API", "build() -> Pier"), "Makes one."),
+        Section(
+            2,
+            ("API", "class harbour.Pier(length: int, width: int, depth: int, owner: str)"),
+            "A place to moor at.",
+        ),
+    ]
+    store.put(document(), ("lib",), parts)
+    assert [hit.line for hit in store.search("lib", "Pier", 10)] == [2, 1]
+
+
 @pytest.mark.parametrize(
     "query", ["", "  ", '"', "* OR NEAR(", "a AND", "^", "_", "col:x -y", "'; DROP TABLE sections"]
 )

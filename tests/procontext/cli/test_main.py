@@ -337,6 +337,26 @@ def test_fetch_then_search_finds_sections_offline(typed: Typing) -> None:
     assert "procontext fetch ours" in err
 
 
+def test_fetch_does_not_call_stored_what_the_disk_would_not_have(
+    typed: Typing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Design, section 4: who goes offline with an empty cache should have been told."""
+    held: list[bool] = []
+
+    def holds(_: object, key: str) -> bool:
+        held.append(len(held) % 2 == 1)
+        return held[-1]
+
+    monkeypatch.setattr("procontext.cache._store.Store.holds", holds)
+    assert typed("fetch", "ours")[:2] == (0, "ours: 1 pages are in the cache, 1 could not be stored\n")
+    assert json.loads(typed("fetch", "ours", "--json")[1]) == {"ours": {"pages": 1, "left_out": 1}}
+    monkeypatch.setattr("procontext.cache._store.Store.holds", lambda *_: False)
+    code, out, err = typed("fetch", "ours")
+    assert (code, out) == (1, "")
+    assert "none of the 2 pages of ours could be stored" in err
+    assert "procontext doctor" in err
+
+
 def test_one_library_that_fails_does_not_keep_the_others_from_being_fetched(typed: Typing) -> None:
     """Exit code 1; each is told."""
     code, out, err = typed("fetch", "fastapi", "ours")

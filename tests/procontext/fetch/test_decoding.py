@@ -15,6 +15,13 @@ ROWS = [
     ("日本".encode(), "text/plain; charset=ascii", "日本"),
     ("ü".encode(), "text/plain; charset=no-such-thing", "ü"),
     ("ü".encode(), "text/plain; charset=zlib", "ü"),
+    *(
+        ("ü".encode(), f"text/plain; charset={name}", "ü")
+        for name in ("idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape")
+    ),
+    (b"\\u0041", "text/plain; charset=unicode_escape", "\\u0041"),
+    ("镕".encode("gbk"), "text/html; charset=gb2312", "镕"),
+    ("①".encode("cp932"), "text/html; charset=shift_jis", "①"),
     ("ü".encode("latin-1"), "text/plain", "ü"),
     (b"\x81", "text/plain", "\ufffd"),
     # Marks, and what a document says of itself.

@@ -96,7 +96,23 @@ def test_a_redirect_is_read_relative_to_where_it_came_from() -> None:
     here = read_url("https://a.example/x/y")
     assert follow(here, "../z").url == "https://a.example/z"
     assert follow(here, "//b.example/q").url == "https://b.example/q"
-    with pytest.raises(FetchError, match="http or https"):
+    with pytest.raises(FetchError, match="http or https") as caught:
         follow(here, "file:///etc/passwd")
+    assert caught.value.reason == "not_allowed"  # who asked wrote a good address
     with pytest.raises(FetchError, match="redirects to what is no address"):
         follow(here, "https://[::1/")
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [
+        ("/a b", "/a%20b"),
+        ("/\u00e9", "/%C3%A9"),
+        ("/é".encode().decode("latin-1"), "/%C3%A9"),
+        ("/%C3%A9", "/%C3%A9"),
+        (" /z ", "/z"),
+    ],
+)
+def test_a_redirect_may_hold_what_hosts_write_into_headers(location: str, path: str) -> None:
+    """RFC 9110, 5.5: bytes. Some write spaces and UTF-8, and browsers follow."""
+    assert follow(read_url("https://a.example/x"), location).path == path

@@ -65,6 +65,44 @@ def test_a_library_is_prefetched_and_then_served_offline(
     scenario()
 
 
+@pytest.mark.parametrize("is_a_file", [False, True])
+def test_what_the_disk_would_not_have_is_not_counted_as_stored(
+    is_a_file: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Design, section 4: the disk is full, or the directory is none. The pages are read, but nobody finds them offline."""
+    if is_a_file:
+        (tmp_path / "cache").write_text("")
+    else:
+        monkeypatch.setattr("procontext.cache._store.Store.put", lambda *_: False)
+
+    @timed
+    async def scenario() -> None:
+        routes = {"/llms.txt": text("- [P](/p.md)\n"), "/p.md": text("# P\n")}
+        async with Site(routes) as site, opened(tmp_path / "cache", site) as documents:
+            assert await documents.prefetch(library(site)) == 0
+            assert (await documents.page(f"{site.url}/p.md")).lines == ("# P",)
+        assert "the cache could not keep it" in caplog.text
+
+    scenario()
+
+
+def test_a_page_of_headings_only_is_searched_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Design, section 4: a hostile page must not keep the disk busy for a minute."""
+    monkeypatch.setattr("procontext.page._documents.MOST_SECTIONS", 3)
+
+    @timed
+    async def scenario() -> None:
+        routes = {"/many.md": text("".join(f"# knot{number}\n" for number in range(5)))}
+        async with Site(routes) as site, opened(tmp_path, site) as documents:
+            assert len((await documents.page(f"{site.url}/many.md", library(site))).headings) == 5
+            assert len(await documents.search("lib", "knot2")) == 1
+            assert await documents.search("lib", "knot3") == []
+
+    scenario()
+
+
 def test_a_page_read_for_a_library_is_found_in_its_search(tmp_path: Path) -> None:
     @timed
     async def scenario() -> None:

@@ -56,6 +56,13 @@ def test_the_first_source_that_a_site_has_is_taken(first: int) -> None:
 
 
 @timed
+async def test_a_picture_is_no_table_of_contents() -> None:
+    """Design, section 4: a host that answers every address with the same."""
+    found, _ = await find({"https://docs.example.com": HOME, f"{DOCS}llms.txt": b"\x89PNG\r\n\0\0\0"})
+    assert found.source == "navigation"
+
+
+@timed
 async def test_the_llms_txt_that_is_named_is_asked_for_alone() -> None:
     library = Library(id="lib", name="Lib", docs_url=DOCS, llms_txt_url=f"{DOCS}x/llms-full.txt")
     found, asked = await find({f"{DOCS}x/llms-full.txt": b"# Named"}, library)

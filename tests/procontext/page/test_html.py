@@ -1,5 +1,7 @@
 """HTML to clean Markdown (design, section 2, point 3): what the generators' themes write, in small."""
 
+import time
+
 import pytest
 from html_to_markdown import ConversionError
 from hypothesis import given
@@ -314,3 +316,118 @@ def test_no_html_is_too_broken(html: str) -> None:
 )
 def test_a_page_of_html_is_known_by_its_beginning(text: str, expected: bool) -> None:
     assert is_html(text) is expected
+
+
+# --- what an agent would be misled by -----------------------------------------------------------------------------------
+
+
+def test_tabs_inside_tabs_keep_their_labels() -> None:
+    """Code under the label of another tab is a wrong answer."""
+
+    def tabs(*rows: tuple[str, str]) -> str:
+        labels = "".join(f"<label>{name}</label>" for name, _ in rows)
+        blocks = "".join(f"<div class=tabbed-block>{shown}</div>" for _, shown in rows)
+        return (
+            f"<div class=tabbed-set><div class=tabbed-labels>{labels}</div>"
+            f"<div class=tabbed-content>{blocks}</div></div>"
+        )
+
+    inner = tabs(("pip", "<p>pip install</p>"), ("uv", "<p>uv add</p>"))
+    text = shown(f"<main><h1>T</h1>{tabs(('Python', inner), ('Rust', '<p>cargo add</p>'))}</main>")
+    assert text.split("\n\n") == [
+        "# T",
+        "**Python**",
+        "**pip**",
+        "pip install",
+        "**uv**",
+        "uv add",
+        "**Rust**",
+        "cargo add\n",
+    ]
+
+
+def test_more_tabs_than_any_page_has_are_left_as_they_are() -> None:
+    group = "<div class=tabbed-set><div class=tabbed-labels><label>L</label></div><div class=tabbed-content>"
+    one = f"{group}<div class=tabbed-block>x</div></div></div>"
+    assert "**L**" not in shown(f"<main><h1>T</h1>{one * 2001}</main>")
+    deep = f"{group}<div class=tabbed-block>" * 8 + "x" + "</div></div></div>" * 8
+    assert "**L**" not in shown(f"<main><h1>T</h1>{deep}</main>")
+
+
+def test_the_type_of_a_parameter_is_told_apart_from_its_name() -> None:
+    """numpydoc: the colon stands in the theme's style sheet."""
+    row = "<dt><strong>x</strong><span class=classifier>array_like</span></dt><dd>Elements.</dd>"
+    assert "**x** : array_like" in shown(f"<main><h1>T</h1><dl>{row}</dl></main>")
+
+
+def test_titles_that_are_no_headings_are_bold() -> None:
+    text = shown(
+        "<main><h1>T</h1><p class=rubric>Examples</p><div class=admonitionHeading_Gvgb>tip</div><p>x</p></main>"
+    )
+    assert "**Examples**\n\n**tip**" in text  # Docusaurus writes a hash behind its classes
+
+
+def test_the_methods_of_a_class_are_in_its_section() -> None:
+    """Sphinx: a class is a level below the heading it stands under, its methods one below it, and the fourth is the last."""
+
+    def term(name: str, inside: str = "") -> str:
+        return f"<dl class=py><dt class=sig id=h.{name}>{name}()<a class=headerlink>¶</a></dt><dd>{inside}</dd></dl>"
+
+    documented = term("Boat", term("moor", term("line", term("knot")))) + term("launch")
+    text = shown(f"<main><h1 id=api>API</h1><h2 id=b>Boats</h2>{documented}</main>")
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "# API {#api}",
+        "## Boats {#b}",
+        "### `Boat()` {#h.Boat}",
+        "#### `moor()` {#h.moor}",
+        "#### `line()` {#h.line}",
+        "#### `knot()` {#h.knot}",
+        "### `launch()` {#h.launch}",
+    ]
+    assert "## `Boat()` {#h.Boat}" in shown(f"<main><p>x</p>{term('Boat')}</main>")
+
+
+def test_the_source_that_mkdocstrings_folds_away_is_left_out() -> None:
+    """It is most of such a page, and would use up the budget of who reads what it does."""
+    folded = (
+        "<details class=mkdocstrings-source><summary>Source code</summary><pre>def f(): ...</pre></details>"
+    )
+    assert shown(f"<main><h1>T</h1><p>Does f.</p>{folded}</main>") == "# T\n\nDoes f.\n"
+
+
+def test_the_smallest_headings_are_settled_too() -> None:
+    assert "##### Five {#five}" in shown(
+        "<main><h1>T</h1><h5 id=five><a href=#x>Five</a></h5><p>x</p></main>"
+    )
+
+
+def test_a_list_of_tasks_says_which_are_done() -> None:
+    boxes = "<li><input type=checkbox disabled checked> done</li><li><input type=checkbox disabled> open</li>"
+    text = shown(f"<main><h1>T</h1><ul>{boxes}</ul></main>")
+    assert "- [x] done\n- [ ] open" in text
+
+
+def test_a_heading_in_a_summary_is_a_heading_and_not_bold() -> None:
+    """rustdoc, and folded parts of Docusaurus."""
+    section = "<section id=method.f><a class=anchor href=#method.f>§</a><h4>fn f()</h4></section>"
+    text = shown(f"<main><h1>T</h1><details open><summary>{section}</summary><p>Does f.</p></details></main>")
+    assert "\n#### fn f() {#method.f}\n" in text
+    assert "**" not in text
+    assert "§" not in text
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        f"<section>{'<h1></h1>' * 20_000}x</section>",
+        f"{'<div class=tabbed-set>' * 400}{'<div class=tabbed-labels><label>x</label></div>' * 20_000}",
+        f"{'<div a=</div>>' * 50_000}x",
+        f"<p {' '.join(f'a{number}' for number in range(50_000))}>x",
+    ],
+    ids=["empty headings", "tabs in tabs", "hidden depth", "attributes"],
+)
+def test_a_page_that_is_made_to_take_for_ever_does_not(html: str) -> None:
+    """Design, section 4. By the square of its size each of these takes minutes."""
+    began = time.process_time()
+    html_to_markdown(f"<html><body>{html}", URL)
+    assert time.process_time() - began < 10

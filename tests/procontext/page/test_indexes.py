@@ -36,6 +36,7 @@ def test_an_inventory_becomes_pages_and_objects() -> None:
         "harbour.Pier.berths py:method 1 api.html#$ -",
         "a name with spaces std:label -1 x.html#y A label",
         "--flag std:cmdoption 1 cli.html#f -",
+        "HARBOUR_HOME std:envvar 1 cli.html#h -",
         "broken line",
         "",
         "evil std:doc -1 javascript:alert(1) Evil",
@@ -48,6 +49,7 @@ def test_an_inventory_becomes_pages_and_objects() -> None:
         "- [harbour.moor](https://docs.example.com/en/api.html#harbour.moor): function\n"
         "- [harbour.Pier](https://docs.example.com/en/api.html#harbour.Pier): class\n"
         "- [--flag](https://docs.example.com/en/cli.html#f): option\n"
+        "- [HARBOUR_HOME](https://docs.example.com/en/cli.html#h): environment variable\n"
     )
 
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from procontext.cache import Section
 from procontext.models import Heading
-from procontext.page import markdown_page, pieces
-from procontext.page._markdown import LONGEST_LINE, plain_text, sections
+from procontext.page import markdown_page
+from procontext.page._markdown import LONGEST_LINE, pieces, plain_text, sections, text_lines
 
 
 def found(text: str) -> list[tuple[int, int, str, str]]:
@@ -150,3 +150,11 @@ def test_a_page_without_headings_is_one_section() -> None:
     assert list(sections(markdown_page("u", "only\ntext"))) == [Section(1, (), "only\ntext")]
     assert list(sections(markdown_page("u", ""))) == []
     assert markdown_page("u", "# A").headings == (Heading(1, "A", "", 1),)
+
+
+def test_the_lines_of_a_text_are_those_of_a_page() -> None:
+    """A form feed or U+2028 is a character of its line: `splitlines` would make a line end of it, and lose it."""
+    text = f"a\x0cb\u2028c\r\n{'x' * (LONGEST_LINE + 1)}\rend\n\n"
+    assert tuple(text_lines(text)) == markdown_page("u", text).lines
+    assert tuple(text_lines(text)) == ("a\x0cb\u2028c", "x" * LONGEST_LINE, "x", "end")
+    assert tuple(text_lines("")) == ()

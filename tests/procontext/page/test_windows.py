@@ -164,6 +164,30 @@ def test_a_section_is_found_by_its_heading(heading: str, expected: tuple[int, in
     assert section(markdown_page("u", GUIDE), heading) == expected
 
 
+@pytest.mark.parametrize(
+    ("heading", "line"),
+    [
+        ("harbour.Boat", 2),
+        ("Boat", 2),
+        ("boat", 2),
+        ("Boat.__init__", 3),
+        ("`Boat.__init__`", 3),
+        ("Boat.moor()", 4),
+        ("harbour.Boat.moor()", 4),
+        ("oor()", None),
+    ],
+)
+def test_a_documented_object_is_found_by_its_name(heading: str, line: int | None) -> None:
+    """What a signature is called stands in its anchor; an agent types the name as it is in code."""
+    page = markdown_page(
+        "u",
+        "# API\n## `class harbour.Boat(name)` {#harbour.Boat}\n### `__init__(name)` {#harbour.Boat.__init__}\n"
+        "### `moor(boat=Boat)` {#harbour.Boat.moor}\n## `dock(boat)` {#harbour.dock}\n",
+    )
+    span = section(page, heading)
+    assert (span[0] if span else None) == line
+
+
 def test_a_section_is_read_as_a_window() -> None:
     page = markdown_page("u", GUIDE)
     span = section(page, "Install")

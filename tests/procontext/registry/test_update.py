@@ -61,6 +61,22 @@ async def test_what_is_there_is_not_fetched_again(tmp_path: Path) -> None:
     assert world.asked == [URL]
 
 
+@pytest.mark.parametrize(("stored", "in_use"), [("3", "unknown"), (None, "2026.11.15")])
+@timed
+async def test_an_older_one_is_not_put_over_what_is_there(
+    stored: str | None, in_use: str, tmp_path: Path
+) -> None:
+    """A mirror that is behind: never a worse file over a good one, downloaded or of the package."""
+    world = World(latest_json=described(registry("2")), libraries_json=registry("2"))
+    store = Store(tmp_path)
+    if stored is not None:
+        store.replace(registry(stored))
+    assert await update(store, URL, world.download, in_use) is None
+    assert world.asked == [URL]
+    loaded = store.load()
+    assert (None if loaded is None else loaded.version) == stored
+
+
 @timed
 async def test_a_damaged_pair_is_fetched_again(tmp_path: Path) -> None:
     """The state file alone is no proof."""
@@ -85,6 +101,7 @@ WRONG = [
     (World(latest_json=described(b""), libraries_json=OSError("cut")), "cannot be fetched: cut"),
     (World(latest_json=described(b"other"), libraries_json=registry("2")), "does not have the checksum"),
     (World(latest_json=described(b"{}"), libraries_json=b"{}"), "is not a registry"),
+    (World(latest_json=described(registry("0")), libraries_json=registry("0")), "is version 0, not 2 as was"),
 ]
 
 

@@ -99,6 +99,15 @@ def test_another_package_is_not_taken_for_a_mistake(query: str) -> None:
     assert found(query) == []
 
 
+def test_a_short_word_that_differs_is_another_package() -> None:
+    """Design, section 1: a wrong library is worse than none; a short word has too many neighbours, also in a longer name."""
+    index = Index([library("react-flow"), library("vue-router")])
+    assert index.resolve("react-foo") == []
+    assert [match.library_id for match in index.resolve("react-folw")] == ["react-flow"]
+    assert [match.library_id for match in index.resolve("veu-router")] == ["vue-router"]
+    assert [match.library_id for match in index.resolve("vue-rotuer")] == ["vue-router"]
+
+
 def test_at_most_five_are_returned_the_likeliest_first() -> None:
     """Design, section 1."""
     index = Index(

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from procontext.errors import Code, ProContextError, failure
 from procontext.models import Hit
-from procontext.page import pieces
+from procontext.page import text_lines
 from procontext.registry import Registry
 from procontext.tools import Tools
-from procontext.tools._tools import _fitting
+from procontext.tools._tools import MANY_HEADINGS, _fitting
 from scripted.documents import ScriptedDocuments
 from scripted.loop import timed
 
@@ -58,6 +58,7 @@ async def test_a_table_of_contents_that_fits_is_the_file_as_it_was_read() -> Non
     found = await bench.tools.get_library_docs("langchain")
     assert found.content == "# Docs\r\n\n- [A](https://a)\n"
     assert (found.library_id, found.name, found.source) == ("langchain", "LangChain", "llms.txt")
+    assert found.url == "https://x/llms.txt"  # where relative links start
     assert (found.cached, found.cached_at, found.stale) == (True, at, True)
     assert (found.offset, found.total_lines, found.next_offset) == (1, 3, None)
 
@@ -202,4 +203,23 @@ def test_windows_of_lines_join_up_without_loss(lines: list[str], limit: int, bud
         seen += last - first
         first = last
     assert seen == len(lines)
-    assert all(piece for line in ("x" * 9000,) for piece in pieces(line))
+    assert all(text_lines("x" * 9000))
+
+
+@timed
+async def test_a_page_of_headings_only_does_not_hold_up_the_others() -> None:
+    """Design, section 4: what takes seconds to look through is looked through on a thread."""
+    bench = Bench()
+    bench.documents.put_page(URL, "".join(f"# heading {number}\n" for number in range(MANY_HEADINGS + 1)))
+    found = await bench.tools.read_page(URL, heading="heading 7")
+    assert found.content == "# heading 7"
+    assert (await bench.tools.read_page(URL)).headings_truncated
+
+
+@timed
+async def test_windows_of_a_table_of_contents_lose_no_character() -> None:
+    """A form feed or U+2028 is no line end: windows that are put one after another are the text."""
+    bench = Bench()
+    bench.documents.put_index("langchain", "a\x0cb\u2028c\nd\n")
+    assert (await bench.tools.get_library_docs("langchain", limit=1)).content == "a\x0cb\u2028c"
+    assert (await bench.tools.get_library_docs("langchain", offset=2)).content == "d"
