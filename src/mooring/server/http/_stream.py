@@ -3,7 +3,7 @@
 Whoever has something to say puts it in and never waits; the task that holds the HTTP response writes. An ASGI server makes
 that task wait while the client reads slowly, so what has not been taken gathers here, up to a limit. Beyond it the stream is
 cut: a reader that slow is as good as gone, and the others must not pay for it. Answers have a limit of their own: they were
-asked for.
+asked for. So has what is said in one breath, before the client could have read any of it.
 
 A stream that says nothing for a while says that it is alive, because proxies cut silent ones (G17).
 
@@ -25,29 +25,30 @@ STREAM_LINES = lines(STREAM_HEADERS)
 # Of a response whose events are all there when it begins.
 EVENTS_LINES = [line for line in STREAM_LINES if line[0] == b"content-type"]
 
-# What may wait in one stream for a client that reads slowly. An ASGI server holds some 64 KiB of its own before it makes us
+# What may gather in one stream while its client reads slowly. An ASGI server holds some 64 KiB of its own before it makes us
 # wait, and one write more; with all that a connection needs besides, that stays under 256 KiB.
-MAX_STREAM_BYTES = 96 * 1024
+MAX_STREAM_BYTES = 48 * 1024
 
 # What goes out in one write, unless one message is larger. The ASGI server takes the whole of it even when it holds too much by
 # then, so this must be small beside what may wait.
 WRITE_BYTES = 16 * 1024
 
-# Answers were asked for, so more of them may wait: as much as a transport queues.
+# Answers were asked for, so more of them may wait: as much as a transport queues. The same for a burst of a handler that does
+# not let go of the loop: nobody has been slow.
 MAX_ANSWER_BYTES = MAX_QUEUED_BYTES
 
 
 class Stream:
     """What is to be written to one response. `put()` never waits; `pump()` writes until `end()`, or until it is cut."""
 
-    __slots__ = ("_items", "_limit", "_loop", "_size", "_waiter", "_writer", "is_cut", "is_ended")
+    __slots__ = ("_burst", "_items", "_limit", "_loop", "_size", "_waiter", "_writer", "is_cut", "is_ended")
 
     def __init__(self, limit: int = MAX_STREAM_BYTES) -> None:
         self._loop = asyncio.get_running_loop()
         self._limit = limit
         self._items: list[bytes] = []
-        # What waits, and what is being written.
-        self._size = 0
+        # What waits, and what is being written; and how much of it there was when the client was last asked to read.
+        self._size = self._burst = 0
         self._waiter: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[object] | None = None
         self.is_ended = False
@@ -72,8 +73,13 @@ class Stream:
         if self.is_ended or self.is_cut:
             return False
         size = self._size + len(chunk)
+        limit = MAX_ANSWER_BYTES
+        if not self._is_held_up:
+            self._burst = size
+        elif not is_answer:
+            limit = self._burst + self._limit
         # One message of any size is taken where nothing waits: a limit on messages is the server's option.
-        if size > (MAX_ANSWER_BYTES if is_answer else self._limit) and self._size:
+        if size > limit and self._size:
             self.cut()
             return False
         self._size = size
@@ -99,6 +105,11 @@ class Stream:
         self._wake()
         if self._writer is not None and self._waiter is None:
             self._writer.cancel()
+
+    @property
+    def _is_held_up(self) -> bool:
+        """True while the writer waits for the client, and not for us."""
+        return self._writer is not None and self._waiter is None
 
     def left(self) -> list[bytes]:
         """What was put in and never written."""

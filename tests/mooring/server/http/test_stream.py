@@ -102,19 +102,43 @@ def test_a_reader_that_is_too_slow_is_cut_off() -> None:
         assert stream.put(b"x" * 80)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert stream.put(b"x" * 20), "what is being written counts"
+        assert stream.put(b"x" * 100), "what is being written counts, and was said before anybody was slow"
         assert not stream.put(b"x")
         assert stream.is_cut
         assert stream.is_over
         assert "cut" in repr(stream)
         assert await task is False
-        assert stream.left() == [b"x" * 20]
+        assert stream.left() == [b"x" * 100]
+
+    run(test)
+
+
+def test_what_is_said_in_one_breath_is_no_readers_fault() -> None:
+    """A handler that says much without letting go of the loop: nobody could have read it. Then the client reads, slowly."""
+
+    async def test() -> None:
+        stream, response = Stream(limit=100), Response()
+        task = asyncio.get_running_loop().create_task(stream.pump(response.send, STREAM_LINES, 0))
+        await response.until(lambda: response.status)
+        response.hold()
+        for _ in range(50):
+            assert stream.put(b"x" * 100)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert stream.put(b"y" * 100)
+        response.flow()
+        stream.end()
+        assert await task
+        assert response.body == b"x" * 5000 + b"y" * 100
 
     run(test)
 
 
 def test_one_message_of_any_size_is_taken_where_nothing_waits() -> None:
     async def test() -> None:
+        stream = Stream(limit=100)
+        assert stream.put(b"x" * 2 * MAX_ANSWER_BYTES)
+        assert not stream.put(b"answer", is_answer=True)
         stream = Stream(limit=100)
         assert stream.put(b"x" * 1000)
         assert stream.put(b"answer", is_answer=True)
