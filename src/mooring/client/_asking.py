@@ -104,6 +104,12 @@ class Asking:
         raise refusal
 
 
+def check_function(handler: object, what: str) -> None:
+    """Refuse at once what could never be called. Raises: UsageError."""
+    if not callable(handler):
+        raise UsageError(f"{what} takes a function, not {type(handler).__name__}", path=what)
+
+
 async def _called(handler: Callable[[P], A | Awaitable[A]], params: P, result: type[A]) -> A:
     """What the handler answers, sync or async."""
     answer = handler(params)

@@ -2,13 +2,14 @@
 
 It knows how the parts hang together and nothing else: the features know their methods, the connection knows the wire.
 
-Above: users, `_fleet`, `_sync`, the commands. Below: the features, `_requests`, `_connection`.
+Above: users, `_fleet`, `mooring.sync`, the commands. Below: the features, `_requests`, `_connection`.
 """
 
 import asyncio
 import builtins
 import inspect
 import logging
+import math
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
@@ -16,7 +17,7 @@ from typing import Any, Self, TypeAlias, Unpack
 
 import msgspec
 
-from mooring.client._asking import Asking
+from mooring.client._asking import Asking, check_function
 from mooring.client._call import Call
 from mooring.client._completion import Completions
 from mooring.client._connection import Connection
@@ -32,7 +33,7 @@ from mooring.client._subscriptions import Subscriptions
 from mooring.client._telemetry import Listener, Telemetry, Trace
 from mooring.client._tools import Tools
 from mooring.client._wire import Wire
-from mooring.errors import Json, McpError, ProtocolError, ShutdownError, StateError, TimeoutError
+from mooring.errors import Json, McpError, ProtocolError, ShutdownError, StateError, TimeoutError, UsageError
 from mooring.protocol import Era
 from mooring.protocol.client import Notice, Settings
 from mooring.protocol.client import events as e
@@ -139,6 +140,7 @@ class Client:
         Raises: the error that closed it; TimeoutError after `timeout` seconds, with the newest cause as its cause.
         """
         connection = self._requests.connection
+        _check_seconds(timeout, "timeout")
         try:
             await connection.ready(timeout)
         except McpError:
@@ -153,6 +155,7 @@ class Client:
 
         `drain` waits that many seconds for open calls first. May be called by many, from any task, and again.
         """
+        _check_seconds(drain, "drain")
         connection = self._connection
         if connection is None:
             return
@@ -174,9 +177,8 @@ class Client:
 
     @property
     def server_info(self) -> Implementation | None:
-        """What the server calls itself; None where a stateless server did not say. Raises: StateError before ready."""
-        info = self._requests.connection.server().info
-        return None if info == b"{}" else decode(Implementation, info)
+        """What the server calls itself; None where it did not say. Raises: StateError before ready."""
+        return _implementation(self._requests.connection.server().info)
 
     @property
     def server_capabilities(self) -> ServerCapabilities:
@@ -205,6 +207,7 @@ class Client:
 
         Changes of lists are among them: a stateless server, which must be asked for those, is asked.
         """
+        check_function(handler, "on_notification")
         self._notification_handlers.append(handler)
         if self.state == "ready":
             self._subscriptions.want_lists()
@@ -215,11 +218,13 @@ class Client:
 
         From now on every call asks for reports, and a report moves the soft deadline of its call.
         """
+        check_function(handler, "on_progress")
         self._requests.progress_handlers.append(handler)
         return handler
 
     def on_event(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(name, fields)` for every telemetry event; call what is returned to end that."""
+        check_function(listener, "on_event")
         return self._telemetry.subscribe(listener)
 
     def trace_with(self, trace: Trace | None) -> None:
@@ -307,6 +312,32 @@ class Client:
             self.cache.clear()
         if transition.target in ("closing", "closed"):
             self._subscriptions.closed(transition.reason or ShutdownError())
+
+
+def _implementation(info: bytes) -> Implementation | None:
+    """For display, so what is wrong with it keeps nobody from the server: the name and version that can be read."""
+    if info == b"{}":
+        return None
+    try:
+        return decode(Implementation, info)
+    except ProtocolError:
+        members = msgspec.json.decode(info, type=dict[str, msgspec.Raw])
+        name, version = (_text(members.get(key)) for key in ("name", "version"))
+        return Implementation(name=name, version=version) if name or version else None
+
+
+def _text(value: msgspec.Raw | None) -> str:
+    try:
+        return "" if value is None else msgspec.json.decode(value, type=str)
+    except msgspec.DecodeError:
+        return ""
+
+
+def _check_seconds(seconds: object, name: str) -> None:
+    """Raises: UsageError."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and not math.isnan(seconds)
+    if seconds is not None and not is_number:  # what is left of a deadline may be less than nothing
+        raise UsageError(f"{name} must be a number of seconds, or None, not {seconds!r}", path=name)
 
 
 def _plain(error: McpError) -> McpError:

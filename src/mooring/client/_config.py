@@ -206,5 +206,16 @@ def read_config(path: str | os.PathLike[str], *, environment: Mapping[str, str] 
         raise UsageError(f"{shown} is nested too deeply", path=shown) from error
     servers = document.get("mcpServers") if isinstance(document, dict) else None
     if not isinstance(servers, dict):
-        raise UsageError(f'{shown} has no object "mcpServers" that names servers', path=shown)
+        said = f'{shown} has no object "mcpServers" that names servers{_meant(document)}'
+        raise UsageError(said, path=shown)
     return Config(shown, servers, os.environ if environment is None else environment)
+
+
+def _meant(document: Json) -> str:
+    """What to do with the file of a host that calls it otherwise. It is not read as if: nothing in such a file is guessed."""
+    members = document if isinstance(document, dict) else {}
+    if isinstance(members.get("servers"), dict):
+        return '; it has "servers", as VS Code writes it: in a copy for us, call that "mcpServers"'
+    if any(isinstance(member, dict) and member.keys() & {"command", "url"} for member in members.values()):
+        return '; write {"mcpServers": {...}} around what it has'
+    return ""

@@ -47,6 +47,10 @@ logger = logging.getLogger("mooring.client")
 R = TypeVar("R")
 
 _NOT_OPEN = "the client is not open; use `async with` or `open()`"
+_OTHER_LOOP = "the client was opened on another event loop; each loop needs its own"
+
+# Of a server that breaks rules on and on so many are told, and then ever fewer: it must not fill a disk. As our server does.
+VIOLATIONS_TOLD = 8
 
 
 class Connection:
@@ -84,6 +88,7 @@ class Connection:
         self._reported: dict[int, Call[Any]] = {}
         self._consumer: asyncio.Task[None] | None = None
         self._closed: asyncio.Event | None = None
+        self._violations = 0
         # Tasks that wait in `stop()`: they are not waited for, and not cancelled, if they are handlers.
         self._stoppers: set[asyncio.Task[Any] | None] = set()
         # Which arguments of which tools travel in headers, too, by the list fetched last.
@@ -117,7 +122,7 @@ class Connection:
         """
         loop = self._running()
         if asyncio.get_running_loop() is not loop:
-            raise UsageError("the client was opened on another event loop; each loop needs its own")
+            raise UsageError(_OTHER_LOOP)
         call = Call(loop.create_future(), method, read, on_progress)
         self.step(e.Called(caller=call, method=method, params=params, **how))
         return call
@@ -168,6 +173,7 @@ class Connection:
 
     async def ready(self, timeout: float | None) -> None:
         """Wait for ready. Raises: the reason if it closes first, the builtin TimeoutError after `timeout`."""
+        self.check_loop()
         waiter = self._running().create_future()
         self.step(e.ReadyAsked(waiter))
         try:
@@ -180,6 +186,7 @@ class Connection:
         """End it, and return when nothing of it is left. May be called by many, from anywhere, and again."""
         if self._loop is None or self._closed is None:
             return
+        self.check_loop()
         mine = asyncio.current_task()
         self._stoppers.add(mine)
         try:
@@ -249,6 +256,12 @@ class Connection:
     def reported(self, id: int | str) -> Call[Any] | None:
         """The call that a report of progress taken from the inbox belongs to."""
         return self._reported.pop(id, None) if isinstance(id, int) else None
+
+    def check_loop(self) -> None:
+        """Refuse to go on where it does not live, unless nothing of it lives any more. Raises: UsageError, StateError."""
+        is_over = self._closed is not None and self._closed.is_set()
+        if not is_over and asyncio.get_running_loop() is not self._running():
+            raise UsageError(_OTHER_LOOP)
 
     # --- stepping -----------------------------------------------------------------------------------------------------
 
@@ -474,9 +487,7 @@ class Connection:
             while (notice := self._inbox.take()) is not None:
                 if self.on_notice is not None:
                     await self.on_notice(notice)
-        except (
-            Exception
-        ):  # the outermost edge: one notification that cannot be handled must not stop the next
+        except Exception:  # the outermost edge: one that cannot be handled must not stop the next
             logger.exception("%s: a notification could not be handled", self.telemetry.client)
         finally:
             self._consumer = None
@@ -534,7 +545,10 @@ class Connection:
             self.on_transition(effect)
 
     def _violation(self, effect: e.Violation) -> None:
-        logger.warning("%s: %s (frame of %d bytes)", self.telemetry.client, effect.reason, effect.size)
+        self._violations = count = self._violations + 1
+        level = logging.WARNING if count <= VIOLATIONS_TOLD or count.bit_count() == 1 else logging.DEBUG
+        said = "%s: %s (frame of %d bytes; %d so far)"
+        logger.log(level, said, self.telemetry.client, effect.reason, effect.size, count)
         if self.telemetry.listeners:
             self.telemetry.tell("mooring.protocol.violation", reason=effect.reason, frame_size=effect.size)
 

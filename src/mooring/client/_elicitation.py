@@ -3,7 +3,7 @@
 Above: users. Below: `_asking`.
 """
 
-from mooring.client._asking import Asking, ElicitationHandler
+from mooring.client._asking import Asking, ElicitationHandler, check_function
 
 
 class Elicitation:
@@ -17,6 +17,7 @@ class Elicitation:
         self._asking = asking
 
     def handle(self, handler: ElicitationHandler) -> ElicitationHandler:
-        """Answer the server's questions with `handler(params)`, sync or async; usable as a decorator."""
+        """Answer the server's questions with `handler(params)`, sync or async; usable as a decorator. Raises: UsageError."""
+        check_function(handler, "elicitation.handle")
         self._asking.elicitation = handler
         return handler

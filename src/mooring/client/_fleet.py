@@ -178,11 +178,11 @@ class Fleet:
         Raises: UsageError where two tools have one name.
         """
         await self._list_all(options)
-        return [
-            msgspec.structs.replace(tool, name=self._names[server, tool.name])
-            for server, tools in self._listed.items()
-            for tool in tools
-        ]
+        # By name: a server that lists a tool twice has one of that name all the same, and it is called once.
+        named = {
+            self._names[server, tool.name]: tool for server, tools in self._listed.items() for tool in tools
+        }
+        return [msgspec.structs.replace(tool, name=name) for name, tool in named.items()]
 
     @property
     def names(self) -> Mapping[str, tuple[str, str]]:
@@ -231,7 +231,7 @@ class Fleet:
                 raise StateError("new", message="the fleet is not open; use `async with` or `open()`")
             return  # why is in `errors`
         try:
-            has_tools = client.server_capabilities.tools is not None
+            has_tools = client._requests.offers("tools")
             self._listed[name] = await client.tools.list(**options) if has_tools else []
         except McpError as error:
             logger.warning("%s: its tools could not be listed: %s", name, error)
@@ -254,12 +254,11 @@ def _table_of(listed: Mapping[str, Iterable[Tool]], separator: str) -> dict[str,
     for server, tools in listed.items():
         for tool in tools:
             name = fleet_name(server, tool.name, separator)
-            if name in table:
-                other = table[name]
+            other = table.setdefault(name, (server, tool.name))
+            if other != (server, tool.name):
                 raise UsageError(
                     f"two tools are called {name!r}: {other[1]!r} of {other[0]!r} and {tool.name!r} of {server!r}; "
                     "rename a server or choose another separator",
                     path=name,
                 )
-            table[name] = server, tool.name
     return table

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Unpack
 
 from mooring.client._lists import Cache, pages
-from mooring.client._requests import CallOptions, Requests
+from mooring.client._requests import CallOptions, Requests, check_named
 from mooring.types import GetPromptResult, ListPromptsResult, Prompt
 
 
@@ -26,8 +26,9 @@ class Prompts:
     async def get(
         self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
     ) -> GetPromptResult:
-        """One prompt, filled in."""
+        """One prompt, filled in. Raises: UsageError for arguments without names, and as every request does."""
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
+            check_named(arguments, "arguments")
             params["arguments"] = dict(arguments)
         return await self._requests.ask("prompts/get", params, GetPromptResult, options, subject=name)

@@ -139,6 +139,7 @@ class Requests:
         """
         connection = self.connection
         if connection.core.state is ClientState.READY:
+            connection.check_loop()
             return connection
         settings = connection.settings
         has_ended = connection.core.state in (ClientState.CLOSING, ClientState.CLOSED)
@@ -209,6 +210,9 @@ class Requests:
 
     def submit(self, method: str, params: Mapping[str, Json], options: CallOptions) -> Call[dict[str, Json]]:
         """Make a request and return at once: `.id` is its id; await it for its result as plain JSON."""
+        if not method or not _is_text(method):
+            raise UsageError(f"a method is a text that is not empty, not {method!r}", path="method")
+        check_named(params, "params")
         row = METHODS.get(method)
         if row is not None and row.capability:
             self.check(row.capability)
@@ -220,15 +224,16 @@ class Requests:
     def _begin(
         self, method: str, params: dict[str, Any], read: "Reader", how: dict[str, Any], subject: str
     ) -> Call[Any]:
+        encoded = encode_json(params)
         if self.trace is None:
-            return self.connection.submit(method, encode_json(params), read, **how)
+            return self.connection.submit(method, encoded, read, **how)
         span = self.trace(method, subject)
         own = how.get("meta", b"")
         # What the caller put into `meta` himself stands.
         taken = msgspec.json.decode(b"{%b}" % own) if own else {}
         members = {key: value for key, value in span.meta.items() if key not in taken}
         meta = b",".join(part for part in (encode_json(members)[1:-1], own) if part)
-        call: Call[Any] = self.connection.submit(method, encode_json(params), read, **{**how, "meta": meta})
+        call: Call[Any] = self.connection.submit(method, encoded, read, **{**how, "meta": meta})
         call.future.add_done_callback(partial(_end_span, span, call))
         return call
 
@@ -252,6 +257,17 @@ class Requests:
             row = METHODS.get(method)
             how["may_replay"] = is_safe if is_safe is not None else row is not None and row.is_safe
         return how
+
+
+def check_named(values: object, what: str) -> None:
+    """Refuse what has no names. Raises: UsageError."""
+    if not isinstance(values, Mapping):
+        kind = type(values).__name__
+        raise UsageError(f"{what} must have names, as in {{'city': 'Rome'}}; {kind} has none", path=what)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _check_options(options: CallOptions) -> None:

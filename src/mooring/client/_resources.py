@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Awaitable, Callable
 from typing import Unpack
 
+from mooring.client._asking import check_function
 from mooring.client._lists import Cache, pages
 from mooring.client._requests import CallOptions, Requests
 from mooring.client._subscriptions import Subscriptions
@@ -61,6 +62,9 @@ class Resources:
 
         Raises: CapabilityError where the server has no subscriptions, and as every request does.
         """
+        for name, function in (("handler", handler), ("on_end", on_end)):
+            if function is not None:
+                check_function(function, name)
         await self._subscriptions.open(uri, handler, on_end, options)
 
     async def unsubscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from mooring.client._asking import Asking
 from mooring.client._requests import Requests
-from mooring.errors import CapabilityError, ClosedError, ShutdownError, StateError
+from mooring.errors import CapabilityError, ClosedError, ShutdownError, StateError, UsageError
 from mooring.protocol import Era
 from mooring.types import ListRootsResult, Root
 
@@ -20,8 +20,13 @@ class Roots:
         self._requests = requests
 
     def set(self, roots: Iterable[Root | str]) -> None:
-        """These, from now on: `file://` addresses. A server of the handshake era is told that they changed."""
-        self._asking.roots = [root if isinstance(root, Root) else Root(uri=root) for root in roots]
+        """These, from now on: `file://` addresses. A server of the handshake era is told that they changed.
+
+        Raises: UsageError for what is no list of addresses.
+        """
+        if isinstance(roots, str) or not isinstance(roots, Iterable):
+            raise UsageError(f"roots are a list of addresses, not {roots!r}", path="roots")
+        self._asking.roots = [_root(root) for root in roots]
         try:
             connection = self._requests.connection
             is_declared = "roots" in (connection.settings.capabilities or {})
@@ -38,3 +43,11 @@ class Roots:
         if self._requests.connection.core.server is None or not self._requests.offers("roots"):
             raise CapabilityError("roots", "in MCP the server asks: declare ours with client.roots.set()")
         return list((await self._requests.ask("roots/list", {}, ListRootsResult, {})).roots)
+
+
+def _root(root: object) -> Root:
+    if isinstance(root, Root):
+        return root
+    if not isinstance(root, str) or ":" not in root:
+        raise UsageError(f"a root is an address like file:///project, not {root!r}", path="roots")
+    return Root(uri=root)

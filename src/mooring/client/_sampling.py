@@ -3,7 +3,7 @@
 Above: users. Below: `_asking`, `_requests`.
 """
 
-from mooring.client._asking import Asking, SamplingHandler
+from mooring.client._asking import Asking, SamplingHandler, check_function
 from mooring.client._requests import Requests
 from mooring.errors import CapabilityError
 from mooring.types import CreateMessageRequestParams, CreateMessageResult
@@ -17,7 +17,8 @@ class Sampling:
         self._requests = requests
 
     def handle(self, handler: SamplingHandler) -> SamplingHandler:
-        """Answer the server's requests with `handler(params)`, sync or async; usable as a decorator."""
+        """Answer the server's requests with `handler(params)`, sync or async; usable as a decorator. Raises: UsageError."""
+        check_function(handler, "sampling.handle")
         self._asking.sampling = handler
         return handler
 

@@ -97,8 +97,10 @@ class Subscriptions:
                 await self._opened(wanted, options, connection)
             elif connection.server().era is Era.HANDSHAKE:
                 await self._requests.ask("resources/subscribe", {"uri": uri}, EmptyResult, options)
-                connection.step(_wish(uri, is_open=True))
-                wanted.opened.set_result(None)
+                if not wanted.opened.done():
+                    connection.step(_wish(uri, is_open=True))
+                    wanted.opened.set_result(None)
+                await wanted.opened  # it may have been unsubscribed meanwhile
             else:
                 connection.step(_wish(uri, is_open=False))
                 await self._opened(wanted, options, connection)
@@ -127,6 +129,7 @@ class Subscriptions:
     async def close(self, uri: str, options: CallOptions) -> None:
         """Want it no more, and tell the server if there is one to tell."""
         connection = self._requests.connection
+        connection.check_loop()
         wanted = self._wanted.pop(uri, None)
         if wanted is not None:
             _fail(wanted.opened, StateError("unsubscribed", message=f"{uri} was unsubscribed meanwhile"))

@@ -61,6 +61,10 @@ class Tools:
         must_check: bool | None = None
         if options:
             must_check = options.pop("check_output", None)
+            if must_check not in (None, True, False):
+                raise UsageError(
+                    f"check_output must be True or False, not {must_check!r}", path="check_output"
+                )
             if must_check:
                 await self._prepare_check(name, options)
         params = {"name": name, "arguments": arguments if type(arguments) is dict else _named(arguments)}

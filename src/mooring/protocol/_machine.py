@@ -6,7 +6,7 @@ file, above the class that runs it. A cell that depends on something names the q
 cell for "no" (`otherwise`). What cannot happen is a cell too: it says so, raises in tests and is counted in
 production.
 
-Above: the three machines (`client`, `server`, `client`) and `drawing`. Below: nothing.
+Above: the three machines (a client's connection, a server's, and a single request) and `drawing`. Below: nothing.
 """
 
 from collections.abc import Mapping

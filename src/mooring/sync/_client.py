@@ -161,7 +161,7 @@ class Client:
 
     @property
     def server_info(self) -> Implementation | None:
-        """What the server calls itself; None where a stateless server did not say. Raises: StateError before ready."""
+        """What the server calls itself; None where it did not say. Raises: StateError before ready."""
         return self._portal.ask(lambda: self._client.server_info)
 
     @property

@@ -28,6 +28,9 @@ End: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 logger = logging.getLogger("mooring.sync")
 
+# How long what was cancelled may take to end before the loop ends without it: as long as a step of closing a server.
+STUBBORN_SECONDS = 2.0
+
 
 class Portal:
     """The thread, whether it runs at the moment or not. Get the process's own with `portal()`."""
@@ -153,7 +156,8 @@ class Portal:
 class Passage:
     """The way of one client to the portal. After the end it is shut: the loop that knew the client may be gone.
 
-    `end` is then why, and every wait fails as a call of an async client that has ended does.
+    `end` is then why, and every wait fails as a call of an async client that has ended does. It is looked at twice: here, so
+    that nothing is started for what has ended, and on the loop, because another thread may end it in between.
     """
 
     def __init__(self) -> None:
@@ -162,13 +166,23 @@ class Passage:
 
     def wait(self, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """As the portal's. Raises: ClosedError after the end."""
+
+        async def if_open() -> R:
+            self._check()
+            return await function(*args, **kwargs)
+
         self._check()
-        return self.portal.wait(function, *args, **kwargs)
+        return self.portal.wait(if_open)
 
     def submit(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """As the portal's `ask()`, for what begins a call. Raises: ClosedError after the end."""
+
+        def if_open() -> R:
+            self._check()
+            return function(*args, **kwargs)
+
         self._check()
-        return self.portal.ask(function, *args, **kwargs)
+        return self.portal.ask(if_open)
 
     def _check(self) -> None:
         if self.end is not None:
@@ -240,15 +254,25 @@ def _waited(
 
 
 async def _leave_nothing() -> None:
-    """Cancel what handlers began and nobody awaited, and let it end."""
+    """Cancel what handlers began and nobody awaited, and let it end: but not for ever, because somebody waits for this."""
     mine = asyncio.current_task()
     others = [task for task in asyncio.all_tasks() if task is not mine]
     for task in others:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    if others:
+        ended, stubborn = await asyncio.wait(others, timeout=STUBBORN_SECONDS)
+        for task in ended:
+            if not task.cancelled():
+                task.exception()  # seen: nobody is left who would ask
+        for task in stubborn:
+            logger.error("a handler does not end, and is left: %r", task)
     loop = asyncio.get_running_loop()
     await loop.shutdown_asyncgens()
-    await loop.shutdown_default_executor()
+    try:
+        await loop.shutdown_default_executor()
+    except RuntimeError:
+        # While the interpreter exits it starts no thread, which this needs from 3.12 on. Its own exit waits for the pool.
+        logger.debug("the pool of the loop is left to the interpreter", exc_info=True)
 
 
 # --- one for the process ----------------------------------------------------------------------------------------------

@@ -22,8 +22,11 @@ def check_environment(env: Mapping[str, str] | None, inherit_env: bool | Iterabl
 
     Raises: UsageError.
     """
-    if not isinstance(inherit_env, bool) and (isinstance(inherit_env, str) or not _are_text(inherit_env)):
+    is_list = isinstance(inherit_env, Iterable) and not isinstance(inherit_env, str)
+    if not isinstance(inherit_env, bool) and not (is_list and _are_text(inherit_env)):
         raise UsageError("inherit_env must be True, False or a list of names", path="inherit_env")
+    if env is not None and not isinstance(env, Mapping):
+        raise UsageError(f"env must map text to text, not be {type(env).__name__}", path="env")
     for name, value in (env or {}).items():
         if not _are_text((name, value)):
             raise UsageError(f"env must map text to text; {name!r} does not", path="env")

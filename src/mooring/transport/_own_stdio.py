@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from typing import Final
 
 from mooring.errors import McpError, ProtocolError, TransportError, UsageError
@@ -44,37 +45,65 @@ class OwnStdioTarget:
         self.name = "stdio"
         self.init_timeout: float | None = None
         self._framing = framing
+        self._held: Streams | None = None
 
     def __repr__(self) -> str:
         return f"<{self.__class__.__name__} {self._framing}>"
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Take stdin and stdout now, and give them back after the block, not with `close()`.
+
+        For who runs an author's code before and after the client is served: what that prints is for nobody on stdout.
+
+        Raises: TransportError, as `open()`.
+        """
+        self._held = _take()
+        try:
+            yield
+        finally:
+            _give_back(self._held)
+            self._held = None
 
     async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> "OwnStdioTransport":  # noqa: ARG002  nothing here takes steps
         """Take stdin and stdout.
 
         Raises: TransportError, permanent: another server of this process has them, or stdout is closed.
         """
-        if not _taken.acquire(blocking=False):
-            raise TransportError(
-                "stdin and stdout are taken by another server of this process", permanent=True
-            )
-        try:
-            streams = Streams()
-        except OSError as error:
-            _taken.release()
-            raise TransportError(f"cannot answer: {error}", permanent=True) from error
+        streams = _take() if self._held is None else self._held
         if streams.input is not None and os.isatty(streams.input):
             # Somebody started it by hand, and would see nothing happen.
             with contextlib.suppress(OSError):
                 os.write(2, BY_HAND)
-        return OwnStdioTransport(streams, owner, self._framing, max_frame_bytes)
+        return OwnStdioTransport(
+            streams, owner, self._framing, max_frame_bytes, is_held=self._held is not None
+        )
+
+
+def _take() -> Streams:
+    if not _taken.acquire(blocking=False):
+        raise TransportError("stdin and stdout are taken by another server of this process", permanent=True)
+    try:
+        return Streams()
+    except OSError as error:
+        _taken.release()
+        raise TransportError(f"cannot answer: {error}", permanent=True) from error
+
+
+def _give_back(streams: Streams) -> None:
+    streams.restore()
+    _taken.release()
 
 
 class OwnStdioTransport:
-    """Frames over this process's stdin and stdout, until `close()` gives them back."""
+    """Frames over this process's stdin and stdout, until `close()` gives them back; or who holds them, where `is_held`."""
 
-    def __init__(self, streams: Streams, owner: Owner, framing: str, max_frame_bytes: int) -> None:
+    def __init__(
+        self, streams: Streams, owner: Owner, framing: str, max_frame_bytes: int, *, is_held: bool = False
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._streams = streams
+        self._is_held = is_held
         self._owner = owner
         self._is_down = False
         self._is_closed = False
@@ -122,8 +151,8 @@ class OwnStdioTransport:
         self._queue.shut()
         if self._stdin is not None:
             self._stdin.stop()
-        self._streams.restore()
-        _taken.release()
+        if not self._is_held:
+            _give_back(self._streams)
 
     def _received(self, data: bytes) -> None:
         self._intake.feed(data)

@@ -129,6 +129,8 @@ def stdio(
         raise UsageError("there is no command", path="command")
     if framing not in FRAMINGS:
         raise UsageError(f"framing must be one of {', '.join(FRAMINGS)}, not {framing!r}", path="framing")
+    if isinstance(inherit_env, Iterable) and not isinstance(inherit_env, str):
+        inherit_env = tuple(inherit_env)  # it may be one that can be read once
     check_environment(env, inherit_env)
     check_stderr(stderr)
     return StdioTarget(
@@ -137,16 +139,16 @@ def stdio(
         name=name,
         env=env,
         inherit_env=inherit_env,
-        cwd=None if cwd is None else os.fspath(cwd),
+        cwd=None if cwd is None else _text_of(cwd, "the working directory is", "cwd"),
         stderr=stderr,
         framing=framing,
     )
 
 
-def _text_of(word: object) -> str:
+def _text_of(word: object, what: str = "a command and its arguments are", path: str = "command") -> str:
     text = os.fspath(word) if isinstance(word, os.PathLike) else word
     if not isinstance(text, str) or "\0" in text:
-        raise UsageError(f"a command and its arguments are text without NUL, not {word!r}", path="command")
+        raise UsageError(f"{what} text without NUL, not {word!r}", path=path)
     return text
 
 

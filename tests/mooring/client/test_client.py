@@ -63,6 +63,29 @@ async def test_both_eras_are_found_and_what_the_server_says_is_known(version: st
         assert len(initialized) == (version == HANDSHAKE)
 
 
+@pytest.mark.parametrize(
+    ("info", "name", "version"),
+    [
+        ({"name": "s"}, "s", ""),
+        ({"version": "1", "name": 5}, "", "1"),
+        ({"name": "s", "version": "1", "title": 5}, "s", "1"),
+        ({"name": "s", "version": "1", "websiteUrl": "x:y"}, "s", "1"),
+        ({"name": 5}, None, None),
+        ({}, None, None),
+    ],
+)
+@on_fake_clock
+async def test_a_server_that_says_its_name_badly_is_a_server_all_the_same(
+    info: dict[str, Any], name: str | None, version: str | None
+) -> None:
+    """It is for display: whoever shows it must not fail over it."""
+    async with peered(HANDSHAKE) as (client, peer):
+        peer.on["initialize"] = {"protocolVersion": HANDSHAKE, "capabilities": {}, "serverInfo": info}
+        async with client:
+            said = client.server_info
+            assert (said and said.name, said and said.version) == (name, version)
+
+
 @on_fake_clock
 async def test_a_stateless_server_without_a_name_has_none() -> None:
     async with peered(STATELESS) as (client, peer):
@@ -203,6 +226,33 @@ async def test_ready_that_is_late_names_the_newest_cause() -> None:
         await client.ready(3)
     assert isinstance(caught.value.__cause__, TransportError)
     await client.stop()
+
+
+@on_fake_clock
+async def test_what_is_no_function_and_what_is_no_time_is_refused_at_once() -> None:
+    wrong: Any = 5
+    async with opened() as (client, _):
+        for take in (
+            client.on_notification,
+            client.on_progress,
+            client.on_event,
+            client.sampling.handle,
+            client.elicitation.handle,
+        ):
+            with pytest.raises(UsageError, match="takes a function, not int"):
+                take(wrong)
+        for options in ({"handler": wrong}, {"on_end": wrong}):
+            with pytest.raises(UsageError, match="takes a function, not int"):
+                await client.resources.subscribe("x:y", **options)
+        for seconds in ("1", True, float("nan")):
+            with pytest.raises(UsageError, match="timeout must be a number of seconds"):
+                await client.ready(seconds)  # type: ignore[arg-type]  # on purpose
+            with pytest.raises(UsageError, match="drain must be a number of seconds"):
+                await client.stop(seconds)  # type: ignore[arg-type]  # on purpose
+        assert client.state == "ready"
+        await client.ready(-1)
+        await client.stop(drain=-1)
+        assert client.state == "closed"
 
 
 def test_options_are_refused_by_name() -> None:

@@ -225,6 +225,12 @@ BROKEN = [
     ("[]", 'has no object "mcpServers"'),
     ("{}", 'has no object "mcpServers"'),
     ('{"mcpServers": []}', 'has no object "mcpServers"'),
+    (
+        '{"servers": {"git": {}}}',
+        'it has "servers", as VS Code writes it: in a copy for us, call that "mcpServers"',
+    ),
+    ('{"git": {"command": "x"}}', 'write {"mcpServers": {...}} around what it has'),
+    ('{"git": {"url": "x"}, "n": 1}', "around what it has"),
     ("[" * 100_000, "nested too deeply"),
 ]
 

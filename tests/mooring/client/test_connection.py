@@ -57,19 +57,28 @@ async def test_a_connection_that_was_not_started_says_so_and_one_that_was_is_not
 @on_fake_clock
 async def test_a_client_belongs_to_its_loop() -> None:
     async with opened() as (client, peer):
-        refused: list[Exception] = []
+        refused: list[str] = []
 
         async def elsewhere() -> None:
-            try:
-                await client.tools.call("x")
-            except UsageError as error:
-                refused.append(error)
+            for use in (
+                lambda: client.tools.call("x"),
+                lambda: client.ready(),
+                lambda: client.ping(),
+                lambda: client.resources.subscribe("file:///a"),
+                lambda: client.resources.unsubscribe("file:///a"),
+                lambda: client.stop(),
+            ):
+                try:
+                    await use()
+                except UsageError as error:
+                    refused.append(str(error))
 
         thread = threading.Thread(target=lambda: asyncio.run(elsewhere()))
         thread.start()
         thread.join(20)
-        assert "another event loop" in str(refused[0])
-        assert peer.got("tools/call") == []
+        assert refused == ["the client was opened on another event loop; each loop needs its own"] * 6
+        assert peer.got("tools/call") == peer.got("ping") == peer.got("resources/subscribe") == []
+        assert client.state == "ready"
 
 
 @on_fake_clock
@@ -97,7 +106,10 @@ async def test_without_anybody_to_take_them_notifications_go_nowhere_and_request
 
 
 @on_fake_clock
-async def test_lines_that_are_no_messages_are_skipped_until_there_are_twenty_in_a_row() -> None:
+async def test_lines_that_are_no_messages_are_skipped_until_there_are_twenty_in_a_row(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "mooring.client")
     async with opened() as (client, peer):
         events = listen(client)
         for _ in range(19):
@@ -117,6 +129,9 @@ async def test_lines_that_are_no_messages_are_skipped_until_there_are_twenty_in_
         violations = [fields for name, fields in events if name == "mooring.protocol.violation"]
         assert len(violations) == 58
         assert violations[0]["frame_size"] == len("Listening on stdio...")
+        told = [record.getMessage() for record in caplog.records if "so far" in record.getMessage()]
+        assert len(told) == 8 + len((16, 32)), "every one of the first, and then ever fewer"
+        assert told[-1].endswith("(frame of 14 bytes; 32 so far)")
         await client.ready(60)
 
 

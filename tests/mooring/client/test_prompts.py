@@ -1,8 +1,10 @@
 """`client.prompts`."""
 
+from typing import Any
+
 import pytest
 
-from mooring.errors import CapabilityError
+from mooring.errors import CapabilityError, UsageError
 from mooring.testing import on_fake_clock
 from mooring.types import GetPromptResult, Prompt
 from scripted.peer import ERAS, opened
@@ -29,3 +31,12 @@ async def test_a_server_without_prompts_is_not_asked() -> None:
     async with opened(offers={"tools": {}}) as (client, _):
         with pytest.raises(CapabilityError):
             await client.prompts.get("greet")
+
+
+@on_fake_clock
+async def test_arguments_without_names_are_refused() -> None:
+    nameless: Any = ["Rome"]
+    async with opened() as (client, peer):
+        with pytest.raises(UsageError, match="arguments must have names"):
+            await client.prompts.get("greet", nameless)
+        assert peer.got("prompts/get") == []

@@ -174,6 +174,19 @@ async def test_reports_for_nobody_and_of_given_up_calls_are_dropped() -> None:
 
 
 @on_fake_clock
+async def test_what_is_no_request_is_refused_and_nothing_is_left_open() -> None:
+    nameless: Any = ["Rome"]
+    nothing: Any = None
+    async with opened() as (client, _):
+        for method in ("", nothing, 5):
+            with pytest.raises(UsageError, match="a method is a text"):
+                client.submit(method)
+        with pytest.raises(UsageError, match="params must have names"):
+            client.submit("vendor/thing", nameless)
+        assert client._requests.connection.open_calls() == []
+
+
+@on_fake_clock
 async def test_submit_gives_the_id_first_and_the_result_as_plain_json() -> None:
     async with opened() as (client, peer):
         call = client.submit("tools/call", {"name": "x", "arguments": {}})

@@ -1,8 +1,10 @@
 """`client.roots`: which places the server may look at, before it asks and when they change."""
 
+from typing import Any
+
 import pytest
 
-from mooring.errors import CapabilityError
+from mooring.errors import CapabilityError, UsageError
 from mooring.testing import on_fake_clock
 from mooring.types import Root
 from scripted.peer import HANDSHAKE, STATELESS, opened, peered
@@ -30,6 +32,16 @@ async def test_roots_that_were_not_declared_are_kept_to_oneself() -> None:
         client.roots.set(["file:///a"])
         await client.ping()
         assert peer.got("notifications/roots/list_changed") == []
+
+
+@pytest.mark.parametrize("roots", ["file:///a", 5, [5], ["/a"], [None]])
+@on_fake_clock
+async def test_what_is_no_list_of_addresses_is_refused_before_a_server_asks(roots: Any) -> None:
+    async with peered() as (client, _):
+        with pytest.raises(UsageError, match="address"):
+            client.roots.set(roots)
+        await client.open()
+        assert client.state == "ready"
 
 
 @on_fake_clock

@@ -158,6 +158,25 @@ async def test_who_waits_for_the_same_is_told_when_it_fails_or_is_given_up() -> 
 
 
 @on_fake_clock
+async def test_who_is_unsubscribed_before_the_answer_came_is_told_and_nothing_is_opened_again() -> None:
+    async with opened(HANDSHAKE) as (client, peer):
+        waiting = asyncio.ensure_future(client.resources.subscribe(URI, print))
+        subscribing = await peer.expect("resources/subscribe")
+        leaving = asyncio.ensure_future(client.resources.unsubscribe(URI))
+        unsubscribing = await peer.expect("resources/unsubscribe")
+        subscribing.answer({})
+        unsubscribing.answer({})
+        await leaving
+        with pytest.raises(StateError, match="was unsubscribed meanwhile"):
+            await waiting
+        peer.die()
+        await peer.until(lambda: client.state == "backoff")
+        await client.ready()
+        await client.ping()
+        assert len(peer.got("resources/subscribe")) == 1
+
+
+@on_fake_clock
 async def test_stopping_releases_who_waits_at_once() -> None:
     async with opened(STATELESS) as (client, peer):
         waiting = asyncio.ensure_future(client.resources.subscribe(URI))

@@ -200,3 +200,12 @@ async def test_a_tool_hinted_as_safe_is_sent_again_after_a_loss_if_asked_for(hin
         assert names == ["look", "shoot", "look"]
         ids = [message["id"] for message in peer.got("tools/call")]
         assert len(set(ids)) == 3
+
+
+@on_fake_clock
+async def test_a_check_that_is_neither_on_nor_off_is_refused() -> None:
+    unclear: Any = "no"
+    async with opened() as (client, peer):
+        with pytest.raises(UsageError, match="check_output must be True or False, not 'no'"):
+            await client.tools.call("count", check_output=unclear)
+        assert peer.got("tools/call") == []

@@ -15,6 +15,7 @@ import pytest
 import mooring
 from mooring import sync
 from mooring.client import Notification
+from mooring.client._subscriptions import Subscriptions
 from mooring.errors import ClosedError, ShutdownError, StateError, TimeoutError, TransportError, UsageError
 from mooring.sync import Client, connect, stdio
 from mooring.sync._portal import portal
@@ -264,6 +265,15 @@ def test_handlers_run_on_the_loops_thread_and_may_not_make_blocking_calls() -> N
     assert seen[:4] == ["notifications/tools/list_changed", "mooring-sync", "ready", "2025-11-25"]
     assert "inside a handler would wait for itself" in str(seen[4])
     assert "tools/call" not in target.methods()
+
+
+def test_a_handler_that_comes_late_subscribes_on_the_loops_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stateless server must be asked for changes of lists: a request, which no other thread may make."""
+    where: list[str] = []
+    monkeypatch.setattr(Subscriptions, "want_lists", lambda _: where.append(threading.current_thread().name))
+    with connect(with_tools("one", "t")) as client:
+        client.on_notification(print)
+    assert where == ["mooring-sync"]
 
 
 def test_progress_and_events_are_heard() -> None:

@@ -340,6 +340,35 @@ def test_a_real_fork_while_the_lock_is_held_does_not_hang_the_child() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("worked\n7\nworked\n", "", 0)
 
 
+def test_what_a_handler_began_and_does_not_end_is_left_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever stops the last client waits for the thread: nobody's handler may make that for ever."""
+    monkeypatch.setattr(_portal, "STUBBORN_SECONDS", 0.01)
+
+    async def stubborn() -> None:
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+
+    async def failing() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError
+
+    async def begin() -> None:
+        kept.extend(asyncio.get_running_loop().create_task(work()) for work in (stubborn, failing))
+        await asyncio.sleep(0)
+
+    kept: list[asyncio.Task[None]] = []
+    portal().wait(begin)
+    assert "a handler does not end, and is left: <Task" in caplog.text
+    assert kept[1].done()
+
+
 # --- the passage of one client ----------------------------------------------------------------------------------------
 
 
@@ -354,7 +383,48 @@ def test_a_passage_leads_to_the_portal_until_its_end() -> None:
             use()
 
 
+def test_a_passage_that_another_thread_shuts_on_the_way_is_shut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client has ended and its loop is gone, between our look and our arrival: not an error about loops."""
+    passage = Passage()
+
+    def too_late(function: Callable[..., object]) -> object:
+        passage.end = ShutdownError()
+        return wait(function)
+
+    wait = portal().wait
+    monkeypatch.setattr(portal(), "wait", too_late)
+    for use in (lambda: passage.wait(where), lambda: passage.submit(threading.get_ident)):
+        passage.end = None
+        with pytest.raises(ClosedError, match="the client was stopped"):
+            use()
+
+
 # --- the interpreter's exit -------------------------------------------------------------------------------------------
+
+
+def test_a_pool_that_cannot_be_shut_down_any_more_is_left_to_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From Python 3.12 on an interpreter that exits starts no thread, and the pool of a loop needs one to end."""
+
+    async def refuse(_: asyncio.AbstractEventLoop) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "shutdown_default_executor", refuse)
+    assert portal().wait(where) != threading.get_ident()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_pool_that_was_used_does_not_disturb_the_exit() -> None:
+    done = run_fresh(
+        "import asyncio\n"
+        "from mooring.sync._portal import portal\n"
+        "async def end(): print('ended', flush=True)\n"
+        "async def use(): await asyncio.to_thread(print, 'used', flush=True)\n"
+        "portal().hold('one', end)\n"
+        "portal().wait(use)\n"
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("used\nended\n", "", 0)
 
 
 def test_what_is_open_when_the_interpreter_exits_is_stopped() -> None:

@@ -55,6 +55,8 @@ REFUSED: list[tuple[object, object, str]] = [
     ({"A": "hidden\0"}, False, "env"),
     (None, "TOKEN", "inherit_env"),
     (None, [1], "inherit_env"),
+    (None, 1, "inherit_env"),
+    (["A"], False, "env"),
 ]
 
 

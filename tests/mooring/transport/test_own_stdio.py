@@ -231,6 +231,33 @@ def test_one_server_at_a_time_has_them(ends: Ends) -> None:
         run(test)
 
 
+def test_who_holds_them_has_them_before_and_after_a_transport(ends: Ends) -> None:
+    """G15: code of others runs then, too, and what it writes to stdout is not for the client."""
+
+    async def test() -> None:
+        target = own_stdio("lines")
+        with target.held():
+            os.write(1, b"before")
+            with pytest.raises(TransportError, match="taken by another"):
+                await opened(Recorder())
+            owner = Recorder()
+            owner.transport = transport = await target.open(owner, 1000, 1.0)
+            os.write(ends.to_server, b"one\n")
+            await owner.until(lambda: len(owner.frames) == 1)
+            assert transport.send(b"answer", 1)
+            assert await transport.flush()
+            await transport.close()
+            os.write(1, b"after")
+        assert os.read(ends.from_server, 100) == b"answer\n"
+        os.write(1, b"back")
+        assert os.read(ends.from_server, 100) == b"back"
+        assert os.get_blocking(0)
+        await (await opened(Recorder())).close()
+
+    with standing_in(ends.stdin, ends.stdout):
+        run(test)
+
+
 def test_a_closed_stdin_is_the_end_at_once(ends: Ends) -> None:
     async def test() -> None:
         owner = Recorder()

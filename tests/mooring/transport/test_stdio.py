@@ -109,6 +109,9 @@ def test_the_loop_policy_is_never_asked_for_a_child_watcher(monkeypatch: pytest.
         (("a", 3), {}, "command"),
         (("a",), {"framing": "xml"}, "framing"),
         (("a",), {"env": {"A": 1}}, "env"),
+        (("a",), {"env": ["A"]}, "env"),
+        (("a",), {"cwd": 3}, "cwd"),
+        (("a",), {"inherit_env": 3}, "inherit_env"),
         (("a",), {"inherit_env": "HOME"}, "inherit_env"),
         (("a",), {"stderr": None}, "stderr"),
     ],
@@ -117,6 +120,11 @@ def test_what_can_be_seen_to_be_wrong_is_refused_at_once(arguments: Any, options
     with pytest.raises(UsageError) as caught:
         stdio(*arguments, **options)
     assert caught.value.path == path
+
+
+def test_names_to_hand_on_that_can_be_read_once_are_read_once() -> None:
+    target = stdio("a", inherit_env=(name for name in ("TOKEN", "KEY")))
+    assert target._inherit_env == ("TOKEN", "KEY")
 
 
 def test_windows_is_told_of_wsl(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ class FrameRows(ClientCore):
             return
         self._heard = self._was_sane = True
         self._strikes = 0
-        self._fire(self._event_of(message))
+        self._fire(self._event_of(message, size))
 
     def _take_batch(self, batch: Batch, size: int) -> None:
         version = self.server.version if self.server is not None and self.state is ClientState.READY else ""
@@ -92,7 +92,7 @@ class FrameRows(ClientCore):
         else:
             self._fire(e.GarbageReceived(message.as_error(), size))
 
-    def _event_of(self, message: Request | Notification | Result | Error) -> e.Event:
+    def _event_of(self, message: Request | Notification | Result | Error, size: int) -> e.Event:
         if isinstance(message, Result | Error):
             exchange = self._open_exchange(message.id)
             if exchange is None:
@@ -103,8 +103,8 @@ class FrameRows(ClientCore):
             return e.AnswerReceived(exchange.id, None, JsonRpcError(message.code, message.message, data))
         if isinstance(message, Request):
             if message.method == "initialize":
-                return e.InitializeReceived()
-            return e.RequestReceived(message.id, message.method, message.params)
+                return e.InitializeReceived(size)
+            return e.RequestReceived(message.id, message.method, message.params, size)
         if message.method in RESETS:
             return e.ResetReceived()
         if message.method == "notifications/cancelled":
@@ -189,7 +189,7 @@ class FrameRows(ClientCore):
         # Before the era is known, a server that asks can only be one of the handshake era: but once we wait for
         # nothing but the probe, answering would write a response to a stateless server.
         if self._negotiation.handshake_id is None:
-            self._do(e.Violation(f"{event.method} asked before the handshake"))
+            self._do(e.Violation(f"{event.method} asked before the handshake", event.size))
         elif event.method == "ping":
             self._answer(event, encode_result(event.id, b"{}"))
         else:
@@ -198,7 +198,7 @@ class FrameRows(ClientCore):
     def _serve(self, event: e.RequestReceived) -> None:
         assert self.server is not None  # only while ready
         if not REVISIONS[self.server.version].has_server_requests:
-            self._do(e.Violation(f"{event.method} asked in the stateless era"))
+            self._do(e.Violation(f"{event.method} asked in the stateless era", event.size))
         elif event.method == "ping":
             self._answer(event, encode_result(event.id, b"{}"))
         elif event.id in self._serving or self._is_unsent(event.id):
@@ -215,7 +215,8 @@ class FrameRows(ClientCore):
     def _answer(self, event: e.RequestReceived, frame: bytes) -> None:
         """Answer at once. A server that asks and asks and reads nothing is answered no more: somebody must pay for it."""
         if len(self._unsent) >= MAX_HANDLERS:
-            self._do(e.Violation(f"{event.method} asked while {MAX_HANDLERS} answers wait to be read"))
+            reason = f"{event.method} asked while {MAX_HANDLERS} answers wait to be read"
+            self._do(e.Violation(reason, event.size))
         else:
             self._say(frame, event.id)
 
@@ -231,5 +232,5 @@ class FrameRows(ClientCore):
             said.__cause__ = error
             self._fire(e.StruckOut(said))
 
-    def _violate(self, event: e.Event) -> None:
-        self._do(e.Violation(self._cause_of(event).message))
+    def _violate(self, event: e.InitializeReceived) -> None:
+        self._do(e.Violation(self._cause_of(event).message, event.size))

@@ -24,7 +24,7 @@ each name does. What depends on something is asked by name (`when`), in the orde
 because they are numbers and not phases: the epoch, the count of failures, strikes, missed keepalives, and what the
 negotiation has tried (`_negotiation`).
 
-Above: `_connection`, which runs this; `_drawing`, which shows it. Below: `_machine`, `events`.
+Above: `_connection`, which runs this; `drawing`, which shows it. Below: `_machine`, `events`.
 """
 
 from enum import unique

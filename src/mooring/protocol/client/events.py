@@ -268,10 +268,13 @@ class RequestReceived(Event, frozen=True):
     id: int | str
     method: str
     params: msgspec.Raw | None
+    size: int = 0
 
 
 class InitializeReceived(Event, frozen=True):
     """the server sends `initialize`, which only a client may"""
+
+    size: int = 0
 
 
 class ResetReceived(Event, frozen=True):
@@ -472,7 +475,7 @@ class Violation(Effect, frozen=True):
     """The peer broke a rule and we go on: telemetry and a warning."""
 
     reason: str
-    size: int = 0
+    size: int
 
 
 class Stray(Effect, frozen=True):

@@ -37,7 +37,7 @@ a handler finds missing (-32021, `_stateless`) are its answer: by then the reque
 Kept beside the state, because they are tables and not phases: the ids in flight, the answers of unfinished batches,
 what was asked of the client, the revision agreed on, and the time of the drain deadline.
 
-Above: `_connection`, which runs this; `_drawing`, which shows it. Below: `_machine`, `events`.
+Above: `_connection`, which runs this; `drawing`, which shows it. Below: `_machine`, `events`.
 """
 
 from enum import unique

@@ -43,11 +43,6 @@ class ServerSentEvent(msgspec.Struct, frozen=True):
     id: str | None = None
     retry: int | None = None
 
-    @property
-    def is_priming(self) -> bool:
-        """True where there is nothing to decode: the event only moved the id or the reconnection time."""
-        return not self.data
-
 
 class EventReader(FedFramer):
     """Reads events from one response. `feed()` it what arrived, then pull `next_event()` until it returns None.

@@ -52,6 +52,8 @@ MALFORMED = [
     b'{"id":%d,"result":{}}',
     b'{"jsonrpc":2,"id":%d,"result":{}}',
     b'{"jsonrpc":"2.0","id":%d,"result":"\xff"}',
+    b'{"jsonrpc":"2.0","id":%d,"result":{"structuredContent":{"mean":NaN}}}',
+    b'{"jsonrpc":"2.0","id":%d,"result":{"text":"cut in the middle of \\ud83d"}}',
 ]
 
 
@@ -283,17 +285,20 @@ def test_a_request_goes_to_its_handler_in_ready():
 
 @pytest.mark.parametrize("method", ["ping", "sampling/createMessage", "x/y"])
 def test_a_stateless_server_is_never_answered(method):
-    """Row 20: server requests are violations and are never answered."""
+    """Row 20: server requests are violations and are never answered; section 5: with the size of the frame."""
     rig = Rig(versions=STATELESS).ready()
-    rig.say(id=7, method=method)
+    frame = b'{"jsonrpc":"2.0","id":7,"method":"%b"}' % method.encode()
+    rig.receive(frame)
     assert rig.kinds() == "Violation"
     assert method in rig.only(e.Violation).reason
+    assert rig.only(e.Violation).size == len(frame)
 
 
 def test_while_only_the_probe_is_open_nothing_is_answered():
     rig = Rig(versions=BOTH).connect()
     rig.say(id=7, method="ping")
     assert rig.kinds() == "Violation"
+    assert rig.only(e.Violation).size > 0
 
 
 def test_more_than_64_requests_at_a_time_are_refused_and_ping_is_not():

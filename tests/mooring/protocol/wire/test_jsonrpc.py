@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mooring.errors import ProtocolError
 from mooring.protocol.wire._jsonrpc import (
     ABSENT,
+    LONGEST_LENIENT,
     LONGEST_QUOTE,
     MAX_BATCH_MEMBERS,
     MAX_ID_LENGTH,
@@ -202,6 +203,22 @@ MALFORMED = [
     (request(later='{"a":01}'), PARSE, "$.later.a", "invalid number", ABSENT, False),
     (request(jsonrpc='"1.0"', later="tru"), PARSE, "$.later", "invalid character", ABSENT, False),
     (b"5 5", PARSE, "$", "trailing characters", ABSENT, False),
+    # Answers that Python and JavaScript write and would read: they are told to whoever waits.
+    (answer(result='{"a":NaN}'), PARSE, "$.result.a", "NaN is not JSON", 5, True),
+    (answer(result='{"a":-Infinity}'), PARSE, "$.result.a", "-Infinity is not JSON", 5, True),
+    (answer(result='{"a":"\\ud83d"}'), PARSE, "$.result.a", "lone surrogate", 5, True),
+    (answer(result='{"a":"\n"}'), PARSE, "$.result.a", "invalid character", 5, True),
+    (error('{"code":1,"message":"\\ud83d"}'), PARSE, "$.error.message", "lone surrogate", 5, True),
+    (answer(id='"5"', result='{"a":NaN}'), PARSE, "$.result.a", "NaN is not JSON", ABSENT, False),
+    (answer(id="true", result='{"a":NaN}'), PARSE, "$.result.a", "NaN is not JSON", ABSENT, False),
+    (
+        answer(result='{"a":NaN,"b":"%s"}' % ("x" * LONGEST_LENIENT)),
+        PARSE,
+        "$.result.a",
+        "NaN is not JSON",
+        ABSENT,
+        False,
+    ),
     # Not UTF-8: -32700 too, but msgspec can read over it, so the id is known.
     (request(params='{"a":"?"}').replace(b"?", b"\xff"), PARSE, "$.params.a", "not UTF-8", 5, False),
     (answer(result='{"a":"?"}').replace(b"?", b"\xff"), PARSE, "$.result.a", "not UTF-8", 5, True),

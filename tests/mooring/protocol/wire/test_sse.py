@@ -188,11 +188,6 @@ def test_the_reader_goes_on_with_the_stream_that_resumes_the_first():
     assert pull(reader) == [Event(b"d")]
 
 
-def test_priming_events_are_those_with_nothing_to_decode():
-    assert Event(b"", id="1").is_priming
-    assert not Event(b"{}").is_priming
-
-
 def test_repr_shows_the_state():
     reader = EventReader()
     reader.feed(b"id: 7\n\nabc")
