@@ -131,7 +131,9 @@ class Shelf(Generic[E]):
         for entry in entries:
             before = numbered.get(entry.key)
             if before is not None and not replace:
-                raise UsageError(f"{self.kind} has {entry.key!r} already; pass replace=True", path=entry.key)
+                # Not every way to get here takes `replace`: the decorators do not.
+                said = f"{self.kind} has {entry.key!r} already; use another name, or remove that one first"
+                raise UsageError(said, path=entry.key)
             numbered[entry.key] = (number if before is None else before[0], entry)
             number += before is None
         return Shelf(self.kind, self._options, numbered, self.version + 1, number)
@@ -321,7 +323,7 @@ class Catalogue:
         """
         with self._lock:
             if entry.key in self._completions and not replace:
-                said = f"{entry.key[2]} of {entry.key[1]!r} has a completion already; pass replace=True"
+                said = f"{entry.key[2]} of {entry.key[1]!r} has a completion already"
                 raise UsageError(said, path=entry.key[2])
             self._completions = {**self._completions, entry.key: entry}
 
@@ -357,17 +359,6 @@ class Catalogue:
             _must_have(self._prompts.entries, names, Kind.PROMPTS)
             self._prompts = self._prompts.without(names)
         self._tell(Kind.PROMPTS)
-
-    def remove_completion(self, key: CompletionKey) -> None:
-        """Complete this no longer.
-
-        Raises:
-            UsageError: where nothing completes it.
-        """
-        with self._lock:
-            if key not in self._completions:
-                raise UsageError(f"nothing completes {key[2]} of {key[1]!r}", path=key[2])
-            self._completions = {other: entry for other, entry in self._completions.items() if other != key}
 
     def _tell(self, kind: Kind) -> None:
         # Outside the lock: a listener may read the catalogue, or change it.

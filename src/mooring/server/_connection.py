@@ -142,7 +142,7 @@ class Connection(Driver):
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:  # noqa: ARG002  # the contract's
         # What it sent before is still served: `server < requests > answers` ends its input before we have begun.
-        logger.debug("connection %d: the client is gone: %s", self.number, error)
+        logger.debug("connection %d: the client is gone: %s", self.number, error.message)
         self._is_gone = True
         self.frames_arrived()
 
@@ -152,17 +152,23 @@ class Connection(Driver):
 
     def _receive(self, frame: bytes | McpError) -> None:
         if isinstance(frame, bytes):
-            self._do(self.core.receive(frame, self._loop.time()))
+            try:
+                self._do(self.core.receive(frame, self._loop.time()))
+            except Exception:  # the edge of all that a frame sets off: a defect is no silence
+                logger.exception("connection %d: a frame could not be handled, and it ends here", self.number)
+                self.stop()
         elif isinstance(frame, FrameTooLargeError):
             self.step(e.OversizeReceived(frame.size))
         else:
-            logger.debug("connection %d: %s", self.number, frame)  # the stream is lost: `went_down` follows
+            # `went_down` follows, and with it the end, which should not be a riddle.
+            logger.warning("connection %d: the stream is lost: %s", self.number, frame.message)
 
     # --- effects ------------------------------------------------------------------------------------------------------
 
     def _send(self, effect: e.Send) -> None:
         if effect.error is not None:
-            logger.debug("connection %d: refused: %s", self.number, effect.error)
+            # Why, and not what: the error itself quotes what the client sent (section 8).
+            logger.debug("connection %d: refused: %s", self.number, effect.error.message)
         transport = self._transport
         if transport is None:
             return

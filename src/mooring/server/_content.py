@@ -9,7 +9,6 @@ Must never know a tool. Above: `_output`, `_prompts`, `_resources`. Below: `_for
 
 from binascii import b2a_base64
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import msgspec
 
@@ -46,7 +45,6 @@ class Audio(msgspec.Struct, frozen=True):
     mime_type: str = "audio/wav"
 
 
-Media: TypeAlias = Image | Audio
 MEDIA = (Image, Audio)
 
 _encode = msgspec.json.Encoder(enc_hook=encode_foreign).encode

@@ -36,6 +36,8 @@ from mooring.types import (
 )
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from mooring.server._driver import Driver
     from mooring.server._forms import Form, FormLike
     from mooring.server._rounds import Rounds
@@ -112,6 +114,8 @@ class Context:
         self._has_ended = False
         self._is_cancelled = False
         self._cancelled: threading.Event | None = None
+        # Questions that threads wait for, by `wait()`.
+        self._waiting: set[Future[Any]] = set()
         self._once: dict[str, Json] = {}
 
     def __repr__(self) -> str:
@@ -189,6 +193,8 @@ class Context:
         self._is_cancelled = True
         if self._cancelled is not None:
             self._cancelled.set()
+        for question in list(self._waiting):
+            question.cancel()  # its thread waits for an answer that nobody wants any more
 
     def rounds(self) -> "Rounds | None":
         """The server's: the rounds of this request; None where it has none.
@@ -206,7 +212,16 @@ class Context:
     # --- saying -------------------------------------------------------------------------------------------------------
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        """Say how far the work has come; only ever more. Nothing is sent if the client did not ask for it."""
+        """Say how far the work has come; only ever more. Nothing is sent if the client did not ask for it.
+
+        Raises: UsageError for what is not a number.
+        """
+        for name, value in (("progress", progress), ("total", 0 if total is None else total)):
+            # Said here, to who wrote it: further on it is nobody's error.
+            if not isinstance(value, int | float):
+                raise UsageError(f"{name} must be a number, not {value!r}", path=name)
+        if message and not isinstance(message, str):
+            raise UsageError(f"message must be a string, not {message!r}", path="message")
         if self._token is None or self._has_ended:
             return
         event = e.Progressed(self.request_id, self._serial, self._token, progress, total, message)
@@ -326,12 +341,20 @@ class Context:
     def wait(self, question: Coroutine[Any, Any, R]) -> R:
         """For blocking functions: the result of `ctx.elicit(...)` and the like, waited for in this thread.
 
-        Raises: UsageError on the loop's own thread, where `await` is the way.
+        Raises: UsageError on the loop's own thread, where `await` is the way. `concurrent.futures.CancelledError`, if the
+        request is cancelled meanwhile.
         """
         if threading.get_ident() == self._connection._thread:
             question.close()
             raise UsageError("wait() is for blocking functions; use await here")
-        return asyncio.run_coroutine_threadsafe(question, self._connection._loop).result()
+        waiting = asyncio.run_coroutine_threadsafe(question, self._connection._loop)
+        self._waiting.add(waiting)
+        try:
+            if self._is_cancelled:  # after it can be found there: one of the two sees the other
+                waiting.cancel()
+            return waiting.result()
+        finally:
+            self._waiting.discard(waiting)
 
     async def _elicit(self, params: bytes, key: str | None, form: "Form | None") -> Elicited:
         while True:

@@ -12,6 +12,7 @@ Must never know how frames move. Above: `_connection`, which asks; `_server`, wh
 """
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -65,6 +66,9 @@ INTERNAL_ERROR = -32603
 _EMPTY = b"{}"
 _MOST_DRESSED = 64
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+# What a handler may ask its own client, whose words in an error may go back to it.
+_QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 
 # The capability that a server must have declared to serve a method; empty: none.
 _NEEDS = {name: row.capability.partition(".")[0] for name, row in METHODS.items()}
@@ -179,10 +183,13 @@ class Dispatch:
 
     async def _through(self, connection: Driver, request: e.Serve) -> bytes:
         context = _make_context(connection, request)
+        stays_open = False
 
         async def innermost() -> bytes:
+            nonlocal stays_open
             outcome = self._serve(connection, request)
             if outcome is None:
+                stays_open = True
                 return b""
             return outcome if isinstance(outcome, bytes) else await outcome
 
@@ -190,7 +197,11 @@ class Dispatch:
         for middleware in reversed(self.middleware):
             call = _around(middleware, context, call)
         try:
-            return await call()
+            result: object = await call()
+            # Without a look at it a middleware that forgets its `return` would leave the client waiting for ever.
+            if not isinstance(result, bytes) or not (result.startswith(b"{") or stays_open):
+                raise TypeError(f"middleware must return an encoded result, and gave {_kind(result)}")
+            return result
         except (McpError, asyncio.CancelledError):
             raise
         except Exception as error:  # the outermost edge of somebody's middleware
@@ -231,16 +242,22 @@ class Dispatch:
         if entry.takes_context:
             back = _Answers(params.request_state, params.input_responses)
             context = self._context_that_asks(connection, request, name, given, back)
-        call = entry.bind(given, context)
-        if call.__class__ is InvalidArguments and given is not None and bytes(given) == b"null":
-            call = entry.bind(None, context)  # some clients write what they do not have
+        try:
+            call = entry.bind(given, context)
+            if call.__class__ is InvalidArguments and given is not None and bytes(given) == b"null":
+                call = entry.bind(None, context)  # some clients write what they do not have
+        except Exception as error:  # noqa: BLE001  # the edge of the author's validators
+            failed = self._failed(_tool_job(connection, request, entry, ((), {}), context), error)
+            return _dress(connection, request, failed)
         if isinstance(call, InvalidArguments):
             return _dress(connection, request, self._refuse_arguments(entry.key, call, request.version))
         if entry.is_async or entry.is_blocking:
             return self._await_tool(connection, request, entry, call, context)
         try:
             result = entry.answer(entry.call(*call[0], **call[1]), request.version)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # the edge of the author's function
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  # the edge of the author's function, called by the connection itself
             result = self._failed(_tool_job(connection, request, entry, call, context), error)
         if context is not None:
             context.end()
@@ -255,6 +272,8 @@ class Dispatch:
                 value = await entry.call(*call[0], **call[1])  # type: ignore[misc]  # `is_async` says so
             else:
                 value = await self.pool.run(connection, entry.call, *call[0], **call[1])
+                if inspect.isawaitable(value):  # a plain decorator around an async function
+                    value = await value
             result = entry.answer(value, request.version)
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
@@ -367,7 +386,9 @@ class Dispatch:
         args, keywords = job.arguments
         try:
             result = job.answer(job.entry.call(*args, **keywords))
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # the edge of the author's function
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  # as above
             result = self._failed(job, error)
         if job.context is not None:
             job.context.end()
@@ -380,6 +401,8 @@ class Dispatch:
                 value = await job.entry.call(*args, **keywords)  # type: ignore[misc]  # `is_async` says so
             else:
                 value = await self.pool.run(job.connection, job.entry.call, *args, **keywords)
+                if inspect.isawaitable(value):  # as above
+                    value = await value
             result = job.answer(value)
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
@@ -395,12 +418,16 @@ class Dispatch:
         rounds = None if job.context is None else job.context.rounds()
         if rounds is not None and rounds.is_asking and _is_end_of_round(error):
             return rounds.result()
-        if isinstance(error, JsonRpcError | ShutdownError):
-            raise error  # the author's own; or the client went while it was asked, and nobody waits
+        # The author's own says nothing of a request; one that does is what somebody else answered. Or the client went
+        # while it was asked, and nobody waits.
+        if isinstance(error, ShutdownError) or (isinstance(error, JsonRpcError) and error.method is None):
+            raise error
         if isinstance(error, ResourceNotFoundError) and job.uri:
             raise _not_found(job.request, job.uri) from error
         said = None
-        if isinstance(error, CapabilityError):
+        if isinstance(error, JsonRpcError) and error.method in _QUESTIONS:
+            said = f"the client refused {error.method}: {error.message}"
+        elif isinstance(error, CapabilityError):
             meta = job.request.meta
             if meta is not None:
                 refusal = refuse_undeclared(
@@ -463,6 +490,10 @@ def _around(middleware: Middleware, context: Context, call: Next) -> Next:
         return await middleware(context, call)
 
     return around
+
+
+def _kind(result: object) -> str:
+    return "bytes that are no JSON object" if isinstance(result, bytes) else type(result).__name__
 
 
 def _version(answer: Callable[[object, str], bytes], request: e.Serve) -> Callable[[object], bytes]:

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import msgspec
@@ -148,6 +149,10 @@ class Driver:
 
     # --- what its owner does ------------------------------------------------------------------------------------------
 
+    def changed(self, method: str, uri: str, params: bytes) -> None:
+        """Something changed that the client may want to hear of. On the loop's thread, where `listening` is made."""
+        self.listening.changed(method, uri, params)
+
     def drain(self) -> None:
         """Take no new requests, give running ones their time, then end."""
         self.step(e.DrainAsked())
@@ -196,8 +201,9 @@ class Driver:
             del self._asked[key]
 
     def on_stop(self, serial: int, hook: Callable[[], None]) -> None:
-        """Call `hook` when the request with this serial is cancelled."""
-        self._stop_hooks[serial] = hook
+        """Call `hook` when the request with this serial is cancelled, after those that were there before it."""
+        before = self._stop_hooks.get(serial)
+        self._stop_hooks[serial] = hook if before is None else partial(_both, before, hook)
 
     # --- stepping -----------------------------------------------------------------------------------------------------
 
@@ -406,6 +412,11 @@ class Driver:
             self._tell(
                 "request.exception", **about, duration_ns=duration, code=error.code, reason=error.message
             )
+
+
+def _both(first: Callable[[], None], then: Callable[[], None]) -> None:
+    first()
+    then()
 
 
 def _failure(request: e.Serve, error: McpError) -> e.Failed:

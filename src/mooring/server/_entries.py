@@ -102,6 +102,18 @@ def check_scopes(scopes: Iterable[str]) -> frozenset[str]:
     return found
 
 
+def check_function(given: object, name: str) -> None:
+    """Nothing, if it can be called. Raises: UsageError."""
+    if not callable(given):
+        raise UsageError(f"{name} must be a function, not {given!r}", path=name)
+
+
+def refuse_name(given: object, decorator: str) -> None:
+    """Nothing, unless a decorator got a name in the place of its function, as other libraries have it. Raises: UsageError."""
+    if isinstance(given, str):
+        raise UsageError(f"a name is given by its keyword: @server.{decorator}(name={given!r})", path="name")
+
+
 def check_meta(meta: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
     """`_meta`, copied; None for none."""
     return dict(meta) if meta else None

@@ -38,8 +38,6 @@ class PydanticModel(Protocol):
     def model_json_schema(cls, *, ref_template: str, mode: str) -> dict[str, Json]: ...
     @classmethod
     def model_validate_json(cls, data: bytes) -> "PydanticModel": ...
-    @classmethod
-    def model_construct(cls) -> "PydanticModel": ...
     def model_dump_json(self, *, by_alias: bool) -> str: ...
 
 
@@ -53,6 +51,21 @@ def is_path(hint: Hint) -> "TypeGuard[type[PurePath]]":
     """True for the classes of pathlib, which is slow to load and therefore looked up, too."""
     base = getattr(sys.modules.get("pathlib"), "PurePath", None)
     return isinstance(base, type) and isinstance(hint, type) and issubclass(hint, base)
+
+
+class PydanticField(Protocol):
+    """The part of pydantic's `Field(...)` that is used here, where one stands in the place of a default."""
+
+    default: object
+    default_factory: Callable[[], object] | None
+
+    def is_required(self) -> bool: ...
+
+
+def is_field(default: object) -> TypeGuard[PydanticField]:
+    """True for what pydantic's `Field(...)` gives: written for a default, it says more than that."""
+    kind = getattr(sys.modules.get("pydantic.fields"), "FieldInfo", None)
+    return isinstance(kind, type) and isinstance(default, kind)
 
 
 # --- hints ------------------------------------------------------------------------------------------------------------
@@ -133,7 +146,7 @@ def decode_foreign(cls: type, value: object) -> object:
 def accept_foreign(cls: type, value: object) -> object:
     """The hook of a decoder that only looks at the frame around: what a library wrote itself is believed."""
     if is_pydantic(cls):
-        return cls.model_construct()
+        return object.__new__(cls)  # for a look at its class: nobody reads it
     return decode_foreign(cls, value)
 
 

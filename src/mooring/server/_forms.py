@@ -114,5 +114,13 @@ def _check(schema: Schema, name: str) -> Schema:
 def _is_flat(described: dict[str, Json]) -> bool:
     if described.get("type") == "array":
         items = described.get("items")
-        return isinstance(items, dict) and ("enum" in items or "anyOf" in items or "oneOf" in items)
-    return described.get("type") in _FLAT
+        if not isinstance(items, dict) or not _has_words(items):
+            return False
+        return "enum" in items or "anyOf" in items or "oneOf" in items
+    return described.get("type") in _FLAT and _has_words(described)
+
+
+def _has_words(described: dict[str, Json]) -> bool:
+    """What can be chosen is text, in every revision: a client would show a number, and could not send it."""
+    choices = described.get("enum", [])
+    return isinstance(choices, list) and all(isinstance(choice, str) for choice in choices)

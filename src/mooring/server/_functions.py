@@ -17,14 +17,14 @@ import functools
 import inspect
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from typing import Any, Optional, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Optional, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import NODEFAULT, Raw
 
 from mooring.errors import Json, UsageError
 from mooring.server._docstrings import read_docstring
-from mooring.server._foreign import Hint, adapt, decode_foreign
+from mooring.server._foreign import Hint, adapt, decode_foreign, is_field
 from mooring.server._problems import REFUSALS, InvalidArguments, Place, collect, find_problems
 from mooring.server._schema import Schema, UnusableHintError, object_schema, schemas_of
 from mooring.types import encode_json
@@ -43,6 +43,9 @@ _KINDS_REFUSED = {
 # object every time, as Python does.
 _PLAIN_DEFAULTS = (str, int, float, bool, types.NoneType, bytes, tuple)
 _NO_KEYWORDS: dict[str, object] = {}
+_LARGEST_WHOLE = 2.0**53
+# Bytes of arguments that get a second reading, while which nothing else is served.
+_LARGEST_READ_AGAIN = 1_048_576
 _astuple = msgspec.structs.astuple
 
 
@@ -54,6 +57,8 @@ class Parameter(msgspec.Struct, frozen=True):
     default: object
     description: str
     is_keyword_only: bool = False
+    # Makes the default anew for every call; then `default` says nothing.
+    factory: Callable[[], object] | None = None
 
     @property
     def is_required(self) -> bool:
@@ -95,6 +100,7 @@ class Function:
         self.is_async = _is_async(call)
         _refuse_generators(plain, self.name)
         signature, hints = _read_signature(call, plain, self.name)
+        _refuse_methods(signature, hints, self.name)
         said = read_docstring(getattr(plain, "__doc__", None))
         self.description = said.description
         self.returns: Hint = _awaited(hints.get("return", inspect.Signature.empty))
@@ -141,13 +147,18 @@ class Function:
             self._context = name
             return
         default = NODEFAULT if parameter.default is inspect.Parameter.empty else parameter.default
+        factory: Callable[[], object] | None = None
+        if is_field(default):  # `x: int = Field(3, ge=0)`, as people write who come from pydantic
+            field, hint = default, Annotated[hint, default]
+            default = NODEFAULT if field.is_required() else field.default
+            factory = field.default_factory
         try:
             hint = adapt(hint)
             # `x: int = None` is written by people and filled with null by models, who read the default.
             hint = Optional[hint] if default is None else hint  # noqa: UP045 (made at run time)
         except TypeError as error:
             raise UsageError(f"{where}: the annotation cannot be used: {error}", path=where) from error
-        taken = Parameter(name, hint, default, said.get(name, ""), is_keyword_only)
+        taken = Parameter(name, hint, default, said.get(name, ""), is_keyword_only, factory)
         self.parameters = (*self.parameters, taken)
 
     # --- binding ------------------------------------------------------------------------------------------------------
@@ -204,6 +215,8 @@ class Function:
 
     def _refuse(self, arguments: RawArguments, context: object) -> Call | InvalidArguments:
         data = b"{}" if arguments is None else bytes(arguments)
+        if len(data) > _LARGEST_READ_AGAIN:
+            return collect(find_problems(self._struct, data))
         try:
             # To JSON Schema 1.0 is an integer, to msgspec it is not; whoever sent one gets a second reading.
             value = msgspec.json.decode(data)
@@ -227,7 +240,8 @@ class Function:
 
 
 def _whole_numbers(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
+    # As far as a double can count: 1e308 is three hundred digits, and a message may have a million of those.
+    if isinstance(value, float) and abs(value) <= _LARGEST_WHOLE and value.is_integer():
         return int(value)
     if isinstance(value, list):
         return [_whole_numbers(item) for item in value]
@@ -265,6 +279,16 @@ def _is_async(call: object) -> bool:
 def _refuse_generators(plain: object, name: str) -> None:
     if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
         raise UsageError(f"{name} is a generator, and a request has one answer: return a list", path=name)
+
+
+def _refuse_methods(signature: inspect.Signature, hints: dict[str, Any], name: str) -> None:
+    """A function decorated inside its class has no object yet, and a client has none to give."""
+    first = next(iter(signature.parameters), "")
+    if first in ("self", "cls") and first not in hints:
+        where = f"{name}({first})"
+        raise UsageError(
+            f"{where}: a method needs its object: register it from outside, as thing.{name}", path=where
+        )
 
 
 def _read_signature(call: Any, plain: Any, name: str) -> tuple[inspect.Signature, dict[str, Any]]:
@@ -323,7 +347,7 @@ def _describe(parameters: tuple[Parameter, ...], function: str) -> Schema:
         described = {**schema}
         if parameter.description:
             described.setdefault("description", parameter.description)
-        if parameter.default is not NODEFAULT:
+        if parameter.default is not NODEFAULT and parameter.factory is None:
             _show_default(described, parameter.default)
         properties[parameter.name] = described
     required: list[Json] = [parameter.name for parameter in parameters if parameter.is_required]
@@ -353,7 +377,9 @@ def _make_struct(parameters: tuple[Parameter, ...], function: str) -> type[msgsp
     fields: list[tuple[str, Any, Any]] = []
     for index, parameter in enumerate(parameters):
         field: Any = msgspec.field(name=parameter.name)
-        if isinstance(parameter.default, _PLAIN_DEFAULTS):
+        if parameter.factory is not None:
+            field = msgspec.field(default_factory=parameter.factory, name=parameter.name)
+        elif isinstance(parameter.default, _PLAIN_DEFAULTS):
             field = msgspec.field(default=parameter.default, name=parameter.name)
         elif parameter.default is not NODEFAULT:
             field = msgspec.field(

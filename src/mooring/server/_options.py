@@ -73,6 +73,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             value: object = getattr(self, name)
             if not isinstance(value, str) or not value:
                 raise UsageError(f"{name} must be a text that is not empty, not {value!r}", path=name)
+        for name in ("title", "description", "website_url", "instructions"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise UsageError(f"{name} must be a text, not {value!r}", path=name)
         if type(self.threads) is not int or not 1 <= self.threads <= 1024:
             raise UsageError(
                 f"threads must be a whole number from 1 to 1024, not {self.threads!r}", path="threads"

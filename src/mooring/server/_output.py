@@ -118,7 +118,8 @@ def _is_content(hint: Hint) -> bool:
         parts = [part for part in get_args(hint) if part not in (str, types.NoneType)]
         return bool(parts) and all(_is_content(part) for part in parts)
     if origin in _SEQUENCES:
-        parts = [part for part in get_args(hint) if part is not Ellipsis]
+        # Text beside blocks is one of them; text alone is a list of strings.
+        parts = [part for part in get_args(hint) if part not in (Ellipsis, str)]
         return bool(parts) and all(part is not Any and _is_content(part) for part in parts)
     return isinstance(hint, type) and issubclass(hint, (Body, *MEDIA))
 

@@ -165,9 +165,9 @@ def _tell(
             return
         if error is None:
             future.set_result(result)
-        elif isinstance(error, StopIteration):
-            # A future cannot carry one.
-            future.set_exception(RuntimeError("the function raised StopIteration"))
+        elif isinstance(error, StopIteration | GeneratorExit):
+            # A future cannot carry the one, and who awaits it would take the other for the end of himself.
+            future.set_exception(RuntimeError(f"the function raised {type(error).__name__}"))
         else:
             future.set_exception(error)
 

@@ -12,8 +12,28 @@ Must never know a tool or a message. Above: `_functions`, `_ready`. Below: `_for
 """
 
 import types
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints, is_typeddict
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    MutableSequence,
+    Sequence,
+)
+from typing import (
+    Annotated,
+    Any,
+    NotRequired,
+    Required,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 import msgspec
 from msgspec import Raw
@@ -25,11 +45,18 @@ MOST_PROBLEMS = 32
 LONGEST_PROBLEM = 200
 LONGEST_STEP = 64
 
+# Bytes of an argument that are gone through member by member: 64 KiB take a few hundredths of a second, in which no ping is
+# answered. Of what is larger the first mistake alone is told.
+LARGEST_SEARCHED = 65_536
+
 # A place inside the arguments, outermost step first.
 Place: TypeAlias = tuple[str | int, ...]
 
 # What msgspec raises for bytes that are not what was asked for.
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_MAPPINGS = (dict, Mapping, MutableMapping)
+_ARRAYS = (list, set, frozenset, Sequence, MutableSequence, Collection)
 
 _read_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _read_items = msgspec.json.Decoder(list[Raw]).decode
@@ -89,19 +116,27 @@ def find_problems(hint: Hint, data: bytes | Raw, place: Place = ()) -> Iterator[
         msgspec.json.decode(data, type=hint, dec_hook=decode_foreign)
     except REFUSALS as error:
         found = False
-        for problem in _descend(hint, data, place):
-            found = True
-            yield problem
+        if not place or len(data) <= LARGEST_SEARCHED or is_pydantic(_bare(hint)):
+            for problem in _descend(hint, data, place):
+                found = True
+                yield problem
         if not found:
             yield place, _said(error)
 
 
 def _said(error: Exception) -> str:
-    """msgspec's words without its path, which is ours to spell; none of a decoder's insides."""
+    """msgspec's words, and its path where it went further in than we did; none of a decoder's insides."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
-    text = str(error).partition(" - at `")[0].replace("`", "")
-    return text if text[:2].isupper() else text[:1].lower() + text[1:]
+    text, _, where = str(error).partition(" - at `$")
+    for _, message in _told_by_pydantic(error.__cause__):
+        text = message
+        break
+    else:
+        text = text.replace("`", "")
+        text = text if text[:2].isupper() else text[:1].lower() + text[1:]
+    where = where.rstrip("`").removeprefix(".")
+    return f"{text} (at {where})" if where else text
 
 
 def _descend(hint: Hint, data: bytes | Raw, place: Place) -> Iterator[tuple[Place, str]]:
@@ -114,19 +149,23 @@ def _descend(hint: Hint, data: bytes | Raw, place: Place) -> Iterator[tuple[Plac
     try:
         if members is not None:
             yield from _members(members, _read_members(data), place)
-        elif get_origin(hint) is dict and len(get_args(hint)) == 2:
+        elif get_origin(hint) in _MAPPINGS and len(get_args(hint)) == 2:
             for key, part in _read_members(data).items():
                 yield from find_problems(get_args(hint)[1], part, (*place, key))
-        elif get_origin(hint) in (list, set, frozenset) and get_args(hint):
+        elif get_origin(hint) in _ARRAYS or get_args(hint)[1:] == (Ellipsis,):
             for index, part in enumerate(_read_items(data)):
                 yield from find_problems(get_args(hint)[0], part, (*place, index))
+        elif get_origin(hint) is tuple:
+            for index, (inner, part) in enumerate(zip(get_args(hint), _read_items(data), strict=False)):
+                yield from find_problems(inner, part, (*place, index))
     except REFUSALS:
         return  # not an object, or not an array: the decoder's own words say so
 
 
 def _bare(hint: Hint) -> Hint:
-    """Without annotations, and without "or null"."""
+    """Without annotations, without a name of its own (`type X = ...`), and without "or null"."""
     while True:
+        hint = getattr(hint, "__value__", hint)
         origin = get_origin(hint)
         parts = [part for part in get_args(hint) if part is not types.NoneType]
         if origin is Annotated or (origin in (Union, types.UnionType) and len(parts) == 1):
@@ -145,30 +184,45 @@ class _Members(msgspec.Struct, frozen=True):
 
 
 def _members_of(hint: Hint) -> _Members | None:
-    if not isinstance(hint, type):
+    cls = get_origin(hint) or hint  # a generic class, and what is put in the place of its variables
+    if not isinstance(cls, type):
         return None
-    if issubclass(hint, msgspec.Struct):
-        config = hint.__struct_config__
+    if issubclass(cls, msgspec.Struct):
+        config = cls.__struct_config__
         if config.array_like:
             return None
-        fields = msgspec.structs.fields(hint)
+        fields = msgspec.structs.fields(hint)  # type: ignore[arg-type]  # takes them, too
         required = frozenset(field.encode_name for field in fields if field.required)
         hints = {field.encode_name: field.type for field in fields}
         return _Members(hints, required, config.forbid_unknown_fields, config.tag_field)
-    if is_typeddict(hint):
-        required = frozenset(getattr(hint, "__required_keys__", ()))
-        return _Members(get_type_hints(hint), required)
-    if hasattr(hint, "__dataclass_fields__"):
+    if is_typeddict(cls):
+        return _Members(_hints_of(cls, hint), frozenset(getattr(cls, "__required_keys__", ())))
+    if hasattr(cls, "__dataclass_fields__"):
         import dataclasses  # noqa: PLC0415  # whoever made one has loaded it
 
-        assert dataclasses.is_dataclass(hint)
-        hints = get_type_hints(hint, include_extras=True)
+        assert dataclasses.is_dataclass(cls)
         absent = dataclasses.MISSING
         needed = (
-            f.name for f in dataclasses.fields(hint) if f.default is absent and f.default_factory is absent
+            f.name for f in dataclasses.fields(cls) if f.default is absent and f.default_factory is absent
         )
-        return _Members(hints, frozenset(needed))
+        return _Members(_hints_of(cls, hint), frozenset(needed))
     return None
+
+
+def _hints_of(cls: type, hint: Hint) -> dict[str, Any]:
+    """The hint of each member, with what `hint` puts in the place of the class's variables."""
+    given = dict(zip(getattr(cls, "__parameters__", ()), get_args(hint), strict=False))
+    hints = get_type_hints(cls, include_extras=True)
+    return {name: _settled(member, given) for name, member in hints.items()}
+
+
+def _settled(hint: Any, given: dict[Any, Any]) -> Any:
+    if get_origin(hint) in (Required, NotRequired):
+        hint = get_args(hint)[0]
+    inside = () if isinstance(hint, type) else getattr(hint, "__parameters__", ())
+    if inside:
+        return hint[tuple(given.get(variable, Any) for variable in inside)]
+    return given.get(hint, Any) if isinstance(hint, TypeVar) else hint
 
 
 def _members(members: _Members, parts: dict[str, Raw], place: Place) -> Iterator[tuple[Place, str]]:
@@ -189,9 +243,14 @@ def _ask_pydantic(
     try:
         validate(bytes(data))
     except ValueError as error:
-        errors: Callable[..., list[dict[str, Any]]] | None = getattr(error, "errors", None)
-        if errors is None:
-            return
-        for found in errors(include_url=False, include_input=False, include_context=False):
-            message: Json = found["msg"]
-            yield (*place, *found["loc"]), str(message)
+        yield from (((*place, *inside), message) for inside, message in _told_by_pydantic(error))
+
+
+def _told_by_pydantic(error: BaseException | None) -> Iterator[tuple[Place, str]]:
+    """What an error of pydantic's says, without the values that its text quotes; nothing, if it is another's."""
+    errors: Callable[..., list[dict[str, Any]]] | None = getattr(error, "errors", None)
+    if errors is None:
+        return
+    for found in errors(include_url=False, include_input=False, include_context=False):
+        message: Json = found["msg"]
+        yield found["loc"], str(message)

@@ -1,7 +1,7 @@
 """Resources, static and by template, from functions: what they return becomes the contents of a `resources/read`.
 
 A static resource is one URI; a template is a family of them, and its variables are the parameters of the function,
-typed like a prompt's. Text is text, bytes are base64, contents stay what they are, anything else is JSON.
+typed like a prompt's. Text is text, bytes and media are base64, contents stay what they are, anything else is JSON.
 
 Must never know a connection. Above: `_catalogue`, the dispatch. Below: `_functions`, `_content`, `_uris`.
 """
@@ -12,7 +12,7 @@ import msgspec
 
 from mooring.errors import Json, UsageError
 from mooring.protocol import REVISIONS
-from mooring.server._content import encode_base64, encode_value
+from mooring.server._content import MEDIA, encode_base64, encode_value
 from mooring.server._entries import (
     Entry,
     IconLike,
@@ -97,6 +97,8 @@ class ResourceEntry(Entry, frozen=True, kw_only=True):
         if isinstance(value, ResourceContents):
             return value
         mime_type = self.options.mime_type
+        if isinstance(value, MEDIA):
+            mime_type, value = mime_type or value.mime_type, value.data
         if isinstance(value, str):
             return TextResourceContents(uri=uri, mime_type=mime_type or "text/plain", text=value)
         if isinstance(value, bytes | bytearray | memoryview):

@@ -16,12 +16,13 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from mooring.errors import Json, UsageError
 from mooring.server._catalogue import CHANGES, Catalogue, Kind
+from mooring.server._entries import check_function, refuse_name
 from mooring.server._options import make_options
 from mooring.server._pool import Pool
 from mooring.server._registration import (
@@ -108,8 +109,15 @@ class Server:
         self._hook_pool = Pool(HOOK_THREADS)
         self._telemetry = Telemetry(name)
         self._ring: KeyRing | None = None
-        self._middleware = tuple(middleware)
+        self._middleware: tuple[Middleware, ...] = ()
         self._on_invalid_arguments = on_invalid_arguments
+        for one in (middleware,) if callable(middleware) else middleware:
+            self.add_middleware(one)
+        if on_invalid_arguments is not None:
+            check_function(on_invalid_arguments, "on_invalid_arguments")
+            if inspect.iscoroutinefunction(on_invalid_arguments):
+                said = "on_invalid_arguments must be a plain function: its answer is not waited for"
+                raise UsageError(said, path="on_invalid_arguments")
         # Set by who runs the process: told when the client at stdio is about to be left.
         self.on_stdio_ending: Callable[[], None] | None = None
         self._lock = threading.Lock()
@@ -122,7 +130,7 @@ class Server:
         self._changes = changes
         if changes is not None:
             changes.listen(self._tell_here)
-        self._startup_hooks: list[Callable[[], Awaitable[object]]] = []
+        self._startup_hooks: list[Callable[[], object]] = []
         self._starting: asyncio.Task[None] | None = None
         self._shutdown_hooks: list[Callable[[], object]] = []
         # Silent unless somebody listens, as a library should be; not when it is imported, which changes nothing.
@@ -174,6 +182,7 @@ class Server:
             self.catalogue.add_tools(make_tool(call, options))
             return call
 
+        refuse_name(function, "tool")
         return register if function is None else register(function)
 
     def add_tool(
@@ -215,6 +224,8 @@ class Server:
 
         Raises: UsageError, where variables and parameters do not match.
         """
+        if not isinstance(uri, str):  # `@server.resource` without its words
+            raise UsageError('resource takes a URI: @server.resource("notes://all")', path="uri")
 
         def register(call: F) -> F:
             self.catalogue.add_resources(make_resource(uri, call, options))
@@ -236,6 +247,7 @@ class Server:
             self.catalogue.add_prompts(make_prompt(call, options))
             return call
 
+        refuse_name(function, "prompt")
         return register if function is None else register(function)
 
     def completion(
@@ -269,23 +281,27 @@ class Server:
         self.catalogue.remove_prompts(*names)
 
     def add_middleware(self, middleware: Middleware) -> None:
-        """Put this around every request, inside what was added before."""
+        """Put this around every request, inside what was added before. Raises: UsageError for what is no function."""
+        check_function(middleware, "middleware")
         self._middleware = (*self._middleware, middleware)
         if "dispatch" in self.__dict__:
             self.dispatch.middleware = self._middleware
 
     def on_startup(self, hook: F) -> F:
-        """Await this before `run()` or `serve_stdio()` serves anybody. What it raises ends them. A decorator."""
+        """Call this, sync or async, before `run()` or `serve_stdio()` serves anybody. What it raises ends them. A decorator."""
+        check_function(hook, "on_startup")
         self._startup_hooks.append(hook)
         return hook
 
     def on_shutdown(self, hook: F) -> F:
         """Call this, sync or async, when the server that `run()` or `serve_stdio()` serves has ended. A decorator."""
+        check_function(hook, "on_shutdown")
         self._shutdown_hooks.append(hook)
         return hook
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(name, fields)` for every telemetry event; call what is returned to end that."""
+        check_function(listener, "subscribe")
         return self._telemetry.subscribe(listener)
 
     # --- telling clients ----------------------------------------------------------------------------------------------
@@ -302,7 +318,7 @@ class Server:
         with self._lock:
             connections = list(self._connections.values())
         for connection in connections:
-            connection.call(connection.listening.changed, method, uri, params)
+            connection.call(connection.changed, method, uri, params)
 
     def _changed(self, kind: Kind) -> None:
         self._tell(CHANGES[kind], "")
@@ -354,7 +370,7 @@ class Server:
 
     def share_keys(self, keys: tuple[bytes, ...]) -> None:
         """Seal request states with these, where the server was made without keys of its own: workers share theirs."""
-        from mooring.server._rounds import KeyRing  # noqa: PLC0415  # loads cryptography; most servers never ask
+        from mooring.server._rounds import KeyRing  # noqa: PLC0415  # loads hmac; most servers never ask
 
         if not self.options.keys:
             self._ring = KeyRing(keys)
@@ -384,9 +400,11 @@ class Server:
         """
         from mooring.transport import own_stdio  # noqa: PLC0415  # loaded, and named where it is used
 
-        if await self.startup():
-            await self._serve(own_stdio(framing), self.on_stdio_ending)
-        await self.shutdown()
+        target = own_stdio(framing)
+        with target.held():  # what hooks print is no more for the client than what tools print
+            if await self.startup():
+                await self._serve(target, self.on_stdio_ending)
+            await self.shutdown()
         left = self.blocking_calls
         if left:
             logger.warning("%d blocking functions still run in threads", left)
@@ -397,8 +415,10 @@ class Server:
 
         Cancelling this ends the connection at once.
 
-        Raises: TransportError, if it cannot be opened.
+        Raises: TransportError, if it cannot be opened; UsageError for what is no target.
         """
+        if not hasattr(target, "open"):
+            raise UsageError(f"serve takes one end, as memory_pair().server, not {target!r}", path="target")
         await self._serve(target, None)
 
     async def _serve(self, target: Target, on_draining: Callable[[], None] | None) -> None:
@@ -414,7 +434,7 @@ class Server:
         finally:
             self.forget(connection)
             if not self._connections:
-                self._pool.close()  # its threads go; the next connection has new ones
+                self._pool.release()  # requests over HTTP may still wait for a thread: they are no connection
 
     def open_connection(self) -> Connection:
         """A connection on the running loop, for whoever brings the transport; `forget()` it in the end."""
@@ -457,7 +477,9 @@ class Server:
 
     async def _start(self) -> None:
         for hook in self._startup_hooks:
-            await hook()
+            done = hook()
+            if inspect.isawaitable(done):
+                await done
 
     def stop_starting(self) -> None:
         """Whatever startup still waits for is not wanted any more."""
@@ -484,7 +506,9 @@ class Server:
                     if inspect.iscoroutinefunction(hook):
                         await hook()
                     else:
-                        await self._hook_pool.run(self, hook)
+                        done = await self._hook_pool.run(self, hook)
+                        if inspect.isawaitable(done):  # an object with an async `__call__`
+                            await done
             except Exception:  # the edge of the author's hook
                 logger.exception("a shutdown hook failed, or took more than %g s", HOOKS_TIMEOUT)
         self._pool.close()
@@ -543,7 +567,7 @@ class Server:
 
     def _key_ring(self) -> KeyRing:
         if self._ring is None:
-            from mooring.server._rounds import KeyRing  # noqa: PLC0415  # loads cryptography; most servers never ask
+            from mooring.server._rounds import KeyRing  # noqa: PLC0415  # loads hmac; most servers never ask
 
             self._ring = KeyRing(self.options.keys)
         return self._ring

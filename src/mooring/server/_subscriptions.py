@@ -24,8 +24,9 @@ from mooring.types import META_SUBSCRIPTION_ID, SubscriptionFilter, encode_json
 if TYPE_CHECKING:
     from mooring.server._driver import Driver
 
-# URIs that one client may subscribe to: it decides how many, and we keep them.
+# URIs that one client may subscribe to, and how long each may be: it decides, and we keep them.
 MOST_URIS = 10_000
+LONGEST_URI = 16_384
 
 # Which capability and which member of a filter belongs to which change.
 _FLAGS: Mapping[str, tuple[str, str]] = {
@@ -67,8 +68,10 @@ class Listening:
     # --- what the client asks -----------------------------------------------------------------------------------------
 
     def subscribe(self, uri: str) -> None:
-        """Tell of changes to this resource. Raises: JsonRpcError, if there are too many."""
-        if len(self.uris) >= MOST_URIS:
+        """Tell of changes to this resource. Raises: JsonRpcError, if there are too many, or it is too long."""
+        if len(uri) > LONGEST_URI:
+            raise JsonRpcError(-32602, f"a URI of more than {LONGEST_URI} characters cannot be subscribed to")
+        if len(self.uris) >= MOST_URIS and uri not in self.uris:
             raise JsonRpcError(-32603, f"at most {MOST_URIS} resources can be subscribed to")
         self.uris.add(uri)
 
@@ -82,7 +85,10 @@ class Listening:
         }
         uris: list[str] | None = None
         if wanted.resource_subscriptions is not None and "resources" in offered:
-            uris = list(dict.fromkeys(wanted.resource_subscriptions))[:MOST_URIS]
+            # What is not honoured is not acknowledged: the client sees that there is no room for it.
+            room = MOST_URIS - sum(len(other.uris) for other in self._open.values())
+            short = (uri for uri in wanted.resource_subscriptions if len(uri) <= LONGEST_URI)
+            uris = list(dict.fromkeys(short))[: max(0, room)]
         honoured = SubscriptionFilter(**flags, resource_subscriptions=uris)  # type: ignore[arg-type]  # members are flags
         # Without its params: they are a view of the frame, which would live as long as the subscription.
         bare: e.Serve = msgspec.structs.replace(request, params=None, meta=None)
@@ -117,8 +123,10 @@ class Listening:
         `params` are what is said of it, encoded; without, it is said in our own words.
         """
         self._changed[method, uri, params] = None
-        if self._flush is None:
-            self._flush = asyncio.get_running_loop().call_soon(self._tell)
+        # Its own, which need not run now: a program may stop it between two of its steps.
+        loop = self._connection._loop
+        if self._flush is None and not loop.is_closed():
+            self._flush = loop.call_soon(self._tell)
 
     def _tell(self) -> None:
         self._flush = None

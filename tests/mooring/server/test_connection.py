@@ -291,7 +291,9 @@ def test_a_handler_asks_the_client_and_is_answered() -> None:
             id = peer.ask("tools/call", {"name": "ask"})
             question = await peer.question()
             peer.say({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}})
-            assert (await peer.answer(id))["error"]["code"] == -1
+            refused = (await peer.answer(id))["result"]
+            assert refused["isError"] is True
+            assert refused["content"][0]["text"] == "the client refused roots/list: no"
             await peer.result("tools/call", {"name": "report", **token})
             assert len(peer.notes) == 2
             assert (await peer.error("tools/call", {"name": "refuse"}))["code"] == -32000
@@ -414,5 +416,24 @@ def test_stateless_meta_is_wanted_of_every_request() -> None:
             peer.say(call("bare", text="x"))
             assert (await peer.answer("bare"))["error"]["code"] == -32602
             assert meta()["io.modelcontextprotocol/protocolVersion"] == STATELESS
+
+    run(test)
+
+
+def test_what_a_client_sends_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Section 8: not above DEBUG, and not there either."""
+
+    async def test() -> None:
+        with caplog.at_level(logging.DEBUG, "mooring"):
+            async with talking(echoing()) as peer:
+                peer.say(b"a secret that is no JSON")
+                peer.say(
+                    b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":[NaN,"secret"]}}'
+                )
+                peer.say(call(2, "echo", text="secret"))
+                peer.say(call(3, "echo", words="secret"))
+                await peer.result("ping")
+        assert "refused: JSON is malformed" in caplog.text
+        assert "secret" not in caplog.text
 
     run(test)

@@ -187,7 +187,9 @@ def test_a_handler_that_does_not_end_is_cancelled_when_its_time_is_over() -> Non
     run(test)
 
 
-def test_a_lost_stream_is_the_end_of_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_stream_is_the_end_of_the_client_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         server = echoing()
         pair = memory_pair()
@@ -196,9 +198,12 @@ def test_a_lost_stream_is_the_end_of_the_client(monkeypatch: pytest.MonkeyPatch)
         peer.transport = await pair.client.open(peer, 1 << 25, 1.0)
         await peer.initialize()
         (connection,) = server._connections.values()
-        connection._receive(ProtocolError("not a header"))
+        connection._receive(ProtocolError("not a header", quote="secret"))
         connection.went_down(ProtocolError("not a header"), None, False)
         await serving
+        assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+            f"connection {connection.number}: the stream is lost: not a header"
+        ]
 
     run(test)
 
@@ -363,3 +368,24 @@ def test_a_thread_may_speak_after_the_loop_is_closed() -> None:
     thread.start()
     thread.join(5)
     assert not thread.is_alive()
+
+
+def test_a_frame_that_cannot_be_handled_is_the_end_and_never_a_silence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A defect, of ours or of who serves: the client sees the end, which it knows what to do with."""
+
+    async def test() -> None:
+        server = echoing()
+
+        def fail(*_: object) -> None:
+            raise RuntimeError("a defect")
+
+        monkeypatch.setattr(server.handlers, "notified", fail)
+        async with talking(server) as peer:
+            await peer.result("ping")
+            peer.notify("notifications/roots/list_changed")
+            await peer.ended()
+        assert "a frame could not be handled" in caplog.text
+
+    run(test)

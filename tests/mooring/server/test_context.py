@@ -553,3 +553,27 @@ def test_waiting_on_the_loop_itself_is_refused() -> None:
             assert await peer.text("ask") == "refused"
 
     run(test)
+
+
+@pytest.mark.parametrize("is_blocking", [True, False])
+def test_progress_that_is_no_number_fails_its_tool_and_nothing_else(is_blocking: bool) -> None:
+    """Section 6: a function that is called in place is called by the connection itself, which must go on."""
+    server = Server("context")
+
+    @server.tool(blocking=is_blocking)
+    def wrong(ctx: Context) -> str:
+        with pytest.raises(UsageError, match="total must be a number, not '10'"):
+            ctx.progress(1, "10")  # type: ignore[arg-type]  # as it may be called
+        with pytest.raises(UsageError, match="message must be a string, not 5"):
+            ctx.progress(1, message=5)  # type: ignore[arg-type]  # as above
+        ctx.progress("half")  # type: ignore[arg-type]  # as above
+        return "never"
+
+    async def test() -> None:
+        async with talking(server) as peer:
+            asked = {"name": "wrong", "_meta": {"progressToken": 1}}
+            assert (await peer.result("tools/call", asked))["isError"] is True
+            assert await peer.result("ping") == {}
+            assert peer.notes == []
+
+    run(test)

@@ -394,3 +394,21 @@ def test_a_subscription_stays_open_through_middleware() -> None:
             assert not [frame for frame in peer.frames if frame.get("id") == "s"]
 
     run(test)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
+@pytest.mark.parametrize("given", [None, b"", b"null", "{}", {"content": []}], ids=repr)
+def test_middleware_that_returns_no_result_is_an_error_and_leaves_nobody_waiting(
+    version: str, given: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def forgetful(ctx: Context, call_next: Next) -> Any:
+        await call_next()
+        return given
+
+    async def test() -> None:
+        async with talking(make(middleware=[forgetful]), version) as peer:
+            error = await peer.error("tools/call", {"name": "add", "arguments": {"a": 1}})
+            assert error["code"] == -32603
+        assert "middleware must return an encoded result" in caplog.text
+
+    run(test)

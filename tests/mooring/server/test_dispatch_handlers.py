@@ -1,15 +1,19 @@
-"""What becomes of a handler: it fails, it asks the client in the stateless era, it is cancelled."""
+"""What becomes of a handler: it fails, it asks the client in the stateless era, it is cancelled, it is not what it seems."""
 
 import asyncio
+import functools
 import logging
 import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError
 from typing import Any
 
+import msgspec
 import pytest
 
 from chaos.servers_own.conversation import STATELESS, run, talking
 from mooring.errors import CapabilityError, JsonRpcError
-from mooring.server import Context, Server, ToolError
+from mooring.server import Context, Next, Server, ToolError
 
 # --- handlers that fail -----------------------------------------------------------------------------------------------
 
@@ -41,7 +45,11 @@ KINDS = ["async", "in place", "thread"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("error", [RuntimeError("secret"), SystemExit(3), StopIteration("secret")], ids=repr)
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("secret"), SystemExit(3), StopIteration("secret"), GeneratorExit("secret")],
+    ids=repr,
+)
 def test_nothing_of_an_accident_leaks_and_all_of_it_is_logged(
     kind: str, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -56,6 +64,23 @@ def test_nothing_of_an_accident_leaks_and_all_of_it_is_logged(
         (record,) = caplog.records
         assert record.exc_info is not None
         assert text.split()[4] in record.getMessage()
+
+    run(test)
+
+
+def test_a_function_called_in_place_cannot_stop_the_connection_that_calls_it() -> None:
+    """G20: `task.result()` of a task that was cancelled raises what is no `Exception`."""
+    server = failing("in place", asyncio.CancelledError())
+
+    @server.prompt(blocking=False)
+    def say() -> str:
+        raise asyncio.CancelledError
+
+    async def test() -> None:
+        async with talking(server) as peer:
+            assert (await peer.call("fails"))["isError"] is True
+            assert (await peer.error("prompts/get", {"name": "say"}))["code"] == -32603
+            assert await peer.result("ping") == {}
 
     run(test)
 
@@ -312,5 +337,147 @@ def test_a_handler_that_cancels_itself_is_an_error_to_the_client() -> None:
         async with talking(server) as peer:
             error = await peer.error("tools/call", {"name": "give_up"})
             assert error == {"code": -32603, "message": "the handler was cancelled"}
+
+    run(test)
+
+
+def test_a_thread_that_waits_for_an_answer_is_let_go_when_its_request_is_cancelled() -> None:
+    """Section 6: a client that calls, is asked and cancels must not keep a thread of the pool."""
+
+    async def test() -> None:
+        server = Server("waiting")
+        ended = threading.Event()
+        contexts: list[Context] = []
+
+        @server.tool
+        def ask(ctx: Context) -> str:
+            contexts.append(ctx)
+            try:
+                ctx.wait(ctx.roots())
+            except CancelledError:
+                with pytest.raises(CancelledError):
+                    ctx.wait(ctx.roots())  # nor can anything else be asked
+                ended.set()
+                raise
+            return "never"
+
+        async with talking(server, capabilities={"roots": {}}) as peer:
+            id = peer.ask("tools/call", {"name": "ask"})
+            question = await peer.question()
+            while not contexts[0]._waiting:  # the question is out before its thread waits for the answer
+                await asyncio.sleep(0.001)
+            peer.notify("notifications/cancelled", {"requestId": id})
+            assert await peer.note("notifications/cancelled") == {"requestId": question["id"]}
+            assert await asyncio.to_thread(ended.wait, 5)
+            assert await peer.result("ping") == {}
+            assert not [frame for frame in peer.frames if frame.get("id") == id]
+
+    run(test)
+
+
+def test_middleware_and_the_function_in_it_both_see_that_a_request_was_cancelled() -> None:
+    async def test() -> None:
+        seen: list[bool] = []
+        began, ended = asyncio.Event(), asyncio.Event()
+
+        async def watch(ctx: Context, call_next: Next) -> bytes:
+            try:
+                return await call_next()
+            finally:
+                seen.append(ctx.is_cancelled)
+                ended.set()
+
+        server = Server("waiting", middleware=[watch])
+
+        @server.tool
+        async def wait(ctx: Context) -> str:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                seen.append(ctx.is_cancelled)
+            return "never"
+
+        async with talking(server) as peer:
+            id = peer.ask("tools/call", {"name": "wait"})
+            await began.wait()
+            peer.notify("notifications/cancelled", {"requestId": id})
+            await ended.wait()
+        assert seen == [True, True]
+
+    run(test)
+
+
+# --- functions that are not what they seem ----------------------------------------------------------------------------
+
+
+def test_a_plain_decorator_around_an_async_function_is_awaited() -> None:
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **keywords: Any) -> Any:
+            return function(*args, **keywords)
+
+        return call
+
+    server = Server("decorated")
+
+    @server.tool
+    @counted
+    async def echo(text: str) -> str:
+        await asyncio.sleep(0)
+        return text
+
+    @server.prompt
+    @counted
+    async def say(text: str) -> str:
+        return text
+
+    async def test() -> None:
+        async with talking(server) as peer:
+            assert await peer.text("echo", text="hi") == "hi"
+            said = await peer.result("prompts/get", {"name": "say", "arguments": {"text": "hi"}})
+            assert said["messages"][0]["content"]["text"] == "hi"
+
+    run(test)
+
+
+def test_a_class_of_the_authors_that_fails_to_be_made_is_an_accident(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Section 6: what a validator raises by mistake is no problem of the arguments, and nothing of it leaks."""
+
+    class Place(msgspec.Struct):
+        city: str
+
+        def __post_init__(self) -> None:
+            raise RuntimeError("secret")
+
+    def find(place) -> str:  # type: ignore[no-untyped-def]  # a local class cannot be written there
+        return str(place)
+
+    find.__annotations__["place"] = Place
+    server = Server("fragile")
+    server.tool(find)
+
+    async def test() -> None:
+        with caplog.at_level(logging.ERROR, "mooring.server"):
+            async with talking(server) as peer:
+                result = await peer.call("find", place={"city": "Rome"})
+        assert result["isError"] is True
+        assert result["content"][0]["text"].startswith("tool find failed (reference ")
+        assert caplog.records[0].exc_info is not None
+
+    run(test)
+
+
+def test_what_another_server_answered_is_not_our_answer() -> None:
+    """A tool that calls a server: its -32601 would say that we have no tools."""
+    error = JsonRpcError(-32601, "secret").about("tools/call", 1)
+
+    async def test() -> None:
+        async with talking(failing("async", error)) as peer:
+            result = await peer.call("fails")
+            assert result["isError"] is True
+            assert "secret" not in str(result)
 
     run(test)

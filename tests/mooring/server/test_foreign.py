@@ -114,6 +114,7 @@ def test_what_they_refuse_is_a_value_error(cls: type, value: object, said: str) 
 
 def test_what_a_library_wrote_itself_is_believed() -> None:
     assert isinstance(accept_foreign(Model, {"whatever": 1}), Model)
+    assert isinstance(accept_foreign(pydantic.RootModel[list[int]], [1]), pydantic.RootModel)
     assert accept_foreign(Path, "a") == Path("a")
 
 

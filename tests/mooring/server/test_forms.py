@@ -32,6 +32,10 @@ class Car(msgspec.Struct):
     other: Colour | None = None
 
 
+class Numbered(msgspec.Struct):
+    size: Literal[1, 2]
+
+
 @dataclass
 class Nested:
     car: Car
@@ -90,6 +94,8 @@ def test_a_ready_schema_is_taken_as_it_is() -> None:
         ({"type": "object", "properties": {"a": {"type": "object"}}}, "the form.a"),
         ({"type": "object", "properties": {"a": True}}, "the form.a"),
         ({"type": "object", "properties": {"a": {"type": "array"}}}, "the form.a"),
+        (Numbered, "Numbered.size"),
+        ({"type": "object", "properties": {"a": {"type": "array", "items": {"enum": [1]}}}}, "the form.a"),
     ],
 )
 def test_what_is_not_flat_is_refused_and_named(form: Any, path: str) -> None:

@@ -156,6 +156,19 @@ def test_a_whole_number_with_a_point_is_an_integer_as_in_json_schema() -> None:
     function = Function(count)
     assert call_of(function, '{"n":3.0,"names":[{"a":1e2}]}') == ((3, [{"a": 100}]), {})
     assert problems_of(function, '{"n":3.5,"names":[]}') == ["n: expected int, got float"]
+    # A double counts no further, and its digits are many.
+    assert problems_of(function, '{"n":1e308,"names":[]}') == ["n: expected int, got float"]
+
+
+def test_arguments_of_a_million_bytes_are_read_once() -> None:
+    """G20: while they are read nothing else is served, so what is not right at once is refused."""
+
+    def count(n: int, text: str) -> None: ...
+
+    function = Function(count)
+    long = "x" * 1_048_576
+    assert call_of(function, f'{{"n":3,"text":"{long}"}}') == ((3, long), {})
+    assert problems_of(function, f'{{"n":3.0,"text":"{long}"}}') == ["n: expected int, got float"]
 
 
 # --- the context ------------------------------------------------------------------------------------------------------
@@ -328,6 +341,7 @@ def clashing(a: Outer, b: msgspec.defstruct("Inner", ["x"])) -> None: ...  # typ
         (generates, "generates", "a request has one answer"),
         (generates_later, "generates_later", "a request has one answer"),
         (Shop, "Shop", "is not a function"),
+        (Shop.__call__, "__call__(self)", "a method needs its object"),
         (3, "int", "is not a function"),
         (max, "max", "no signature"),
     ],
@@ -378,3 +392,28 @@ def test_every_wrong_text_is_named() -> None:
 def test_any_bytes_are_a_call_or_a_list_of_problems(data: bytes) -> None:
     bound = Function(everything).bind(data, None)
     assert isinstance(bound, tuple) or bound.problems
+
+
+# --- pydantic's Field in the place of a default -----------------------------------------------------------------------
+
+
+def fields(
+    needed: int = pydantic.Field(description="how many"),
+    number: int = pydantic.Field(3, ge=0),
+    nothing: int | None = pydantic.Field(None),
+    made: list[int] = pydantic.Field(default_factory=list),  # noqa: B008 (as people write it)
+) -> None: ...
+
+
+def test_a_field_in_the_place_of_a_default_says_what_it_says_in_a_model() -> None:
+    function = Function(fields)
+    assert function.input_schema["required"] == ["needed"]
+    assert function.input_schema["properties"] == {
+        "needed": {"type": "integer", "description": "how many"},
+        "number": {"type": "integer", "minimum": 0, "default": 3},
+        "nothing": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
+        "made": {"type": "array", "items": {"type": "integer"}},
+    }
+    assert call_of(function, '{"needed":1}') == ((1, 3, None, []), {})
+    assert call_of(function, '{"needed":1}')[0][3] is not call_of(function, '{"needed":1}')[0][3]
+    assert problems_of(function, '{"number":-1}') == ["needed: missing", "number: expected int >= 0"]

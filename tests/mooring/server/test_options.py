@@ -19,6 +19,8 @@ WRONG = [
     ("threads", 2000),
     ("threads", "many"),
     ("offers", ("toys",)),
+    ("title", 5),
+    ("instructions", ["be brief"]),
     ("keys", (b"short",)),
     ("keys", ("a text of sixteen",)),
     ("round_timeout", 0),

@@ -67,7 +67,7 @@ def decoded(answer: bytes) -> dict[str, Any]:
 
 UNSTRUCTURED = [
     Any, object, None, type(None), str, Annotated[str, "words"], TextContent, Image, Audio, CallToolResult,
-    list[TextContent], list[TextContent | ImageContent], list[str | Image], tuple[Image, ...], TextContent | None, str | TextContent,
+    list[TextContent], list[TextContent | ImageContent], list[str | Image], tuple[Image, ...], tuple[str, Image], TextContent | None, str | TextContent,
     Annotated[list[ImageContent], "pictures"],
 ]  # fmt: skip
 

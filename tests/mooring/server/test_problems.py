@@ -2,7 +2,8 @@
 
 import dataclasses
 import enum
-from typing import Annotated, Any, NotRequired, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Generic, NotRequired, TypedDict, TypeVar
 
 import msgspec
 import pydantic
@@ -48,6 +49,25 @@ class Model(pydantic.BaseModel):
     b: str
 
 
+T = TypeVar("T")
+
+
+@dataclasses.dataclass
+class Box(Generic[T]):
+    item: T
+    items: list[T] = dataclasses.field(default_factory=list)
+
+
+class Crate(msgspec.Struct, Generic[T]):
+    item: T
+    boxes: list[Box[T]] = []
+
+
+class Told(TypedDict):
+    many: Annotated[int, msgspec.Meta(ge=0)]
+    few: NotRequired[Annotated[int, msgspec.Meta(ge=0)]]
+
+
 class Arguments(msgspec.Struct, forbid_unknown_fields=True):
     point: Point
     trip: Trip | None = None
@@ -58,6 +78,12 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True):
     tagged: Tagged | None = None
     row: Row | None = None
     pair: tuple[int, str] = (1, "a")
+    many: tuple[int, ...] = ()
+    views: Mapping[str, Sequence[int]] = {}
+    boxed: Box[int] | None = None
+    crated: Crate[int] | None = None
+    open: Box | None = None  # type: ignore[type-arg]
+    told: Told | None = None
     either: int | str = 1
     anything: Any = None
     plain: list = []  # type: ignore[type-arg]
@@ -88,8 +114,15 @@ ROWS: list[tuple[str, list[str]]] = [
     ),
     ('{"point":{"atX":1},"color":"blue","limit":10}', ["color: invalid enum value 'blue'", "limit: expected int <= 9"]),
     ('{"point":{"atX":1},"tagged":{"type":"t","n":"x","o":1}}', ["tagged.n: expected int, got str", "tagged.o: unknown member"]),
-    ('{"point":{"atX":1},"row":["x"]}', ["row: expected int, got str"]),
-    ('{"point":{"atX":1},"pair":["x","y"]}', ["pair: expected int, got str"]),
+    ('{"point":{"atX":1},"row":["x"]}', ["row: expected int, got str (at [0])"]),
+    ('{"point":{"atX":1},"pair":["x",3]}', ["pair[0]: expected int, got str", "pair[1]: expected str, got int"]),
+    ('{"point":{"atX":1},"pair":[1]}', ["pair: expected array of length 2"]),
+    ('{"point":{"atX":1},"many":["x",1,"y"]}', ["many[0]: expected int, got str", "many[2]: expected int, got str"]),
+    ('{"point":{"atX":1},"views":{"a":["x"],"b":3}}', ["views.a[0]: expected int, got str", "views.b: expected array, got int"]),
+    ('{"point":{"atX":1},"boxed":{"item":"x","items":[1,"y"]}}', ["boxed.item: expected int, got str", "boxed.items[1]: expected int, got str"]),
+    ('{"point":{"atX":1},"crated":{"item":"x","boxes":[{}]}}', ["crated.item: expected int, got str", "crated.boxes[0].item: missing"]),
+    ('{"point":{"atX":1},"open":{"items":{"a":3}}}', ["open.item: missing", "open.items: expected array, got object"]),
+    ('{"point":{"atX":1},"told":{"many":-1,"few":-1}}', ["told.many: expected int >= 0", "told.few: expected int >= 0"]),
     ('{"point":{"atX":1},"either":[]}', ["either: expected int | str, got array"]),
     ('{"point":{"atX":1},"plain":3}', ["plain: expected array, got int"]),
 ]  # fmt: skip
@@ -119,6 +152,40 @@ def test_number_and_length_are_bounded() -> None:
     assert len(found.problems) == _problems.MOST_PROBLEMS + 1
     assert found.problems[-1].message == "and more"
     assert len(found.problems[0].message) == _problems.LONGEST_PROBLEM + 1
+
+
+def test_of_an_argument_too_large_to_go_through_the_first_problem_is_named() -> None:
+    """G20: a search of megabytes, item by item, would keep every ping waiting."""
+
+    class Model(pydantic.BaseModel):
+        a: int
+        text: str = ""
+
+    class Large(msgspec.Struct):
+        numbers: list[int]
+        model: Model
+        models: list[Model]
+        small: list[int]
+
+    long = "x" * _problems.LARGEST_SEARCHED
+    wrong = {
+        "numbers": [*range(_problems.LARGEST_SEARCHED), "x", "y"],
+        "model": {"a": "x", "text": long},
+        "models": [{"a": 1, "text": long}, {"a": "secret"}, {}],
+        "small": ["x", "y"],
+    }
+    found = collect(find_problems(Large, msgspec.json.encode(wrong)))
+    integer = "Input should be a valid integer, unable to parse string as an integer"
+    assert [str(problem) for problem in found.problems] == [
+        f"numbers: expected int, got str (at [{_problems.LARGEST_SEARCHED}])",
+        f"model.a: {integer}",
+        f"models: {integer} (at [1])",
+        "small[0]: expected int, got str",
+        "small[1]: expected int, got str",
+    ]
+    assert str(collect(find_problems(str, b"[%b1]" % (b"1," * 40_000), ("a",))).problems[0]) == (
+        "a: expected str, got array"
+    )
 
 
 def test_nesting_beyond_the_stack_is_a_problem_and_not_an_exception() -> None:

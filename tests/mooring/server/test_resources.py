@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from mooring.errors import UsageError
+from mooring.server._content import Image
 from mooring.server._problems import InvalidArguments
 from mooring.server._resources import ResourceOptions, resource_from_function
 from mooring.types import (
@@ -119,6 +120,7 @@ BLOB = BlobResourceContents(uri="note://3", blob="AA==")
 CONTENTS: list[tuple[Any, list[dict[str, Any]]]] = [
     ("text", [{"uri": URI, "mimeType": "text/plain", "text": "text"}]),
     (b"\0", [{"uri": URI, "mimeType": "application/octet-stream", "blob": "AA=="}]),
+    (Image(b"\0"), [{"uri": URI, "mimeType": "image/png", "blob": "AA=="}]),
     ({"a": None}, [{"uri": URI, "mimeType": "application/json", "text": '{"a":null}'}]),
     ([], [{"uri": URI, "mimeType": "application/json", "text": "[]"}]),
     (["a"], [{"uri": URI, "mimeType": "application/json", "text": '["a"]'}]),

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from chaos.standing_in import standing_in
@@ -56,7 +57,7 @@ def test_it_serves_until_the_end_of_input_and_leaves_nothing_behind(tmp_path: Pa
     assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
 
 
-def test_startup_hooks_are_awaited_before_anybody_is_served(tmp_path: Path) -> None:
+def test_startup_hooks_are_called_before_anybody_is_served(tmp_path: Path) -> None:
     server = Server("x")
     order: list[str] = []
 
@@ -70,12 +71,27 @@ def test_startup_hooks_are_awaited_before_anybody_is_served(tmp_path: Path) -> N
         order.append("first")
 
     @server.on_startup
-    async def second() -> None:
+    def second() -> None:
         order.append("second")
 
     server.on_shutdown(lambda: order.append("over"))
     assert served(server, tmp_path, "say")[0] == 0
     assert order == ["first", "second", "served", "over"]
+
+
+def test_what_hooks_write_to_stdout_never_reaches_the_client(tmp_path: Path) -> None:
+    """G15: from before the first hook until after the last, the stream is the client's alone."""
+    server = Server("x")
+    server.tool(name="echo", blocking=False)(lambda: "hello")
+    server.on_startup(lambda: os.write(1, b"starting\n"))
+
+    @server.on_shutdown
+    async def over() -> None:  # on the loop: a thread that comes late would write to what is stdout then
+        os.write(1, b"over\n")
+
+    _, said = served(server, tmp_path, "echo")
+    (line,) = said.splitlines()
+    assert msgspec.json.decode(line)["id"] == 1
 
 
 def test_what_a_startup_hook_raises_ends_it_and_nobody_is_served(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from chaos.servers_own.conversation import STATELESS, run, talking
 from chaos.standing_in import standing_in
 from mooring.errors import JsonRpcError, UsageError
-from mooring.server import Context, Kind, Server, find_server
+from mooring.server import Context, Kind, Server, _server, find_server
 from mooring.transport import memory_pair
 from mooring.types import PromptReference, ResourceTemplateReference
 
@@ -68,6 +68,28 @@ def test_what_cannot_be_registered_is_refused_and_named() -> None:
 
     with pytest.raises(UsageError, match="colour"):
         Server("x", colour="red")  # type: ignore[call-arg]  # that is the point
+    with pytest.raises(UsageError, match="resource takes a URI"):
+        server.resource(lambda: "without a URI nothing would be offered, and nobody told")  # type: ignore[arg-type]  # as above
+    for decorator in (server.tool, server.prompt):
+        with pytest.raises(UsageError, match=rf"@server\.{decorator.__name__}\(name='say'\)"):
+            decorator("say")  # type: ignore[call-overload]  # as above
+    for name, take in (
+        ("middleware", server.add_middleware),
+        ("on_startup", server.on_startup),
+        ("on_shutdown", server.on_shutdown),
+        ("subscribe", server.subscribe),
+    ):
+        with pytest.raises(UsageError, match=f"{name} must be a function, not 5"):
+            take(5)  # type: ignore[operator]  # as above
+    with pytest.raises(UsageError, match=r"serve takes one end, as memory_pair\(\)\.server"):
+        asyncio.run(server.serve(memory_pair()))  # type: ignore[arg-type]  # as above
+    with pytest.raises(UsageError, match="on_invalid_arguments must be a function, not 'no'"):
+        Server("x", on_invalid_arguments="no")  # type: ignore[arg-type]  # as above
+
+    async def shape(tool: str, invalid: object) -> None: ...
+
+    with pytest.raises(UsageError, match="on_invalid_arguments must be a plain function"):
+        Server("x", on_invalid_arguments=shape)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +235,12 @@ def test_a_connection_that_cannot_be_opened_is_forgotten() -> None:
     run(test)
 
 
-def test_hooks_run_at_the_end_each_bounded(caplog: pytest.LogCaptureFixture) -> None:
+def test_hooks_run_at_the_end_each_bounded(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A busy machine takes longer to start a thread than a hook has.
+    monkeypatch.setattr(_server, "HOOKS_TIMEOUT", 0.5)
+
     async def test() -> None:
         server, ran = Server("x"), []
 
@@ -230,13 +257,19 @@ def test_hooks_run_at_the_end_each_bounded(caplog: pytest.LogCaptureFixture) -> 
         def failing() -> None:
             raise ValueError("x")
 
+        class Hook:
+            async def __call__(self) -> None:
+                ran.append("object")
+
+        server.on_shutdown(Hook())
+
         @server.on_shutdown
         async def last() -> None:
             ran.append("last")
 
         with caplog.at_level(logging.ERROR):
             await server.shutdown()
-        assert ran == ["plain", "async", "last"]
+        assert ran == ["plain", "async", "object", "last"]
         assert len(caplog.records) == 2
 
     run(test)

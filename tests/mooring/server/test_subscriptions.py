@@ -82,6 +82,41 @@ def test_changes_of_another_thread_are_told() -> None:
     run(test)
 
 
+def test_who_listens_is_kept_by_the_loops_thread_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads that make it at once would lose what was subscribed to in one of them."""
+    made_by: list[int] = []
+    init = _subscriptions.Listening.__init__
+
+    def noted(self: Any, connection: Any) -> None:
+        made_by.append(threading.get_ident())
+        init(self, connection)
+
+    monkeypatch.setattr(_subscriptions.Listening, "__init__", noted)
+
+    async def test() -> None:
+        server = make()
+        async with talking(server) as peer:
+            await asyncio.to_thread(add, server, "second")
+            await peer.note("notifications/tools/list_changed")
+
+    run(test)
+    assert made_by == [threading.get_ident()]
+
+
+def test_changes_made_while_the_loop_stands_still_are_told_when_it_goes_on() -> None:
+    loop = asyncio.new_event_loop()
+    server = make()
+    talk = talking(server)
+    peer = loop.run_until_complete(talk.__aenter__())
+    add(server, "second")
+    loop.run_until_complete(peer.note("notifications/tools/list_changed"))
+    (connection,) = server._connections.values()
+    loop.run_until_complete(talk.__aexit__(None, None, None))
+    loop.close()
+    server.remember(connection)  # as one that was never closed
+    add(server, "third")
+
+
 def test_a_client_that_was_not_told_of_a_capability_is_not_told_of_its_changes() -> None:
     async def test() -> None:
         server = Server("empty")
@@ -115,6 +150,29 @@ def test_there_is_a_limit_to_subscriptions(monkeypatch: pytest.MonkeyPatch) -> N
                 await peer.result("resources/subscribe", {"uri": f"test://{number}"})
             error = await peer.error("resources/subscribe", {"uri": "test://3"})
             assert error["message"] == "at most 2 resources can be subscribed to"
+            await peer.result("resources/subscribe", {"uri": "test://1"})  # it is, already
+            error = await peer.error("resources/subscribe", {"uri": "test://" + "x" * 16_384})
+            assert error["code"] == -32602
+
+    run(test)
+
+
+def test_the_limit_is_that_of_all_subscriptions_of_a_client_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Section 6: a client may open as many as it may have requests in flight, each with what fits into a frame."""
+    monkeypatch.setattr(_subscriptions, "MOST_URIS", 3)
+
+    async def test() -> None:
+        async with talking(make(), STATELESS) as peer:
+            long = "test://" + "x" * 16_384
+            first = await listen(peer, 1, resourceSubscriptions=["test://1", long, "test://2"])
+            assert first == {"resourceSubscriptions": ["test://1", "test://2"]}
+            second = await listen(peer, 2, resourceSubscriptions=["test://3", "test://4"])
+            assert second == {"resourceSubscriptions": ["test://3"]}
+            assert await listen(peer, 3, resourceSubscriptions=["test://5"]) == {"resourceSubscriptions": []}
+            peer.notify("notifications/cancelled", {"requestId": 1})
+            assert await listen(peer, 4, resourceSubscriptions=["test://5"]) == {
+                "resourceSubscriptions": ["test://5"]
+            }
 
     run(test)
 
