@@ -19,8 +19,8 @@ from mooring.transport.http import Headers
 
 # The largest metadata seen in the wild is under 10 KiB; tokens with many claims reach 20 KiB.
 MAX_BYTES = 262_144
-# A person waits for all of them together, and an authorization server that takes longer is down.
-SECONDS = 20.0
+# For each of them, whatever time people have for their part: an authorization server that takes longer is down.
+SECONDS = 10.0
 # An origin that moved its documents does so once; http to https is another origin, and never followed.
 MAX_REDIRECTS = 3
 

@@ -91,7 +91,7 @@ class FileStore:
             _LOG.warning("%s could be read by others; it is made private when it is next written", self.path)
         try:
             file = msgspec.json.decode(body, type=_File)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             file = None
         if file is None or file.format != _FORMAT:
             raise UsageError(

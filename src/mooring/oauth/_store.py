@@ -74,7 +74,7 @@ async def load_entry(store: TokenStore, key: str, kind: type[Entry]) -> Entry | 
         return None
     try:
         return msgspec.json.decode(value, type=kind)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

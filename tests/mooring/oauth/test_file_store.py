@@ -53,7 +53,11 @@ async def test_a_crash_while_writing_leaves_the_old_file_and_nothing_beside_it(
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"[1]", b'{"format":"other","entries":{}}', b"export PATH=...\n", b'{"entries":{}}']
+    "body",
+    [
+        *(b"", b"{", b"[1]", b'{"format":"other","entries":{}}', b"export PATH=...\n", b'{"entries":{}}'),
+        *(b'{"format":"\xff","entries":{}}', b'{"other":' + b"[" * 50_000),
+    ],
 )
 @timed
 async def test_a_file_that_is_not_ours_is_neither_used_nor_overwritten(body: bytes, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ Must never know MCP. Above: everything in this room. Below: nothing.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
 from typing import Any, Final, TypeAlias
 
 # ASGI's own shapes: its messages are dicts of anything.
@@ -63,34 +63,68 @@ async def read_body(receive: Receive, limit: int, timeout: float) -> bytes:
 
     Raises: Gone, TooLarge, TooSlow.
     """
-    message = await receive()
-    if message["type"] != "http.request":
-        raise Gone
-    body: bytes = message.get("body", b"")
-    if len(body) > limit:
-        raise TooLarge
-    if not message.get("more_body", False):
-        return body
-    # Most bodies come in one piece: the clock is for those that do not.
+    # Most bodies are here with their head, and a clock for each would cost more than reading them. So the first step is
+    # taken by hand: only where it has to wait, or brings a part, is there a clock.
+    steps = receive().__await__()
+    try:
+        waited_for = next(steps)
+    except StopIteration as here:
+        message: AsgiMessage | None = here.value
+        assert message is not None  # ASGI: what `receive` returns
+        if not message.get("more_body", False):
+            return _piece(message, 0, limit)
+    else:
+        message = None
     try:
         async with asyncio.timeout(timeout):
-            return await _read_on(receive, [body], len(body), limit)
+            if message is None:
+                message = await _Begun(steps, waited_for)
+            return await _read_on(message, receive, limit)
     except TimeoutError as error:
         raise TooSlow from error
 
 
-async def _read_on(receive: Receive, pieces: list[bytes], size: int, limit: int) -> bytes:
+class _Begun:
+    """An awaitable whose first step is taken: `await` it in the same task."""
+
+    def __init__(self, steps: Generator[Any, Any, AsgiMessage], waited_for: object) -> None:
+        self._steps = steps
+        self._waited_for = waited_for
+
+    def __await__(self) -> Generator[Any, Any, AsgiMessage]:
+        waited_for = self._waited_for
+        while True:
+            try:
+                try:
+                    sent = yield waited_for
+                except BaseException as error:  # noqa: BLE001  # a cancellation above all: it is for who waits
+                    waited_for = self._steps.throw(error)
+                else:
+                    waited_for = self._steps.send(sent)
+            except StopIteration as done:
+                message: AsgiMessage = done.value
+                return message
+
+
+async def _read_on(message: AsgiMessage, receive: Receive, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
     while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise Gone
-        piece: bytes = message.get("body", b"")
-        size += len(piece)
-        if size > limit:
-            raise TooLarge
-        pieces.append(piece)
+        pieces.append(_piece(message, size, limit))
+        size += len(pieces[-1])
         if not message.get("more_body", False):
             return b"".join(pieces)
+        message = await receive()
+
+
+def _piece(message: AsgiMessage, size: int, limit: int) -> bytes:
+    """What this message brings of a body. Raises: Gone, TooLarge."""
+    if message["type"] != "http.request":
+        raise Gone
+    piece: bytes = message.get("body", b"")
+    if size + len(piece) > limit:
+        raise TooLarge
+    return piece
 
 
 async def until_gone(receive: Receive) -> None:

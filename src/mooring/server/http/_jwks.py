@@ -182,7 +182,7 @@ async def _get(client: "HttpClient", url: str) -> Mapping[str, Json]:
         await response.close()
     try:
         found: Mapping[str, Json] = msgspec.json.decode(body, type=dict)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TransportError(f"{url} sent no JSON object") from error
     return found
 

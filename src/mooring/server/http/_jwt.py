@@ -153,7 +153,7 @@ class JwtVerifier:
 
         try:
             return deserialize_compact(token, key, registry=self._registry).payload
-        except (JoseError, ValueError, TypeError):
+        except (JoseError, ValueError, TypeError, RecursionError):
             return None
 
     @cached_property
@@ -198,7 +198,7 @@ def _header_of(token: str) -> _Header | None:
     try:
         text = first.replace("-", "+").replace("_", "/") + "=" * (-len(first) % 4)
         header = _read_header(a2b_base64(text, strict_mode=True))
-    except (ValueError, msgspec.DecodeError):
+    except (ValueError, msgspec.DecodeError, RecursionError):
         return None
     typ = None if header.typ is None else header.typ.lower()
     is_plain = header.crit is msgspec.UNSET and typ in _TYPES
@@ -208,7 +208,7 @@ def _header_of(token: str) -> _Header | None:
 def _claims_of(payload: bytes) -> dict[str, Any]:
     try:
         return _read_claims(payload)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
 
 

@@ -58,7 +58,7 @@ class LegacyConnection(Driver):
 
     def _send(self, effect: e.Send) -> None:
         if effect.error is not None:
-            logger.debug("connection %d: refused: %s", self.number, effect.error)
+            logger.debug("connection %d: refused: %s", self.number, effect.error.message)
         # An answer is always taken; who asks much and reads little is bounded by what it may ask at once.
         is_answer = effect.error is not None or (
             effect.about is not None and effect.about not in self.core.in_flight

@@ -250,7 +250,7 @@ class Post(Driver):
         elif about is not None or effect.error is not None:
             if effect.error is not None:
                 self._error = effect.error
-                logger.debug("connection %d: refused: %s", self.number, effect.error)
+                logger.debug("connection %d: refused: %s", self.number, effect.error.message)
             self._answers.append(effect.frame)
             self._settle()
         # Anything else is about no request of this POST, and a POST is all there is.

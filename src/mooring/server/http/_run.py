@@ -302,7 +302,8 @@ def _serve(
     threads = set(threading.enumerate())
     server, worker = place.server, place.worker
     with UvicornLogs():
-        http = _make_uvicorn(place, lambda: ending.drain())
+        on_ready = place.announce if worker is None else worker.tell_ready
+        http = _make_uvicorn(place, on_ready, lambda: ending.drain())
         loop = (loop_factory or _loop_factory(place.options.loop))()
         draining: list[asyncio.Task[None]] = []
 
@@ -320,8 +321,7 @@ def _serve(
         try:
             if worker is not None:
                 loop.add_reader(worker.control, _watch_parent, loop, worker, ending)
-            on_ready = place.announce if worker is None else worker.tell_ready
-            loop.run_until_complete(_serve_until_drained(place, http, on_ready))
+            loop.run_until_complete(_serve_until_drained(place, http))
             is_left = server.blocking_calls > 0
             pending = loop.run_until_complete(settle(loop))
             loop.close()
@@ -333,16 +333,9 @@ def _serve(
     return ending.code
 
 
-async def _serve_until_drained(place: Place, http: "uvicorn.Server", on_ready: Callable[[], None]) -> None:
-    if not await place.server.startup():
-        await place.server.shutdown()
-        return
-    serving = asyncio.ensure_future(http.serve(sockets=place.sockets))
-    while not http.started and not serving.done():
-        await asyncio.sleep(0)
-    if http.started:
-        on_ready()
-    await serving
+async def _serve_until_drained(place: Place, http: "uvicorn.Server") -> None:
+    if await place.server.startup():
+        await http.serve(sockets=place.sockets)
     await place.server.shutdown()
 
 
@@ -353,7 +346,7 @@ def _watch_parent(loop: asyncio.AbstractEventLoop, worker: Worker, ending: Endin
         ending.drain()
 
 
-def _make_uvicorn(place: Place, drain: Callable[[], None]) -> "uvicorn.Server":
+def _make_uvicorn(place: Place, on_ready: Callable[[], None], drain: Callable[[], None]) -> "uvicorn.Server":
     import uvicorn  # noqa: PLC0415  # an extra, and large
 
     class Uvicorn(uvicorn.Server):
@@ -362,6 +355,10 @@ def _make_uvicorn(place: Place, drain: Callable[[], None]) -> "uvicorn.Server":
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
             yield
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            on_ready()
 
         async def on_tick(self, counter: int) -> bool:
             # `server.drain()` was called, from whatever thread: the process has nothing more to do.

@@ -31,14 +31,17 @@ from mooring.server.http._event_store import EventStore
 from mooring.server.http._post import Answering, head_of
 from mooring.server.http._session_store import SessionRecord
 from mooring.server.http._stream import STREAM_LINES, Stream
+from mooring.transport import MAX_QUEUED_BYTES
 
 logger = logging.getLogger("mooring.server.http")
 
-# What waits for a GET: list changes are the same bytes each time and kept once, so this is about resources.
+# What waits for a GET: list changes are the same bytes each time and kept once, so this is about resources. In bytes it is
+# what may wait in a stream (`max_stream_bytes`): nobody reads this one at all.
 MOST_WAITING = 256
 
-# Events that an event store may be behind with. Beyond it they are sent, but cannot be resumed.
+# Events that an event store may be behind with, and what they may weigh. Beyond it they are sent, but cannot be resumed.
 MOST_UNSAVED = 1024
+MOST_UNSAVED_BYTES = MAX_QUEUED_BYTES
 
 # With an event store a call that takes longer than this is answered by a stream, so that it can be resumed.
 PRIME_AFTER = 0.5
@@ -174,6 +177,8 @@ class Session(Driver):
             self._do(self.core.receive_message(message, frame, self._loop.time()))
         finally:
             self._receiving = None
+        if self.core.client is None:
+            self._events = None  # the handshake was refused: there is no session whose events could be kept
         self._settle(channel)
         return channel
 
@@ -397,7 +402,7 @@ class Session(Driver):
     def _send(self, effect: e.Send) -> None:
         about = effect.about
         if effect.error is not None:
-            logger.debug("session %d: refused: %s", self.number, effect.error)
+            logger.debug("session %d: refused: %s", self.number, effect.error.message)
             if self._receiving is not None:
                 self._receiving.error = effect.error
                 self._answer(self._receiving, effect.frame)
@@ -455,12 +460,19 @@ class Session(Driver):
         if self._waiting is None:
             self._waiting = {}
         self._waiting[chunk] = None
-        if len(self._waiting) > MOST_WAITING:
-            del self._waiting[next(iter(self._waiting))]
+        size = sum(map(len, self._waiting))
+        # The newest stays, whatever its size: a limit on messages is the server's option.
+        while len(self._waiting) > 1 and (
+            len(self._waiting) > MOST_WAITING or size > self._answering.max_stream_bytes
+        ):
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            size -= len(oldest)
             self.dropped += 1
 
     def _save(self, channel: Channel, data: bytes) -> None:
-        if len(self._unsaved) >= MOST_UNSAVED:
+        size = sum(len(unsaved) for _, _, unsaved in self._unsaved)
+        if len(self._unsaved) >= MOST_UNSAVED or (self._unsaved and size + len(data) > MOST_UNSAVED_BYTES):
             logger.warning("session %d: the event store is behind; an event cannot be resumed", self.number)
             return
         self._unsaved.append((channel.name, channel.number, data))

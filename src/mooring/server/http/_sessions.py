@@ -13,6 +13,8 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Coroutine
+from heapq import nsmallest
+from operator import itemgetter
 from typing import TypeAlias
 
 from mooring.server.http._event_store import EventStore
@@ -26,6 +28,9 @@ ID_BYTES = 24
 
 # Idle sessions are looked for this often, or four times in a time to live that is shorter.
 SWEEP_EVERY = 4.0
+
+# How many of those that make room are found at a time.
+NOTED = 100
 
 # Makes the connection of a session: a new one, or one from a record.
 Make: TypeAlias = Callable[[SessionRecord | None], Session]
@@ -52,6 +57,8 @@ class Sessions:
         self._store_ttl = ttl + 2 * self._sweep_every
         self._limit = limit
         self._open: dict[str, Session] = {}
+        # Those to end when there is no room, the first last, and when they were last used.
+        self._longest_idle: list[tuple[float, Session]] = []
         self._sweep: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         # What a store still has to be told, and nobody waits for.
@@ -146,13 +153,26 @@ class Sessions:
             await self._events.forget(id)
 
     def _make_room(self) -> bool:
-        idle = [session for session in self._open.values() if session.is_idle]
-        if not idle:
-            return False
-        oldest = min(idle, key=lambda session: session.last_used)
-        logger.warning("there are %d sessions; the one that was idle longest is ended", len(self._open))
+        """End the session that was idle longest. False: none is.
+
+        To find it all are looked at, so more than one is taken note of: whoever opens sessions without end costs the others
+        a look for every hundred, and the log a line. What is noted holds while it is not used: any other was used later.
+        """
+        while self._longest_idle and not self._is_idle_since(*self._longest_idle[-1]):
+            self._longest_idle.pop()
+        if not self._longest_idle:
+            idle = [(session.last_used, session) for session in self._open.values() if session.is_idle]
+            if not idle:
+                return False
+            logger.warning("there are %d sessions; those that were idle longest make room", len(self._open))
+            self._longest_idle = nsmallest(NOTED, idle, key=itemgetter(0))[::-1]
+        _, oldest = self._longest_idle.pop()
         oldest.call(oldest.stop)
         return True
+
+    def _is_idle_since(self, last_used: float, session: Session) -> bool:
+        is_open = self._open.get(session.id) is session
+        return is_open and session.is_idle and session.last_used == last_used
 
     def _arm(self) -> None:
         loop = asyncio.get_running_loop()

@@ -44,6 +44,8 @@ _NOT_SENT = (
     aiohttp.InvalidURL,
     aiohttp.ServerFingerprintMismatch,
 )
+# Their words are the URL, query and all: a traceback must not have it either.
+_SHOW_URL = (aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
 _NEVER = (aiohttp.ClientConnectorCertificateError, aiohttp.InvalidURL, aiohttp.ServerFingerprintMismatch)
 
 
@@ -115,7 +117,7 @@ class AiohttpClient:
         except _NOT_SENT as error:
             raise TransportError(
                 f"cannot connect to {_place(url)}: {_said(error)}", permanent=isinstance(error, _NEVER)
-            ) from error
+            ) from (None if isinstance(error, _SHOW_URL) else error)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise OutcomeUnknownError(f"the connection was lost: {_said(error)}") from error
         except RuntimeError as error:  # a session that its user has closed
@@ -184,10 +186,17 @@ def _said(error: BaseException) -> str:
         if isinstance(inner, socket.gaierror):
             return f"no address is known for that name ({inner.strerror or inner})"
         if inner.errno is None or isinstance(inner, ssl.SSLError):
-            return str(inner.strerror or inner)
+            return str(inner.strerror or inner) or "the connection was lost while it was made"
         if inner.errno == errno.ECONNREFUSED:
             return f"nothing listens there ({os.strerror(inner.errno)})"
         return os.strerror(inner.errno)
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return "no connection was made in time (connect_timeout)"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "it has no URL that aiohttp can read"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered HTTP {error.status} {error.message}"
     if isinstance(error, aiohttp.ClientResponseError):
-        return f"HTTP {error.status} {error.message}"
+        # Its parser's, with a status of its own and a picture of the place below the first line.
+        return f"the response cannot be read ({error.message.partition(chr(10))[0].rstrip(': ')})"
     return str(error) or type(error).__name__

@@ -59,7 +59,7 @@ class Challenge(msgspec.Struct, frozen=True):
 
     url: str
     status: int
-    # The values of the field, one for each line of it.
+    # The value of the field; none: the answer has no such field.
     www_authenticate: tuple[str, ...] = ()
 
 

@@ -149,7 +149,8 @@ class Post:
             case Next.ANSWER:
                 line.responded(self, reply)
                 body = await read_body(reply.response, line.limit)
-                frame = body if self.id in answered_ids(body) else error_for_id(body, self.id)
+                is_ours = self.id in answered_ids(body, self.session.revision)
+                frame = body if is_ours else error_for_id(body, self.id)
                 if frame is None:
                     raise not_an_answer(body)
                 self._answer(frame)
@@ -222,7 +223,7 @@ class Post:
                         raise FrameTooLargeError(event.size, event.limit, sent=True)
                     if event.event != "message":
                         continue
-                    if self.id in answered_ids(event.data):
+                    if self.id in answered_ids(event.data, self.session.revision):
                         self._answer(event.data)
                         break
                     self._line.hear(event.data)
@@ -254,6 +255,9 @@ class Post:
             reply = await self._line.sender.send(Sent.LISTEN, headers, None)
         except (CannotConnect, OutcomeUnknownError):
             return None
+        except McpError as error:
+            # Whatever it says of the GET (an id that no header can carry, a sign-in that failed): the call was sent.
+            raise OutcomeUnknownError(f"{_ENDED}, and cannot be resumed: {error.message}") from error
         if reply.verdict.next is Next.STREAM:
             return reply.response
         await reply.response.close()

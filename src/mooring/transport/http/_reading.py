@@ -9,7 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from mooring.errors import FrameTooLargeError, McpError, ProtocolError
-from mooring.protocol.wire import ABSENT, encode_error
+from mooring.protocol import Revision
+from mooring.protocol.wire import ABSENT, Absent, Batch, Error, Malformed, Result, decode, encode_error
 from mooring.transport.http._contract import HttpResponse
 
 # How much of a body that is no answer is read: enough for every JSON-RPC error and for a quote of a web page.
@@ -27,8 +28,15 @@ class _Error(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     id: int | str | None = None
-    method: str | None = None
+    method: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def is_one(self) -> bool:
+        """As the core sees it, which ends a call by nothing else: what was taken for the answer here must end it there."""
+        has_either = self.result is not msgspec.UNSET or self.error is not msgspec.UNSET
+        return has_either and self.method is msgspec.UNSET
 
 
 class _Refusal(msgspec.Struct):
@@ -46,9 +54,11 @@ class _Initialized(msgspec.Struct):
 
 
 _read_answer = msgspec.json.Decoder(_Answer).decode
-_read_answers = msgspec.json.Decoder(list[_Answer]).decode
 _read_refusal = msgspec.json.Decoder(_Refusal).decode
 _read_initialized = msgspec.json.Decoder(_Initialized).decode
+
+# What msgspec raises for a body: it is the peer's, and nothing has looked at it before.
+_REFUSALS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 async def read_body(response: HttpResponse, limit: int) -> bytes:
@@ -82,22 +92,36 @@ async def read_refusal(response: HttpResponse) -> bytes:
     return b"".join(parts)
 
 
-def answered_ids(frame: bytes) -> tuple[int | str | None, ...]:
-    """The ids of the requests that this answers: one, or as many as an array holds, or none. Never raises."""
+def answered_ids(frame: bytes, revision: Revision | None) -> tuple[int | str | None, ...]:
+    """The ids of the requests that this answers: one, or as many as an array holds, or none. Never raises.
+
+    An array answers only in the revision that has them: in any other it is garbage, which ends no call.
+    """
+    if frame[:1] == b"[":
+        return _batched_ids(frame) if revision is not None and revision.has_batches else ()
     try:
-        if frame[:1] == b"[":
-            return tuple(one.id for one in _read_answers(frame) if one.method is None)
         one = _read_answer(frame)
-    except msgspec.DecodeError:
+    except _REFUSALS:
         return ()
-    return (one.id,) if one.method is None else ()
+    return (one.id,) if one.is_one else ()
+
+
+def _batched_ids(frame: bytes) -> tuple[int | str | None, ...]:
+    batch = decode(frame)
+    members = batch.members if isinstance(batch, Batch) else ()
+    answers = (one for one in members if isinstance(one, Result | Error | Malformed))
+    return tuple(
+        one.id
+        for one in answers
+        if not isinstance(one.id, Absent) and (not isinstance(one, Malformed) or one.is_answer)
+    )
 
 
 def error_in(body: bytes) -> _Error | None:
     """The JSON-RPC error that this body is, whatever its id."""
     try:
         return _read_refusal(body).error
-    except msgspec.DecodeError:
+    except _REFUSALS:
         return None
 
 
@@ -119,7 +143,7 @@ def negotiated_version(frame: bytes) -> str | None:
     """The revision in an answer to `initialize`; None where it is an error, or cannot be read."""
     try:
         read = _read_initialized(frame)
-    except msgspec.DecodeError:
+    except _REFUSALS:
         return None
     return None if read.result is None else read.result.protocol_version
 
@@ -128,7 +152,7 @@ def is_result(frame: bytes) -> bool:
     """Whether this answer is a result, and not an error."""
     try:
         return _read_answer(frame).error is msgspec.UNSET
-    except msgspec.DecodeError:
+    except _REFUSALS:
         return False
 
 

@@ -10,13 +10,15 @@ Everything else is the user's to decide.
 Must never know what is in a message. Above: `_posts`, `_streams`, `_legacy`, `_transport`. Below: the contract, `_reading`, `_auth`.
 """
 
+import asyncio
 import time
+from collections.abc import Awaitable
 from functools import lru_cache
 from typing import Final
 
 import msgspec
 
-from mooring.errors import McpError, TransportError
+from mooring.errors import McpError, OutcomeUnknownError, TransportError
 from mooring.protocol.http import Next, Sent, Verdict, error_for, is_same_origin, judge, resolve_url
 from mooring.transport.http._auth import Credentials
 from mooring.transport.http._contract import Challenge, Headers, HttpClient, HttpResponse
@@ -62,15 +64,21 @@ class Reply(msgspec.Struct):
 
 
 class Sender:
-    """Sends requests to one server."""
+    """Sends requests to one server. `begin_timeout` is for its first words in the handshake; None: others look after that."""
 
     def __init__(
-        self, client: HttpClient, url: str, headers: Headers, credentials: Credentials | None
+        self,
+        client: HttpClient,
+        url: str,
+        headers: Headers,
+        credentials: Credentials | None,
+        begin_timeout: float | None = None,
     ) -> None:
         self.client = client
         self.url = url
         self._headers = list(headers)
         self._credentials = credentials
+        self._begin_timeout = begin_timeout
 
     async def send(
         self,
@@ -96,7 +104,9 @@ class Sender:
                 # For the server, not for the path: a 2024-11-05 server is called at an endpoint of its choice.
                 used = await self._credentials.headers(self.client, self.url)
             try:
-                response = await self.client.send(verb, place, [*headers, *self._headers, *used], body)
+                sending = self.client.send(verb, place, [*headers, *self._headers, *used], body)
+                is_bounded = self._begin_timeout is not None and sent in _BEGINNING
+                response = await (self._within(sending) if is_bounded else sending)
             except TransportError as error:
                 raise CannotConnect(error) from error
             try:
@@ -122,7 +132,16 @@ class Sender:
                 raise
             return reply
 
+    async def _within(self, sending: Awaitable[HttpResponse]) -> HttpResponse:
+        try:
+            async with asyncio.timeout(self._begin_timeout):
+                return await sending
+        except TimeoutError as error:
+            said = f"the server did not answer within {self._begin_timeout:g} s"
+            raise OutcomeUnknownError(said) from error
 
+
+_BEGINNING = frozenset((Sent.PROBE, Sent.INITIALIZE, Sent.LEGACY_LISTEN))
 _VERBS = {Sent.LISTEN: "GET", Sent.LEGACY_LISTEN: "GET", Sent.END: "DELETE"}
 _IS_READ = frozenset((Next.ANSWER, Next.STREAM))
 

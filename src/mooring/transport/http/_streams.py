@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
-from mooring.errors import FrameTooLargeError, McpError
+from mooring.errors import FrameTooLargeError, McpError, OutcomeUnknownError
 from mooring.protocol import Revision
 from mooring.protocol.http import Next, Sent, listen_headers
 from mooring.protocol.wire import EventReader, ServerSentEvent
@@ -23,6 +23,9 @@ logger = logging.getLogger("mooring.client")
 
 # Before a stream is opened again, where the server does not say: as long as browsers wait at the least.
 RESUME_DELAY: Final = 1.0
+
+# A server may ask to be asked again at once, and end the stream each time: it is not asked all day long for that.
+SHORTEST_DELAY: Final = 0.05
 
 # However often it fails, it is tried again within this: the server may be back, and nobody else will ask.
 LONGEST_DELAY: Final = 30.0
@@ -36,7 +39,7 @@ def resume_delay(retry: int | None, failures: int, retry_in: float | None = None
 
     Each failure in a row doubles it, because a server that closes at once must not be asked all day long.
     """
-    base = RESUME_DELAY if retry is None else retry / 1000
+    base = RESUME_DELAY if retry is None else max(retry / 1000, SHORTEST_DELAY)
     if failures:
         base = min(max(base, RESUME_DELAY) * 2.0 ** min(failures, 10), max(base, LONGEST_DELAY))
     return base if retry_in is None else max(base, retry_in)
@@ -69,6 +72,15 @@ def next_reader(last: EventReader) -> EventReader:
     reader = EventReader(last.limit)
     reader.last_event_id, reader.retry = last.last_event_id, last.retry
     return reader
+
+
+def _begins_anew(reader: EventReader) -> bool:
+    """Forget where a stream was to be resumed: the server may not have that event any more, but it may have the stream.
+
+    False where there was nothing to forget.
+    """
+    was_resumed, reader.last_event_id = bool(reader.last_event_id), ""
+    return was_resumed
 
 
 class StandingStream:
@@ -105,12 +117,14 @@ class StandingStream:
                 # A server without this stream may say 404, too: only once it was open does that mean the session.
                 known = self._session_id if was_open else None
                 reply = await self._sender.send(Sent.LISTEN, headers, None, session_id=known)
-            except CannotConnect as failure:
+            except (CannotConnect, OutcomeUnknownError) as failure:
                 logger.debug("the standing stream cannot be opened: %s", failure)
                 failures += 1
             except McpError as error:
                 logger.warning("the standing stream cannot be opened: %s", error)
-                return
+                if not _begins_anew(reader):
+                    return
+                failures += 1
             else:
                 was_open = was_open or reply.verdict.next is Next.STREAM
                 outcome = await self._take(reply, reader)
@@ -136,7 +150,7 @@ class StandingStream:
                 return False
             case _:
                 logger.warning("the standing stream is refused: %s", reply.error())
-                return None
+                return False if _begins_anew(reader) else None
 
     async def _read(self, response: HttpResponse, reader: EventReader) -> bool:
         loop = asyncio.get_running_loop()

@@ -28,6 +28,10 @@ MAX_CONNECTIONS: Final = 100
 # What a start may take besides the sign-in: the usual `init_timeout`.
 BESIDE_SIGN_IN: Final = 10.0
 
+# How long a server may take to begin its answer to the handshake, where a start has the time of a sign-in: people are
+# waited for, and not a server that is down. Longer than a start usually has, for those that come up slowly.
+BEGIN_SECONDS: Final = 30.0
+
 
 class HttpTarget:
     """A URL that speaks MCP. Made by `http()`; each `open()` begins a session of its own."""
@@ -70,8 +74,12 @@ class HttpTarget:
         Without that, a start that runs out of time would close the connections in which the sign-in is to be finished,
         and the next would open another page.
         """
+        return BESIDE_SIGN_IN + self._patience if self._patience else None
+
+    @property
+    def _patience(self) -> float:
         patience: float = getattr(self._authorizer, "patience", 0.0)
-        return BESIDE_SIGN_IN + patience if patience else None
+        return patience
 
     @property
     def verify(self) -> bool | ssl.SSLContext:
@@ -105,7 +113,7 @@ class HttpTarget:
         client = self._client or own
         assert client is not None  # one of the two
         return HttpTransport(
-            Sender(client, self.url, self._headers, credentials),
+            Sender(client, self.url, self._headers, credentials, BEGIN_SECONDS if self._patience else None),
             owner,
             self._memory,
             limit=max_frame_bytes,

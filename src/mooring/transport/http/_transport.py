@@ -15,7 +15,7 @@ Must never know states, deadlines or retries of calls. Above: the client's drive
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from functools import partial
 from typing import Final
 
@@ -230,7 +230,7 @@ class HttpTransport:
         """Something came on a stream. Servers have answered on another stream than the request's own: then nothing more is
         waited for there.
         """
-        for id in answered_ids(frame):
+        for id in answered_ids(frame, self.session.revision):
             other = self._by_id.get(id) if isinstance(id, int) else None
             if other is not None and other.task is not None and self._legacy is None:
                 other.was_answered = True
@@ -401,14 +401,18 @@ class HttpTransport:
         if tasks:
             await asyncio.wait(tasks, timeout=_GUARD)
         if self._legacy is not None:
-            await self._legacy.close()
+            await self._close_in_time(self._legacy.close(), "the stream of the server")
         await self._end_session()
         if self._owned_client is not None:
-            try:
-                async with asyncio.timeout(self._close_step):
-                    await self._owned_client.close()
-            except TimeoutError:
-                logger.warning("the HTTP client does not close")
+            await self._close_in_time(self._owned_client.close(), "the HTTP client")
+
+    async def _close_in_time(self, closing: Awaitable[None], what: str) -> None:
+        """The HTTP client may be anybody's: what it does not close holds nobody up."""
+        try:
+            async with asyncio.timeout(self._close_step):
+                await closing
+        except TimeoutError:
+            logger.warning("%s does not close", what)
 
     async def _end_session(self) -> None:
         """Tell the server, once and within bounds: "Clients SHOULD send an HTTP DELETE" (2025-11-25). It may not care."""

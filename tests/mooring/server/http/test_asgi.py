@@ -51,6 +51,7 @@ def test_a_body_is_read_whole_or_in_pieces() -> None:
         (({"type": "http.disconnect"},), Gone),
         ((piece(b"ab", more=True), {"type": "http.disconnect"}), Gone),
         ((piece(b"ab", more=True),), TooSlow),
+        ((), TooSlow),  # a head that promises a body, and nothing more
     ],
 )
 def test_a_body_that_cannot_be_had_says_why(messages: tuple[Any, ...], error: type[Exception]) -> None:
@@ -59,6 +60,39 @@ def test_a_body_that_cannot_be_had_says_why(messages: tuple[Any, ...], error: ty
     async def test() -> None:
         with pytest.raises(error):
             await read_body(receiving(*messages), 3, 0.01)
+
+    run(test)
+
+
+def test_a_body_that_is_not_here_yet_is_waited_for() -> None:
+    """The first step of `receive` is taken by hand: what it waits for, and what is thrown into it, is its own affair."""
+
+    async def test() -> None:
+        arrived = asyncio.Event()
+        heard: list[str] = []
+
+        async def receive() -> dict[str, Any]:
+            try:
+                await arrived.wait()
+                await asyncio.sleep(0)  # a second step, and a third
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                heard.append("cancelled")
+                raise
+            return piece(b"abc")
+
+        reading = asyncio.create_task(read_body(receive, 3, 60))
+        await asyncio.sleep(0)
+        assert not reading.done()
+        arrived.set()
+        assert await reading == b"abc"
+        arrived.clear()
+        reading = asyncio.create_task(read_body(receive, 3, 60))
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert heard == ["cancelled"]
 
     run(test)
 

@@ -249,6 +249,8 @@ def test_a_url_is_fetched_with_the_given_client() -> None:
         (Response(500, []), "answered 500"),
         (Response(200, [b"<html>"]), "no JSON object"),
         (Response(200, [b"[]"]), "no JSON object"),
+        (Response(200, [b'{"keys":"\xff"}']), "no JSON object"),
+        (Response(200, [b'{"keys":', b"[" * 50_000, b"]" * 50_000, b"}"]), "no JSON object"),
         (Response(200, [b" " * 65536] * 5), f"more than {MOST_BYTES}"),
     ],
 )

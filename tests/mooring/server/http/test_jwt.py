@@ -212,7 +212,7 @@ def test_a_token_that_was_changed_is_not_valid() -> None:
 def test_a_signed_text_that_holds_no_claims_is_not_valid() -> None:
     from joserfc import jws
 
-    for payload in (b"[]", b"x", b"\xff"):
+    for payload in (b"[]", b"x", b"\xff", b'{"sub":"\xff"}'):
         token = jws.serialize_compact({"alg": "ES256", "kid": "ec"}, payload, EC)
         assert checked(token) is None
 
@@ -220,6 +220,14 @@ def test_a_signed_text_that_holds_no_claims_is_not_valid() -> None:
 @pytest.mark.parametrize("header", [{"typ": "dpop+jwt"}, {"typ": "logout+jwt"}])
 def test_another_kind_of_token_does_not_pass_for_an_access_token(header: dict[str, Any]) -> None:
     assert checked(signed(**header)) is None
+
+
+@pytest.mark.parametrize("depth", range(200, 1500, 100))
+def test_a_header_that_is_nested_deeply_is_no_token(depth: int) -> None:
+    """Anybody can send one, before a signature was looked at: it must not cost a traceback, nor be answered as our fault."""
+    header = b'{"alg":"ES256","kid":"ec","x":%b1%b}' % (b"[" * depth, b"]" * depth)
+    token = f"{base64.urlsafe_b64encode(header).rstrip(b'=').decode()}.e30.{'A' * 86}"
+    assert checked(token) is None
 
 
 def test_what_is_critical_and_not_understood_is_refused() -> None:

@@ -453,7 +453,7 @@ def test_a_hundred_clients_that_read_slowly_cost_little_and_are_left(
                 await asyncio.sleep(0.01)
             for peer in peers:
                 peer.close()
-        assert 64 * 1024 < most < 256 * 1024 - 65_536
+        assert 32 * 1024 < most < 256 * 1024 - 65_536
         assert sum("reads too slowly" in record.getMessage() for record in caplog.records) == 100
 
     with caplog.at_level(logging.WARNING, "mooring.server.http"):

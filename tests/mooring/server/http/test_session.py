@@ -139,6 +139,36 @@ def test_what_nobody_listens_to_waits_once_each_and_bounded() -> None:
     run(test)
 
 
+def test_what_nobody_listens_to_is_bounded_in_bytes_too() -> None:
+    """The client chooses its URIs, and how long they are; and it need never come for what is said of them."""
+
+    async def test() -> None:
+        server = serving()
+
+        @server.resource("memo://{name}")
+        def memo(name: str) -> str:
+            return name
+
+        app = server.asgi(sessions=True, max_stream_bytes=4096)
+        async with asking(app) as http:
+            await http.shake_hands()
+            uris = [
+                f"memo://{number}/{'x' * size}" for number, size in enumerate((1000, 1000, 1000, 1000, 9000))
+            ]
+            for number, uri in enumerate(uris):
+                await http.post(request("resources/subscribe", {"uri": uri}, number))
+            for count, uri in enumerate(uris, 1):
+                server.notify_resource_updated(uri)
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                assert only(app).dropped == (0, 0, 0, 1, 4)[count - 1]
+            standing = await listening(http)
+            assert (await standing.message())["params"]["uri"] == uris[-1], "one of any size"
+            assert len(standing.messages) == 1
+
+    run(test)
+
+
 def test_what_a_response_did_not_get_to_say_is_said_by_the_next() -> None:
     async def test() -> None:
         server = serving()

@@ -11,7 +11,7 @@ from mooring.server import Context
 from mooring.server.http import MemoryEvents
 from mooring.server.http import _session as session_file
 from mooring.testing import run_on_fake_clock
-from scripted.asgi import Http, Response, asking, request, run, tool
+from scripted.asgi import Http, Response, asking, initialize, request, run, tool
 from scripted.gate import Gate
 from scripted.sessions import listening, only, progressing, serving
 
@@ -284,10 +284,31 @@ def test_a_store_that_fails_costs_the_event_its_place_and_nothing_else(
     assert "an event was not kept" in caplog.text
 
 
+def test_a_handshake_that_is_refused_is_answered_in_a_stream_too_and_nothing_is_kept_of_it() -> None:
+    """There is no session then, so no event of it can be asked for again; and anybody can send one."""
+
+    async def test() -> None:
+        events = MemoryEvents()
+        app = serving().asgi(sessions=True, event_store=events)
+        async with asking(app) as http:
+            message = {**initialize(), "params": {"protocolVersion": {}}}
+            answer = await http.post(message, headers={"accept": "text/event-stream"})
+            assert (answer.status, answer.kind) == (200, "text/event-stream")
+            assert [said["error"]["code"] for said in answer.messages] == [-32602]
+            assert "mcp-session-id" not in answer.headers
+            assert [event.id for event in answer.events] == [None]
+        assert app.sessions == 0
+        assert repr(events) == "<MemoryEvents of 0 sessions, 0 bytes>"
+
+    run(test)
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MOST_UNSAVED", 3), ("MOST_UNSAVED_BYTES", 300)])
 def test_a_store_that_is_behind_is_not_waited_for(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
-    monkeypatch.setattr(session_file, "MOST_UNSAVED", 3)
+    """What it has not taken is bounded, in number and in bytes."""
+    monkeypatch.setattr(session_file, bound, most)
 
     async def test() -> None:
         class Stuck(MemoryEvents):
@@ -299,6 +320,7 @@ def test_a_store_that_is_behind_is_not_waited_for(
             await http.shake_hands()
             answer = await http.post(progressing(count=8))
             assert len(answer.messages) == 9
+            assert len(only(app)._unsaved) <= 3
             saving = only(app)._saving
             assert saving is not None
             saving.cancel()

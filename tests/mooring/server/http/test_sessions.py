@@ -1,6 +1,7 @@
 """All sessions of an endpoint: ids, owners, time to live, the cap, and records that outlive the loop or the worker."""
 
 import asyncio
+import contextlib
 import logging
 import re
 from typing import Any
@@ -252,6 +253,34 @@ def test_at_the_cap_the_session_that_was_idle_longest_makes_room(caplog: pytest.
     with caplog.at_level(logging.WARNING):
         run_on_fake_clock(test())
     assert "idle longest" in caplog.text
+
+
+def test_who_opens_sessions_without_end_costs_the_others_little(caplog: pytest.LogCaptureFixture) -> None:
+    """All sessions are looked at, and a line is logged, once for many that make room; each is still the one idle longest."""
+
+    async def test() -> None:
+        app = serving().asgi(sessions=True, max_sessions=3)
+        async with contextlib.AsyncExitStack() as stack:
+
+            async def opened() -> Any:
+                http = await stack.enter_async_context(asking(app))
+                await http.shake_hands()
+                await asyncio.sleep(0.01)
+                return http
+
+            first, used, third = [await opened() for _ in range(3)]
+            fourth = await opened()  # in place of the first; the other two are taken note of
+            assert await status(used) == 200
+            await asyncio.sleep(0.01)
+            fifth = await opened()  # in place of the third: what was used since is not idle longest
+            assert len(caplog.messages) == 1
+            sixth = await opened()  # in place of the fourth
+            assert len(caplog.messages) == 2
+            rest = (first, used, third, fourth, fifth, sixth)
+            assert [await status(http) for http in rest] == [404, 200, 404, 404, 200, 200]
+
+    with caplog.at_level(logging.WARNING):
+        run_on_fake_clock(test())
 
 
 def test_at_the_cap_with_none_idle_a_new_session_is_refused() -> None:

@@ -7,6 +7,7 @@ import asyncio
 import gzip
 import socket
 import ssl
+import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 
 from mooring.errors import McpError, OutcomeUnknownError, TransportError
 from mooring.transport import HttpClient, default_http_client
-from mooring.transport.http._aiohttp import KEEP_ALIVE, MAX_PLACES, AiohttpClient
+from mooring.transport.http._aiohttp import KEEP_ALIVE, MAX_PLACES, AiohttpClient, _said
 from mooring.transport.http._clients import wrap
 from mooring.transport.http._reading import read_body
 from scripted import certificates
@@ -238,6 +239,7 @@ async def test_a_connection_that_takes_too_long_was_not_sent() -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
         place = listener.getsockname()
+        secret = "s3cr3t"
         fillers = []
         try:
             for _ in range(4):
@@ -246,11 +248,31 @@ async def test_a_connection_that_takes_too_long_was_not_sent() -> None:
                 filler.connect_ex(place)
                 fillers.append(filler)
             async with _ours(connect_timeout=0.2) as client:
-                with pytest.raises(TransportError, match="cannot connect"):
-                    await client.send("GET", f"http://127.0.0.1:{place[1]}/", [], None)
+                with pytest.raises(TransportError, match=r"in time \(connect_timeout\)") as raised:
+                    await client.send("GET", f"http://127.0.0.1:{place[1]}/?key={secret}", [], None)
+                assert secret not in "".join(traceback.format_exception(raised.value))
         finally:
             for filler in fillers:
                 filler.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (aiohttp.InvalidURL("http://a/?key=s3cr3t"), "it has no URL that aiohttp can read"),
+        (
+            aiohttp.ClientHttpProxyError(None, (), status=407, message="No"),  # type: ignore[arg-type]  # it is not looked at
+            "the proxy answered HTTP 407 No",
+        ),
+        (
+            aiohttp.ClientConnectorError(None, ConnectionResetError()),  # type: ignore[arg-type]  # the same
+            "the connection was lost while it was made",
+        ),
+    ],
+)
+def test_what_went_wrong_is_said_without_the_url(error: Exception, said: str) -> None:
+    """A query may hold a secret; and some errors have no words of their own."""
+    assert _said(error) == said
 
 
 @timed
@@ -342,6 +364,7 @@ async def test_a_connection_that_breaks_after_the_request_leaves_the_outcome_unk
             await _exchange(client, server.url)
         assert type(raised.value) is OutcomeUnknownError
         assert raised.value.may_have_run is True
+        assert "\n" not in str(raised.value), "one line, whatever a parser has to say"
         assert len(server.seen) == 1, "never sent again by itself"
 
 

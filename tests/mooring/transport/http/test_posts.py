@@ -164,6 +164,30 @@ async def _garbage(seen: Seen, reply: Reply) -> None:
     reply.json(b"{]")
 
 
+async def _array(seen: Seen, reply: Reply) -> None:
+    reply.json([{"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}}])
+
+
+async def _array_event(seen: Seen, reply: Reply) -> None:
+    reply.sse()
+    reply.event([{"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}}])
+    reply.end()
+
+
+async def _hollow(seen: Seen, reply: Reply) -> None:
+    reply.json({"jsonrpc": "2.0", "id": seen.id})
+
+
+async def _hollow_event(seen: Seen, reply: Reply) -> None:
+    reply.sse()
+    reply.event({"jsonrpc": "2.0", "id": seen.id, "method": None, "result": {}})
+    reply.end()
+
+
+async def _not_utf8(seen: Seen, reply: Reply) -> None:
+    reply.send(500, b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"\xff"}}', "application/json")
+
+
 async def _refused(seen: Seen, reply: Reply) -> None:
     reply.send(403, b"go away", "text/plain")
 
@@ -205,6 +229,11 @@ FAULTS: list[tuple[Script, type[McpError], bool | None, str]] = [
     (_nothing, ProtocolError, True, "the response is empty"),
     (_foreign, ProtocolError, True, "not the answer"),
     (_garbage, ProtocolError, True, "not the answer"),
+    (_array, ProtocolError, True, "not the answer"),
+    (_array_event, OutcomeUnknownError, True, "ended without an answer"),
+    (_hollow, ProtocolError, True, "not the answer"),
+    (_hollow_event, OutcomeUnknownError, True, "ended without an answer"),
+    (_not_utf8, OutcomeUnknownError, True, "HTTP 500"),
     (_refused, TransportError, False, "HTTP 403"),
     (_moved, TransportError, False, "moved to 'http://elsewhere/mcp'"),
     (_large, FrameTooLargeError, True, "over the limit"),
@@ -234,6 +263,35 @@ async def test_a_failing_request_fails_only_itself_and_says_whether_it_may_have_
         assert not other.done()
         other.cancel()
         assert await client.ping()
+
+
+@pytest.mark.parametrize("depth", [129, 1500, 100_000])
+@on_fake_clock
+async def test_an_answer_that_is_nested_without_end_breaks_the_rules_and_nothing_else(
+    depth: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """How deep Python can read differs from release to release: whoever finds it out, the call has its error."""
+    nest = b"[" * depth + b"]" * depth
+
+    async def deep(seen: Seen, reply: Reply) -> None:
+        reply.json(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (seen.id, nest))
+
+    async def deep_before(seen: Seen, reply: Reply) -> None:
+        reply.sse()
+        reply.event(b'{"jsonrpc":"2.0","method":"notifications/message","params":%b}' % nest)
+        reply.event({"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}})
+        reply.end()
+
+    client, _ = client_of(Mcp(tools__call=deep))
+    async with client:
+        with pytest.raises(ProtocolError) as raised:
+            await client.tools.call("echo")
+        assert raised.value.may_have_run is True
+        assert client.state == "ready"
+    client, _ = client_of(Mcp(tools__call=deep_before))
+    async with client:
+        assert (await client.tools.call("echo")).content == []
+    assert "could not be carried" not in caplog.text
 
 
 @on_fake_clock
@@ -443,7 +501,7 @@ class Polling:
         self.closed.append(asyncio.get_running_loop().time())
 
 
-@pytest.mark.parametrize(("retry", "wait"), [(500, 0.5), (None, 1.0), (0, 0.0)])
+@pytest.mark.parametrize(("retry", "wait"), [(500, 0.5), (None, 1.0), (0, 0.05)])
 @on_fake_clock
 async def test_a_stream_that_ends_without_its_answer_is_resumed_after_the_time_asked_for(
     retry: int | None, wait: float
@@ -466,6 +524,23 @@ async def test_a_resumed_stream_that_is_refused_is_an_unknown_outcome() -> None:
     async with client:
         with pytest.raises(OutcomeUnknownError, match="resuming it was refused"):
             await client.tools.call("echo")
+        assert client.state == "ready"
+
+
+@on_fake_clock
+async def test_what_keeps_a_stream_from_being_resumed_does_not_say_that_the_call_was_not_sent() -> None:
+    """G2: an event id that no header can carry is an error of the GET; the call that it is for may well have run."""
+
+    async def unsendable(seen: Seen, reply: Reply) -> None:
+        reply.sse()
+        reply.event(b"", id="e" * 5000, retry=0)
+        reply.end()
+
+    client, _ = client_of(Mcp(HANDSHAKE, session="s", tools__call=unsendable))
+    async with client:
+        with pytest.raises(OutcomeUnknownError, match="cannot be resumed: the last event's id") as raised:
+            await client.tools.call("echo")
+        assert raised.value.may_have_run is True
         assert client.state == "ready"
 
 

@@ -7,6 +7,8 @@ import msgspec
 import pytest
 
 from mooring.errors import FrameTooLargeError
+from mooring.protocol import REVISIONS
+from mooring.protocol.wire import Batch, Error, Malformed, Result, decode
 from mooring.transport.http._reading import (
     answered_ids,
     error_for_id,
@@ -44,6 +46,10 @@ def test_a_body_over_the_limit_is_given_up_as_soon_as_that_is_known() -> None:
     asyncio.run(read())
 
 
+BATCHED = REVISIONS["2025-03-26"]
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
 @pytest.mark.parametrize(
     ("frame", "ids"),
     [
@@ -51,16 +57,35 @@ def test_a_body_over_the_limit_is_given_up_as_soon_as_that_is_known() -> None:
         (b'{"id":7,"error":{}}', (7,)),
         (b'{"id":"7","result":{}}', ("7",)),
         (b'{"id":7,"method":"ping"}', ()),
-        (b'[{"id":1,"result":{}},{"id":7,"result":{}}]', (1, 7)),
+        (b'{"id":7,"method":null,"result":{}}', ()),
+        (b'{"id":7}', ()),
+        (b'{"id":"\xff","result":{}}', ()),
+        (b'{"id":7,"result":' + DEEP + b"}", ()),
+        (b'[{"id":1,"result":{}},{"id":7,"error":{}},{"id":8}]', (1, 7)),
+        (b'[{"jsonrpc":"2.0","id":7,"result":{}},{"error":{}},5]', (7,)),
         (b'[{"id":7,"method":"x"}]', ()),
+        (b"[%b]" % b",".join([b'{"id":7,"result":{}}'] * 101), ()),
         (b"[1]", ()),
+        (b"[" + DEEP, ()),
         (b"7", ()),
         (b"", ()),
         (b"\xff", ()),
     ],
 )
 def test_an_answer_is_recognised_by_its_id(frame: bytes, ids: tuple[Any, ...]) -> None:
-    assert answered_ids(frame) == ids
+    """G2: by what ends a call in the core, and by nothing else, or the call would be waited for in vain."""
+    assert answered_ids(frame, BATCHED) == ids
+    elsewhere = () if frame[:1] == b"[" else ids
+    assert answered_ids(frame, REVISIONS["2025-06-18"]) == answered_ids(frame, None) == elsewhere
+    decoded = decode(frame)
+    for id in ids:
+        members = decoded.members if isinstance(decoded, Batch) else (decoded,)
+        assert any(
+            isinstance(one, Result | Error | Malformed)
+            and one.id == id
+            and (not isinstance(one, Malformed) or one.is_answer)
+            for one in members
+        )
 
 
 @pytest.mark.parametrize("id", [b'"id":null,', b'"id":"server-error",', b"", b'"id":7,'])
@@ -81,6 +106,8 @@ def test_an_error_is_ours_whatever_its_id(id: bytes) -> None:
         b'{"error":{"code":"x"}}',
         b'{"error":{"code":1},"method":"x"}',
         b"<html>",
+        b'{"error":{"code":1,"message":"\xff"}}',
+        b'{"error":{"code":1,"data":' + DEEP + b"}}",
     ],
 )
 def test_what_is_no_error_is_none(body: bytes) -> None:
@@ -96,6 +123,8 @@ def test_the_revision_is_read_from_the_answer_to_initialize() -> None:
     assert is_result(b'{"id":1,"result":{}}')
     assert not is_result(b'{"id":1,"error":{}}')
     assert not is_result(b"[]")
+    assert negotiated_version(b'{"error":%b}' % DEEP) is None
+    assert not is_result(b'{"id":1,"result":%b}' % DEEP)
 
 
 def test_a_quote_is_one_short_line_of_ascii() -> None:

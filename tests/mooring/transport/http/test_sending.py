@@ -259,3 +259,43 @@ async def test_a_refusal_whose_body_never_ends_is_judged_by_its_status() -> None
             with pytest.raises(McpError, match="HTTP 503"):
                 await client.tools.call("echo")
             assert server.replies[-1].gone.is_set()
+
+
+# --- people are waited for, servers are not ---------------------------------------------------------------------------
+
+
+class SignIn(Keys):
+    """An authorizer that asks somebody who takes 200 s."""
+
+    patience = 300.0
+
+    async def challenged(self, client: HttpClient, challenge: Challenge) -> bool:
+        await asyncio.sleep(200)
+        return await super().challenged(client, challenge)
+
+
+@on_fake_clock
+async def test_connecting_waits_as_long_as_somebody_may_take_to_sign_in() -> None:
+    """`open_timeout` is 60 s, and people have `patience`: the page must not be pulled from under them."""
+    client, _ = client_of(guarded(Mcp(), "new"), SignIn("old", "new"))
+    async with client:
+        assert client.state == "ready"
+    assert connect(http(URL, auth=SignIn("old"))).settings.open_timeout == 310.0
+    assert connect(http(URL, auth=SignIn("old")), open_timeout=5).settings.open_timeout == 5
+    assert connect(http(URL)).settings.open_timeout == 60.0
+
+
+@on_fake_clock
+async def test_a_server_that_says_nothing_does_not_get_the_time_of_a_sign_in() -> None:
+    """A start may take minutes where people are asked; a server that hangs is down after a fraction of that."""
+
+    async def silent(seen: Seen, reply: Reply) -> None:
+        await reply.gone.wait()
+
+    client, server = client_of(silent, SignIn("old", "new"), max_attempts=1)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(TransportError, match="did not answer within 30 s"):
+        async with client:
+            pass
+    assert asyncio.get_running_loop().time() - began == pytest.approx(30, abs=5)
+    assert server.replies[0].gone.is_set()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.client import Client, connect
-from mooring.errors import ProtocolError, TransportError
+from mooring.errors import OutcomeUnknownError, ProtocolError, TransportError
 from mooring.protocol.wire import EventReader
 from mooring.testing import on_fake_clock
 from mooring.transport.http import http
@@ -33,7 +33,8 @@ def client_of(script: Script, **options: Any) -> tuple[Client, MemoryHttp, list[
     [
         (None, 0, None, 1.0),
         (500, 0, None, 0.5),
-        (0, 0, None, 0.0),
+        (0, 0, None, 0.05),  # or a server that ends the stream each time is asked thousands of times a second
+        (51, 0, None, 0.051),
         (0, 1, None, 2.0),
         (500, 2, None, 4.0),
         (None, 50, None, 30.0),
@@ -153,13 +154,35 @@ async def test_a_stream_that_ends_is_resumed_after_the_last_event_and_the_time_a
 
 @on_fake_clock
 async def test_a_server_that_is_away_or_unwell_is_asked_again_more_and_more_slowly() -> None:
-    ending = Ending(TransportError("refused"), 503, TransportError("refused"))
+    """Whether it cannot be reached, says that it is unwell, or breaks off before it says anything."""
+    ending = Ending(TransportError("refused"), 503, OutcomeUnknownError("the connection was lost"))
     client, _, _ = client_of(Mcp(HANDSHAKE, session="s", GET=ending))
     async with client:
         await asyncio.sleep(60)
         assert client.state == "ready", "it is not a call's failure"
     starts = [at for at, _ in ending.opened]
     assert [b - a for a, b in itertools.pairwise(starts)] == [2.0, 5.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "ids"),
+    [
+        (({"id": "old"}, 400), ["", "old", ""]),
+        (({"id": "e" * 5000},), ["", ""]),  # no header can carry it
+        (({"id": "old"}, 400, 400), ["", "old", ""]),
+    ],
+)
+@on_fake_clock
+async def test_a_stream_that_cannot_be_resumed_is_begun_anew_once(
+    pieces: tuple[Any, ...], ids: list[str]
+) -> None:
+    """Servers keep events for a while: whoever comes too late loses those, and must not lose all that are still to come."""
+    ending = Ending(*pieces)
+    client, _, _ = client_of(Mcp(HANDSHAKE, session="s", GET=ending))
+    async with client:
+        await asyncio.sleep(100)
+        assert client.state == "ready"
+    assert [id for _, id in ending.opened] == ids
 
 
 @on_fake_clock
