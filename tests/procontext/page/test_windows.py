@@ -1,5 +1,6 @@
 """Windows and sections (design, section 1, rows "get_library_docs", "headings H1-H4", "lines as offsets")."""
 
+import sys
 import time
 
 import pytest
@@ -122,15 +123,20 @@ def test_the_deepest_headings_go_first() -> None:
 
 
 def test_a_window_of_a_megabyte_page_takes_less_than_a_millisecond() -> None:
-    """Design, section 3. The best of many: the machine is shared."""
+    """Design, section 3. The best of many, because the machine is shared; without the coverage tracer, which is no part of it."""
     text = "\n".join(f"## Part {n}\n" + "A line of ordinary length in a page.\n" * 70 for n in range(400))
     page = markdown_page("u", text)
     assert sum(map(len, page.lines)) > 900_000
     best = 1.0
-    for _ in range(50):
-        started = time.perf_counter()
-        window(page, 14_000, 50, 40_000)
-        best = min(best, time.perf_counter() - started)
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    try:
+        for _ in range(50):
+            started = time.perf_counter()
+            window(page, 14_000, 50, 40_000)
+            best = min(best, time.perf_counter() - started)
+    finally:
+        sys.settrace(tracer)
     assert best < 0.001
 
 
