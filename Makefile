@@ -15,7 +15,7 @@ ORDER ?=
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help environment environments site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak interop conformance browser clean
+.PHONY: help environment site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak interop conformance browser clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -88,9 +88,6 @@ walk: ## do what the README says, in a fresh clone with an empty home
 
 test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed here
 	@SKIP="$(SKIP)" tools/test_all
-
-environments: ## make the environments that test-all needs
-	@ONLY_MAKE=1 SKIP="$(SKIP)" tools/test_all
 
 # The searches over states need no second Python, nor do pages, pictures, the map of the rooms, storms and whole programs: a run
 # of everything must stay under twenty minutes. Elsewhere the order is another, too.

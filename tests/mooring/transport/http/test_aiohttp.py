@@ -227,7 +227,7 @@ async def test_a_server_that_does_not_speak_tls_was_not_sent() -> None:
     async def plain(seen: Seen, reply: Reply) -> None:
         reply.send(200)
 
-    async with served(plain) as server, _ours() as client:
+    async with served(plain) as server, _ours(connect_timeout=0.5) as client:
         with pytest.raises(TransportError, match="cannot connect"):
             await client.send("GET", server.url.replace("http:", "https:"), [], None)
 
