@@ -13,14 +13,16 @@ import logging
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Callable
 
 from mooring.transport._spawn import Child, discard, kill_group
 
 _log = logging.getLogger("mooring.transport")
 
-# The groups of children that were not cleared away, by number: for a program that must end this very moment.
-_groups: set[int] = set()
+# Children that were not cleared away: for a program that must end this very moment. One that was forgotten is not kept here: its
+# number may be a stranger's by then.
+_children: "weakref.WeakSet[Process]" = weakref.WeakSet()
 
 
 def kill_children() -> None:
@@ -28,8 +30,8 @@ def kill_children() -> None:
 
     For the last moment of a program, when nobody waits for ladders any more.
     """
-    for group in tuple(_groups):
-        kill_group(group, signal.SIGKILL)
+    for process in tuple(_children):
+        process.signal(signal.SIGKILL)
 
 
 class Process:
@@ -38,7 +40,16 @@ class Process:
     `exit_code` is negative for a signal, and None where somebody else has reaped the child before us.
     """
 
-    __slots__ = ("_child", "_exited", "_has_exited", "_is_cleared", "_loop", "_pidfd", "exit_code")
+    __slots__ = (
+        "__weakref__",
+        "_child",
+        "_exited",
+        "_has_exited",
+        "_is_cleared",
+        "_loop",
+        "_pidfd",
+        "exit_code",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, child: Child, exited: Callable[[], None]) -> None:
         self._loop = loop
@@ -48,7 +59,7 @@ class Process:
         self._is_cleared = False
         self._pidfd: int | None = None
         self.exit_code: int | None = None
-        _groups.add(child.pid)
+        _children.add(self)
         try:
             # Not on macOS, and not where a sandbox forbids it.
             self._pidfd = os.pidfd_open(child.pid)
@@ -107,7 +118,7 @@ class Process:
     def _forget(self) -> None:
         """From now on its number may be a stranger's."""
         self._is_cleared = True
-        _groups.discard(self._child.pid)
+        _children.discard(self)
 
     def _unwatch(self) -> None:
         if self._pidfd is not None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -121,6 +122,9 @@ def test_in_the_last_moment_of_a_program_every_child_is_killed_and_those_cleared
     """G13: nothing is left, also where nobody waits for the ladder. A number that was given back may be a stranger's."""
 
     async def test() -> None:
+        monkeypatch.setattr(
+            _process, "_children", weakref.WeakSet()
+        )  # other tests leave children that nobody clears away
         signalled: list[int] = []
         kill = _process.kill_group
 
