@@ -23,6 +23,7 @@ from mooring.errors import CapabilityError, Json, JsonRpcError, McpError, Protoc
 from mooring.protocol import METHODS, REVISIONS
 from mooring.protocol.server import events as e
 from mooring.protocol.server import refuse_undeclared
+from mooring.protocol.wire import ErrorCode
 from mooring.server._catalogue import LISTS, Catalogue
 from mooring.server._completions import CompletionEntry, completion_key
 from mooring.server._context import Context
@@ -59,9 +60,6 @@ Middleware: TypeAlias = Callable[[Context, Next], Awaitable[bytes]]
 # Shapes the result for arguments that are wrong: a text for the model, or a whole result.
 OnInvalidArguments: TypeAlias = Callable[[str, InvalidArguments], object]
 
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
 
 _EMPTY = b"{}"
 _MOST_DRESSED = 64
@@ -178,7 +176,7 @@ class Dispatch:
         needs = _NEEDS[method]
         serve = self._methods.get(method)
         if serve is None or (needs and needs != "logging" and needs not in connection.offered):
-            raise JsonRpcError(METHOD_NOT_FOUND, f"{method} is not offered by this server")
+            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, f"{method} is not offered by this server")
         return serve(connection, request)
 
     async def _through(self, connection: Driver, request: e.Serve) -> bytes:
@@ -205,7 +203,7 @@ class Dispatch:
         except (McpError, asyncio.CancelledError):
             raise
         except Exception as error:  # the outermost edge of somebody's middleware
-            raise JsonRpcError(INTERNAL_ERROR, report(request.method.name, error)) from error
+            raise JsonRpcError(ErrorCode.INTERNAL_ERROR, report(request.method.name, error)) from error
         finally:
             context.end()
 
@@ -216,7 +214,7 @@ class Dispatch:
         try:
             page = self.catalogue.page(LISTS[request.method.name], request.version, cursor)
         except ProtocolError as error:
-            raise JsonRpcError(INVALID_PARAMS, error.message) from error
+            raise JsonRpcError(ErrorCode.INVALID_PARAMS, error.message) from error
         if request.meta is None:
             return page
         # The same bytes until the catalogue changes, so they are dressed once; their hash is kept by Python.
@@ -234,7 +232,7 @@ class Dispatch:
         name = params.name
         entry = self.catalogue.find_tool(name)
         if entry is None:
-            raise JsonRpcError(INVALID_PARAMS, f"unknown tool: {name[:128]}")
+            raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"unknown tool: {name[:128]}")
         if entry.scopes and connection.scopes is not None and not entry.scopes <= connection.scopes:
             raise InsufficientScopeError(*entry.scopes)
         given = None if params.arguments is UNSET else params.arguments
@@ -336,7 +334,7 @@ class Dispatch:
         params = _params(_read_prompt, request)
         entry = self.catalogue.prompts.get(params.name)
         if entry is None:
-            raise JsonRpcError(INVALID_PARAMS, f"unknown prompt: {params.name[:128]}")
+            raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"unknown prompt: {params.name[:128]}")
         context = None
         if entry.takes_context:
             back = _Answers(params.request_state, params.input_responses)
@@ -344,7 +342,7 @@ class Dispatch:
             context = self._context_that_asks(connection, request, params.name, said, back)
         call = entry.bind(params.arguments, context)
         if isinstance(call, InvalidArguments):
-            raise JsonRpcError(INVALID_PARAMS, call.text)
+            raise JsonRpcError(ErrorCode.INVALID_PARAMS, call.text)
         return self._start(
             Job(
                 connection,
@@ -365,7 +363,7 @@ class Dispatch:
             is_prompt = isinstance(params.ref, PromptReference)
             known: Mapping[str, object] = self.catalogue.prompts if is_prompt else self.catalogue.templates
             if key[1] not in known and key[1] not in self.catalogue.resources:
-                raise JsonRpcError(INVALID_PARAMS, f"nothing is called {key[1][:128]}")
+                raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"nothing is called {key[1][:128]}")
             return _dress(connection, request, b'{"completion":{"values":[]}}')
         context = _make_context(connection, request) if entry.function.takes_context else None
         settled = None if params.context is None else params.context.arguments
@@ -442,7 +440,7 @@ class Dispatch:
             said = report(job.what, error)
         if job.is_tool:
             return error_result(said)
-        raise JsonRpcError(INTERNAL_ERROR, said) from error
+        raise JsonRpcError(ErrorCode.INTERNAL_ERROR, said) from error
 
     # --- contexts -----------------------------------------------------------------------------------------------------
 
@@ -520,7 +518,7 @@ def _params(read: Callable[[bytes | Raw], P], request: e.Serve) -> P:
     except _REFUSALS as error:
         said = str(error).replace("`", "")
         raise JsonRpcError(
-            INVALID_PARAMS, f"the params of {request.method.name} are wrong: {said}"
+            ErrorCode.INVALID_PARAMS, f"the params of {request.method.name} are wrong: {said}"
         ) from error
 
 
@@ -530,7 +528,7 @@ def _body(cls: type[B], request: e.Serve) -> B:
     except ProtocolError as error:
         where = f" at {error.path}" if error.path else ""
         message = f"the params of {request.method.name} are wrong: {error.message}{where}"
-        raise JsonRpcError(INVALID_PARAMS, message) from error
+        raise JsonRpcError(ErrorCode.INVALID_PARAMS, message) from error
 
 
 def _not_found(request: e.Serve, uri: str) -> JsonRpcError:

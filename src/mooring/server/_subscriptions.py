@@ -18,7 +18,7 @@ import msgspec
 from mooring.errors import JsonRpcError
 from mooring.protocol import REVISIONS
 from mooring.protocol.server import events as e
-from mooring.protocol.wire import splice_meta
+from mooring.protocol.wire import ErrorCode, splice_meta
 from mooring.types import META_SUBSCRIPTION_ID, SubscriptionFilter, encode_json
 
 if TYPE_CHECKING:
@@ -70,7 +70,10 @@ class Listening:
     def subscribe(self, uri: str) -> None:
         """Tell of changes to this resource. Raises: JsonRpcError, if there are too many, or it is too long."""
         if len(uri) > LONGEST_URI:
-            raise JsonRpcError(-32602, f"a URI of more than {LONGEST_URI} characters cannot be subscribed to")
+            raise JsonRpcError(
+                ErrorCode.INVALID_PARAMS,
+                f"a URI of more than {LONGEST_URI} characters cannot be subscribed to",
+            )
         if len(self.uris) >= MOST_URIS and uri not in self.uris:
             raise JsonRpcError(-32603, f"at most {MOST_URIS} resources can be subscribed to")
         self.uris.add(uri)
