@@ -13,9 +13,11 @@ FORMAT ?= table
 LEG ?=
 ORDER ?=
 PORT ?= 8000
+SECONDS ?= 600
+LOOPS ?= asyncio uvloop
 
 .DEFAULT_GOAL := help
-.PHONY: help environment site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak interop conformance browser clean
+.PHONY: help environment site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak chaos interop conformance browser clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -114,6 +116,9 @@ bench: $(VENV)/.installed ## measure; ONLY=core runs bench/core.py alone
 
 soak: $(VENV)/.installed ## the tests with many more random examples, different ones each time
 	MOORING_PROFILE=soak $(RUN) -m pytest
+
+chaos: $(VENV)/.installed ## kill, stop and confuse real servers and compare what callers were told with what ran; SECONDS=60 for each loop
+	@for loop in $(LOOPS); do PYTHONPATH=tests $(RUN) -m chaos.ledger.run --seconds $(SECONDS) --loop "$$loop" || exit 1; done
 
 interop: $(VENV)/.installed ## servers and clients nobody here wrote, each in an environment of its own in .interop
 	$(RUN) tests/interop/install.py

@@ -111,7 +111,11 @@ class FaultProxy:
             if fault.kind == "refuse":
                 reset(writer)
                 return
-            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._to)
+            try:
+                server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._to)
+            except ConnectionRefusedError:  # the server is being started again
+                reset(writer)
+                return
             with closing(server_writer):
                 ways = (
                     Way(fault, reader, server_writer, other=writer, is_struck=fault.is_of_client),

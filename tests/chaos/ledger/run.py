@@ -1,0 +1,411 @@
+"""Run chaos against real servers for a while and compare what callers were told with what ran (`make chaos`).
+
+    PYTHONPATH=tests python -m chaos.ledger.run --seconds 60 [--loop uvloop] [--seed 7] [--only stdio http ...]
+
+The parts share the seconds. Exit code 1: a promise was broken, or something was left behind; every breach is printed.
+"""
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mooring.sync
+from chaos.http.process import LedgerServer
+from chaos.http.proxy import FaultProxy, draw
+from chaos.ledger.ledger import Ledger
+from chaos.leftovers import children, nothing_left
+from mooring.client import Client, Fleet, connect
+from mooring.errors import McpError
+from mooring.transport import Target, stdio
+from mooring.transport.http import http
+
+SERVER = str(Path(__file__).with_name("server.py"))
+FRAME_BYTES = 100_000
+HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
+FAST: dict[str, Any] = {
+    "backoff_min": 0.02,
+    "backoff_max": 0.2,
+    "init_timeout": 3.0,
+    "close_step": 0.3,
+    "max_frame_bytes": FRAME_BYTES,
+}
+# What the server does with a call, and how often: most calls are ordinary, so that faults meet calls in flight.
+FAULTS = {
+    "": 60,
+    "slow": 6,
+    "trickle": 2,
+    "garbage": 4,
+    "stderr": 1,
+    "twice": 2,
+    "unknown_id": 2,
+    "never": 2,
+    "ignored": 2,
+    "half_line": 1,
+    "exit": 1,
+    "answer_and_exit": 1,
+    "too_much_garbage": 1,
+    "oversize": 1,
+    "reset": 1,
+    "second_initialize": 1,
+    "close_stdout": 1,
+    "close_stdin": 1,
+}
+# What closes a connection on the server's side, for calls made in the same turn.
+CLOSING = ("exit", "reset", "second_initialize", "too_much_garbage", "oversize", "half_line", "close_stdout")
+CALLERS = 8
+FLEET = 20
+
+
+class Run(NamedTuple):
+    """What a part gets."""
+
+    ledger: Ledger
+    rng: random.Random
+    seconds: float
+
+    def is_over(self, began: float) -> bool:
+        return time.monotonic() - began > self.seconds
+
+    def target(self, name: str = "ledger") -> Target:
+        return stdio(sys.executable, "-I", "-S", SERVER, str(self.ledger.path), name=name)
+
+
+def fault_of(rng: random.Random) -> str:
+    return rng.choices(list(FAULTS), list(FAULTS.values()))[0]
+
+
+async def hurt(pid: int, rng: random.Random) -> None:
+    """Kill, terminate or stop one process of ours; a stopped one goes on after a while."""
+    number = rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+    try:
+        os.kill(pid, number)
+        if number == signal.SIGSTOP:
+            await asyncio.sleep(rng.uniform(0.1, 3.5))
+            os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        return  # it ended by itself in the meantime
+
+
+async def hurt_children(run: Run, spared: frozenset[int] = frozenset(), every: float = 0.5) -> None:
+    """Hurt one of our children now and then, until cancelled."""
+    while True:
+        await asyncio.sleep(run.rng.uniform(0, 2 * every))
+        targets = sorted(children() - spared)
+        if targets:
+            await hurt(run.rng.choice(targets), run.rng)
+
+
+async def beside(disturbance: Coroutine[Any, Any, None], work: Awaitable[Any]) -> None:
+    """Do the work while the disturbance goes on."""
+    task = asyncio.get_running_loop().create_task(disturbance)
+    try:
+        await work
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    if not task.cancelled() and (error := task.exception()) is not None:
+        raise error
+
+
+async def call_for_a_while(run: Run, client: Client, caller: int, prefix: str) -> None:
+    """One caller: calls of every kind, one after the other."""
+    began, number, rng = time.monotonic(), 0, random.Random(run.rng.random())
+    while not run.is_over(began):
+        number += 1
+        nonce = f"{prefix}-{caller}-{number}"
+        deadline = rng.choice([0.2, 0.5, 1.0, 3.0])
+        options: dict[str, Any] = {"timeout": deadline, "max_timeout": deadline}
+        tool, may_replay = "record", False
+        kind = rng.random()
+        if kind < 0.1:
+            tool, may_replay, options["replay"] = "read", True, "safe"
+        elif kind < 0.3:
+            options["wait_for_ready"] = False
+        elif kind < 0.4:
+            options["busy"] = "wait"
+        arguments = {"nonce": nonce, "fault": fault_of(rng)}
+        with run.ledger.watch(nonce, deadline, may_replay=may_replay) as answers:
+            if kind > 0.9:
+                params = {"name": tool, "arguments": arguments}
+                handle = client.submit("tools/call", params, **options)
+                if kind > 0.95:
+                    asyncio.get_running_loop().call_later(rng.uniform(0, 0.05), handle.cancel)
+                result: Any = await handle
+                answers.append(result["content"][0]["text"])
+            else:
+                answers.append((await client.tools.call(tool, arguments, **options)).text)
+        await asyncio.sleep(0)
+
+
+async def stdio_part(run: Run) -> None:
+    """Callers of one server over stdio that is killed, stopped and misbehaves, in both eras."""
+    half = run._replace(seconds=run.seconds / 2)
+    for version in (HANDSHAKE, STATELESS):
+        async with connect(half.target(), versions=(version,), wait_for_ready=True, **FAST) as client:
+            work = asyncio.gather(*(call_for_a_while(half, client, n, version) for n in range(CALLERS)))
+            await beside(hurt_children(half), work)
+
+
+async def same_turn_part(run: Run) -> None:
+    """Calls made in the same turn of the loop as every kind of close."""
+    began, number = time.monotonic(), 0
+    while not run.is_over(began):
+        for fault in ("stop", "stop", *CLOSING):
+            number += 1
+            await close_with_calls(run, fault, f"turn-{number}")
+
+
+async def close_with_calls(run: Run, fault: str, prefix: str) -> None:
+    """Close one connection by this fault while a call is made in every turn."""
+    version = run.rng.choice([HANDSHAKE, STATELESS])
+    client = connect(run.target(), versions=(version,), wait_for_ready=run.rng.random() < 0.5, **FAST)
+
+    async def one(nonce: str, fault: str = "") -> None:
+        with run.ledger.watch(nonce, 3.0) as answers:
+            result = await client.tools.call(
+                "record", {"nonce": nonce, "fault": fault}, timeout=3, max_timeout=3
+            )
+            answers.append(result.text)
+
+    async with client, asyncio.TaskGroup() as group:
+        if fault != "stop":
+            group.create_task(one(f"{prefix}-fault", fault))
+        turns = run.rng.randint(0, 40)
+        for turn in range(turns):
+            group.create_task(one(f"{prefix}-{turn}"))
+            await asyncio.sleep(0)
+        if fault == "stop":
+            group.create_task(one(f"{prefix}-last"))
+            group.create_task(client.stop())
+            if run.rng.random() < 0.5:
+                await asyncio.sleep(0)
+                group.create_task(one(f"{prefix}-after"))
+
+
+async def http_part(run: Run) -> None:
+    """Callers through the fault proxy, of a server that is killed, stopped and started again, in both eras."""
+    for index, (version, options) in enumerate(
+        [(HANDSHAKE, {"sessions": True}), (STATELESS, {}), (HANDSHAKE, {})]
+    ):
+        part = run._replace(seconds=run.seconds / 3)
+        with tempfile.TemporaryDirectory() as directory:
+            os.symlink(run.ledger.path, Path(directory) / "ledger")
+            server = LedgerServer(Path(directory), **options)
+            with server:
+                port = server.port
+                async with FaultProxy(port, lambda: draw(run.rng)) as proxy:
+                    await call_over_http(
+                        part, proxy.url, version, Restarted(server, port, part.rng), f"http{index}"
+                    )
+
+
+class Restarted:
+    """A server over HTTP that is killed or stopped now and then, and served again at the same port."""
+
+    def __init__(self, server: LedgerServer, port: int, rng: random.Random) -> None:
+        self.server, self.rng = server, rng
+        server.command = (*server.command[:-1], server.command[-1].replace('"port": 0', f'"port": {port}'))
+
+    async def disturb(self) -> None:
+        while True:
+            await asyncio.sleep(self.rng.uniform(0.5, 3))
+            await hurt(self.server.process.pid, self.rng)
+            if await asyncio.to_thread(self.has_ended):
+                self.server.__exit__(None, None, None)
+                self.server.lines.clear()
+                self.server.__enter__()
+
+    def has_ended(self) -> bool:
+        """Whether it ends soon: after SIGTERM it drains first."""
+        try:
+            self.server.process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+async def call_over_http(run: Run, url: str, version: str, server: Restarted, prefix: str) -> None:
+    client = connect(http(url, max_connections=CALLERS), versions=(version,), wait_for_ready=True, **FAST)
+    await client.open(wait=False)
+
+    async def caller(number: int) -> None:
+        began, count, rng = time.monotonic(), 0, random.Random(run.rng.random())
+        while not run.is_over(began):
+            count += 1
+            nonce = f"{prefix}-{number}-{count}"
+            deadline = rng.choice([0.2, 0.5, 1.0, 3.0])
+            tool = rng.choice(["record", "record", "record_in_steps"])
+            with run.ledger.watch(nonce, deadline) as answers:
+                result = await client.tools.call(
+                    tool, {"nonce": nonce}, timeout=deadline, max_timeout=deadline
+                )
+                answers.append(result.text)
+            await asyncio.sleep(0)
+
+    try:
+        await beside(server.disturb(), asyncio.gather(*(caller(number) for number in range(CALLERS))))
+    finally:
+        await client.stop()
+
+
+async def fleet_part(run: Run) -> None:
+    """A fleet of servers that are killed one after the other."""
+    targets = {f"s{number}": run.target(f"s{number}") for number in range(FLEET)}
+    settings = {**FAST, "init_timeout": 30.0, "versions": (HANDSHAKE,), "wait_for_ready": True}
+    async with Fleet(targets, **settings) as fleet:
+
+        async def caller(number: int) -> None:
+            began, count, rng = time.monotonic(), 0, random.Random(run.rng.random())
+            while not run.is_over(began):
+                count += 1
+                nonce = f"fleet-{number}-{count}"
+                deadline = rng.choice([0.5, 1.0, 3.0])
+                with run.ledger.watch(nonce, deadline) as answers:
+                    name = f"s{rng.randrange(FLEET)}__record"
+                    arguments = {"nonce": nonce, "fault": rng.choice(["", "slow", "trickle"])}
+                    result = await fleet.call(name, arguments, timeout=deadline, max_timeout=deadline)
+                    answers.append(result.text)
+                await asyncio.sleep(0)
+
+        async def kill() -> None:
+            while True:
+                await asyncio.sleep(run.rng.uniform(0, 0.3))
+                if targets := sorted(children()):
+                    os.kill(run.rng.choice(targets), signal.SIGKILL)
+
+        await beside(kill(), asyncio.gather(*(caller(number) for number in range(CALLERS))))
+
+
+def sync_part(run: Run) -> None:
+    """Threads that share one blocking client of a server that is killed and misbehaves."""
+    client = mooring.sync.connect(run.target("sync"), versions=(HANDSHAKE,), wait_for_ready=True, **FAST)
+    began = time.monotonic()
+    stopped = threading.Event()
+
+    def caller(number: int) -> None:
+        rng, count = random.Random(f"{run.seconds}{number}"), 0
+        while not run.is_over(began):
+            count += 1
+            nonce = f"sync-{number}-{count}"
+            deadline = rng.choice([0.2, 0.5, 1.0, 3.0])
+            arguments: dict[str, Any] = {"nonce": nonce, "fault": fault_of(rng)}
+            options: dict[str, Any] = {"timeout": deadline, "max_timeout": deadline}
+            with run.ledger.watch(nonce, deadline) as answers:
+                if rng.random() < 0.1:
+                    handle = client.submit(
+                        "tools/call", {"name": "record", "arguments": arguments}, **options
+                    )
+                    time.sleep(rng.uniform(0, 0.02))
+                    handle.cancel()
+                    result: Any = handle.result()
+                    answers.append(result["content"][0]["text"])
+                else:
+                    answers.append(client.tools.call("record", arguments, **options).text)
+
+    def kill() -> None:
+        while not stopped.wait(run.rng.uniform(0.1, 1)):
+            for pid in sorted(children())[:1]:
+                os.kill(pid, signal.SIGKILL)
+
+    with client:
+        threads = [threading.Thread(target=caller, args=(number,)) for number in range(CALLERS)]
+        killer = threading.Thread(target=kill)
+        for thread in [*threads, killer]:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        stopped.set()
+        killer.join()
+
+
+def on_loop(part: Callable[[Run], Coroutine[Any, Any, None]]) -> Callable[[Run], None]:
+    """An asynchronous part as a plain function that leaves no task behind."""
+
+    def whole(run: Run) -> None:
+        def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            run.ledger.breaches.append(
+                f"the event loop reports: {context.get('exception') or context['message']!r}"
+            )
+
+        async def main() -> None:
+            asyncio.get_running_loop().set_exception_handler(report)
+            async with run.ledger.measure_lag():
+                await part(run)
+            for _ in range(10):  # what has just ended gets its turns
+                await asyncio.sleep(0)
+            gc.collect()  # a failed future that nobody looked at is reported when it is collected
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            run.ledger.breaches.extend(f"a task is left: {task}" for task in left)
+
+        asyncio.run(main())
+
+    return whole
+
+
+# Each part, and its share of the time.
+PARTS: dict[str, tuple[Callable[[Run], None], float]] = {
+    "stdio": (on_loop(stdio_part), 0.3),
+    "same-turn": (on_loop(same_turn_part), 0.15),
+    "http": (on_loop(http_part), 0.25),
+    "sync": (sync_part, 0.15),
+    "fleet": (on_loop(fleet_part), 0.15),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--loop", choices=["asyncio", "uvloop"], default="asyncio")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="for what the harness draws; the system's timing stays its own"
+    )
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
+    given = parser.parse_args()
+    if given.loop == "uvloop":
+        import uvloop
+
+        asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+    seed = random.randrange(1_000_000) if given.seed is None else given.seed
+    print(f"loop {given.loop}, seed {seed}", flush=True)
+    logging.getLogger("mooring").setLevel(
+        logging.CRITICAL
+    )  # faults are logged, and here there is little else
+    total = sum(PARTS[name][1] for name in given.only)
+    breaches = 0
+    with tempfile.TemporaryDirectory() as directory:
+        for name in given.only:
+            part, share = PARTS[name]
+            run = Run(
+                Ledger(Path(directory) / name), random.Random(f"{seed}{name}"), given.seconds * share / total
+            )
+            found: list[str] = []
+            try:
+                with nothing_left():
+                    part(run)
+            except (AssertionError, McpError) as error:
+                found.append(f"{name}: {error!r}")
+            found += run.ledger.check()
+            print(f"{name}: {run.ledger}; {dict(run.ledger.errors)}; breaches {len(found)}", flush=True)
+            for breach in found[:50]:
+                print(f"  {breach}", flush=True)
+            breaches += len(found)
+    print(f"{'FAILED' if breaches else 'passed'}: {breaches} breaches", flush=True)
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

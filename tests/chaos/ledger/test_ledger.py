@@ -1,0 +1,70 @@
+"""The ledger finds every kind of breach, and none where there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from chaos.ledger.ledger import Ledger
+from mooring.errors import JsonRpcError, McpError, OutcomeUnknownError, ShutdownError, TransportError
+
+
+@pytest.mark.parametrize(
+    ("error", "times", "is_breach"),
+    [
+        (None, 1, False),
+        (None, 0, True),
+        (None, 2, True),
+        (TransportError("not sent"), 0, False),
+        (TransportError("not sent"), 1, True),
+        (ShutdownError("stopped"), 1, True),
+        (OutcomeUnknownError("lost"), 0, False),
+        (OutcomeUnknownError("lost"), 1, False),
+        (OutcomeUnknownError("lost"), 2, True),
+        (JsonRpcError(-32603, "failed"), 1, False),
+        (JsonRpcError(-32603, "failed"), 2, True),
+    ],
+)
+def test_outcomes_are_compared_with_what_ran(
+    error: McpError | None, times: int, is_breach: bool, tmp_path: Path
+) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.path.write_text("n\n" * times)
+    with ledger.watch("n", 60) as answers:
+        if error is not None:
+            raise error
+        answers.append("n")
+    assert bool(ledger.check()) is is_breach
+
+
+def test_a_run_that_no_caller_knows_of_is_a_breach(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.path.write_text("n\n")
+    assert ledger.check() == ["n: ran 1 times, and no caller was told"]
+
+
+def test_a_read_may_run_twice_where_a_replay_was_requested(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.path.write_text("n\nn\n")
+    with ledger.watch("n", 60, may_replay=True) as answers:
+        answers.append("n")
+    assert ledger.check() == []
+
+
+def test_the_answer_of_another_call_is_a_breach(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.path.write_text("n\n")
+    with ledger.watch("n", 60) as answers:
+        answers.append("m")
+    assert ledger.check() == ["n got the answer ['m']"]
+
+
+def test_a_late_end_a_second_outcome_and_a_foreign_exception_are_breaches(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    with ledger.watch("n", -100.0):
+        raise OutcomeUnknownError("lost")
+    with ledger.watch("n", 60):
+        raise AttributeError("when")
+    late, second, foreign = ledger.check()
+    assert "its deadline was -100 s" in late
+    assert second == "n got a second outcome"
+    assert foreign == "n raised AttributeError('when')"
