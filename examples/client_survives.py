@@ -27,7 +27,7 @@ def children() -> list[int]:
 
 async def main() -> None:
     target = stdio(sys.executable, ECHO, inherit_env=["PYTHONPATH"])
-    async with connect(target, wait_for_ready=True, backoff_min=0.05) as client:
+    async with connect(target, backoff_min=0.05) as client:
         client.on_event(
             lambda name, fields: (
                 print(f"  {fields['from']} -> {fields['to']}")

@@ -1,4 +1,4 @@
-"""Our client, as `async with` opens it; `wait_for_ready` says that a call may wait for a new server."""
+"""Our client, as `async with` opens it."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from mooring import connect, stdio
 
 
 async def main() -> None:
-    async with connect(stdio(*sys.argv[2:]), wait_for_ready=True) as client:
+    async with connect(stdio(*sys.argv[2:])) as client:
 
         async def call(name: str) -> str:
             return (await client.tools.call(name)).text

@@ -9,7 +9,7 @@ from mooring import connect, stdio
 
 
 async def main() -> None:
-    async with connect(stdio(*sys.argv[2:]), wait_for_ready=True, keepalive=5) as client:
+    async with connect(stdio(*sys.argv[2:]), keepalive=5) as client:
 
         async def call(name: str) -> str:
             return (await client.tools.call(name)).text

@@ -71,7 +71,7 @@ async def main(question: str) -> None:
     from anthropic import AsyncAnthropic  # type: ignore[import-not-found]  # noqa: PLC0415  # `pip install anthropic`
 
     target = stdio(sys.executable, SHOP, "ledger.txt", inherit_env=["PYTHONPATH"])
-    async with connect(target, wait_for_ready=True) as client:
+    async with connect(target) as client:
         create = AsyncAnthropic().messages.create
         print(await ask_anthropic(create, Toolbox(client, "anthropic"), question))
 

@@ -91,7 +91,7 @@ def main() -> None:
     if len(sys.argv) < 2:
         sys.exit("usage: python fastapi_app.py LEDGER [PORT]")
     target = stdio(sys.executable, SHOP, sys.argv[1], inherit_env=["PYTHONPATH"])
-    shop = connect(target, name="shop", wait_for_ready=True, max_attempts=1_000_000)
+    shop = connect(target, name="shop", max_attempts=1_000_000)
     port = int(sys.argv[2]) if len(sys.argv) > 2 else 8000
     uvicorn.run(make_app({"shop": shop}), host="127.0.0.1", port=port)
 

@@ -195,7 +195,7 @@ def main() -> int:
     if given.command == "add":
         jobs.add(given.tool, given.arguments)
     elif given.command == "work":
-        client = connect(stdio(*given.server, inherit_env=["PYTHONPATH"]), wait_for_ready=True)
+        client = connect(stdio(*given.server, inherit_env=["PYTHONPATH"]))
         try:
             asyncio.run(serve(client, jobs))
         except* McpError as errors:

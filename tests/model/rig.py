@@ -53,6 +53,7 @@ class Rig:
         self, *, is_http: bool = False, verdict: Era | None = None, is_strict: bool = True, **options: Any
     ) -> None:
         options.setdefault("versions", HANDSHAKE)
+        options.setdefault("wait_for_ready", False)  # tests name it where a call is to wait
         self.core = ClientConnection(
             Settings(**options), is_http=is_http, verdict=verdict, is_strict=is_strict
         )

@@ -17,6 +17,7 @@ class Desk:
     """Calls under a clock of our own."""
 
     def __init__(self, *, is_http=False, is_strict=True, **options):
+        options.setdefault("wait_for_ready", False)  # tests name it where a call is to wait
         self.calls = Calls(Settings(**options), is_http=is_http, is_strict=is_strict)
         self.calls.can_send = True
         self.now = 0.0

@@ -77,7 +77,7 @@ async def call(client: Client, number: int) -> str:
 
 async def main() -> None:
     """Every way to reach a server, and what one hears from it."""
-    async with connect(stdio("python", "shop.py"), wait_for_ready=True) as client:
+    async with connect(stdio("python", "shop.py")) as client:
         tools = await client.tools.list()
         assert_type(tools, list[Tool])
         print([tool.name for tool in tools], await call(client, 7))

@@ -64,12 +64,19 @@ class Wire:
 
         `params` is its encoded object without `_meta`. `meta` are members of `_meta`, encoded, without braces; `speaker` are
         those that say who asks in the stateless era, where that is not this client. Without a `timeout` it may take for ever.
+        It never waits for ready, whatever the settings say: `meta` and `speaker` depend on the era, which may change meanwhile.
 
         Raises: StateError before the client was opened; UsageError on another loop.
         """
         how = {"meta": meta, "speaker": speaker, "timeout": timeout, "max_timeout": max_timeout}
         return self._requests.connection.submit(
-            method, params, _take, on_progress, wants_progress=on_progress is not None, **how
+            method,
+            params,
+            _take,
+            on_progress,
+            wants_progress=on_progress is not None,
+            wait_for_ready=False,
+            **how,
         )
 
     def give_up(self, call: Call[bytes]) -> None:

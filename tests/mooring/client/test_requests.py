@@ -308,9 +308,9 @@ async def test_settling_that_takes_too_long_is_a_timeout_that_ran_nothing() -> N
         peer.on["server/discover"] = peer.on["initialize"] = lambda params: None
         await client.open(wait=False)
         with pytest.raises(StateError):
-            await client.ping()
+            await client.ping(wait_for_ready=False)
         with pytest.raises(TimeoutError) as caught:
-            await client.ping(wait_for_ready=True, timeout=1)
+            await client.ping(timeout=1)
         assert not caught.value.sent
 
 
@@ -368,22 +368,22 @@ async def test_an_answer_that_crosses_the_cancel_is_counted_and_harms_nobody() -
 
 
 @on_fake_clock
-async def test_before_open_and_between_connections_a_call_fails_at_once_or_waits() -> None:
+async def test_before_open_a_call_fails_and_between_connections_it_waits_unless_it_is_not_to() -> None:
     async with peered() as (client, peer):
         peer.on["tools/call"] = said("hi")
         with pytest.raises(StateError, match="not open"):
             await client.tools.call("x")
         await client.open(wait=False)
         with pytest.raises(StateError) as caught:
-            await client.tools.call("x")
+            await client.tools.call("x", wait_for_ready=False)
         assert caught.value.retryable
-        assert (await client.tools.call("x", wait_for_ready=True)).text == "hi"
+        assert (await client.tools.call("x")).text == "hi"
         peer.die()
         await peer.until(lambda: client.state == "backoff")
         with pytest.raises(StateError) as caught:
-            await client.tools.call("x")
+            await client.tools.call("x", wait_for_ready=False)
         assert caught.value.retry_in is not None
-        assert (await client.tools.call("x", wait_for_ready=True)).text == "hi"
+        assert (await client.tools.call("x")).text == "hi"
         assert len(peer.got("tools/call")) == 2
 
 
@@ -412,7 +412,7 @@ async def test_a_written_call_that_is_lost_may_have_run_and_one_in_the_queue_did
         written = client.submit("tools/call", {"name": "a"})
         await peer.expect("tools/call")
         peer.pair.client.stall()
-        queued = client.submit("tools/call", {"name": "b"})
+        queued = client.submit("tools/call", {"name": "b"}, wait_for_ready=False)
         peer.die(TransportError("cut", exit_code=3, stderr_tail="last words\n"))
         with pytest.raises(OutcomeUnknownError) as lost:
             await written

@@ -251,20 +251,20 @@ async def test_before_ready_it_waits_or_refuses_as_every_call_does(version: str)
             await client.resources.subscribe(URI)
         await client.open(wait=False)
         with pytest.raises(StateError):
-            await client.resources.subscribe(URI)
-        await client.resources.subscribe(URI, wait_for_ready=True)
+            await client.resources.subscribe(URI, wait_for_ready=False)
+        await client.resources.subscribe(URI)
         assert len(peer.got(OPENS[version])) == 1
         peer.returns = False
         peer.die()
         await peer.until(lambda: client.state == "backoff")
         with pytest.raises(TimeoutError) as caught:
-            await client.resources.subscribe("file:///b", wait_for_ready=True, timeout=2)
+            await client.resources.subscribe("file:///b", timeout=2)
         assert not caught.value.sent
         await client.resources.unsubscribe(URI)
         await client.resources.unsubscribe("file:///never")
         await client.stop()
         with pytest.raises(McpError, match="stopped"):
-            await client.resources.subscribe(URI, wait_for_ready=True)
+            await client.resources.subscribe(URI)
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------

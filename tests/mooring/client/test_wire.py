@@ -132,3 +132,13 @@ async def test_before_it_is_open_there_is_no_connection() -> None:
             client.wire.call("ping", b"{}")
         with pytest.raises(StateError):
             _ = client.wire.facts
+
+
+@on_fake_clock
+async def test_a_call_as_bytes_never_waits_for_ready() -> None:
+    """What it carries was made for one era, and the next server may be of the other."""
+    async with opened() as (client, peer):
+        peer.die()
+        await peer.until(lambda: client.state == "backoff")
+        with pytest.raises(StateError):
+            await client.wire.call("tools/call", b"{}", timeout=1.0).future

@@ -49,7 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     backoff_max: float = 30.0
     backoff_jitter: float = 0.2
     max_attempts: int = 5
-    wait_for_ready: bool = False
+    wait_for_ready: bool = True
     max_pending: int = 1024
     max_queued: int = 256
     busy: str = "retry"
@@ -234,7 +234,7 @@ SETTINGS = {
         Setting("backoff_jitter", "How far a wait is spread around its base, as a share of it.", low=0, high=1),
         Setting("max_attempts", "Failures before the first ready after which the connection is closed for good. "
                 "After the first ready there is no limit.", low=1, is_whole=True),
-        Setting("wait_for_ready", "Whether a call made while not ready waits instead of failing with StateError.", is_flag=True),
+        Setting("wait_for_ready", "Whether a call made while there is no connection waits for it, within its deadline. False: it fails with StateError.", is_flag=True),
         Setting("max_pending", "Calls open at a time.", low=1, is_whole=True),
         Setting("max_queued", "Calls waiting for ready at a time.", low=0, is_whole=True),
         Setting("busy", "When the transport takes no more, or too many calls are open: retry a few times and fail, or wait "

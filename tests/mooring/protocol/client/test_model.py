@@ -45,7 +45,8 @@ PATIENT: dict[str, object] = {"busy": "wait"}
 
 def settings(**changes: Any) -> Settings:
     # Two attempts before the first ready: the count is only compared, so more would only make the search longer.
-    return Settings(**{"max_attempts": 2, **changes})
+    # Waiting for ready is off here, so that a scene has calls of both kinds.
+    return Settings(**{"max_attempts": 2, "wait_for_ready": False, **changes})
 
 
 FOUR = (PLAIN, WAITS, SAFE, PLAIN)

@@ -39,7 +39,7 @@ DEFAULTS = [
     ("backoff_max", 30.0),
     ("backoff_jitter", 0.2),
     ("max_attempts", 5),
-    ("wait_for_ready", False),
+    ("wait_for_ready", True),
     ("max_pending", 1024),
     ("max_queued", 256),
     ("busy", "retry"),
