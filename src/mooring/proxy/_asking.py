@@ -63,11 +63,13 @@ class Held(NamedTuple):
 
 
 class Asking:
-    """Brings questions to clients. `owner(back)` is the only client of a server, if it has one; `lasting()` are all that
-    can be asked without a call of theirs.
+    """Brings questions to clients. `owner(back)` is the only client of a server, if it has one; `lasting(back)` are its
+    clients that can be asked without a call of theirs.
     """
 
-    def __init__(self, owner: Callable[[Back], Driver | None], lasting: Callable[[], list[Driver]]) -> None:
+    def __init__(
+        self, owner: Callable[[Back], Driver | None], lasting: Callable[[Back], list[Driver]]
+    ) -> None:
         self._owner = owner
         self._lasting = lasting
         self._held: dict[str, Held] = {}
@@ -94,10 +96,14 @@ class Asking:
         return await self._ask(connection, method, params, about)
 
     def _only_client(self, back: Back, whose: Whose, method: str) -> Driver:
-        clients = self._lasting()
-        if whose is Whose.NOBODYS and len(clients) == 1 and back.flights.is_free_of_others(clients[0].number):
-            return clients[0]
-        why = whose.value if whose is Whose.SEVERAL else f"{whose.value}, and {len(clients)} clients are open"
+        clients = self._lasting(back)
+        known = [one for one in clients if back.flights.has_served_only(one.number)]
+        if whose is Whose.NOBODYS and len(known) == 1:
+            return known[0]
+        why = whose.value
+        if whose is Whose.NOBODYS:
+            is_open = len(known) == len(clients)
+            why = f"{why}, and {f'{len(clients)} clients are open' if is_open else 'the server has served several clients'}"
         self.refused += 1
         if self.refused.bit_count() == 1:  # the first, and ever fewer: a server may ask on and on
             logger.warning(

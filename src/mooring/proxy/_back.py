@@ -12,7 +12,8 @@ import asyncio
 import builtins
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from mooring.client import Call, Client, Notification, ProgressHandler, connect
@@ -25,7 +26,7 @@ from mooring.errors import (
     TimeoutError,
     TransportError,
 )
-from mooring.protocol import Era
+from mooring.protocol import REVISIONS, VERSIONS, Era
 from mooring.protocol.client import ServerFacts, backoff_delay
 from mooring.proxy._flights import Flight, Flights
 from mooring.proxy._lists import Lists
@@ -43,6 +44,9 @@ MOST_SECONDS = 3600.0
 
 # What a request of our own may take: a list, a log level.
 OWN_TIMEOUT = 30.0
+
+# Notifications that wait for the first start of a server.
+MAX_UNSENT = 64
 
 # Between two attempts to send what could not be sent.
 RETRY_AFTER = 0.25
@@ -92,10 +96,20 @@ class Back:
     """One server behind the proxy. `open()` it, or `begin()` to, and `stop()` it in the end."""
 
     def __init__(
-        self, target: Target, settings: dict[str, Any], options: ProxyOptions, listener: Listener
+        self,
+        target: Target,
+        settings: dict[str, Any],
+        options: ProxyOptions,
+        listener: Listener,
+        era: Era | None = None,
     ) -> None:
+        """Prepare a connection; `era` limits it to the revisions of one, until the server refuses that."""
         self.flights = Flights(asyncio.get_running_loop().time)
         self.lists = Lists()
+        self._versions = settings.get("versions", VERSIONS)
+        self._is_narrowed = era is not None
+        if era is not None:
+            settings = {**settings, "versions": of_era(self._versions, era)}
         self.client = connect(target, **{**settings, "max_attempts": 1})
         self._target = target
         # The next ones know that it can be started, and do not give up.
@@ -108,6 +122,8 @@ class Back:
         self._facts: ServerFacts | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        # Notifications of a client before its server was started.
+        self._unsent: deque[tuple[str, bytes]] = deque()
         # Calls that wait for the server to be there.
         self._waiting = 0
         # Who wants to hear of which resource; and the log level that somebody wants.
@@ -148,6 +164,11 @@ class Back:
     def facts(self) -> ServerFacts:
         """What the server last said of itself. Raises: StateError before it was there for the first time."""
         return self.client.wire.facts if self._facts is None else self._facts
+
+    @property
+    def has_facts(self) -> bool:
+        """True once the server was there for the first time."""
+        return self._facts is not None
 
     @property
     def is_stateless(self) -> bool:
@@ -210,16 +231,14 @@ class Back:
 
     def _settle(self, flight: Flight, future: "asyncio.Future[bytes]") -> None:
         """A call has ended, whether or not somebody waits for it now."""
-        error = None if future.cancelled() else future.exception()
-        if future.cancelled() or (isinstance(error, TimeoutError) and error.may_have_run):
-            self.flights.give_up(flight)  # the server may go on with it
-        else:
-            self.flights.end(flight)
+        if not future.cancelled():
+            future.exception()  # seen, so that it is not reported as lost
+        self.flights.end(flight)
 
     def give_up(self, flight: Flight, sent: Sent) -> None:
         """Nobody waits for this call any more: the server is told, once."""
         sent.client.wire.give_up(sent.call)
-        self.flights.give_up(flight)
+        self.flights.end(flight)
 
     async def fetch(self, method: str, params: bytes) -> bytes:
         """The encoded result of a request of our own. Raises: McpError."""
@@ -241,7 +260,10 @@ class Back:
             self._waiting -= 1
 
     def notify(self, method: str, params: bytes) -> None:
-        """Say this to the server, if it is there."""
+        """Send this to the server: when it is there for the first time, or now. A server that was lost does not get it."""
+        if self._facts is None and len(self._unsent) < MAX_UNSENT:
+            self._unsent.append((method, params))
+            return
         try:
             self.client.wire.notify(method, params)
         except McpError as error:
@@ -251,6 +273,7 @@ class Back:
 
     async def subscribe(self, uri: str, key: tuple[int, int]) -> None:
         """Hear of changes to this resource, for `key`. Raises: McpError."""
+        self.flights.serve(key[0])
         holders = self._wanted.setdefault(uri, set())
         holders.add(key)
         try:
@@ -338,6 +361,10 @@ class Back:
         if state in ("backoff", "closed") and self._keeps_trying:
             logger.warning("the server behind is not there: %s", client.wire.cause)
             if state == "closed":
+                if self._is_narrowed and not isinstance(client.wire.cause, TransportError | TimeoutError):
+                    # It came back as a server without this era. Better served in the other than not at all.
+                    self._is_narrowed = False
+                    self._settings["versions"] = self._versions
                 self._replace_later()
 
     def _come(self) -> None:
@@ -345,6 +372,8 @@ class Back:
         self._facts = self.client.wire.facts
         self._failures = 0
         self._is_ready.set()
+        while self._unsent:  # before any request: those that wait go on in a later turn
+            self.notify(*self._unsent.popleft())
         self.flights.start_over()
         if self._level is not None and not self.is_stateless:
             self.do_later(self._set_level())
@@ -375,3 +404,8 @@ class Back:
             await work
         except McpError as error:
             logger.info("the server behind did not do what was wanted: %s", error)
+
+
+def of_era(versions: Iterable[str], era: Era) -> tuple[str, ...]:
+    """Those of the revisions that belong to this era."""
+    return tuple(name for name in versions if REVISIONS[name].era is era)

@@ -21,6 +21,7 @@ from mooring.types import (
     META_LOG_LEVEL,
     META_PROGRESS_TOKEN,
     META_PROTOCOL_VERSION,
+    META_SERVER_INFO,
     META_SUBSCRIPTION_ID,
 )
 
@@ -147,6 +148,25 @@ def for_stateless(result: bytes, row: Method) -> bytes:
         return result
     hints = b'"ttlMs":0,"cacheScope":"private"'
     return b"{%b}" % hints if result == b"{}" else b"{%b,%b" % (hints, result[1:].lstrip())
+
+
+def for_handshake(result: bytes) -> bytes:
+    """A result of a stateless server without what only 2026-07-28 has: `resultType`, and the server's name in `_meta`."""
+    has_stamp = META_SERVER_INFO.encode() in result
+    if not has_stamp and b'"resultType"' not in result:
+        return result
+    try:
+        members = read_members(result)
+        meta = read_members(members["_meta"]) if has_stamp and "_meta" in members else None
+    except _REFUSALS:
+        return result  # the client reports what is wrong with it
+    members.pop("resultType", None)
+    if meta is not None and meta.pop(META_SERVER_INFO, None) is not None:
+        if meta:
+            members["_meta"] = Raw(encode(meta))
+        else:
+            del members["_meta"]
+    return encode(members)
 
 
 def asks(result: bytes) -> InputRequired | None:

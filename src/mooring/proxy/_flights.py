@@ -2,8 +2,8 @@
 
 A server of the handshake era asks and logs over the connection, not in a call: it does not say for whom. With several clients on
 one connection only the calls under way can tell. If all of them are one client's, what the server says is for that client. If
-they are several clients', nobody knows, and nobody may be told. A call that was given up still counts for a while: the
-server may be at work on it.
+they are several clients', nobody knows, and nobody may be told. A call that has ended still counts for a while, whether it was
+answered or given up: servers log and go on working after an answer. Outside any call it counts whom the server has served at all.
 
 Must never know a transport or what a message means. Above: `_back`, `_asking`, `_news`. Below: `_failures`.
 """
@@ -20,8 +20,10 @@ from mooring.protocol.server import progress_token
 from mooring.protocol.wire import ErrorCode
 from mooring.server import Driver
 
-# How long a server may go on with what was cancelled, as far as we believe: one that heeds it stops at once.
+# How long a server may go on with a call that was answered or cancelled, as far as the proxy assumes.
 LINGER = 10.0
+
+_SEVERAL = 2
 
 
 class Asked(msgspec.Struct, eq=False):
@@ -97,7 +99,7 @@ class Whose(Enum):
     """What is known about for whom a server speaks, where that is no one client."""
 
     NOBODYS = "no call is under way"
-    SEVERAL = "calls of several clients are under way"
+    SEVERAL = "calls of several clients are under way, or were a moment ago"
 
 
 class Flights:
@@ -106,8 +108,11 @@ class Flights:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._open: dict[Flight, None] = {}
-        # Until when each client may be the one that the server still works for, by the number of its connection.
+        # Until when each client may be the one that the server still works for, by the number of its connection; the
+        # first to expire is the first in the order.
         self._lingering: dict[int, float] = {}
+        # The clients that the server has served since it was started: at most two are kept, because two are several.
+        self._served: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -118,23 +123,28 @@ class Flights:
     def begin(self, flight: Flight) -> None:
         """A call is on its way."""
         self._open[flight] = None
+        self.serve(flight.connection.number)
+
+    def serve(self, number: int) -> None:
+        """The server learned something of the client of this connection."""
+        if len(self._served) < _SEVERAL:
+            self._served.add(number)
 
     def end(self, flight: Flight) -> None:
-        """It has its answer, or will have none."""
+        """It was answered, or nobody waits for it any more; the server may go on with it for a while."""
         flight.has_ended = True
         flight.refuse_questions("the call that this is about has ended")
-        self._open.pop(flight, None)
-
-    def give_up(self, flight: Flight) -> None:
-        """Nobody waits for it any more, and the server was told; it may go on for a while."""
         if flight in self._open:
+            del self._open[flight]
             self._sweep()
-            self._lingering[flight.connection.number] = self._clock() + LINGER
-        self.end(flight)
+            number = flight.connection.number
+            self._lingering.pop(number, None)
+            self._lingering[number] = self._clock() + LINGER
 
     def start_over(self) -> None:
         """It is another server now: what the last one was at work on is over."""
         self._lingering.clear()
+        self._served = {flight.connection.number for flight in self._open}
 
     def whose(self) -> Flight | Whose:
         """The newest call of the only client that the server can be at work for; else why there is none."""
@@ -143,9 +153,9 @@ class Flights:
         newest = next(reversed(self._open), None)
         return Whose.NOBODYS if newest is None else newest
 
-    def is_free_of_others(self, number: int) -> bool:
-        """True if the server can be at work for nobody but the client of this connection."""
-        return self._parties() <= {number}
+    def has_served_only(self, number: int) -> bool:
+        """True if the server has served nobody but the client of this connection since it was started."""
+        return self._served <= {number}
 
     def _parties(self) -> set[int]:
         self._sweep()
@@ -154,4 +164,5 @@ class Flights:
     def _sweep(self) -> None:
         if self._lingering:
             now = self._clock()
-            self._lingering = {number: until for number, until in self._lingering.items() if until > now}
+            while self._lingering and self._lingering[next(iter(self._lingering))] <= now:
+                del self._lingering[next(iter(self._lingering))]

@@ -1,8 +1,8 @@
 """What a server says by itself, told to the clients it is for.
 
 Changes of lists go to every client, changes of a resource to who subscribed to it. A log message of a server that is shared
-belongs to whoever it is at work for: to one client's calls, or to nobody's and then to everybody. While it works for
-several, a message may hold what is one client's alone, and is told to nobody.
+belongs to the client whose calls are under way. While those are several clients', and after the last call of a server that has
+served several, a message may hold what is one client's alone, and nobody gets it.
 
 Above: `_proxy`. Below: `_flights`, `_lists`, `_bodies`, `mooring.server` (how a client is told).
 """
@@ -43,9 +43,9 @@ _read_uri = msgspec.json.Decoder(_Uri).decode
 
 
 class Tell(Protocol):
-    """Tells every client of the server that wants to hear of a change."""
+    """Notifies every client of this server that subscribed to a change."""
 
-    def __call__(self, method: str, uri: str = "", params: bytes = b"") -> None: ...
+    def __call__(self, back: Back, method: str, uri: str, params: bytes) -> None: ...
 
 
 class News:
@@ -55,7 +55,7 @@ class News:
         self,
         tell: Tell,
         owner: Callable[[Back], Driver | None],
-        lasting: Callable[[], list[Driver]],
+        lasting: Callable[[Back], list[Driver]],
         sent_away: Callable[[bytes], Driver | None],
     ) -> None:
         self._tell = tell
@@ -90,7 +90,7 @@ class News:
         """A list or a resource of this server changed."""
         owner = self._owner(back)
         if owner is None:
-            self._tell(method, uri, params)
+            self._tell(back, method, uri, params)
         else:
             owner.listening.changed(method, uri, params)
 
@@ -103,12 +103,13 @@ class News:
                 if about is not None or not whose.is_stateless:
                     self._notify(whose.connection, method, params, about)
             return
-        clients = self._lasting() if owner is None else [owner]
-        if owner is None and whose is Whose.SEVERAL:
-            self._drop(method)
-            return
+        clients = self._lasting(back) if owner is None else [owner]
         if owner is None:
-            clients = [one for one in clients if back.flights.is_free_of_others(one.number)]
+            known = [one for one in clients if back.flights.has_served_only(one.number)]
+            if whose is Whose.SEVERAL or (clients and not known):
+                self._drop(method)
+                return
+            clients = known
         if method == _MESSAGE:
             clients = [one for one in clients if _is_loud_enough(one, params)]
         self._say(clients, method, params)
@@ -117,8 +118,8 @@ class News:
         self.dropped += 1
         if self.dropped.bit_count() == 1:  # the first, and ever fewer
             logger.warning(
-                "%s of the server behind was told to nobody: several clients' calls are under way (%d so far); with"
-                " --per-client each client has a server of its own",
+                "%s of the server behind was not passed on: it has served several clients, and does not indicate which"
+                " one it is for (%d so far); with --per-client each client has a server of its own",
                 method,
                 self.dropped,
             )

@@ -16,15 +16,18 @@ import msgspec
 
 from mooring.client import Notification
 from mooring.errors import BackpressureError
+from mooring.protocol import VERSIONS, Era
 from mooring.protocol.client import ServerFacts
 from mooring.protocol.server import ServerOffer, ServerOptions
 from mooring.proxy._asking import Asking
-from mooring.proxy._back import Back
+from mooring.proxy._back import Back, of_era
 from mooring.proxy._bodies import front_capabilities
+from mooring.proxy._eras import Eras
+from mooring.proxy._front import FrontConnection
 from mooring.proxy._news import News
 from mooring.proxy._options import ProxyOptions
 from mooring.proxy._relay import Relay
-from mooring.server import Driver, Server
+from mooring.server import Connection, Driver, Server
 from mooring.transport import Target, kill_children
 from mooring.types import encode_json
 
@@ -74,19 +77,31 @@ class Proxy(Server):
         self._settings = {"busy": "wait", "max_pending": 4096, **(settings or {})}
         self._prepare = prepare
         self._handler_drain = HTTP_DRAIN
-        self._back: Back | None = None
+        self._eras = Eras(
+            lambda era: self._make(EVERYTHING, None, era),
+            has_handshake=self._has_handshake,
+            is_temporary=self.proxy_options.per_client,
+        )
         self._own: dict[int, Back] = {}
         self._owners: dict[Back, Driver] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._lasting: dict[int, Driver] = {}
-        self._offering: tuple[ServerFacts, tuple[ServerOffer, frozenset[str]]] | None = None
+        # The shared server of each client that stays: it is not changed while the client is there.
+        self._shared: dict[int, Back] = {}
+        self._offering: tuple[tuple[ServerFacts, ServerFacts], tuple[ServerOffer, frozenset[str]]] | None = (
+            None
+        )
         self._asking = Asking(self._owners.get, self.lasting)
-        self._news = News(self.tell, self._owners.get, self.lasting, self._asking.sent_away)
+        self._news = News(self._tell_clients, self._owners.get, self.lasting, self._asking.sent_away)
         self._relay = Relay(self._find, self._owners.__contains__, self.lasting, self._asking)
         self.on_startup(self.open)
 
     def __repr__(self) -> str:
-        return f"<Proxy {self._back!r}, {len(self._own)} for one client each>"
+        return f"<Proxy {self._eras!r}, {len(self._own)} for one client each>"
+
+    @property
+    def _has_handshake(self) -> bool:
+        return bool(of_era(self._settings.get("versions", VERSIONS), Era.HANDSHAKE))
 
     @property
     def handlers(self) -> "Handlers":
@@ -102,14 +117,16 @@ class Proxy(Server):
         """
         if self._prepare is not None:
             await self._prepare()
-        self._back = self._make(EVERYTHING, None)
-        await self._back.open()
+        await self._eras.open()
+
+    async def before_handshake(self) -> None:
+        """Find out what the server declares to clients with a handshake, before the first of them gets its answer."""
+        await self._eras.prepare_handshake()
 
     async def shutdown(self) -> None:
         """End the servers behind, and run the hooks."""
         self._asking.stop()
-        backs = [*self._own.values(), *(() if self._back is None else (self._back,))]
-        await asyncio.gather(*(back.stop() for back in backs), *self._leaving)
+        await asyncio.gather(*(back.stop() for back in self._own.values()), self._eras.stop(), *self._leaving)
         await super().shutdown()
 
     def run(
@@ -128,6 +145,7 @@ class Proxy(Server):
         if transport == "stdio":
             self._settings.setdefault("close_step", STDIO_CLOSE_STEP)
             self._handler_drain = STDIO_DRAIN
+            self._eras.has_one_client = True
         else:
             self._settings.setdefault("close_step", HTTP_CLOSE_STEP)
             self.options = msgspec.structs.replace(self.options, drain_timeout=HTTP_END)
@@ -150,28 +168,35 @@ class Proxy(Server):
 
     def offering(self) -> tuple[ServerOffer, frozenset[str]]:
         """What a connection that begins now is told: what the server behind says of itself."""
-        assert self._back is not None  # nobody is served before it was opened
-        facts = self._back.facts
-        if self._offering is None or self._offering[0] is not facts:
-            self._offering = facts, self._offer(facts)
-        return self._offering[1]
+        facts = self._eras.facts(Era.HANDSHAKE), self._eras.facts(Era.STATELESS)
+        known = self._offering
+        if known is None or known[0][0] is not facts[0] or known[0][1] is not facts[1]:
+            known = self._offering = facts, self._offer(*facts)
+        return known[1]
 
     def param_headers(self, tool: str) -> "Sequence[ParamHeader]":
         """Which arguments of this tool HTTP clients say in headers, too, by the list that clients were given."""
-        return () if self._back is None else self._back.lists.param_headers.get(tool, ())
+        first = self._eras.first
+        return () if first is None else first.lists.param_headers.get(tool, ())
 
-    def _offer(self, facts: ServerFacts) -> tuple[ServerOffer, frozenset[str]]:
-        capabilities, names = front_capabilities(facts.capabilities, is_own=self.proxy_options.per_client)
+    def _offer(self, handshake: ServerFacts, facts: ServerFacts) -> tuple[ServerOffer, frozenset[str]]:
+        is_own = self.proxy_options.per_client
+        capabilities, names = front_capabilities(handshake.capabilities, is_own=is_own)
+        stateless, stateless_names = front_capabilities(facts.capabilities, is_own=is_own)
         nameless = encode_json({"name": self.name, "version": "0"})
         core = ServerOptions(
             server_info=nameless if facts.info == b"{}" else facts.info,
             capabilities=capabilities,
+            stateless_capabilities=stateless,
             instructions=facts.instructions,
             max_concurrent=self.options.max_concurrent,
             max_frame_bytes=self.options.max_frame_bytes,
             drain_timeout=self._handler_drain,
         )
-        return ServerOffer(core), names
+        return ServerOffer(core), names | stateless_names
+
+    def _make_connection(self, terms: Any) -> Connection:
+        return FrontConnection(terms, self.before_handshake, self.offering)
 
     # --- its clients --------------------------------------------------------------------------------------------------
 
@@ -191,41 +216,67 @@ class Proxy(Server):
             task = asyncio.get_running_loop().create_task(back.stop())
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
-        elif self._back is not None:
-            self._back.forget(connection.number)
+        self._shared.pop(connection.number, None)
+        for shared in self._eras.all:
+            shared.forget(connection.number)
 
-    def lasting(self) -> list[Driver]:
-        """The clients that can be asked and told without a call of theirs: those with a handshake behind them."""
-        return [one for one in self._lasting.values() if one.core.client is not None]
+    def lasting(self, back: Back) -> list[Driver]:
+        """The clients of a shared server that have a session: requests and notifications reach them outside a call."""
+        if self.proxy_options.per_client:
+            return []  # these have a server of their own
+        return [
+            one
+            for one in self._lasting.values()
+            if one.core.client is not None and self._find_shared(one, is_stateless=False) is back
+        ]
 
-    def _find(self, connection: Driver) -> Back:
+    def _tell_clients(self, back: Back, method: str, uri: str, params: bytes) -> None:
+        """Notify those clients of a shared server that subscribed to this change."""
+        for one in list(self._lasting.values()):
+            is_stateless = one.core.client is None
+            if self.proxy_options.per_client and not is_stateless:
+                continue  # it has a server of its own
+            if self._find_shared(one, is_stateless=is_stateless) is back:
+                one.call(one.changed, method, uri, params)
+
+    def _find_shared(self, connection: Driver, *, is_stateless: bool) -> Back:
+        found = self._shared.get(connection.number)
+        if found is None:
+            found = self._eras.find(is_stateless=is_stateless)
+            if connection.number in self._lasting and connection.core.version is not None:
+                self._shared[connection.number] = found
+        return found
+
+    def _find(self, connection: Driver, *, is_stateless: bool) -> Back:
         """The server that serves this client. Raises: BackpressureError, if there are too many of them."""
-        assert self._back is not None  # nobody is served before it was opened
         client = connection.core.client
         if not self.proxy_options.per_client or client is None or connection.number not in self._lasting:
-            return self._back
+            return self._find_shared(connection, is_stateless=is_stateless)
         back = self._own.get(connection.number)
         if back is None:
             children = len(self._own) + len(self._leaving)  # one that is being ended is still a process
             if children >= self.proxy_options.max_children:
                 raise BackpressureError(f"{children} clients have a server of their own already")
             back = self._own[connection.number] = self._make(
-                msgspec.json.decode(client.capabilities), msgspec.json.decode(client.info)
+                msgspec.json.decode(client.capabilities),
+                msgspec.json.decode(client.info),
+                Era.HANDSHAKE if self._eras.is_dual else None,
             )
             self._owners[back] = connection
             back.begin()
         return back
 
-    def _make(self, capabilities: dict[str, Any], info: dict[str, Any] | None) -> Back:
+    def _make(self, capabilities: dict[str, Any], info: dict[str, Any] | None, era: Era | None) -> Back:
         settings = {**self._settings, "capabilities": capabilities}
         if info is not None:
             settings["client_info"] = info
-        return Back(self._target, settings, self.proxy_options, self)
+        return Back(self._target, settings, self.proxy_options, self, era)
 
     # --- what a server behind says ------------------------------------------------------------------------------------
 
     def came_back(self, back: Back) -> None:
         """It is there again, and may be another than before."""
+        self._eras.came_back(back)
         back.do_later(self._tell_changes(back))
 
     async def _tell_changes(self, back: Back) -> None:

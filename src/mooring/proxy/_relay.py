@@ -10,7 +10,7 @@ Above: `_proxy`. Below: `_back`, `_asking` (what the server asks meanwhile), `_b
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ from mooring.proxy._back import Back, Compose, Composed, Patience, Sent
 from mooring.proxy._bodies import (
     Members,
     asks,
+    for_handshake,
     for_stateless,
     next_round,
     own_meta,
@@ -53,6 +54,9 @@ from mooring.types import (
 
 B = TypeVar("B", bound=Body)
 
+# The log level of clients with a handshake that set none, at a stateless server; as our own server has it.
+USUAL_LEVEL = "info"
+
 # How often a server may ask before it answers, as with any client of ours.
 MAX_ROUNDS = 8
 
@@ -60,14 +64,20 @@ _ROOTS_CHANGED = "notifications/roots/list_changed"
 _PROGRESS = "notifications/progress"
 
 
+class Find(Protocol):
+    """Finds the server for a request of this client."""
+
+    def __call__(self, connection: Driver, *, is_stateless: bool) -> Back: ...
+
+
 class Relay:
     """Serves every request by asking the server behind. `find(connection)` is the one for this client."""
 
     def __init__(
         self,
-        find: Callable[[Driver], Back],
+        find: Find,
         is_own: Callable[[Back], bool],
-        lasting: Callable[[], list[Driver]],
+        lasting: Callable[[Back], list[Driver]],
         asking: Asking,
     ) -> None:
         self._find = find
@@ -86,7 +96,7 @@ class Relay:
     def serve(self, connection: Driver, request: e.Serve) -> Outcome:
         """The result of a request, or what will give it. Raises: JsonRpcError, to refuse."""
         try:
-            back = self._find(connection)
+            back = self._find(connection, is_stateless=request.meta is not None)
         except BackpressureError as error:
             raise told(error) from error
         by_hand = self._by_hand.get(request.method.name)
@@ -105,7 +115,7 @@ class Relay:
         Others are for a server of one's own alone. In the stateless era a server is told nothing.
         """
         try:
-            back = self._find(connection)
+            back = self._find(connection, is_stateless=False)
         except BackpressureError:
             return  # its requests are told so
         if (method in (_ROOTS_CHANGED, _PROGRESS) or self._is_own(back)) and not back.is_stateless:
@@ -242,7 +252,7 @@ class Relay:
         level = _read(SetLevelRequestParams, request).level
         connection.log_level = level
         connection.store["level"] = level
-        clients = [connection] if self._is_own(back) else [connection, *self._lasting()]
+        clients = [connection] if self._is_own(back) else [connection, *self._lasting(back)]
         levels = [one.store["level"] for one in clients if "level" in one.store]
         try:
             await back.set_level(min(levels, key=LEVELS.index))
@@ -258,7 +268,9 @@ def _composer(flight: Flight, body: bytes, meta: Members) -> Compose:
         more = own_meta(meta, is_stateless=is_stateless)
         if not is_stateless:
             return body, more, b""
-        level = None if flight.is_stateless else flight.connection.store.get("level")
+        # A client with a handshake that never set a level gets what the server decides. A stateless server sends nothing
+        # unless the request has a level.
+        level = None if flight.is_stateless else flight.connection.store.get("level", USUAL_LEVEL)
         if level is not None:
             said = b'"%b":"%b"' % (META_LOG_LEVEL.encode(), level.encode())
             more = b"%b,%b" % (more, said) if more else said
@@ -273,11 +285,11 @@ async def _send(back: Back, flight: Flight, compose: Compose, patience: Patience
 
 
 def _dress(back: Back, flight: Flight, sent: Sent, body: bytes, result: bytes) -> bytes:
-    """A result as the client's era wants it. Nothing is taken from it."""
+    """A result as the client's era wants it. Nothing is removed but what only the other era has."""
     if flight.method.name in LISTS:
         back.lists.saw(flight.method.name, body, result)
     if not flight.is_stateless:
-        return result
+        return for_handshake(result) if sent.is_stateless else result
     if sent.is_stateless:
         return result if b'"resultType"' in result else flight.connection.offer.complete(result)
     return flight.connection.offer.complete(for_stateless(result, flight.method))

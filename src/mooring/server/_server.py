@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mooring.server._changes import ChangeBus
     from mooring.server._connection import Connection
     from mooring.server._dispatch import Dispatch, Middleware, OnInvalidArguments
-    from mooring.server._driver import Driver, Handlers
+    from mooring.server._driver import Driver, Handlers, Terms
     from mooring.server._entries import IconLike
     from mooring.server._registration import (
         AddedToolKeywords,
@@ -438,13 +438,21 @@ class Server:
 
     def open_connection(self) -> Connection:
         """A connection on the running loop, for whoever brings the transport; `forget()` it in the end."""
-        from mooring.server._connection import Connection  # noqa: PLC0415  # see `dispatch`
-        from mooring.server._driver import Terms  # noqa: PLC0415  # as above
+        from mooring.server._driver import Terms  # noqa: PLC0415  # see `dispatch`
 
         offer, offered = self.offering()
-        connection = Connection(Terms(offer, offered, self.handlers, self._telemetry, self.next_number()))
+        terms = Terms(offer, offered, self.handlers, self._telemetry, self.next_number())
+        connection = self._make_connection(terms)
         self.remember(connection)
         return connection
+
+    def _make_connection(self, terms: Terms) -> Connection:
+        from mooring.server._connection import Connection  # noqa: PLC0415  # see `dispatch`
+
+        return Connection(terms)
+
+    async def before_handshake(self) -> None:
+        """Awaited before an `initialize` over HTTP is answered; `offering()` is called afterwards."""
 
     def remember(self, connection: Driver) -> None:
         """Tell this connection of changes, and end it with the server; `forget()` it in the end."""
@@ -554,16 +562,13 @@ class Server:
 
     def _offered(self) -> frozenset[str]:
         catalogue = self.catalogue
-        found = set(self.options.offers)
-        if catalogue.tools:
-            found.add("tools")
-        if catalogue.resources or catalogue.templates:
-            found.add("resources")
-        if catalogue.prompts:
-            found.add("prompts")
-        if catalogue.completions:
-            found.add("completions")
-        return frozenset(found)
+        registered = {
+            "tools": catalogue.tools,
+            "resources": catalogue.resources or catalogue.templates,
+            "prompts": catalogue.prompts,
+            "completions": catalogue.completions,
+        }
+        return frozenset(self.options.offers).union(name for name, found in registered.items() if found)
 
     def _key_ring(self) -> KeyRing:
         if self._ring is None:

@@ -124,8 +124,7 @@ def test_the_official_sdk_sees_through_two_of_them_what_it_sees_without() -> Non
         assert done.returncode == 0, done.stderr.decode()
     seen = json.loads(done.stdout)
     del seen["closing"]  # a time
-    # The server behind is spoken to in the newer era, where this has another code, and errors pass unchanged.
-    assert seen == {**seen_by(CLIENTS[0]), "unknown_resource": -32602}
+    assert seen == seen_by(CLIENTS[0])
 
 
 # --- a server that dies -----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from mooring.client import Client
 from mooring.errors import JsonRpcError
 from mooring.proxy import _asking
+from mooring.proxy._flights import LINGER
 from mooring.testing import Heard, on_fake_clock
 from mooring.types import CreateMessageResult, ElicitResult, Root, TextContent
 from scripted.between import ERAS, HANDSHAKE, PAIRS, STATELESS, Between, between
@@ -202,6 +203,9 @@ async def test_a_question_while_several_clients_calls_are_under_way_is_refused_a
         assert asked == []
         heard[0].answer({"content": []})
         await calls[0]
+        question(heard[1], made, "still unclear")
+        assert (await answered(heard[1], made, "still unclear"))[0]["code"] == -32603
+        await asyncio.sleep(LINGER)
         question(heard[1], made, "q2")
         await made.peer.until(lambda: asked)
         assert (await answered(heard[1], made, "q2"))[0]["action"] == "accept", "now it is clear whose it is"
@@ -311,6 +315,7 @@ async def test_who_was_sent_to_an_address_is_told_that_he_is_done() -> None:
             await answered(heard, made, f"q{number}")
             heard.answer({"content": []})
             await call
+            await asyncio.sleep(LINGER)
         for id in ("e1", "e0", "e0", "nobody's"):
             made.peer.notify("notifications/elicitation/complete", elicitationId=id)
         made.peer.notify("notifications/elicitation/complete", elicitationId=7)
@@ -464,13 +469,14 @@ async def test_a_held_call_that_is_answered_meanwhile_has_its_answer_in_the_next
 
 
 @on_fake_clock
-async def test_a_held_call_that_has_ended_counts_no_more() -> None:
-    """However long its client takes: for others it is over, and what they are asked is clear."""
+async def test_a_held_call_that_has_ended_counts_for_a_while_and_then_no_more() -> None:
+    """However long its client takes: what others are asked is clear some seconds after the answer."""
     async with between() as made:
         _, heard, _ = await held(made)
         other = asking(made, HANDSHAKE)
         await other.open()
         heard.answer({"content": []})
+        await asyncio.sleep(LINGER + 1)
         call = other.submit("tools/call", {"name": "t"})
         question(await made.peer.expect("tools/call"), made, "q2")
         assert (await made.peer.answer_to("q2"))["result"]["action"] == "accept"
@@ -484,7 +490,7 @@ async def test_a_held_call_that_has_ended_counts_no_more() -> None:
         made.peer.die()
         await asyncio.sleep(5)
         made.peer.ask("q3", "elicitation/create", FORM)
-        assert (await made.peer.answer_to("q3"))["result"]["action"] == "accept"
+        assert (await made.peer.answer_to("q3"))["result"]["action"] == "accept", "it was started again"
 
 
 @on_fake_clock

@@ -6,10 +6,14 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from mooring.client import Client
 from mooring.protocol import METHODS
 from mooring.protocol.server import RequestMeta
 from mooring.protocol.server import events as e
 from mooring.proxy._flights import LINGER, Asked, Flight, Flights, Whose
+from mooring.testing import on_fake_clock
+from mooring.types import ElicitResult
+from scripted.between import Between, between
 
 
 class Core:
@@ -28,6 +32,20 @@ class Connection:
 
 
 ONE, TWO = Connection(1), Connection(2)
+
+FORM = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
+
+
+def asking(made: Between, asked: list[Any]) -> Client:
+    """A client that accepts every elicitation and keeps it; not opened yet."""
+
+    def elicit(params: Any) -> ElicitResult:
+        asked.append(params.raw)
+        return ElicitResult(action="accept", content={})
+
+    client = made.make()
+    client.elicitation.handle(elicit)
+    return client
 
 
 def flight(connection: Any, id: int = 1, meta: RequestMeta | None = None) -> Flight:
@@ -62,21 +80,20 @@ def test_calls_of_two_clients_are_nobodys() -> None:
     flights.begin(first)
     flights.begin(second)
     assert flights.whose() is Whose.SEVERAL
-    assert not flights.is_free_of_others(1)
-    flights.end(first)
-    assert flights.whose() is second
-    assert flights.is_free_of_others(2)
+    assert not flights.has_served_only(1)
+    assert not flights.has_served_only(2)
 
 
-def test_a_call_that_was_given_up_counts_for_a_while() -> None:
+def test_a_call_that_has_ended_counts_for_a_while() -> None:
     clock = Clock()
     flights = Flights(clock)
     first, second = flight(ONE), flight(TWO)
     flights.begin(first)
-    flights.give_up(first)
-    flights.give_up(first)
+    flights.end(first)
+    flights.end(first)
     assert flights.whose() is Whose.NOBODYS
-    assert not flights.is_free_of_others(2)
+    assert flights.has_served_only(1)
+    assert not flights.has_served_only(2)
     flights.begin(second)
     assert flights.whose() is Whose.SEVERAL
     clock.now = LINGER
@@ -88,9 +105,34 @@ def test_a_server_that_was_started_anew_is_at_work_on_nothing_old() -> None:
     flights = Flights(Clock())
     first = flight(ONE)
     flights.begin(first)
-    flights.give_up(first)
+    flights.end(first)
     flights.start_over()
-    assert flights.is_free_of_others(2)
+    assert flights.has_served_only(2)
+
+
+def test_calls_that_were_under_way_at_a_restart_are_the_new_servers_too() -> None:
+    flights = Flights(Clock())
+    flights.begin(flight(ONE))
+    flights.start_over()
+    assert flights.has_served_only(1)
+    assert not flights.has_served_only(2)
+
+
+def test_what_lingers_is_forgotten_in_the_order_in_which_it_expires() -> None:
+    clock = Clock()
+    flights = Flights(clock)
+    for connection in (ONE, TWO, ONE):
+        call = flight(connection)
+        flights.begin(call)
+        flights.end(call)
+        clock.now += LINGER / 3
+    assert "2 lingering" in repr(flights)
+    clock.now = LINGER * 4 / 3 + 0.001
+    assert flights.whose() is Whose.NOBODYS
+    assert "1 lingering" in repr(flights)
+    clock.now = LINGER * 2
+    assert flights.whose() is Whose.NOBODYS
+    assert "0 lingering" in repr(flights)
 
 
 def test_a_flight_knows_what_its_request_says_of_its_client() -> None:
@@ -137,3 +179,49 @@ def test_a_question_wakes_who_waits_once() -> None:
 @pytest.mark.parametrize("whose", list(Whose))
 def test_why_there_is_no_one_is_said_in_words(whose: Whose) -> None:
     assert "under way" in whose.value
+
+
+# --- through a proxy -----------------------------------------------------------------------------------------------------
+
+
+@on_fake_clock
+async def test_a_request_after_an_answer_never_reaches_another_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The call is answered, its client may be gone: what the server requests for it is not for who is left."""
+    async with between() as made:
+        asked: list[Any] = []
+        one, two = asking(made, asked), asking(made, asked)
+        await one.open()
+        await two.open()
+        made.peer.on["tools/call"] = {"content": []}
+        for client in (one, two):
+            await client.tools.call("t")
+        made.peer.ask("after both", "elicitation/create", FORM)
+        assert (await made.peer.answer_to("after both"))["error"]["data"] == {"reason": "several clients"}
+        await one.stop()
+        made.peer.ask("one is gone", "elicitation/create", FORM)
+        assert (await made.peer.answer_to("one is gone"))["error"]["data"] == {"reason": "several clients"}
+        await asyncio.sleep(3600)
+        made.peer.ask("an hour later", "elicitation/create", FORM)
+        told = (await made.peer.answer_to("an hour later"))["error"]["message"]
+        assert "has served several clients" in told
+        assert asked == []
+        assert "--per-client" in caplog.text
+
+
+@on_fake_clock
+async def test_a_request_outside_any_call_goes_to_the_only_client_that_was_served() -> None:
+    async with between() as made:
+        asked: list[Any] = []
+        one, two = asking(made, asked), asking(made, [])
+        await one.open()
+        await two.open()
+        made.peer.on["tools/call"] = {"content": []}
+        await one.tools.call("t")
+        made.peer.ask("q", "elicitation/create", FORM)
+        assert (await made.peer.answer_to("q"))["result"]["action"] == "accept"
+        assert len(asked) == 1, "the server knows nothing of the other client"
+        await one.stop()
+        made.peer.ask("gone", "elicitation/create", FORM)
+        assert "error" in await made.peer.answer_to("gone")

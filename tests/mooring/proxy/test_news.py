@@ -82,7 +82,7 @@ async def test_a_log_message_while_several_clients_calls_are_under_way_is_told_t
                 log(made, "whose?")
             await settled()
         assert told == [[], []]
-        assert caplog.text.count("told to nobody") == 2, "the first, and ever fewer"
+        assert caplog.text.count("was not passed on") == 2, "the first, and ever fewer"
         for each in heard:
             each.answer({"content": []})
         await asyncio.gather(*calls)
@@ -96,6 +96,28 @@ async def test_a_log_message_outside_any_call_goes_to_everybody_with_a_handshake
         log(made, "hello")
         await settled()
         assert [len(told) for told in (one, two, three)] == [1, 1, 0]
+
+
+@on_fake_clock
+async def test_a_log_message_after_an_answer_never_reaches_another_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Loggers and background jobs go on after the answer; what they quote is the business of one client."""
+    async with between() as made:
+        clients = [await made.join(), await made.join()]
+        mine, others = (heard_by(client) for client in clients)
+        made.peer.on["tools/call"] = {"content": []}
+        await clients[0].tools.call("t")
+        log(made, "AFTER secret of the first")
+        await settled()
+        assert [len(mine), len(others)] == [1, 0], "nobody else was served yet"
+        await clients[1].tools.call("t")
+        log(made, "AFTER secret of one of them")
+        await asyncio.sleep(3600)
+        log(made, "an hour later")
+        await settled()
+        assert [len(mine), len(others)] == [1, 0]
+        assert "--per-client" in caplog.text
 
 
 @on_fake_clock

@@ -313,6 +313,7 @@ class App:
         if len(self._legacy) >= self.options.max_sessions:
             await self._refuse(asked.send, BUSY)
             return
+        await self.server.before_handshake()
         connection = LegacyConnection(self._terms(), answering=self._answering, ended=self._end_legacy)
         prove(connection, asked.principal)
         self.server.remember(connection)
@@ -407,6 +408,7 @@ class App:
 
     async def _open_session(self, asked: _Asked, route: Route) -> Refusal | None:
         assert self._sessions is not None  # OPEN_SESSION, says its row
+        await self.server.before_handshake()
         session = self._sessions.new()
         if session is None:
             return BUSY
@@ -426,6 +428,9 @@ class App:
 
     async def _serve_alone(self, asked: _Asked, route: Route) -> None:
         """A POST that is a connection of its own."""
+        message = asked.message
+        if type(message) is Request and message.method == "initialize":
+            await self.server.before_handshake()
         post = Post(
             self._terms(),
             version=route.revision.name,
@@ -434,7 +439,6 @@ class App:
             lookout=self._look_out(),
         )
         prove(post, asked.principal)
-        message = asked.message
         if type(message) is not Request or message.method != "subscriptions/listen":
             await post.serve(message, asked.frame, asked.receive, asked.send)
             return
