@@ -254,19 +254,23 @@ class ResetError(McpError):
 
 
 class TimeoutError(McpError, builtins.TimeoutError):
-    """Time ran out. `sent` is False where the call was never written, and then it surely did not run."""
+    """Time ran out. `sent` is False where the call was never written, and then it surely did not run.
+
+    `limit` names the deadline of a call that passed, "timeout" (soft) or "max_timeout" (hard); `timeout` is its length.
+    """
 
     type = "timeout"
 
-    def __init__(self, timeout: float | None, *, sent: bool, message: str = "") -> None:
-        limit = "" if timeout is None else f" within {timeout:g} s"
+    def __init__(self, timeout: float | None, *, sent: bool, message: str = "", limit: str = "") -> None:
+        within = "" if timeout is None else f" within {timeout:g} s" + (f" ({limit})" if limit else "")
         said = (
-            message or f"no answer{limit}; it was cancelled, but it may have run"
+            message or f"no answer{within}; it was cancelled, but it may have run"
             if sent
-            else message or f"not sent{limit}"
+            else message or f"not sent{within}"
         )
         super().__init__(said, may_have_run=sent)
         self.timeout = timeout
+        self.limit = limit
         self.sent = sent
         self.is_passing = not sent
 

@@ -311,6 +311,8 @@ LEFT_OUT = {
     "speaker": "never changes",
     "timeout": "never changes",
     "hard_at": "a time",
+    "soft_at": "a time",
+    "max_timeout": "a time",
     "wants_progress": "never changes, and the same for all here",
     "requested": "the one revision of the era that these scenes speak first",
     "proposed": "as `requested`",

@@ -24,7 +24,17 @@ class Call(Generic[R]):
     `id` is the id of its request; it changes if the call is sent again after a loss. 0: it was never accepted.
     """
 
-    __slots__ = ("_read", "corr_id", "future", "id", "method", "on_progress", "started_at", "started_ns")
+    __slots__ = (
+        "_read",
+        "corr_id",
+        "future",
+        "id",
+        "method",
+        "on_progress",
+        "progress_at",
+        "started_at",
+        "started_ns",
+    )
 
     def __init__(
         self,
@@ -37,6 +47,8 @@ class Call(Generic[R]):
         self.method = method
         self.id = 0
         self.on_progress = on_progress
+        # When the newest report of progress arrived, which moved the soft deadline.
+        self.progress_at: float | None = None
         self._read = read
         self.corr_id = ""
         self.started_at = 0

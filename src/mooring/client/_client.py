@@ -241,11 +241,12 @@ class Client:
 
     async def ping(self, **options: Unpack[CallOptions]) -> str:
         """Ask for a sign of life with what `keepalive` would send, and return which method that was."""
-        connection = await self._requests.settled(options)
+        deadline = self._requests.deadline(options)
+        connection = await self._requests.settled(options, deadline)
         if connection.server().era is Era.STATELESS:
-            await self._requests.ask("server/discover", {}, DiscoverResult, options)
+            await self._requests.ask("server/discover", {}, DiscoverResult, options, deadline=deadline)
             return "server/discover"
-        await self._requests.ask("ping", {}, EmptyResult, options)
+        await self._requests.ask("ping", {}, EmptyResult, options, deadline=deadline)
         return "ping"
 
     # --- what arrives -------------------------------------------------------------------------------------------------

@@ -473,6 +473,7 @@ class Connection:
         assert isinstance(call, Call)  # only `submit()` makes callers
         if self.telemetry.listeners:
             self.telemetry.tell("mooring.notification.received", method="notifications/progress")
+        call.progress_at = self._running().time()
         self._reported[effect.id] = call
         self._inbox.put("notifications/progress", effect.params)
         self._wake_consumer()

@@ -20,14 +20,17 @@ import msgspec
 from mooring.client._client import Client
 from mooring.client._config import read_config
 from mooring.client._connect import connect
+from mooring.client._deadline import Deadline
 from mooring.client._requests import CallOptions
-from mooring.client._tools import ToolOptions
+from mooring.client._tools import ToolOptions, of_any_call
 from mooring.errors import ClosedError, Json, McpError, StateError, UsageError
 from mooring.protocol.client import FleetKeywords
 from mooring.transport import Target
 from mooring.types import CallToolResult, Tool
 
 logger = logging.getLogger("mooring.client")
+
+_NOT_OPEN = "the fleet is not open; use `async with` or `open()`"
 
 # What model interfaces allow for the name of a function.
 MAX_NAME = 64
@@ -144,7 +147,7 @@ class Fleet:
             await asyncio.gather(*(self._open_one(name) for name in self._clients))
             if self.require_all:
                 self._demand_all()
-            await self._list_all({})
+            await self._list_all({}, None)
         except BaseException:  # cancelled or refused: nothing may be left running
             await asyncio.shield(self.stop())
             raise
@@ -177,7 +180,7 @@ class Fleet:
 
         Raises: UsageError where two tools have one name.
         """
-        await self._list_all(options)
+        await self._list_all(options, None)
         # By name: a server that lists a tool twice has one of that name all the same, and it is called once.
         named = {
             self._names[server, tool.name]: tool for server, tools in self._listed.items() for tool in tools
@@ -203,12 +206,22 @@ class Fleet:
 
         Raises: UsageError for a name that no server has, ClosedError where its server could not be opened, and as every call.
         """
+        deadline = None
         if name not in self._table:
-            await self._list_all({})  # a server may have it since the last time
+            deadline = self._deadline(options)
+            await self._list_all(of_any_call(options), deadline)  # a server may have it since the last time
         if name not in self._table:
             raise self._unknown(name)
         server, tool = self._table[name]
-        return await self._clients[server].tools.call(tool, arguments, **options)
+        return await self._clients[server].tools._call(tool, arguments, options, deadline)
+
+    def _deadline(self, options: CallOptions) -> Deadline | None:
+        """Start the deadline of a call that takes more than one request: the settings of all servers are the same."""
+        if not self._was_opened:
+            raise StateError("new", message=_NOT_OPEN)
+        for client in self._clients.values():
+            return client._requests.deadline(of_any_call(options))
+        return None
 
     def _unknown(self, name: str) -> McpError:
         for server, error in self._errors.items():
@@ -218,21 +231,21 @@ class Fleet:
                 return closed
         return UsageError(f"no server of this fleet has a tool {name!r}", path="name")
 
-    async def _list_all(self, options: CallOptions) -> None:
-        await asyncio.gather(*(self._list_one(name, options) for name in self._clients))
+    async def _list_all(self, options: CallOptions, deadline: Deadline | None) -> None:
+        await asyncio.gather(*(self._list_one(name, options, deadline) for name in self._clients))
         self._listed = {name: self._listed[name] for name in self._clients if name in self._listed}
         self._table = _table_of(self._listed, self.separator)
         self._names = {place: name for name, place in self._table.items()}
 
-    async def _list_one(self, name: str, options: CallOptions) -> None:
+    async def _list_one(self, name: str, options: CallOptions, deadline: Deadline | None) -> None:
         client = self._clients[name]
         if client.state in ("new", "closed"):
             if not self._was_opened:
-                raise StateError("new", message="the fleet is not open; use `async with` or `open()`")
+                raise StateError("new", message=_NOT_OPEN)
             return  # why is in `errors`
         try:
             has_tools = client._requests.offers("tools")
-            self._listed[name] = await client.tools.list(**options) if has_tools else []
+            self._listed[name] = await client.tools._list(options, deadline) if has_tools else []
         except McpError as error:
             logger.warning("%s: its tools could not be listed: %s", name, error)
             self._errors[name] = error

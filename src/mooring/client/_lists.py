@@ -7,11 +7,15 @@ Above: `_tools`, `_resources`, `_prompts`. Below: `_requests`.
 """
 
 import asyncio
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+import msgspec
+
+from mooring.client._deadline import Deadline
 from mooring.client._requests import CallOptions, Requests
 from mooring.errors import ProtocolError
-from mooring.types import PaginatedResult
+from mooring.protocol.client import Settings
+from mooring.types import CreateTaskResult, InputRequiredResult, PaginatedResult, decode_result
 
 P = TypeVar("P", bound=PaginatedResult)
 
@@ -20,6 +24,14 @@ STALE_AFTER = {
     "notifications/tools/list_changed": ("tools/list",),
     "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
     "notifications/prompts/list_changed": ("prompts/list",),
+}
+
+# The attribute of a page that has its entries.
+ENTRIES = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resource_templates",
+    "prompts/list": "prompts",
 }
 
 # A server that gives a new cursor for ever is broken; a hundred thousand entries in pages of a hundred are not.
@@ -65,12 +77,45 @@ class Cache:
         self._clearings += 1
 
 
+class _PageReader(Generic[P]):
+    """Reads the pages of one list, and refuses one that makes the list larger than the settings allow."""
+
+    def __init__(self, method: str, result: type[P], settings: Settings) -> None:
+        self._member = ENTRIES[method]
+        self._result = result
+        self._settings = settings
+        self._bytes = 0
+        self._entries = 0
+
+    def __call__(self, raw: msgspec.Raw) -> P | InputRequiredResult | CreateTaskResult:
+        """Return the decoded page. Raises: ProtocolError."""
+        self._bytes += memoryview(raw).nbytes
+        limit = self._settings.max_list_bytes
+        if self._bytes > limit:
+            raise ProtocolError(f"the list is larger than {limit} bytes (max_list_bytes)", sent=True)
+        page = decode_result(self._result, raw)
+        self._entries += len(getattr(page, self._member, ()))
+        limit = self._settings.max_list_entries
+        if self._entries > limit:
+            raise ProtocolError(f"the list has more than {limit} entries (max_list_entries)", sent=True)
+        return page
+
+
 async def pages(
-    requests: Requests, cache: Cache, method: str, result: type[P], options: CallOptions
+    requests: Requests,
+    cache: Cache,
+    method: str,
+    result: type[P],
+    options: CallOptions,
+    *,
+    deadline: Deadline | None = None,
 ) -> list[P]:
     """Every page of a list, kept or fetched. A call with `meta` of its own is always made, and never kept.
 
-    Raises: ProtocolError for a server that gives the same cursor twice, and as every request does.
+    All pages together have one deadline: their own, or that of the call which needs the list.
+
+    Raises: ProtocolError for a server that gives the same cursor twice and for a list that is larger than the settings
+    allow, and as every request does.
     """
     loop = asyncio.get_running_loop()
     may_keep = not options.get("meta")
@@ -78,11 +123,13 @@ async def pages(
     if kept is not None:
         return kept
     mark = cache.mark(method)
+    deadline = deadline or requests.deadline(options)
+    read = _PageReader(method, result, requests.connection.settings)
     fetched: list[P] = []
     seen: set[str] = set()
     params: dict[str, Any] = {}
     while len(fetched) < MAX_PAGES:
-        page = await requests.ask(method, params, result, options)
+        page = await requests.ask(method, params, result, options, deadline=deadline, read=read)
         fetched.append(page)
         cursor = page.next_cursor
         if cursor is None:

@@ -8,7 +8,6 @@ Above: `_tools`, `_resources`, `_prompts` and the other features. Below: `_conne
 """
 
 import asyncio
-import builtins
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -19,8 +18,18 @@ import msgspec
 from mooring.client._asking import Asking
 from mooring.client._call import Call
 from mooring.client._connection import Connection
+from mooring.client._deadline import Deadline
 from mooring.client._telemetry import Span, Trace
-from mooring.errors import CapabilityError, Json, ProtocolError, StateError, TimeoutError, UsageError
+from mooring.errors import (
+    CapabilityError,
+    Json,
+    McpError,
+    OutcomeUnknownError,
+    ProtocolError,
+    StateError,
+    TimeoutError,
+    UsageError,
+)
 from mooring.protocol import METHODS
 from mooring.protocol.client import ClientState, ServerFacts
 from mooring.types import (
@@ -62,10 +71,10 @@ class CallOptions(TypedDict, total=False):
 
 
 def _is_time(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0)
 
 
-# What each may be: a mistake shows here, or where nobody can tell what it was. The core looks at the numbers themselves.
+# What each may be: a mistake shows here, or where nobody can tell what it was.
 _OPTIONS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "timeout": (_is_time, "a number above 0, or None"),
     "max_timeout": (_is_time, "a number above 0, or None"),
@@ -132,7 +141,17 @@ class Requests:
         """What the server offers, typed. Raises: StateError before the first ready."""
         return decode(ServerCapabilities, self.connection.server().capabilities)
 
-    async def settled(self, options: CallOptions) -> Connection:
+    def deadline(self, options: CallOptions) -> Deadline:
+        """Start the deadline of a call that takes more than one request. Raises: UsageError, StateError."""
+        _check_options(options)
+        connection = self.connection
+        unset = msgspec.UNSET
+        limits = connection.settings.deadlines(
+            options.get("timeout", unset), options.get("max_timeout", unset)
+        )
+        return Deadline(asyncio.get_running_loop().time(), *limits)
+
+    async def settled(self, options: CallOptions, deadline: Deadline) -> Connection:
         """The connection when it is ready: now, or soon where the call may wait for it.
 
         For what is more than one request, or depends on the era. Raises: StateError, TimeoutError, or why it is closed.
@@ -145,13 +164,8 @@ class Requests:
         has_ended = connection.core.state in (ClientState.CLOSING, ClientState.CLOSED)
         if not has_ended and not options.get("wait_for_ready", settings.wait_for_ready):
             raise StateError(connection.core.state.value)
-        timeout = options.get("timeout", settings.request_timeout)
-        try:
-            await connection.ready(timeout)
-        except TimeoutError:
-            raise
-        except builtins.TimeoutError as late:
-            raise TimeoutError(timeout, sent=False) from late
+        async with deadline.bound(sent=False):
+            await connection.ready(None)
         return connection
 
     # --- asking -------------------------------------------------------------------------------------------------------
@@ -165,11 +179,14 @@ class Requests:
         *,
         is_safe: bool | None = None,
         subject: str = "",
+        deadline: Deadline | None = None,
+        read: Reader | None = None,
     ) -> R:
         """Make a request and wait for its complete result, answering what the server asks in between.
 
         `is_safe` says whether it may be sent again after a loss; by default the method's row does. `subject` is what a
-        trace calls it.
+        trace calls it. `deadline` is that of the call which this request is a part of, where there are others; `read`
+        reads a result in place of the type's own reader.
 
         Raises: every error in `docs/errors.md`.
         """
@@ -178,15 +195,24 @@ class Requests:
         if capability and not self.offers(capability):
             raise CapabilityError(capability).about(method, None)
         how = self._how(method, options, is_safe)
-        read = _reader(result)
+        read = read or _reader(result)
+        began_at = asyncio.get_running_loop().time()
         for asked in range(MAX_ROUNDS + 1):
+            if deadline is not None:
+                how["began_at"], how["moved_at"] = deadline.began_at, deadline.moved_at
             call = self._begin(method, params, read, how, subject)
             try:
                 answer = await call.future
             except asyncio.CancelledError:
                 connection.give_up(call)
                 raise
+            except McpError as error:
+                if asked and error.may_have_run is False:
+                    raise _in_doubt(error) from error
+                raise
             if isinstance(answer, result):
+                if deadline is not None:
+                    deadline.note(call)
                 return answer
             if not isinstance(answer, InputRequiredResult):
                 refusal = ProtocolError(
@@ -194,7 +220,12 @@ class Requests:
                 )
                 raise refusal.about(method, call.id)
             if asked < MAX_ROUNDS:
-                params = await self._answered(params, answer)
+                if deadline is None:
+                    deadline = self.deadline(options)
+                    deadline.began_at = deadline.moved_at = began_at
+                deadline.note(call)
+                async with deadline.bound(sent=True):
+                    params = await self._answered(params, answer)
                 how["may_replay"] = False  # never between rounds: the server may have acted on the first
         endless = ProtocolError(f"the server asked for input more than {MAX_ROUNDS} times", sent=True)
         raise endless.about(method, None)
@@ -300,6 +331,15 @@ def _settle(connection: Connection, call: Call[Any], future: "asyncio.Future[Any
 def _end_span(span: Span, call: Call[Any], future: "asyncio.Future[Any]") -> None:
     error = asyncio.CancelledError("the caller gave it up") if future.cancelled() else future.exception()
     span.end(call.id, error)
+
+
+def _in_doubt(error: McpError) -> McpError:
+    """Return the error of a later round of a call: the server accepted an earlier one, and may have acted on it."""
+    if isinstance(error, TimeoutError):
+        doubt: McpError = TimeoutError(error.timeout, sent=True, limit=error.limit)
+    else:
+        doubt = OutcomeUnknownError(error.message)
+    return doubt.about(error.method, error.request_id)
 
 
 def _read_json(raw: msgspec.Raw) -> dict[str, Json]:

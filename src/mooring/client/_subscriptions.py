@@ -12,7 +12,6 @@ Above: `_resources`, `_client`. Below: `_requests`, `_connection`.
 """
 
 import asyncio
-import builtins
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -21,6 +20,7 @@ from typing import TypeAlias
 import msgspec
 
 from mooring.client._connection import Connection
+from mooring.client._deadline import Deadline
 from mooring.client._requests import CallOptions, Requests
 from mooring.errors import (
     CapabilityError,
@@ -85,7 +85,8 @@ class Subscriptions:
         self, uri: str, handler: UpdateHandler | None, on_end: EndHandler | None, options: CallOptions
     ) -> None:
         """Want this resource, and wait until the server listens."""
-        connection = await self._requests.settled(options)
+        deadline = self._requests.deadline(options)
+        connection = await self._requests.settled(options, deadline)
         self._requests.check("resources.subscribe")
         wanted = self._wanted.get(uri)
         is_first = wanted is None
@@ -94,30 +95,30 @@ class Subscriptions:
         wanted.handler, wanted.on_end = handler, on_end
         try:
             if not is_first:
-                await self._opened(wanted, options, connection)
+                await self._opened(wanted, deadline)
             elif connection.server().era is Era.HANDSHAKE:
-                await self._requests.ask("resources/subscribe", {"uri": uri}, EmptyResult, options)
+                await self._requests.ask(
+                    "resources/subscribe", {"uri": uri}, EmptyResult, options, deadline=deadline
+                )
                 if not wanted.opened.done():
                     connection.step(_wish(uri, is_open=True))
                     wanted.opened.set_result(None)
                 await wanted.opened  # it may have been unsubscribed meanwhile
             else:
                 connection.step(_wish(uri, is_open=False))
-                await self._opened(wanted, options, connection)
+                await self._opened(wanted, deadline)
         except BaseException as error:
             if is_first and self._wanted.get(uri) is wanted:
                 self._forget(uri, wanted, connection, error)
             raise
 
-    async def _opened(self, wanted: _Wanted, options: CallOptions, connection: Connection) -> None:
-        timeout = options.get("timeout", connection.settings.request_timeout)
+    async def _opened(self, wanted: _Wanted, deadline: Deadline) -> None:
         try:
-            async with asyncio.timeout(timeout):
+            async with deadline.bound(sent=True):
                 await asyncio.shield(wanted.opened)
-        except McpError:
+        except TimeoutError as late:
+            late.about("subscriptions/listen", None)
             raise
-        except builtins.TimeoutError as late:
-            raise TimeoutError(timeout, sent=True).about("subscriptions/listen", None) from late
 
     def _forget(self, uri: str, wanted: _Wanted, connection: Connection, error: BaseException) -> None:
         del self._wanted[uri]

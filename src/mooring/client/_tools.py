@@ -3,11 +3,13 @@
 Above: users. Below: `_requests`, `_lists`, and `_output` on first use.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from mooring.client._connection import Connection
+from mooring.client._deadline import Deadline
 from mooring.client._lists import Cache, pages
 from mooring.client._requests import CallOptions, Requests
 from mooring.errors import Json, JsonRpcError, ProtocolError, UsageError
@@ -40,13 +42,19 @@ class Tools:
         # By name, for tools with an output schema that were called; None: the schema library is not installed.
         self._checks: dict[str, Check | None] = {}
 
-    async def list(self, **options: Unpack[CallOptions]) -> list[Tool]:
-        """Every tool, all pages. Kept for as long as the server allows."""
-        found = await pages(self._requests, self._cache, "tools/list", ListToolsResult, options)
+    async def _list(self, options: CallOptions, deadline: Deadline | None) -> list[Tool]:
+        """List as a part of a call with this deadline; without one, as `list()`."""
+        found = await pages(
+            self._requests, self._cache, "tools/list", ListToolsResult, options, deadline=deadline
+        )
         tools = _usable(self._requests.connection, [tool for page in found for tool in page.tools])
         self._known = {tool.name: tool for tool in tools}
         self._checks.clear()
         return tools
+
+    async def list(self, **options: Unpack[CallOptions]) -> list[Tool]:
+        """Every tool, all pages. Kept for as long as the server allows."""
+        return await self._list(options, None)
 
     async def call(
         self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[ToolOptions]
@@ -58,7 +66,18 @@ class Tools:
         Raises: OutcomeUnknownError or TimeoutError where it may have run, others where it surely did not, JsonRpcError
         where the server refused it: `docs/errors.md` says what each allows you to assume.
         """
+        return await self._call(name, arguments, options, None)
+
+    async def _call(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None,
+        options: ToolOptions,
+        deadline: Deadline | None,
+    ) -> CallToolResult:
+        """Call as a part of something larger with this deadline; without one, as `call()`."""
         must_check: bool | None = None
+        began_at = asyncio.get_running_loop().time()
         if options:
             must_check = options.pop("check_output", None)
             if must_check not in (None, True, False):
@@ -66,10 +85,11 @@ class Tools:
                     f"check_output must be True or False, not {must_check!r}", path="check_output"
                 )
             if must_check:
-                await self._prepare_check(name, options)
+                deadline = deadline or self._requests.deadline(options)
+                await self._prepare_check(name, options, deadline)
         params = {"name": name, "arguments": arguments if type(arguments) is dict else _named(arguments)}
         try:
-            result = await self._run(name, params, options)
+            result = await self._run(name, params, options, deadline)
         except JsonRpcError as error:
             # Elsewhere the code is a server's own, and the call may have run.
             if error.code != ErrorCode.HEADER_MISMATCH or not _has_headers(self._requests.connection):
@@ -77,15 +97,21 @@ class Tools:
             # What we said in headers is not what the tool wants said there: by the newest list it may be (2026-07-28
             # basic/transports/streamable-http). It was refused before dispatch, so sending it again is safe.
             self._cache.changed("notifications/tools/list_changed")
-            await self.list(**_of_any_call(options))
-            result = await self._run(name, params, options)
+            if deadline is None:
+                deadline = self._requests.deadline(options)
+                deadline.began_at = deadline.moved_at = began_at
+            await self._list(of_any_call(options), deadline)
+            result = await self._run(name, params, options, deadline)
         if self._known and must_check is not False:
             self._check_output(name, result, must=must_check is True)
         return result
 
-    async def _run(self, name: str, params: dict[str, Any], options: CallOptions) -> CallToolResult:
+    async def _run(
+        self, name: str, params: dict[str, Any], options: CallOptions, deadline: Deadline | None
+    ) -> CallToolResult:
+        is_safe = self._is_safe(name)
         return await self._requests.ask(
-            "tools/call", params, CallToolResult, options, is_safe=self._is_safe(name), subject=name
+            "tools/call", params, CallToolResult, options, is_safe=is_safe, subject=name, deadline=deadline
         )
 
     def session_mode(self) -> str:
@@ -99,10 +125,10 @@ class Tools:
 
     # --- output -------------------------------------------------------------------------------------------------------
 
-    async def _prepare_check(self, name: str, options: CallOptions) -> None:
+    async def _prepare_check(self, name: str, options: CallOptions, deadline: Deadline) -> None:
         """Before anything runs: is there what checking needs? Raises: UsageError, and as a list does."""
         if name not in self._known:
-            await self.list(**_of_any_call(options))
+            await self._list(of_any_call(options), deadline)
         if self._check(name) is None and self._schema(name) is not None:
             message = f"checking output needs the extra `schema`: {install_command('schema')}"
             raise UsageError(message, path="check_output")
@@ -173,9 +199,9 @@ def _usable(connection: Connection, tools: list[Tool]) -> list[Tool]:
     return usable
 
 
-def _of_any_call(options: CallOptions) -> CallOptions:
+def of_any_call(options: CallOptions) -> CallOptions:
     """What of a call's options holds for the list that it needs."""
-    shared = {key: options[key] for key in options if key not in ("on_progress", "meta")}  # type: ignore[literal-required]  # names from the TypedDict
+    shared = {key: options[key] for key in options if key not in ("check_output", "on_progress", "meta")}  # type: ignore[literal-required]  # names from the TypedDict
     return cast(CallOptions, shared)  # a part of one
 
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from inspect import iscoroutinefunction
 from typing import NamedTuple, Unpack
 
+import msgspec
+
 from mooring.client import CallOptions, Client, Fleet, ToolOptions
 from mooring.errors import Json, McpError, UsageError
 from mooring.models._calls import ModelCall, read_arguments, read_calls
@@ -134,7 +136,7 @@ class Toolbox:
                 f"run() takes a call that calls() has read, not {type(call).__name__}", path="call"
             )
         if self._table is None:
-            await self.definitions()
+            options = await self._list_first(options)
         try:
             tool, arguments = self._meant(call)
             return Outcome(call, result=await self._call(tool, arguments, options))
@@ -157,7 +159,7 @@ class Toolbox:
         """
         calls = self.calls(answer)
         if calls and self._table is None:
-            await self.definitions()
+            options = await self._list_first(options)
         try:
             async with asyncio.TaskGroup() as tasks:
                 running = [tasks.create_task(self.run(call, **options)) for call in calls]
@@ -167,6 +169,27 @@ class Toolbox:
         return self.messages([task.result() for task in running])
 
     # --- the steps ----------------------------------------------------------------------------------------------------
+
+    async def _list_first(self, options: ToolOptions) -> ToolOptions:
+        """List the tools as a part of a call. Return its options, with what is left of its deadlines."""
+        clients = (
+            [self._source]
+            if isinstance(self._source, Client)
+            else [*map(self._source.__getitem__, self._source)]
+        )
+        if not clients:
+            await self.definitions()
+            return options
+        unset = msgspec.UNSET  # the settings of all servers of a fleet are the same
+        timeout, max_timeout = clients[0].settings.deadlines(
+            options.get("timeout", unset), options.get("max_timeout", unset)
+        )
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        await self.definitions(timeout=timeout, max_timeout=max_timeout)
+        spent = loop.time() - began_at
+        left: ToolOptions = {"timeout": _less(timeout, spent), "max_timeout": _less(max_timeout, spent)}
+        return {**options, **left}
 
     async def _list(self, options: CallOptions) -> list[Tool]:
         if isinstance(self._source, Fleet):
@@ -204,3 +227,8 @@ class Toolbox:
         if self.strict:
             arguments = without_nulls(object_schema(entry.schema), arguments)
         return entry.tool, arguments
+
+
+def _less(seconds: float | None, spent: float) -> float | None:
+    """What is left of a deadline. Never nothing: the call itself ends with the error that names the deadline."""
+    return None if seconds is None else max(seconds - spent, 0.001)

@@ -77,7 +77,7 @@ def test_an_error_is_an_object_to_programs(mooring: Callable) -> None:
 def test_a_call_without_an_answer_is_exit_code_4(mooring: Callable) -> None:
     shown = mooring("call", "--timeout", "0.5", "hang")
     assert (shown.code, shown.out) == (4, "")
-    assert "no answer within 0.5 s; it was cancelled, but it may have run" in shown.err
+    assert "no answer within 0.5 s (timeout); it was cancelled, but it may have run" in shown.err
 
 
 def test_progress_is_shown_while_the_call_reports_it(mooring: Callable) -> None:

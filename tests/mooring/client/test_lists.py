@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from mooring.client import Cache
-from mooring.client._lists import MAX_PAGES, STALE_AFTER
+from mooring.client._lists import ENTRIES, MAX_PAGES, STALE_AFTER
 from mooring.errors import ProtocolError
 from mooring.protocol import METHODS
+from mooring.protocol.client import Settings
 from mooring.testing import on_fake_clock
 from scripted.peer import STATELESS, opened, tool
 
@@ -151,3 +152,49 @@ def test_an_empty_list_of_pages_is_not_kept() -> None:
     cache = Cache()
     cache.put("tools/list", [], 0.0, cache.mark("tools/list"))
     assert cache.get("tools/list", 0.0) is None
+
+
+# --- the size of a list as a whole ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("room", "verb", "method", "member"), LISTS)
+@on_fake_clock
+async def test_a_list_is_bounded_as_a_whole_by_entries_and_bytes(
+    room: str, verb: str, method: str, member: str
+) -> None:
+    entry = {
+        "name": "x" * 100,
+        "uri": "file:///a",
+        "uriTemplate": "file:///{a}",
+        "inputSchema": {"type": "object"},
+    }
+    async with opened(max_list_entries=25, max_list_bytes=10_000) as (client, peer):
+        fetch = getattr(getattr(client, room), verb)
+        count = 10
+
+        def page(params: dict[str, Any]) -> dict[str, Any]:
+            cursor = int(params.get("cursor", 0)) + 1
+            more = {} if cursor == 3 else {"nextCursor": str(cursor)}
+            return {member: [entry] * (count if cursor < 3 else 5), **more}
+
+        peer.on[method] = page
+        assert len(await fetch()) == 25  # as many as are allowed
+        count = 11
+        with pytest.raises(ProtocolError, match=r"more than 25 entries \(max_list_entries\)") as caught:
+            await fetch()
+        assert caught.value.method == method
+        entry["name"] = "x" * 1000
+        count = 10
+        with pytest.raises(ProtocolError, match=r"larger than 10000 bytes \(max_list_bytes\)"):
+            await fetch()
+        entry["name"] = "x"
+        assert len(await fetch()) == 25  # the next fetch counts anew
+
+
+def test_the_limits_of_lists_by_default() -> None:
+    assert (Settings().max_list_bytes, Settings().max_list_entries) == (64 * 2**20, 100_000)
+
+
+def test_every_list_counts_its_entries() -> None:
+    assert list(ENTRIES) == [method for _, _, method, _ in LISTS]
+    assert set(ENTRIES) == {method for methods in STALE_AFTER.values() for method in methods}

@@ -498,7 +498,7 @@ async def test_every_stateless_request_carries_who_we_are_and_the_callers_meta()
 async def test_settled_waits_or_says_why_not() -> None:
     requests = Requests(Asking())
     with pytest.raises(StateError, match="not open"):
-        await requests.settled({})
+        requests.deadline({})
     async with peered(max_attempts=1) as (client, _):
         await client.open(wait=False)
         assert await client.ping(wait_for_ready=True) == "ping"

@@ -179,7 +179,10 @@ class Calls:
             return
         exchange = self._open(event, waits_for_room)
         self.out.append(Accept(event.caller, exchange.id))
-        if may_send and not over and not (waits_for_room and (self.is_full or self.queue)):
+        deadline = None if event.began_at is None else self.timers.at(exchange.id)
+        if deadline is not None and deadline <= self.now:  # no time is left for this request of the call
+            self.expire(exchange)
+        elif may_send and not over and not (waits_for_room and (self.is_full or self.queue)):
             self.hand(exchange)
         else:
             self.queue[exchange.id] = None
@@ -194,13 +197,8 @@ class Calls:
 
     def _open(self, event: Called, waits_for_room: bool) -> Exchange:
         settings, now = self.settings, self.now
-        timeout = settings.request_timeout if event.timeout is _UNSET else event.timeout
-        if event.max_timeout is _UNSET:
-            limit = settings.max_timeout
-            if limit is not None and timeout is not None:
-                limit = max(limit, timeout)
-        else:
-            limit = event.max_timeout
+        timeout, limit = settings.deadlines(event.timeout, event.max_timeout)
+        began_at = now if event.began_at is None else event.began_at
         waits = settings.wait_for_ready if event.wait_for_ready is None else event.wait_for_ready
         self.last_id += 1
         exchange = Exchange(
@@ -212,14 +210,15 @@ class Calls:
             meta=event.meta,
             speaker=event.speaker,
             timeout=timeout,
-            hard_at=None if limit is None else now + limit,
+            max_timeout=limit,
+            hard_at=None if limit is None else began_at + limit,
             wants_progress=event.wants_progress,
             waits_for_ready=waits,
             waits_for_room=waits_for_room,
             may_replay=event.may_replay,
         )
         self.pending[exchange.id] = exchange
-        self._arm_deadline(exchange)
+        self._arm_deadline(exchange, began_at if event.moved_at is None else event.moved_at)
         return exchange
 
     def make_own(
@@ -389,7 +388,13 @@ class Calls:
 
     def expire(self, exchange: Exchange) -> None:
         """A deadline passed."""
-        error = TimeoutError(exchange.timeout, sent=self._may_have_run(exchange))
+        soft_at, hard_at = exchange.soft_at, exchange.hard_at
+        is_hard = hard_at is not None and (soft_at is None or hard_at < soft_at)
+        error = TimeoutError(
+            exchange.max_timeout if is_hard else exchange.timeout,
+            sent=self._may_have_run(exchange),
+            limit="max_timeout" if is_hard else "timeout",
+        )
         self.advance(exchange, ExchangeEvent.EXPIRED, error)
 
     def turn_away(self, exchange: Exchange) -> None:
@@ -421,12 +426,13 @@ class Calls:
             return OutcomeUnknownError(cause.message, exit_code=exit_code, stderr_tail=tail)
         return TransportError(cause.message, exit_code=exit_code, stderr_tail=tail)
 
-    def _arm_deadline(self, exchange: Exchange) -> None:
-        soft = None if exchange.timeout is None else self.now + exchange.timeout
-        if soft is None or (exchange.hard_at is not None and exchange.hard_at < soft):
-            soft = exchange.hard_at
-        if soft is not None:
-            self.timers.arm(exchange.id, soft)
+    def _arm_deadline(self, exchange: Exchange, moved_at: float) -> None:
+        """Arm the nearer deadline; the soft one counts from `moved_at`."""
+        at = exchange.soft_at = None if exchange.timeout is None else moved_at + exchange.timeout
+        if at is None or (exchange.hard_at is not None and exchange.hard_at < at):
+            at = exchange.hard_at
+        if at is not None:
+            self.timers.arm(exchange.id, at)
 
     # --- the names in the exchange's table ----------------------------------------------------------------------------
 
@@ -442,7 +448,7 @@ class Calls:
         self.fail(exchange, said if isinstance(said, McpError) else refused)
 
     def _extend(self, exchange: Exchange, _: Said) -> None:
-        self._arm_deadline(exchange)
+        self._arm_deadline(exchange, self.now)
 
     def _cancel(self, exchange: Exchange, _: Said) -> None:
         # Never for the probe or the handshake (2025-11-25 basic/utilities/cancellation); one attempt, never retried.

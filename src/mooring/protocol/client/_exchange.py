@@ -207,6 +207,8 @@ class Exchange(msgspec.Struct):
     meta: bytes = b""
     speaker: bytes = b""
     timeout: float | None = None
+    max_timeout: float | None = None
+    soft_at: float | None = None
     hard_at: float | None = None
     # The number of its frame among all frames handed to this transport; 0: none yet.
     number: int = 0

@@ -58,6 +58,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retry_jitter: float = 0.5
     replay: str = "never"
     max_frame_bytes: int = 16_777_216
+    max_list_bytes: int = 67_108_864
+    max_list_entries: int = 100_000
     tombstone_sweep: float = 60.0
     keepalive: float | None = None
     close_step: float = 2.0
@@ -80,6 +82,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             names = ", ".join(cls.__struct_fields__)
             raise UsageError(f"there is no setting {unknown[0]!r}; there are {names}", path=unknown[0])
         return cls(**options)
+
+    def deadlines(
+        self,
+        timeout: float | msgspec.UnsetType | None = msgspec.UNSET,
+        max_timeout: float | msgspec.UnsetType | None = msgspec.UNSET,
+    ) -> tuple[float | None, float | None]:
+        """Return the soft and the hard deadline of a call in seconds, given what the call itself specifies."""
+        soft = self.request_timeout if timeout is msgspec.UNSET else timeout
+        if max_timeout is not msgspec.UNSET:
+            return soft, max_timeout
+        hard = self.max_timeout
+        return soft, hard if hard is None or soft is None else max(hard, soft)
 
     @property
     def probe_wait(self) -> float:
@@ -121,6 +135,8 @@ class FleetKeywords(TypedDict, total=False):
     retry_jitter: float
     replay: Literal["never", "safe"]
     max_frame_bytes: int
+    max_list_bytes: int
+    max_list_entries: int
     tombstone_sweep: float
     keepalive: float | None
     close_step: float
@@ -225,9 +241,10 @@ SETTINGS = {
         Setting("init_timeout", "From the spawn to ready. 30 s for npx, uvx, bunx and pipx, whose first run downloads.", low=_SECOND),
         Setting("probe_timeout", "How long `server/discover` may stay unanswered on stdio before `initialize` is sent too. "
                 "Default: 3 s, or a third of `init_timeout` if that is less.", low=_SECOND, is_optional=True),
-        Setting("request_timeout", "The soft deadline of a call: progress moves it. None: a call may wait for ever.",
-                low=_SECOND, is_optional=True),
-        Setting("max_timeout", "The hard deadline of a call: nothing moves it. A larger `timeout` of a call raises it. "
+        Setting("request_timeout", "The soft deadline of a call, for all of its requests together: progress moves it. "
+                "None: a call may wait for ever.", low=_SECOND, is_optional=True),
+        Setting("max_timeout", "The hard deadline of a call, for all of its requests together: nothing moves it. A larger "
+                "`timeout` of a call raises it. "
                 "None: a server that keeps reporting progress holds the caller for ever.", low=_SECOND, is_optional=True),
         Setting("backoff_min", "The least wait before a reconnect.", low=_SECOND),
         Setting("backoff_max", "The longest wait before a reconnect.", low=_SECOND),
@@ -245,6 +262,8 @@ SETTINGS = {
         Setting("replay", "Whether calls lost with a connection are sent again, once: never, or those that are safe to repeat "
                 "(list, get, read, complete, discover, and tools hinted read-only or idempotent).", choices=("never", "safe")),
         Setting("max_frame_bytes", "The largest message, in both directions.", low=1024, high=2**31 - 1, is_whole=True),
+        Setting("max_list_bytes", "The largest list, all pages together.", low=1024, is_whole=True),
+        Setting("max_list_entries", "The most entries of a list, all pages together.", low=1, is_whole=True),
         Setting("tombstone_sweep", "How often forgotten calls are swept.", low=_SECOND),
         Setting("keepalive", "After so long without hearing anything, ask the server for a sign of life; two without an answer "
                 "mean that it is down.", low=_SECOND, is_optional=True),

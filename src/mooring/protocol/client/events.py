@@ -39,6 +39,9 @@ class Called(Event, frozen=True, kw_only=True):
     busy: str | None = None
     may_replay: bool = False
     wants_progress: bool = False
+    # For a request that continues a call: when the call began, and when its soft deadline was last moved. None: now.
+    began_at: float | None = None
+    moved_at: float | None = None
 
 
 class Notified(Event, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from mooring.errors import (
 )
 from mooring.protocol.client._calls import Retry
 from mooring.protocol.client._exchange import CELLS, Exchange, ExchangeEvent, ExchangeState, Role
-from mooring.protocol.client.events import Accept, Complete, Fail, HangUp, Send, Withdraw
+from mooring.protocol.client.events import Accept, Called, Complete, Fail, HangUp, Send, Withdraw
 from scripted.calls import RAW, Desk, E, X, desk_with
 
 # --- making calls -----------------------------------------------------------------------------------------------------
@@ -67,6 +67,42 @@ def test_the_two_deadlines(options, call, soft, hard):
     exchange = desk.make(**call)
     assert desk.calls.timers.at(exchange.id) == soft
     assert exchange.hard_at == hard
+
+
+@pytest.mark.parametrize(
+    ("call", "seconds", "limit"),
+    [
+        ({"timeout": 5.0, "max_timeout": 9.0}, 5.0, "timeout"),
+        ({"timeout": 9.0, "max_timeout": 5.0}, 5.0, "max_timeout"),
+        ({"timeout": 5.0, "max_timeout": 5.0}, 5.0, "timeout"),
+        ({"timeout": None, "max_timeout": 5.0}, 5.0, "max_timeout"),
+    ],
+)
+def test_the_error_names_the_deadline_that_passed(call, seconds, limit):
+    desk = Desk()
+    desk.calls.expire(desk.make(**call))
+    error = desk.calls.out[-1].error
+    assert (error.timeout, error.limit) == (seconds, limit)
+    assert str(error).endswith(f"within {seconds:g} s ({limit})")
+
+
+@pytest.mark.parametrize(
+    ("began_at", "moved_at", "soft", "hard"),
+    [(None, None, 30.0, 70.0), (-20.0, -20.0, 10.0, 50.0), (-20.0, -5.0, 25.0, 50.0)],
+)
+def test_a_request_that_continues_a_call_has_what_is_left_of_its_deadlines(began_at, moved_at, soft, hard):
+    desk = Desk(request_timeout=30.0, max_timeout=70.0)
+    exchange = desk.make(began_at=began_at, moved_at=moved_at)
+    assert (exchange.soft_at, exchange.hard_at) == (soft, hard)
+
+
+def test_a_request_without_time_left_is_never_handed_over():
+    desk = Desk(request_timeout=30.0)
+    desk.calls.make(Called(caller="c", method="tools/list", began_at=-30.0, moved_at=-30.0), may_send=True)
+    assert [type(effect).__name__ for effect in desk.calls.out] == ["Accept", "Fail"]
+    assert desk.calls.out[-1].error.may_have_run is False
+    assert not desk.calls.pending
+    assert not len(desk.calls.timers)
 
 
 def test_progress_moves_the_soft_deadline_and_never_past_the_hard_one():
