@@ -149,7 +149,7 @@ RUN_OPTIONS: Final = {
         Setting("trusted_proxies", "Addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.",
                 holds=_are_networks, must='addresses or networks such as "10.0.0.5" or "10.0.0.0/8", or "*"'),
         Setting("keepalive_timeout", "How long a connection may be idle.", low=0.001, high=86_400),
-        Setting("max_header_bytes", "URL and headers together; above it 431.", low=1_024, high=1_048_576, is_whole=True),
+        Setting("max_header_bytes", "URL and headers together, and the trailers of a body; above it 431.", low=1_024, high=1_048_576, is_whole=True),
         Setting("header_timeout", "How long URL and headers may take (with httptools).", low=0.001, high=86_400),
         Setting("access_log", "A line for each request under `mooring.server.http.access`, without the query.", is_flag=True),
         Setting("parser", '"auto" takes httptools where it is installed.', choices=("auto", "httptools", "h11")),

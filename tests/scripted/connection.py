@@ -1,0 +1,81 @@
+"""One connection to a plain ASGI app on uvicorn, with our limits, for tests that write HTTP by hand."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import uvicorn
+
+from mooring.server.http import _head
+from mooring.server.http._sockets import bind_sockets, port_of
+
+LIMIT = 4096
+GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def hello(scope: dict, receive: Callable, send: Callable) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"hi"})
+
+
+def talked(
+    talk: Talk, timeout: float = 5.0, keepalive: int = 5, app: Any = hello, protocol: Any = None
+) -> None:
+    """Serve on a socket with these limits, and talk to it."""
+
+    async def test() -> None:
+        config = uvicorn.Config(
+            app,
+            http=protocol or _head.bounded(LIMIT, timeout),
+            log_config=None,
+            lifespan="off",
+            ws="none",
+            timeout_keep_alive=keepalive,
+            h11_max_incomplete_event_size=LIMIT,
+        )
+        server = uvicorn.Server(config)
+        sockets = bind_sockets("127.0.0.1", 0)
+        serving = asyncio.create_task(server._serve(sockets))
+        while not server.started:
+            await asyncio.sleep(0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(sockets))
+        try:
+            async with asyncio.timeout(20):
+                await talk(reader, writer)
+        finally:
+            writer.close()
+            server.should_exit = True
+            await serving
+
+    asyncio.run(test())
+
+
+async def status(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    if b"content-length: 2" in head.lower():
+        await reader.readexactly(2)
+    return head.split(b" ")[1]
+
+
+async def mirror(scope: dict, receive: Callable, send: Callable) -> None:
+    """Says what it was told: the method, whether anything was offered, the body."""
+    body = b""
+    is_more = True
+    while is_more:
+        message = await receive()
+        body += message.get("body", b"")
+        is_more = message.get("more_body", False)
+    names = [name for name, _ in scope["headers"] if name in (b"upgrade", b"http2-settings")]
+    said = b"%b %d %b" % (scope["method"].encode(), len(names), body)
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(said))]}
+    )
+    await send({"type": "http.response.body", "body": said})
+
+
+async def mirrored(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """The head and the body of an answer."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    return head, await reader.readexactly(size)
