@@ -212,8 +212,10 @@ class Search:
                 yield ("down",)
         if world.alive == "closing":
             yield ("reaped",)
-        if world.unwritten and world.alive == "live":
+        if world.unwritten and world.alive in ("live", "closing"):
+            # In "closing", too: a queue is flushed in a later turn of the loop, unless the driver has stopped the writing.
             yield ("write",)
+        if world.alive == "live":
             for frame in world.refusable():
                 yield ("refuse from", frame.number)
         if "room" in allowed and world.core.calls.is_full:
@@ -362,6 +364,10 @@ class Search:
             asked = world.known.get(id)
             if asked is not None and asked.caller is not None:
                 world.reached |= {(asked.caller, id)}
+                if asked.caller in world.denied:
+                    raise Violation(
+                        f"call {asked.caller} was written after its caller was told that it was not"
+                    )
 
     def _frame(self, world: World, move: tuple[Any, ...]) -> bytes:
         head = b'{"jsonrpc":"2.0",'
@@ -443,7 +449,12 @@ class Search:
                     world.outcomes = _add(world.outcomes, effect.caller)
                     self._check_error(world, effect)
 
+    def stop_writing(self, world: World) -> None:
+        """The first half of closing, which the driver does in the turn of the effect; the second half ends in "reaped"."""
+        world.unwritten = ()
+
     def _close(self, world: World) -> None:
+        self.stop_writing(world)
         world.alive = {
             "spawning": "spawning, to close",
             "spawning, to close": "spawning, to close",
@@ -488,8 +499,10 @@ class Search:
             world.turned_away |= {refused.caller}
 
     def _check_error(self, world: World, effect: e.Fail) -> None:
-        if effect.error.may_have_run is False and any(caller == effect.caller for caller, _ in world.reached):
-            raise Violation(f"{effect.error!r} says it did not run, but the peer had it")
+        if effect.error.may_have_run is False:
+            if any(caller == effect.caller for caller, _ in world.reached):
+                raise Violation(f"{effect.error!r} says it did not run, but the peer had it")
+            world.denied |= {effect.caller}
 
     def _check(self, world: World) -> None:
         core = world.core

@@ -82,6 +82,8 @@ class World:
     reached: frozenset[tuple[object, int]] = frozenset()
     # Callers whose request the server refused because it forgot the session.
     turned_away: frozenset[object] = frozenset()
+    # Callers that were told that their call did not run: no byte of it may be written from then on.
+    denied: frozenset[object] = frozenset()
     alive: str = "none"
     is_up: bool = False
     was_stopped: bool = False
@@ -92,7 +94,7 @@ class World:
     def copy(self) -> World:
         return World(
             self.core.copy(), self.made, self.outcomes, self.known.copy(), self.unwritten, self.offered, self.owes_resume, self.written_ids,
-            self.cancelled, self.reached, self.turned_away, self.alive, self.is_up, self.was_stopped, self.spins,
+            self.cancelled, self.reached, self.turned_away, self.denied, self.alive, self.is_up, self.was_stopped, self.spins,
             self.clock,
         )  # fmt: skip
 
@@ -157,6 +159,22 @@ class World:
                 kind = self._kind(id, waiting)
                 yield frame, None if kind in answerable else kind
                 answerable.add(kind)
+
+    def unwanted(self) -> tuple[object, ...]:
+        """What is queued and must not be written any more: there is none, unless the core or the driver is wrong.
+
+        Once the transport is being closed that is everything; before, the frames of callers that were told "not sent".
+        """
+        if not self.unwritten:
+            return ()
+        callers = [None if frame.id is None else self._caller(frame.id) for frame in self.unwritten]
+        if self.alive == "closing":
+            return tuple(callers)
+        return tuple(caller for caller in callers if caller in self.denied)
+
+    def _caller(self, id: int) -> object:
+        asked = self.known.get(id)
+        return None if asked is None else asked.caller
 
     def refusable(self) -> tuple[e.Send, ...]:
         """The frames that a busy transport may still refuse: those of the turn just made, from any of them on."""
@@ -266,6 +284,7 @@ def key(world: World, scene: Scene) -> object:
         if can_talk
         else None,
         None if scene.epochs is None else core.epoch,
+        world.unwanted(),
     )  # fmt: skip
 
 

@@ -50,6 +50,11 @@ class OddTransport:
             return self._changes["faults"].pop()
         return self._transport.next_frame()
 
+    def stop_writing(self) -> None:
+        if "stops" in self._changes:
+            self._changes["stops"]()
+        self._transport.stop_writing()
+
     async def close(self) -> None:
         if "closes" in self._changes:
             await self._changes["closes"]()
@@ -57,6 +62,6 @@ class OddTransport:
 
 
 async def odd(peer: ScriptedPeer, options: dict[str, Any] | None = None, **changes: Any) -> Client:
-    """A client of this peer, over transports that do as `changes` say: opens, sends, faults, closes."""
+    """A client of this peer, over transports that do as `changes` say: opens, sends, faults, stops, closes."""
     await peer.open()
     return connect(Odd(peer, **changes), **(options or {}))

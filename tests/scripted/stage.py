@@ -71,6 +71,9 @@ class Wire:
     async def flush(self) -> bool:
         return True
 
+    def stop_writing(self) -> None:
+        pass
+
     async def close(self) -> None:
         await self.stage.closing.wait()
 

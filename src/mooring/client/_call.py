@@ -3,15 +3,18 @@
 It reads its result itself, at once, because the result is a view of a frame that is gone with the next one. It decides
 nothing: the connection says when it is done, and how.
 
-Above: `_connection`, which completes it; users, who got it from `submit()`. Below: nothing.
+Above: `_connection`, which completes it; users, who got it from `submit()`. Below: `_telemetry`.
 """
 
 import asyncio
+import random
+import time
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from mooring.client._telemetry import Telemetry
 from mooring.errors import McpError
 from mooring.types import ProgressNotificationParams
 
@@ -91,3 +94,23 @@ class Call(Generic[R]):
         """End it with this error."""
         if not self.future.done():
             self.future.set_exception(error)
+
+    def emit_start(self, telemetry: Telemetry, rng: random.Random) -> None:
+        """Emit the start of this call, with a new correlation id."""
+        self.corr_id = rng.randbytes(8).hex()
+        self.started_at, self.started_ns = time.monotonic_ns(), time.time_ns()
+        telemetry.tell("mooring.request.start", **self._facts())
+
+    def emit_end(self, telemetry: Telemetry, name: str, **more: object) -> None:
+        """Emit the end of this call, if its start was emitted."""
+        if self.corr_id:
+            duration = time.monotonic_ns() - self.started_at
+            telemetry.tell(name, **self._facts(), duration_ns=duration, **more)
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "method": self.method,
+            "id": self.id,
+            "corr_id": self.corr_id,
+            "system_time_ns": self.started_ns,
+        }

@@ -14,20 +14,19 @@ Above: `_client`, the public face. Below: `mooring.protocol` (what to do), `moor
 import asyncio
 import logging
 import random
-import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from mooring.client._call import Call
+from mooring.client._error import encode_error
 from mooring.client._owner import Owner
 from mooring.client._telemetry import Telemetry
 from mooring.errors import (
     FrameTooLargeError,
-    Json,
     JsonRpcError,
     McpError,
     StateError,
@@ -37,7 +36,7 @@ from mooring.errors import (
 from mooring.protocol.client import ClientConnection, Inbox, Notice, ServerFacts, Settings
 from mooring.protocol.client import events as e
 from mooring.transport import ExchangeTransport, Target, Transport
-from mooring.types import ProgressNotificationParams, encode_json
+from mooring.types import ProgressNotificationParams
 
 if TYPE_CHECKING:
     from mooring.protocol.http import ParamHeader
@@ -81,6 +80,7 @@ class Connection:
         self._later: deque[e.Event] = deque()
         self._is_stepping = False
         self._wake: asyncio.TimerHandle | None = None
+        self._wake_at = 0.0  # of `_wake`; uvloop has handles without `when()`
         self._tasks: set[asyncio.Task[Any]] = set()
         self._handlers: dict[int | str, asyncio.Task[None]] = {}
         self._inbox = Inbox()
@@ -134,9 +134,9 @@ class Connection:
             return  # it ended meanwhile
         if self.telemetry.listeners and call.corr_id:
             may_have_run = exchange.was_sent or self.core.calls.is_written(exchange)
-            self._tell_end(
+            call.emit_end(
+                self.telemetry,
                 "mooring.request.exception",
-                call,
                 reason=asyncio.CancelledError("the caller gave it up"),
                 may_have_run=may_have_run,
             )
@@ -221,11 +221,13 @@ class Connection:
         if self._is_stepping:
             self._later.append(event)
             return
-        self._do(self.core.step(event, self._running().time(), self._lots.random()))
-        if self._later:
-            self._work_off()
-        else:
-            self._arm()
+        try:
+            self._do(self.core.step(event, self._running().time(), self._lots.random()))
+        finally:
+            if self._later:
+                self._work_off()
+            else:
+                self._arm()
 
     def pull(self, transport: Transport, epoch: int) -> None:
         """Take every frame that is there, one at a time: the next is parsed when the last was handled."""
@@ -234,19 +236,24 @@ class Connection:
             loop.call_soon(self.pull, transport, epoch)
             return
         core, now = self.core, loop.time()
-        while self._transport is transport and (frame := transport.next_frame()) is not None:
-            if isinstance(frame, McpError):
-                fault = (
-                    e.OversizeReceived(epoch, frame)
-                    if isinstance(frame, FrameTooLargeError)
-                    else e.WentDown(epoch, frame)
-                )
-                self.step(fault)
-                continue
-            self._do(core.receive(frame, epoch, now, self._lots.random()))
-            if self._later:
-                self._work_off()
-        self._arm()
+        try:
+            while self._transport is transport and (frame := transport.next_frame()) is not None:
+                if isinstance(frame, McpError):
+                    fault = (
+                        e.OversizeReceived(epoch, frame)
+                        if isinstance(frame, FrameTooLargeError)
+                        else e.WentDown(epoch, frame)
+                    )
+                    self.step(fault)
+                    continue
+                self._do(core.receive(frame, epoch, now, self._lots.random()))
+                if self._later:
+                    self._work_off()
+        except BaseException:
+            loop.call_soon(self.pull, transport, epoch)  # the frames behind this one
+            raise
+        finally:
+            self._arm()
 
     def tell_exit(self, code: int | None) -> None:
         """A child process ended."""
@@ -280,20 +287,29 @@ class Connection:
             self._work_off()
         return effects
 
-    def _do(self, effects: e.Effects) -> None:
+    def _do(self, effects: Iterable[e.Effect]) -> None:
+        """Perform these effects. If one raises, the others are performed all the same."""
         self._is_stepping = True
+        remaining = iter(effects)
         try:
-            for effect in effects:
+            for effect in remaining:
                 _PERFORM[effect.__class__](self, effect)
+        except BaseException:
+            self._do(remaining)
+            raise
         finally:
             self._is_stepping = False
 
     def _work_off(self) -> None:
-        """Step what arose meanwhile, then sleep until the next timer."""
-        while self._later:
-            event = self._later.popleft()
-            self._do(self.core.step(event, self._running().time(), self._lots.random()))
-        self._arm()
+        """Step what arose meanwhile, then sleep until the next timer. If one step raises, the others follow soon."""
+        try:
+            while self._later:
+                event = self._later.popleft()
+                self._do(self.core.step(event, self._running().time(), self._lots.random()))
+        finally:
+            self._arm()
+            if self._later:
+                self._running().call_soon(self._work_off)
 
     def _arm(self) -> None:
         at = self.core.wake_at
@@ -302,17 +318,17 @@ class Connection:
             if wake is not None:
                 wake.cancel()
                 self._wake = None
-        elif wake is None or at < wake.when():
+        elif wake is None or at < self._wake_at:
             # A timer that is too early is left: most deadlines are disarmed long before they pass.
             if wake is not None:
                 wake.cancel()
+            self._wake_at = at
             self._wake = self._running().call_at(at, self._tick)
 
     def _tick(self) -> None:
         self._wake = None
-        for event in self.core.due(self._running().time()):
-            self.step(event)
-        self._arm()
+        self._later += self.core.due(self._running().time())
+        self._work_off()
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._running().create_task(work)
@@ -363,6 +379,11 @@ class Connection:
         if transport is not None:
             if transport is self._transport:
                 self._transport = None
+            # In this turn of the loop, before its frames are flushed: the core has just decided what was surely not sent.
+            try:
+                transport.stop_writing()
+            except Exception:  # the edge of somebody else's transport
+                logger.exception("%s: the transport could not stop writing", self.telemetry.client)
             self._task(self._end(transport, effect.epoch))
         elif effect.epoch in self._openings:
             self._openings[effect.epoch].cancel()
@@ -414,7 +435,7 @@ class Connection:
         assert isinstance(call, Call)  # only `submit()` makes callers
         call.complete(effect.result)
         if self.telemetry.listeners:
-            self._tell_end("mooring.request.stop", call)
+            call.emit_end(self.telemetry, "mooring.request.stop")
 
     def _fail(self, effect: e.Fail) -> None:
         call, error = effect.caller, effect.error
@@ -425,8 +446,11 @@ class Connection:
         call.fail(error)
         if self.telemetry.listeners:
             if not call.id:
-                self._tell_start(call)  # refused at once: its beginning is its end
-            self._tell_end("mooring.request.exception", call, reason=error, may_have_run=error.may_have_run)
+                call.emit_start(self.telemetry, self._lots)  # refused at once: its beginning is its end
+            may_have_run = error.may_have_run
+            call.emit_end(
+                self.telemetry, "mooring.request.exception", reason=error, may_have_run=may_have_run
+            )
 
     def _accept(self, effect: e.Accept) -> None:
         call = effect.caller
@@ -434,18 +458,7 @@ class Connection:
         is_first = not call.id
         call.id = effect.id
         if is_first and self.telemetry.listeners:
-            self._tell_start(call)
-
-    def _tell_start(self, call: Call[Any]) -> None:
-        call.corr_id = self._lots.randbytes(8).hex()
-        call.started_at, call.started_ns = time.monotonic_ns(), time.time_ns()
-        self.telemetry.tell("mooring.request.start", **_about(call))
-
-    def _tell_end(self, name: str, call: Call[Any], **more: object) -> None:
-        if call.corr_id:  # else nobody listened when it began
-            self.telemetry.tell(
-                name, **_about(call), duration_ns=time.monotonic_ns() - call.started_at, **more
-            )
+            call.emit_start(self.telemetry, self._lots)
 
     def _release(self, effect: e.Release) -> None:
         waiter = effect.caller
@@ -506,20 +519,20 @@ class Connection:
         result, error = b"{}", b""
         try:
             if self.on_request is None:
-                error = _error(-32601, f"{method} is not handled here")
+                error = encode_error(-32601, f"{method} is not handled here")
             else:
                 result = await self.on_request(method, params)
         except JsonRpcError as refusal:
-            error = _error(refusal.code or -32603, refusal.message, refusal.data)
+            error = encode_error(refusal.code or -32603, refusal.message, refusal.data)
         except McpError as refusal:
-            error = _error(refusal.code or -32603, refusal.message)
+            error = encode_error(refusal.code or -32603, refusal.message)
         except Exception:  # the edge of the user's handler; what it says stays here
             logger.exception("%s: the handler for %s raised", self.telemetry.client, method)
-            error = _error(-32603, "the handler failed")
+            error = encode_error(-32603, "the handler failed")
         except asyncio.CancelledError:
             if self._handlers.get(id) is not asyncio.current_task():
                 raise  # by the server, or by our end: nothing is answered
-            error = _error(-32603, "the handler was cancelled")
+            error = encode_error(-32603, "the handler was cancelled")
         if self._handlers.get(id) is asyncio.current_task():  # else the id is another request's by now
             del self._handlers[id]
             self.step(e.Replied(id, result, error))
@@ -557,22 +570,6 @@ class Connection:
         logger.debug("%s: an answer that nobody waits for (%s)", self.telemetry.client, effect.kind)
         if self.telemetry.listeners:
             self.telemetry.tell(f"mooring.response.{effect.kind}", count=effect.count)
-
-
-def _about(call: Call[Any]) -> dict[str, object]:
-    return {"method": call.method, "id": call.id, "corr_id": call.corr_id, "system_time_ns": call.started_ns}
-
-
-def _error(code: int, message: str, data: Json = None) -> bytes:
-    error: dict[str, Json] = {"code": code, "message": message}
-    if data is not None:
-        try:
-            return encode_json({**error, "data": data})
-        except UsageError:
-            logger.exception(
-                "the data of an error cannot be sent"
-            )  # the error can, and somebody waits for it
-    return encode_json(error)
 
 
 _PERFORM: dict[type[e.Effect], Callable[[Connection, Any], None]] = {

@@ -91,6 +91,7 @@ class Driver:
             "_tasks",
             "_thread",
             "_wake",
+            "_wake_at",
             "core",
             "dropped",
             "handlers",
@@ -129,6 +130,7 @@ class Driver:
         self._started: dict[int, tuple[e.Serve, int]] = {}
         self._asked: dict[object, asyncio.Future[msgspec.Raw]] = {}
         self._wake: asyncio.TimerHandle | None = None
+        self._wake_at = 0.0  # of `_wake`; uvloop has handles without `when()`
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.number} {self.core!r} {len(self._tasks)} tasks>"
@@ -228,32 +230,37 @@ class Driver:
             self._arm()
 
     def _work_off(self) -> None:
-        while self._later:
-            event = self._later.pop(0)
-            self._is_stepping = True
-            try:
-                self._perform(self.core.step(event, self._loop.time()))
-            except McpError:
-                # Only what its maker could have known: a notification that is no JSON or too large was refused before.
-                logger.exception("connection %d: %s was not taken", self.number, type(event).__name__)
-            finally:
-                self._is_stepping = False
-        self._arm()
+        """Step what arose meanwhile, then sleep until the next timer. If one step raises, the others follow soon."""
+        try:
+            while self._later:
+                event = self._later.pop(0)
+                self._is_stepping = True
+                try:
+                    self._perform(self.core.step(event, self._loop.time()))
+                except McpError:
+                    # Only what its maker could have known: a notification that is no JSON or too large was refused before.
+                    logger.exception("connection %d: %s was not taken", self.number, type(event).__name__)
+                finally:
+                    self._is_stepping = False
+        finally:
+            self._arm()
+            if self._later:
+                self._loop.call_soon(self._work_off)
 
     def _arm(self) -> None:
         at = self.core.wake_at
-        if self._wake is not None and (at is None or at != self._wake.when()):
+        if self._wake is not None and at != self._wake_at:
             self._wake.cancel()
             self._wake = None
         if at is not None and self._wake is None:
+            self._wake_at = at
             self._wake = self._loop.call_at(at, self._tick)
 
     def _tick(self) -> None:
         self._wake = None
         # A timer may be a hair early by the clock's grain; the core is asked for what is due at the time it set.
-        for event in self.core.due(max(self._loop.time(), self.core.wake_at or 0.0)):
-            self.step(event)
-        self._arm()
+        self._later += self.core.due(max(self._loop.time(), self.core.wake_at or 0.0))
+        self._work_off()
 
     # --- requests -----------------------------------------------------------------------------------------------------
 

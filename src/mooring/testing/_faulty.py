@@ -99,13 +99,14 @@ class FaultyTransport:
         self._handles: set[asyncio.TimerHandle] = set()
         self._was_refused = False
         self._is_stalled = False
+        self._is_shut = False
         self._is_over = False
 
     # --- what its owner calls -----------------------------------------------------------------------------------------
 
     def send(self, frame: bytes, number: int) -> bool:
         """As the contract says, and sometimes busy."""
-        if self.inner is None or self._is_over:
+        if self.inner is None or self._is_shut or self._is_over:
             return False
         if self._target.strikes("busy"):
             self._was_refused = True
@@ -123,9 +124,15 @@ class FaultyTransport:
 
     async def flush(self) -> bool:
         """As the contract says: after a refusal by chance, not before room was made."""
-        while self._was_refused and not self._is_over:
+        while self._was_refused and not self._is_shut and not self._is_over:
             await asyncio.sleep(0)  # it is made in the next turn of the loop
         return self.inner is not None and not self._is_over and await self.inner.flush()
+
+    def stop_writing(self) -> None:
+        """As the contract says."""
+        self._is_shut = True
+        if self.inner is not None:
+            self.inner.stop_writing()
 
     async def close(self) -> None:
         """As the contract says."""
@@ -179,7 +186,7 @@ class FaultyTransport:
     # --- the faults ---------------------------------------------------------------------------------------------------
 
     def _make_room(self) -> None:
-        if self._was_refused and not self._is_over:
+        if self._was_refused and not self._is_shut and not self._is_over:
             self._was_refused = False
             self._owner.room_made()
 

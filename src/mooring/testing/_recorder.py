@@ -307,6 +307,10 @@ class RecordedTransport:
         """As the contract says."""
         return await self._inner.flush()
 
+    def stop_writing(self) -> None:
+        """As the contract says."""
+        self._inner.stop_writing()
+
     async def close(self) -> None:
         """As the contract says."""
         self._track.end()

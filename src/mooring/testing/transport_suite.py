@@ -332,6 +332,45 @@ class TransportSuite:
 
         run(test)
 
+    def test_after_stop_writing_no_frame_is_written_that_was_not_begun(self) -> None:
+        async def test() -> None:
+            owner = Recorder()
+            async with self.pair() as (target, peer), opened(target, owner) as transport:
+                assert transport.send(b'"one"', 1)
+                assert await peer.receive() == b'"one"'
+                await owner.until(lambda: owner.through == 1)
+                assert transport.send(b'"two"', 2)
+                transport.stop_writing()
+                transport.stop_writing()
+                receiving = asyncio.ensure_future(peer.receive())
+                assert not transport.send(b'"three"', 3), "it writes nothing more"
+                assert not transport.withdraw(2), "it is no longer here"
+                assert not await transport.flush(), "what was dropped is not written"
+                for _ in range(20):  # a frame is written in the turn after `send()`
+                    await asyncio.sleep(0)
+                assert owner.through == 1, "reported as written after stop_writing()"
+                assert not receiving.done(), "the peer received what was written after stop_writing()"
+                receiving.cancel()
+                await asyncio.gather(receiving, return_exceptions=True)
+
+        run(test)
+
+    def test_stop_writing_ends_a_flush_and_reports_no_room(self) -> None:
+        async def test() -> None:
+            owner = Recorder()
+            async with self.pair() as (target, _), opened(target, owner) as transport:
+                await _full(transport, b'"' + b"s" * 65_534 + b'"')
+                flushing = asyncio.ensure_future(transport.flush())
+                await asyncio.sleep(0)
+                told = (owner.through, owner.rooms)
+                transport.stop_writing()
+                assert not await flushing, "what was dropped is not written"
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert (owner.through, owner.rooms) == told
+
+        run(test)
+
     def test_it_leaves_no_task_and_closes_with_frames_in_both_directions(self) -> None:
         async def test() -> None:
             owner = Recorder()

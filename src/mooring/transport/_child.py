@@ -113,6 +113,10 @@ class ChildTransport:
         """As the contract says. From the first sign of an end on nothing is written."""
         return await self._queue.flush()
 
+    def stop_writing(self) -> None:
+        """As the contract says."""
+        self._queue.shut()
+
     async def close(self) -> None:
         """End the child and all of its group: end of input, SIGTERM, SIGKILL, each for `close_step` at most.
 

@@ -15,8 +15,11 @@ The four duties, which `mooring.testing.transport_suite` checks for any implemen
    is not *finished*: `flush()` waits for the last byte, which is how an owner knows that it may close.
 2. **Deliver frames when pulled.** `frames_arrived` is called when at least one complete frame or fault is there; the owner
    pulls with `next_frame()` until None. Nothing that was received is lost because the peer went away after sending it.
-3. **Close.** `close()` ends everything the transport started, in bounded steps, and returns when nothing of it is left. It
-   may be called at any time, twice, and while `open()` is under way in another task (`open()` then fails or is closed).
+3. **Close, in two halves.** `stop_writing()` takes effect before it returns: no further byte is written, so every frame that
+   was not begun is surely not sent. An owner that reports a call as "not sent" calls it in the same turn of the event loop.
+   `close()` is the other half, and includes the first: it ends everything the transport started, in bounded steps, and
+   returns when nothing of it is left. Both may be called at any time and more than once; `close()` also while `open()` is
+   under way in another task (`open()` then fails or is closed).
 4. **Report down.** `went_down` is called exactly once when the transport ends by itself, after everything readable was
    delivered; never after `close()` was called.
 
@@ -85,8 +88,15 @@ class Transport(Protocol):
         not read. A caller that is cancelled takes nothing back.
         """
 
+    def stop_writing(self) -> None:
+        """Write nothing more, from now on and for good. Does not wait, and never raises.
+
+        Frames that were not begun are dropped. `send()`, `withdraw()` and `flush()` return False from now on, and the owner
+        gets no further `wrote` or `room_made`.
+        """
+
     async def close(self) -> None:
-        """End it and everything it started; returns when nothing is left, within bounded steps."""
+        """Stop writing, and end it and everything it started; returns when nothing is left, within bounded steps."""
 
 
 @runtime_checkable

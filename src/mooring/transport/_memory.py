@@ -95,6 +95,7 @@ class MemoryTransport:
         "_handle",
         "_inbox",
         "_inbox_size",
+        "_is_shut",
         "_is_told",
         "_limit",
         "_loop",
@@ -117,6 +118,7 @@ class MemoryTransport:
         self._inbox_size = 0
         self._other: MemoryTransport | None = None
         self._handle: asyncio.Handle | None = None  # of the move that is due
+        self._is_shut = False  # the owner writes nothing more
         self._is_told = False  # the owner knows that there is something to pull
         self._was_silent = True
         self._was_closed = False
@@ -132,7 +134,7 @@ class MemoryTransport:
         """As the contract says. Raises: FrameTooLargeError; nothing was taken."""
         if len(frame) > self._limit:
             raise FrameTooLargeError(len(frame), self._limit)
-        if not self.is_open or self._queue.is_busy(len(frame)):
+        if not self.is_open or self._is_shut or self._queue.is_busy(len(frame)):
             return False
         self._queue.add(number, frame)
         self.schedule()
@@ -158,7 +160,12 @@ class MemoryTransport:
 
     async def flush(self) -> bool:
         """As the contract says: everything is at the other end, pulled or not."""
-        return self.is_open and await self._queue.flush()
+        return self.is_open and not self._is_shut and await self._queue.flush()
+
+    def stop_writing(self) -> None:
+        """As the contract says."""
+        self._is_shut = True
+        self._drop_queue()
 
     async def close(self) -> None:
         """End it; the other end goes down."""
@@ -215,11 +222,14 @@ class MemoryTransport:
 
     def _end(self) -> None:
         self.is_open = False
+        self._drop_queue()
+        self._target.forget(self)
+
+    def _drop_queue(self) -> None:
         self._queue.clear()
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
-        self._target.forget(self)
 
     def _report(self, error: McpError) -> None:
         if not self._was_closed:

@@ -143,6 +143,10 @@ class OwnStdioTransport:
         """As the contract says; also after the end of stdin."""
         return await self._queue.flush()
 
+    def stop_writing(self) -> None:
+        """As the contract says."""
+        self._queue.shut()
+
     async def close(self) -> None:
         """Give stdin and stdout back. `flush()` before, if the last frames matter: what is queued is dropped."""
         if self._is_closed:

@@ -203,7 +203,7 @@ class WriteQueue(FrameQueue):
         self._end_flush(False)
 
     def shut(self) -> None:
-        """Take nothing more, write nothing more, forget what waits."""
+        """Take nothing more, write nothing more, forget what waits. May be called again."""
         self._is_shut = True
         self.hold()
         self.clear()

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+import uvloop
 
 from chaos.servers_own.conversation import GUARD, Peer, run, talking
 from mooring.errors import McpError, ProtocolError, TransportError
@@ -235,6 +236,9 @@ class Halting:
         self.flushing.set()
         return await self.flushed
 
+    def stop_writing(self) -> None:
+        raise AssertionError("its last answers are flushed first, and `close()` stops it")
+
     async def close(self) -> None:
         self.is_closed = True
 
@@ -387,5 +391,56 @@ def test_a_frame_that_cannot_be_handled_is_the_end_and_never_a_silence(
             peer.notify("notifications/roots/list_changed")
             await peer.ended()
         assert "a frame could not be handled" in caplog.text
+
+    run(test)
+
+
+@pytest.mark.parametrize("loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
+def test_a_drain_that_is_due_at_once_ends_the_connection_on_both_loops(loop: Any) -> None:
+    """uvloop's handle has no `when()` for what is due in less than half a millisecond."""
+
+    async def test() -> None:
+        for timeout in (0.0001, 0.0003, 0.001):
+            server = echoing(drain_timeout=timeout)
+
+            @server.tool
+            async def wait() -> None:
+                await asyncio.Event().wait()
+
+            async with talking(server) as peer:
+                peer.say(call("hangs", "wait"))
+                (connection,) = server._connections.values()
+                async with asyncio.timeout(GUARD):
+                    while not connection.core.in_flight:
+                        await asyncio.sleep(0)
+                    connection.drain()
+                    connection.notify("notifications/message", b'{"level":"info","data":1}')
+                    await connection.closed.wait()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(test())
+
+
+def test_a_step_that_raises_loses_no_other_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        server = echoing()
+        async with talking(server) as peer:
+            (connection,) = server._connections.values()
+            step, seen = connection.core.step, []
+
+            def raise_first(event: e.Event, now: float) -> e.Effects:
+                seen.append(event)
+                if len(seen) == 1:
+                    raise ZeroDivisionError
+                return step(event, now)
+
+            events = [
+                e.Notified("notifications/message", b'{"level":"info","data":%d}' % n, None) for n in range(3)
+            ]
+            monkeypatch.setattr(type(connection.core), "step", lambda self, *given: raise_first(*given))
+            connection._later += events
+            with pytest.raises(ZeroDivisionError):
+                connection._work_off()
+            assert [(await peer.note("notifications/message"))["data"] for _ in range(2)] == [1, 2]
 
     run(test)

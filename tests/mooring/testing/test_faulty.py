@@ -48,6 +48,24 @@ def test_without_faults_it_is_the_transport_behind_it() -> None:
     assert near.ends == []
 
 
+def test_after_stop_writing_nothing_is_written_nor_room_reported() -> None:
+    async def stop(
+        target: FaultyTarget, transport: FaultyTransport, near: Recorder, other: Transport, far: Recorder
+    ) -> None:
+        assert transport.send(b"queued", 1)
+        target.faults = Faults(busy=1.0)
+        assert not transport.send(b"refused", 2)
+        target.faults = Faults()
+        transport.stop_writing()
+        assert not transport.send(b"late", 3)
+        assert not transport.withdraw(1)
+        assert not await transport.flush()
+        await asyncio.sleep(1)
+        assert (far.frames, near.through, near.rooms) == ([], 0, 0)
+
+    storm(Faults(), stop)
+
+
 def test_frames_come_twice() -> None:
     assert storm(Faults(repeat=1.0), send_ten).frames == [
         b"%d" % number for number in range(10) for _ in range(2)

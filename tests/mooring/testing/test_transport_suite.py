@@ -210,6 +210,10 @@ class BrokenTransport:
         is_written = await self._transport.flush()
         return is_written or self._defect == "calls what was dropped written"
 
+    def stop_writing(self) -> None:
+        if self._defect != "writes on until it is closed":
+            self._transport.stop_writing()
+
     async def close(self) -> None:
         await self._transport.close()
         if self._defect == "reports our own end":
@@ -233,6 +237,7 @@ DEFECTS = [
     "never knows that all is written",
     "calls what was dropped written",
     "keeps the room of what was withdrawn",
+    "writes on until it is closed",
 ]
 TESTS = sorted(name for name in dir(TransportSuite) if name.startswith("test_"))
 

@@ -83,6 +83,7 @@ class HttpTransport:
         self._tasks: set[asyncio.Task[None]] = set()
         self._settled = asyncio.Event()
         self._is_down = False
+        self._is_shut = False
         self._closing: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -91,7 +92,7 @@ class HttpTransport:
 
     @property
     def _is_ended(self) -> bool:
-        return self._is_down or self._closing is not None
+        return self._is_down or self._is_shut
 
     # --- the contract -------------------------------------------------------------------------------------------------
 
@@ -149,8 +150,23 @@ class HttpTransport:
             post.number = 0  # the new owner's count begins anew
         self._end_standing()
 
+    def stop_writing(self) -> None:
+        """As the contract says: requests that wait are dropped, and open ones are cancelled before their next step.
+
+        A request is cancelled once: a second time would interrupt the closing of its connection.
+        """
+        if not self._is_shut:
+            self._is_shut = True
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            self._settled.set()
+            for post in self._open:
+                if post.task is not None:
+                    post.task.cancel()
+
     async def close(self) -> None:
         """As the contract says: the session is ended, where there is one, and every connection closed."""
+        self.stop_writing()
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -392,12 +408,10 @@ class HttpTransport:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     async def _close(self) -> None:
-        self._waiting.clear()
         self._inbox.clear()
-        self._settled.set()
-        tasks = {post.task for post in self._open if post.task is not None} | self._tasks
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
+        tasks = {post.task for post in self._open if post.task is not None} | self._tasks
         if tasks:
             await asyncio.wait(tasks, timeout=_GUARD)
         if self._legacy is not None:

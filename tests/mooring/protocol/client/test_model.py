@@ -428,6 +428,15 @@ def a_replay_may_be_repeated(patch: Patch) -> None:
     patch.setitem(_calls._THEN, Then.RENEW, renew)
 
 
+def closing_stops_the_writing_a_turn_later(patch: Patch) -> None:
+    """The driver's part: it performs `Close` by starting a task, and what is queued is flushed before that runs."""
+    patch.setattr(Search, "stop_writing", lambda self, world: None)
+
+
+def a_call_that_is_reported_as_not_sent_stays_in_the_queue(patch: Patch) -> None:
+    patch.setitem(_calls._THEN, Then.WITHDRAW, lambda calls, exchange, said: None)
+
+
 DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
     (no_connect_deadline, "lifecycle"),
     (stop_in_starting_exits, "lifecycle"),
@@ -456,6 +465,11 @@ DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
     (a_second_lost_session_sends_again, "session loss"),
     (a_call_of_an_old_session_renews_the_new_one, "session loss"),
     (a_replay_may_be_repeated, "calls"),
+    (closing_stops_the_writing_a_turn_later, "lifecycle"),
+    (closing_stops_the_writing_a_turn_later, "calls"),
+    (closing_stops_the_writing_a_turn_later, "keepalive"),
+    (closing_stops_the_writing_a_turn_later, "garbage"),
+    (a_call_that_is_reported_as_not_sent_stays_in_the_queue, "calls"),
 ]
 
 

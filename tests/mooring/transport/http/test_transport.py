@@ -275,6 +275,25 @@ async def test_flush_ends_when_the_transport_does() -> None:
 
 
 @on_fake_clock
+async def test_after_stop_writing_no_request_is_sent_that_was_not_begun() -> None:
+    transport, owner, server = await open_transport(idle, max_connections=2)
+    assert transport.send(_request(1), 1)
+    await turns()
+    assert transport.send(_request(2), 2)  # its task has not run yet
+    assert transport.send(_request(3), 3)  # it waits for a connection
+    flushing = asyncio.ensure_future(transport.flush())
+    transport.stop_writing()
+    assert not transport.send(_request(4), 4)
+    assert not transport.withdraw(3)
+    assert await flushing is False
+    await turns()
+    assert [seen.id for seen in server.seen] == [1]
+    await transport.close()
+    assert [seen.id for seen in server.seen] == [1]
+    assert owner.ends == []
+
+
+@on_fake_clock
 async def test_a_frame_that_is_no_message_is_refused_by_its_sender() -> None:
     transport, _, _ = await open_transport(idle)
     with pytest.raises(UsageError, match="only JSON-RPC messages"):
