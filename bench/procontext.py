@@ -81,6 +81,7 @@ class Server:
 
     def __init__(self, folder: Path, registry: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
+        kept["PROCONTEXT_CONFIG"] = str(folder / "settings.yaml")
         places = {f"XDG_{kind}_HOME": str(folder / kind) for kind in ("CACHE", "DATA", "CONFIG")}
         began = time.perf_counter()
         self.child = subprocess.Popen(
@@ -187,7 +188,7 @@ def main() -> int:
             f"## Part {n}" if n % 50 == 0 else f"Line {n} " + "of text " * 7 for n in range(16_000)
         )
         (folder / "docs" / "page.md").write_text(page)
-        (folder / "procontext.yaml").write_text(
+        (folder / "settings.yaml").write_text(
             "sources: [{id: large, path: ./docs}]\nfetcher: {offline: true}\n"
         )
         for size in SIZES:

@@ -29,8 +29,17 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 def settings_table() -> str:
     """Every setting: its key, its variable, its default, what it is for."""
-    rows = [[f"`{row.key}`", f"`{row.variable}`", f"`{row.default}`", row.help] for row in settings()]
-    return table(["key", "environment variable", "default", ""], rows)
+    rows = [
+        [
+            f"`{row.key}`",
+            f"`{row.variable}`",
+            f"`{row.default}`",
+            "yes" if row.is_local else "no",
+            row.help,
+        ]
+        for row in settings()
+    ]
+    return table(["key", "environment variable", "default", "in the working directory", ""], rows)
 
 
 def errors_table() -> str:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from mooring import __version__
 from mooring.errors import UsageError
-from procontext.config import Config, find_file, standard_directories
+from procontext.config import Config, LocalSource
+from procontext.config_files import ConfigFiles
 from procontext.errors import ConfigError, RegistryError
 from procontext.events import log_to_stderr, tell
 from procontext.metrics import Metrics, MetricsApp
@@ -37,8 +38,11 @@ logger = logging.getLogger("procontext")
 
 def make_registry(config: Config) -> Registry:
     """The registry that the settings describe, not loaded yet."""
+    local = [source for source in config.sources if isinstance(source, LocalSource)]
     return Registry(
-        sources=[source.library() for source in config.sources],
+        sources=[source.library() for source in config.sources if not isinstance(source, LocalSource)],
+        local_sources=[source.library() for source in local],
+        local_file=local[0].file if local else "",
         path=config.registry.path,
         store=Store(standard_directory()),
     )
@@ -113,8 +117,8 @@ class Application:
         return True
 
 
-def serve(config: Config) -> int:
-    """Serve as the settings say, until the client is gone or a signal comes; the exit code.
+def serve(config: Config, files: ConfigFiles = ConfigFiles()) -> int:  # noqa: B008  # frozen
+    """Serve as the settings say, until the client is gone or a signal comes; the exit code. `files` is only logged.
 
     Raises: ConfigError for a key that cannot be used; mooring's own errors, if it cannot be listened there.
     """
@@ -128,7 +132,7 @@ def serve(config: Config) -> int:
 
     def loaded(error: RegistryError | None) -> None:
         if error is None:
-            tell("server_started", **_started(config, application.registry))
+            tell("server_started", **_started(config, application.registry, files))
         else:
             failed.set()
             # There is nothing to serve: end as if somebody had asked for it, so that everything is flushed.
@@ -144,16 +148,15 @@ def serve(config: Config) -> int:
     return 1 if failed.is_set() else code
 
 
-def _started(config: Config, registry: Registry) -> Mapping[str, object]:
-    file = find_file(standard_directories())
+def _started(config: Config, registry: Registry, files: ConfigFiles) -> Mapping[str, object]:
     return {
         "version": __version__,
         "transport": config.server.transport,
         "registry_version": registry.version,
         "libraries": len(registry),
         "offline": config.fetcher.offline,
-        # A folder that somebody else filled may have brought one: whoever looks should see it.
-        "settings": None if file is None else str(file),
+        "settings": None if files.trusted is None else str(files.trusted),
+        "local_settings": None if files.local is None else str(files.local),
     }
 
 

@@ -1,13 +1,9 @@
 """Every setting as a row, and how a `procontext.yaml` and the environment become one `Config`.
 
 A row is a field of a Struct: its name, type, bounds, default and help. The same row makes the YAML key, the environment
-variable (`PROCONTEXT__SECTION__KEY`), the check at start and the line in the documentation. The file is looked for in the
-working directory, then in the platform's configuration directory; the first one found is the only one read, and the
-environment wins over it. What is unknown or wrong is refused by its name: a server that quietly ignores a misspelt
-`allowed_private_hosts` is worse than one that does not start.
-
-Must never know what a setting is used for. Above: `app`, `cli`. Below: `models`, `errors`; PyYAML only if there is a file, and
-the rules of HTTP only if hosts are named.
+variable (`PROCONTEXT__SECTION__KEY`), the check at start and the line in the documentation. A file that the user names, or else
+the one in the platform's configuration directory, is trusted. A file in the working directory is not: only rows marked with
+`LOCAL` are accepted from it (`local_config`). The environment wins over both. An unknown or wrong setting is an error that names it.
 """
 
 import os
@@ -15,17 +11,20 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
 
 from mooring.errors import Json, UsageError
+from procontext.config_files import find_files, read_yaml
 from procontext.errors import ConfigError
+from procontext.local_config import refusals, refuse
 from procontext.models import LIBRARY_ID_PATTERN, Library, Packages
 
-FILE_NAME = "procontext.yaml"
 PREFIX = "PROCONTEXT__"
+# Marks a row that is also accepted from a file in the working directory. docs/design/threat-model-procontext.md has the reasons.
+LOCAL: Final = {"local": True}
 
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 
@@ -57,7 +56,7 @@ class Source(Section, frozen=True):
     headers: dict[str, str] = {}
 
     def library(self) -> Library:
-        """The same as a row of the registry."""
+        """Return this source as a row of the registry."""
         return Library(
             id=self.id,
             name=self.name or self.id,
@@ -70,6 +69,12 @@ class Source(Section, frozen=True):
             path=self.path,
             headers=tuple(self.headers.items()),
         )
+
+
+class LocalSource(Source, frozen=True, kw_only=True):
+    """A source from a file in the working directory. `file` is that file; it is no key of YAML."""
+
+    file: str
 
 
 class ServerSettings(Section, frozen=True):
@@ -122,7 +127,12 @@ class CacheSettings(Section, frozen=True):
 
     ttl_hours: Annotated[
         float,
-        Meta(gt=0, le=87600, description="How long a page is fresh; older ones are served and refreshed."),
+        Meta(
+            gt=0,
+            le=87600,
+            description="How long a page is fresh; older ones are served and refreshed.",
+            extra=LOCAL,
+        ),
     ] = 24.0
     dir: Annotated[
         str | None, Meta(description="Where the cache lies; null is the platform's cache directory.")
@@ -161,7 +171,7 @@ class OutputSettings(Section, frozen=True):
     """What a tool answers with."""
 
     max_chars: Annotated[
-        int, Meta(ge=8000, le=10000000, description="The most characters of one answer.")
+        int, Meta(ge=8000, le=10000000, description="The most characters of one answer.", extra=LOCAL)
     ] = 40000
 
 
@@ -178,7 +188,8 @@ class Config(Section, frozen=True):
     """All settings."""
 
     sources: Annotated[
-        tuple[Source, ...], Meta(description="Private sources, merged over the registry; see below.")
+        tuple[Source, ...],
+        Meta(description="Private sources, merged over the registry; see below.", extra=LOCAL),
     ] = ()
     server: ServerSettings = ServerSettings()
     registry: RegistrySettings = RegistrySettings()
@@ -191,25 +202,11 @@ class Config(Section, frozen=True):
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def find_file(directories: tuple[Path, ...]) -> Path | None:
-    """The first `procontext.yaml` there is."""
-    for directory in directories:
-        file = directory / FILE_NAME
-        if file.is_file():
-            return file
-    return None
-
-
-def standard_directories() -> tuple[Path, ...]:
-    """Where the file is looked for: the working directory, then the platform's configuration directory."""
-    import platformdirs  # noqa: PLC0415  # only who reads settings needs it
-
-    return (Path.cwd(), Path(platformdirs.user_config_dir("procontext")))
-
-
 def load(
+    named: str | None = None,
     *,
-    directories: tuple[Path, ...] | None = None,
+    working: Path | None = None,
+    user: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Config:
     """The settings of this process.
@@ -217,39 +214,53 @@ def load(
     Raises: ConfigError, naming the setting, what is wrong with it, and the file or variable it stands in.
     """
     environ = os.environ if environment is None else environment
-    file = find_file(standard_directories() if directories is None else directories)
+    files = find_files(named, working=working, user=user, environment=environ)
+    file = files.trusted
     given: dict[str, Json] = {} if file is None else read_yaml(file)
     where = "" if file is None else str(file)
     config = _convert(
         given, where
     )  # before the environment is laid over it, so that each is blamed for its own
-    named = {name: value for name, value in environ.items() if name.upper().startswith(PREFIX)}
-    if named:
-        for name, value in sorted(named.items()):
+    named_by_environment = {name: value for name, value in environ.items() if name.upper().startswith(PREFIX)}
+    if named_by_environment:
+        for name, value in sorted(named_by_environment.items()):
             _lay(given, name, value)
         config = _convert(given, "the environment")
-    return _settle(config, Path.cwd() if file is None else file.parent, environ, where)
+    config = _settle(config, Path.cwd() if file is None else file.parent, environ, where)
+    if files.local is None:
+        return config
+    overridden = {name.upper() for name in named_by_environment}
+    return _with_local(config, files.local, overridden)
 
 
-def read_yaml(file: Path) -> dict[str, Json]:
-    """What a file says, as JSON would.
+def _with_local(config: Config, file: Path, overridden: set[str]) -> Config:
+    """The settings with those of the file in the working directory over them, except where the environment set one.
 
-    Raises: ConfigError, with the line.
+    Raises: ConfigError, which lists every key that is not accepted from there.
     """
-    import yaml  # noqa: PLC0415  # only a file needs it
-
-    try:
-        found: Json = yaml.safe_load(file.read_bytes())
-    except OSError as error:
-        raise ConfigError("", f"cannot be read: {error.strerror}", str(file)) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        said = " ".join(str(error).split())
-        raise ConfigError("", f"is not YAML: {said[:300]}", str(file)) from error
-    if found is None:
-        return {}
-    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-        raise ConfigError("", "must hold sections with settings, like `cache: {ttl_hours: 24}`", str(file))
-    return found
+    given = read_yaml(file)
+    local = _convert(given, str(file))
+    allowed = {row.key for row in settings() if row.is_local}
+    found = [*refusals(given, file.parent, allowed)]
+    if found:
+        raise refuse(found, file)
+    # No environment: the check above refuses `${...}`, and this would raise for one that it missed.
+    local = _settle(local, file.parent, {}, str(file))
+    for section, values in given.items():
+        if section == "sources":
+            continue
+        typed = getattr(local, section)
+        kept = {
+            key: getattr(typed, key)
+            for key in (values if isinstance(values, dict) else ())
+            if f"{PREFIX}{section}__{key}".upper() not in overridden
+        }
+        changed = msgspec.structs.replace(getattr(config, section), **kept)
+        config = msgspec.structs.replace(config, **{section: changed})
+    if f"{PREFIX}SOURCES" in overridden:
+        return config
+    sources = tuple(LocalSource(**msgspec.structs.asdict(source), file=str(file)) for source in local.sources)
+    return msgspec.structs.replace(config, sources=(*config.sources, *sources))
 
 
 def _convert(given: Mapping[str, Json], where: str) -> Config:
@@ -259,6 +270,8 @@ def _convert(given: Mapping[str, Json], where: str) -> Config:
         raise ConfigError(name, f"is no setting; there are {', '.join(known)}", where)
     try:
         return msgspec.convert(given, Config)
+    except OverflowError as error:
+        raise ConfigError("settings", "a number is too large", where) from error
     except msgspec.ValidationError as error:
         said, _, path = str(error).partition(" - at `$")
         name = path.strip("`.")
@@ -336,7 +349,7 @@ def _read_value(variable: str, hint: Any, value: str) -> Json:
             return listed
         # Without the bounds: those are checked with all the others, once.
         found: Json = msgspec.convert(value, bare, strict=False)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
         wanted = (
             "a list as JSON" if get_origin(bare) in (tuple, dict) else str(error).replace("`", "").lower()
         )
@@ -362,7 +375,7 @@ def _settle(config: Config, base: Path, environ: Mapping[str, str], where: str) 
     """Paths made absolute from where the file lies, `${VARIABLES}` filled in, addresses checked."""
     for name, url in (("registry.url", config.registry.url), ("fetcher.proxy", config.fetcher.proxy)):
         if url is not None and _URL.fullmatch(re.sub(r"(?<=://)[^/@]*@", "", url)) is None:
-            raise ConfigError(name, f"must be an http or https address, not {url!r}", where)
+            raise ConfigError(name, f"must be an http or https address, not {_shown(url)}", where)
     for host in config.fetcher.allowed_private_hosts:
         port = host.rpartition(":")[2]
         if not host.rpartition(":")[0] or not port.isdecimal() or not 0 < int(port) < 65536:
@@ -384,9 +397,13 @@ def _settle(config: Config, base: Path, environ: Mapping[str, str], where: str) 
             raise ConfigError(f"sources[{index}].id", f"{source.id!r} is there twice", where)
         seen.add(source.id)
         sources.append(_settle_source(source, f"sources[{index}]", base, environ, where))
-    registry = msgspec.structs.replace(config.registry, path=_absolute(config.registry.path, base))
-    cache = msgspec.structs.replace(config.cache, dir=_absolute(config.cache.dir, base))
-    fetcher = msgspec.structs.replace(config.fetcher, ca_file=_absolute(config.fetcher.ca_file, base))
+    registry = msgspec.structs.replace(
+        config.registry, path=_absolute("registry.path", config.registry.path, base, where)
+    )
+    cache = msgspec.structs.replace(config.cache, dir=_absolute("cache.dir", config.cache.dir, base, where))
+    fetcher = msgspec.structs.replace(
+        config.fetcher, ca_file=_absolute("fetcher.ca_file", config.fetcher.ca_file, base, where)
+    )
     for name, file in (("registry.path", registry.path), ("fetcher.ca_file", fetcher.ca_file)):
         if file is not None and not os.path.isfile(file):
             raise ConfigError(name, f"there is no file {file}", where)
@@ -395,6 +412,11 @@ def _settle(config: Config, base: Path, environ: Mapping[str, str], where: str) 
     return msgspec.structs.replace(
         config, sources=tuple(sources), registry=registry, cache=cache, fetcher=fetcher
     )
+
+
+def _shown(url: str) -> str:
+    """An address for an error message; one that may hold a password is not shown."""
+    return "one with a user name or password" if "@" in url else repr(url)
 
 
 def _check_certificates(file: str, where: str) -> None:
@@ -428,9 +450,11 @@ def _settle_source(source: Source, name: str, base: Path, environ: Mapping[str, 
     for key, url in (("docs_url", source.docs_url), ("llms_txt_url", source.llms_txt_url)):
         if url is not None and _URL.fullmatch(url) is None:
             raise ConfigError(
-                f"{name}.{key}", f"must be an http or https address without a password, not {url!r}", where
+                f"{name}.{key}",
+                f"must be an http or https address without a password, not {_shown(url)}",
+                where,
             )
-    path = _absolute(source.path, base)
+    path = _absolute(f"{name}.path", source.path, base, where)
     if path is not None and not os.path.isdir(path):
         raise ConfigError(f"{name}.path", f"there is no folder {path}", where)
     headers: dict[str, str] = {}
@@ -452,10 +476,13 @@ def _fill(name: str, value: str, environ: Mapping[str, str], where: str) -> str:
     return _VARIABLE.sub(look_up, value)
 
 
-def _absolute(path: str | None, base: Path) -> str | None:
+def _absolute(name: str, path: str | None, base: Path, where: str) -> str | None:
     if path is None:
         return None
-    return str((base / Path(path).expanduser()).resolve())
+    try:
+        return str((base / Path(path).expanduser()).resolve())
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL, a loop of links, a `~name` that nobody has
+        raise ConfigError(name, f"is no path that can be used: {error}", where) from error
 
 
 # --- telling ----------------------------------------------------------------------------------------------------------
@@ -468,6 +495,7 @@ class Setting(msgspec.Struct, frozen=True):
     variable: str
     default: str
     help: str
+    is_local: bool
 
 
 def settings() -> Iterator[Setting]:
@@ -483,15 +511,19 @@ def settings() -> Iterator[Setting]:
 def _setting(steps: tuple[str, ...], field: msgspec.structs.FieldInfo) -> Setting:
     meta = next(part for part in get_args(field.type) if isinstance(part, Meta))
     default = msgspec.json.encode(field.default).decode()
-    return Setting(".".join(steps), PREFIX + "__".join(steps).upper(), default, meta.description or "")
+    is_local = bool((meta.extra or {}).get("local"))
+    return Setting(
+        ".".join(steps), PREFIX + "__".join(steps).upper(), default, meta.description or "", is_local
+    )
 
 
 __all__ = [
-    "FILE_NAME",
+    "LOCAL",
     "PREFIX",
     "CacheSettings",
     "Config",
     "FetcherSettings",
+    "LocalSource",
     "LoggingSettings",
     "OutputSettings",
     "RegistrySettings",
@@ -500,9 +532,6 @@ __all__ = [
     "Setting",
     "Source",
     "SourcePackages",
-    "find_file",
     "load",
-    "read_yaml",
     "settings",
-    "standard_directories",
 ]

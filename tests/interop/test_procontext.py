@@ -44,7 +44,8 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     places = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "DATA", "CONFIG")}
     assert procontext.__file__ is not None
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
-    return {**kept, "PYTHONPATH": str(Path(procontext.__file__).parents[1]), **places, **more}
+    named = {"PYTHONPATH": str(Path(procontext.__file__).parents[1]), "PROCONTEXT_CONFIG": "procontext.yaml"}
+    return {**kept, **named, **places, **more}
 
 
 def walked(peer: str, mode: str, target: str, folder: Path) -> dict[str, Any]:

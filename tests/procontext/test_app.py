@@ -57,7 +57,8 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
     source = str(Path(home.__file__).parent.parent)
     places = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "DATA", "CONFIG")}
-    return {**kept, "PYTHONPATH": source, **places, **more}
+    file = str(folder / "procontext.yaml")
+    return {**kept, "PYTHONPATH": source, "PROCONTEXT_CONFIG": file, **places, **more}
 
 
 # --- stdio ------------------------------------------------------------------------------------------------------------

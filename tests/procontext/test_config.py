@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from procontext.config import PREFIX, Config, find_file, load, read_yaml, settings, standard_directories
+from procontext.config import PREFIX, Config, load, settings
 from procontext.errors import ConfigError
 
 EVERYTHING = """
@@ -27,20 +27,21 @@ server: {transport: http, host: "127.0.0.1", port: 8080, auth_enabled: false, au
 """
 
 
-def write(folder: Path, text: str) -> tuple[Path, ...]:
-    (folder / "procontext.yaml").write_text(text)
-    return (folder,)
+def write(folder: Path, text: str) -> str:
+    file = folder / "procontext.yaml"
+    file.write_text(text)
+    return str(file)
 
 
 def refused(folder: Path, text: str, **environment: str) -> str:
     with pytest.raises(ConfigError) as raised:
-        load(directories=write(folder, text), environment=environment)
+        load(write(folder, text), environment=environment)
     return str(raised.value)
 
 
 def test_without_a_file_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
     """Reference 7.2; design, section 2."""
-    config = load(directories=(tmp_path,), environment={})
+    config = load(working=tmp_path, user=tmp_path, environment={})
     assert config == Config()
     assert (config.server.transport, config.server.host, config.server.port) == ("stdio", "127.0.0.1", 8080)
     assert (config.server.auth_enabled, config.server.auth_key) == (False, "")
@@ -52,7 +53,7 @@ def test_without_a_file_the_defaults_are_the_documented_ones(tmp_path: Path) -> 
 def test_the_file_of_the_design_is_read_whole(tmp_path: Path) -> None:
     """Design, section 2: the YAML it shows; `${...}` is filled in, paths start at the file."""
     (tmp_path / "docs").mkdir()
-    config = load(directories=write(tmp_path, EVERYTHING), environment={"SDK_TOKEN": "secret"})
+    config = load(write(tmp_path, EVERYTHING), environment={"SDK_TOKEN": "secret"})
     first, second = (source.library() for source in config.sources)
     assert first.headers == (("Authorization", "Bearer secret"),)
     assert (first.name, first.packages.pypi, first.aliases) == ("Intranet SDK", ("intranet-sdk",), ("isdk",))
@@ -61,25 +62,10 @@ def test_the_file_of_the_design_is_read_whole(tmp_path: Path) -> None:
     assert config.server.transport == "http"
 
 
-def test_the_working_directory_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reference 7.1: the directory the command runs in, then the platform's; the first file is the only one."""
-    here, there = tmp_path / "here", tmp_path / "there"
-    here.mkdir()
-    there.mkdir()
-    write(there, "cache: {ttl_hours: 2}")
-    assert find_file((here, there)) == there / "procontext.yaml"
-    write(here, "output: {max_chars: 9000}")
-    config = load(directories=(here, there), environment={})
-    assert (config.cache.ttl_hours, config.output.max_chars) == (24, 9000)
-    monkeypatch.chdir(here)
-    assert standard_directories()[0] == here
-    assert load(environment={}).output.max_chars == 9000
-
-
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     """Reference 7.1: PROCONTEXT__CACHE__TTL_HOURS; lists are JSON; nothing is null."""
     config = load(
-        directories=write(tmp_path, "cache: {ttl_hours: 2, dir: /x}\nfetcher: {offline: false}"),
+        write(tmp_path, "cache: {ttl_hours: 2, dir: /x}\nfetcher: {offline: false}"),
         environment={
             "PROCONTEXT__CACHE__TTL_HOURS": "48",
             "PROCONTEXT__CACHE__DIR": "",
@@ -146,6 +132,8 @@ WRONG_FILES = [
     ('sources: [{id: "a\\n", path: .}]', "sources[0].id: expected str matching regex"),
     ("registry: {path: absent.json}", "registry.path: there is no file"),
     ("registry: {url: 'ftp://x'}", "registry.url: must be an http or https address"),
+    ("cache: {max_bytes: 0x" + "f" * 400 + "}", "cache.max_bytes"),
+    ("sources: [{id: a, path: '~nobody-has-this-name/x'}]", "sources[0].path: is no path that can be used"),
 ]
 
 
@@ -183,28 +171,15 @@ def test_what_is_wrong_in_the_environment_is_refused_by_name(
     assert "the environment" in message
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    """Not UTF-8."""
-    (tmp_path / "procontext.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="is not YAML"):
-        load(directories=(tmp_path,), environment={})
-
-
-def test_a_file_that_goes_away_is_told(tmp_path: Path) -> None:
-    """Between looking for it and reading it."""
-    with pytest.raises(ConfigError, match="cannot be read: No such file"):
-        read_yaml(tmp_path / "procontext.yaml")
-
-
 def test_a_proxy_may_have_a_password(tmp_path: Path) -> None:
     """Design, section 2: corporate proxies."""
-    config = load(directories=write(tmp_path, "fetcher: {proxy: 'http://me:pw@proxy:3128'}"), environment={})
+    config = load(write(tmp_path, "fetcher: {proxy: 'http://me:pw@proxy:3128'}"), environment={})
     assert config.fetcher.proxy == "http://me:pw@proxy:3128"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "fe80::1%eth0", "0.0.0.0", "localhost", "docs.corp"])
 def test_a_host_is_an_address_or_a_name(host: str, tmp_path: Path) -> None:
-    config = load(directories=(tmp_path,), environment={"PROCONTEXT__SERVER__HOST": host})
+    config = load(working=tmp_path, user=tmp_path, environment={"PROCONTEXT__SERVER__HOST": host})
     assert config.server.host == host
 
 
@@ -216,3 +191,23 @@ def test_every_setting_has_a_row_with_its_variable_default_and_help() -> None:
     assert rows["registry.url"].default == "null"
     assert all(row.help.endswith(".") for row in rows.values())
     assert len(rows) == 22
+    assert [row.key for row in rows.values() if row.is_local] == [
+        "sources",
+        "cache.ttl_hours",
+        "output.max_chars",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sources: [{id: a, docs_url: 'http://me:hunter2@x/'}]",
+        "fetcher: {proxy: 'socks5://me:hunter2@x'}",
+        "registry: {url: 'ftp://me:hunter2@x'}",
+    ],
+)
+def test_a_password_in_an_address_is_not_repeated_in_the_error(text: str, tmp_path: Path) -> None:
+    """Errors go to logs and screens."""
+    message = refused(tmp_path, text)
+    assert "hunter2" not in message
+    assert "one with a user name or password" in message

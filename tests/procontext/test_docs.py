@@ -34,10 +34,11 @@ def test_the_settings_that_the_page_shows_are_taken(tmp_path: Path) -> None:
     (tmp_path / "procontext.yaml").write_text(sources)
     (tmp_path / "docs").mkdir()
     certificates.make(tmp_path)[1].rename(tmp_path / "corp-ca.pem")
-    config = load(directories=(tmp_path,), environment={"SDK_TOKEN": "x"})
+    file = str(tmp_path / "procontext.yaml")
+    config = load(file, environment={"SDK_TOKEN": "x"})
     assert [source.id for source in config.sources] == ["intranet-sdk", "handbook"]
     (tmp_path / "procontext.yaml").write_text(container)
-    config = load(directories=(tmp_path,), environment={})
+    config = load(file, environment={})
     assert config.server.allowed_hosts == ("docs.corp.example", "procontext:8080")
 
 

@@ -57,7 +57,8 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
     places = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "DATA", "CONFIG")}
     assert procontext.__file__ is not None
-    return {**kept, "PYTHONPATH": str(Path(procontext.__file__).parents[1]), **places, **more}
+    named = {"PYTHONPATH": str(Path(procontext.__file__).parents[1]), "PROCONTEXT_CONFIG": "procontext.yaml"}
+    return {**kept, **named, **places, **more}
 
 
 def write_settings(folder: Path, site: Site, **source: str) -> None:
@@ -355,7 +356,7 @@ def test_the_messages_of_the_reference_line_by_line(tmp_path: Path) -> None:
         [sys.executable, "-m", "procontext"],
         input="".join(f"{line}\n" for line in (*lines, "{not json")),
         cwd=tmp_path,
-        env=environment(tmp_path, PROCONTEXT__FETCHER__OFFLINE="true"),
+        env=environment(tmp_path, PROCONTEXT__FETCHER__OFFLINE="true", PROCONTEXT_CONFIG=""),
         capture_output=True,
         text=True,
         timeout=50,

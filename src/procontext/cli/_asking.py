@@ -42,15 +42,23 @@ def advice(error: ProContextError, arguments: Namespace) -> str:
     return ADVICE.get(error.code, error.suggestion)
 
 
+def add_config(parser: ArgumentParser) -> None:
+    """Declare the option that names a settings file."""
+    parser.add_argument(
+        "--config", metavar="FILE", help="the settings file, trusted whatever it holds (PROCONTEXT_CONFIG)"
+    )
+
+
 def add_common(parser: ArgumentParser) -> None:
     """The options of every command that asks."""
+    add_config(parser)
     parser.add_argument("--json", action="store_true", help="print the answer as JSON, as the tool gives it")
     parser.add_argument("--offline", action="store_true", help="use what is in the cache, and fetch nothing")
 
 
 def settings(arguments: Namespace) -> Config:
     """The settings, with what was typed over them. Raises: ConfigError."""
-    config = load()
+    config = load(getattr(arguments, "config", None))
     if getattr(arguments, "offline", False):
         fetcher = msgspec.structs.replace(config.fetcher, offline=True)
         config = msgspec.structs.replace(config, fetcher=fetcher)
@@ -117,4 +125,4 @@ def find_library(application: Application, name: str) -> Library:
     raise failure("LIBRARY_NOT_FOUND", name, suggestion=hint)
 
 
-__all__ = ["ADVICE", "add_common", "advice", "ask", "find_library", "settings"]
+__all__ = ["ADVICE", "add_common", "add_config", "advice", "ask", "find_library", "settings"]

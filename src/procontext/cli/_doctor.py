@@ -17,9 +17,11 @@ import msgspec
 
 from mooring.extras import install_command, missing_modules
 from procontext.app import make_registry
+from procontext.cli._asking import add_config
 from procontext.cli._main import DONE, FAILED
 from procontext.cli._screen import print_json, styled
-from procontext.config import Config, find_file, load, standard_directories
+from procontext.config import Config, load
+from procontext.config_files import find_files
 from procontext.errors import ConfigError, RegistryError
 
 # Seconds for the name service: some systems ask three servers for five each.
@@ -39,6 +41,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
+    add_config(parser)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
@@ -47,7 +50,7 @@ def run(arguments: Namespace) -> int:
     quiet = logging.NullHandler()
     logging.getLogger("procontext").addHandler(quiet)  # what is wrong is a finding, and told once
     try:
-        findings = list(examine())
+        findings = list(examine(arguments.config))
     finally:
         logging.getLogger("procontext").removeHandler(quiet)
     if arguments.json:
@@ -61,15 +64,18 @@ def run(arguments: Namespace) -> int:
     return FAILED if any(finding.state == "failed" for finding in findings) else DONE
 
 
-def examine() -> Iterator[Finding]:
-    """Everything that is looked at, in order; without settings nothing else can be."""
+def examine(named: str | None = None) -> Iterator[Finding]:
+    """Check everything, in order; without settings nothing else can be checked. `named` is the file of `--config`."""
     try:
-        config = load()
+        config = load(named)
+        files = find_files(named)
     except ConfigError as error:
         yield Finding("settings", "failed", str(error), "Correct or remove this setting.")
         return
-    file = find_file(standard_directories())
-    yield Finding("settings", "ok", str(file) if file else "no procontext.yaml; the defaults are used")
+    found = [str(file) for file in (files.trusted, files.local) if file is not None]
+    yield Finding(
+        "settings", "ok", " and ".join(found) if found else "no procontext.yaml; the defaults are used"
+    )
     yield from _registry(config)
     yield _cache(config)
     yield _network(config)
@@ -81,7 +87,8 @@ def _registry(config: Config) -> Iterator[Finding]:
     try:
         registry.load()
     except RegistryError as error:
-        yield Finding("registry", "failed", str(error), "Correct registry.path, or remove it.")
+        advice = "" if "sources[" in error.problem else "Correct registry.path, or remove it."
+        yield Finding("registry", "failed", str(error), advice)
         return
     for problem in registry.problems:
         yield Finding("downloaded registry", "warning", problem, "`procontext setup` downloads it again.")

@@ -34,7 +34,7 @@ def front() -> CommandParser:
         usage="procontext [-h] [--version] [COMMAND ...]",
         description="The documentation server for coding agents. COMMAND --help explains one.",
         epilog=f"commands:\n{listed}\nexamples:\n  procontext docs fastapi\n  procontext fetch fastapi httpx\n"
-        f"settings: procontext.yaml, PROCONTEXT__ variables; procontext doctor says which\n{EXIT_CODES}",
+        f"settings: procontext.yaml, --config, PROCONTEXT__ variables; procontext doctor\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(

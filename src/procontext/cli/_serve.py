@@ -5,16 +5,18 @@ from argparse import ArgumentParser, Namespace
 import msgspec
 
 from mooring.errors import McpError
-from procontext.cli._asking import settings
+from procontext.cli._asking import add_config, settings
 from procontext.cli._main import FAILED, USAGE
 from procontext.cli._numbers import port
 from procontext.cli._screen import print_error
 from procontext.config import Config
+from procontext.config_files import find_files
 from procontext.errors import ConfigError
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments; each is a setting, too."""
+    """Declare the arguments; each but `--config` is a setting, too."""
+    add_config(parser)
     parser.add_argument(
         "--transport",
         metavar="HOW",
@@ -33,7 +35,8 @@ def run(arguments: Namespace) -> int:
     from procontext.app import serve  # noqa: PLC0415  # what is wrong with the settings is told sooner
 
     try:
-        return serve(_with(arguments, settings(arguments)))
+        config = _with(arguments, settings(arguments))
+        return serve(config, find_files(arguments.config))
     except ConfigError as error:
         print_error(str(error))
         return USAGE

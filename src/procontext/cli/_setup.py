@@ -3,13 +3,14 @@
 from argparse import ArgumentParser, Namespace
 
 from procontext.app import Application
-from procontext.cli._asking import ask
+from procontext.cli._asking import add_config, ask
 from procontext.cli._main import DONE
 from procontext.cli._screen import print_json, styled
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
+    add_config(parser)
     parser.add_argument("--json", action="store_true", help="print what is used as JSON")
 
 

@@ -68,10 +68,14 @@ def files_in(root: Path) -> Iterator[str]:
 
 
 def file_in(root: Path, relative: str) -> Path | None:
-    """The file, if it is one that can be read and lies in the folder."""
+    """The file, if it is one that can be read and lies in the folder.
+
+    `root` was resolved when the settings were read, and is not resolved again: a folder that has become a link since then is no
+    longer the one that was checked.
+    """
     try:
         file = Path(os.path.realpath(root / relative))
-        is_there = file.is_relative_to(os.path.realpath(root)) and file.is_file()
+        is_there = file.is_relative_to(root) and file.is_file()
     except (OSError, ValueError):  # a NUL in the name, a loop of links
         return None
     return file if is_there and file.name.lower().endswith((*TEXTS, *PAGES)) else None

@@ -30,13 +30,22 @@ class Registry:
     """The libraries. `load()` or `start()` it first."""
 
     def __init__(
-        self, *, sources: Sequence[Library] = (), path: str | None = None, store: Store | None = None
+        self,
+        *,
+        sources: Sequence[Library] = (),
+        local_sources: Sequence[Library] = (),
+        local_file: str = "",
+        path: str | None = None,
+        store: Store | None = None,
     ) -> None:
         self.version = UNKNOWN
         self.origin = ""
         self.generation = 0
         self.problems: list[str] = []
         self._sources = tuple(sources)
+        # From the file in the working directory: they may add names, and take none that a library has.
+        self._local_sources = tuple(local_sources)
+        self._local_file = local_file
         self._path = path
         self._store = store
         self._index = Index(())
@@ -76,14 +85,15 @@ class Registry:
     def load(self) -> None:
         """Read the registry, now, on this thread; again, if a newer one was put in place.
 
-        Raises: RegistryError, if not even the bundled one can be read, or the one that the settings name cannot.
+        Raises: RegistryError, if not even the bundled one can be read, or the one that the settings name cannot, or a source
+        of the working directory has a name of another library.
         """
         with self._lock:
             try:
                 document, origin = self._find()
                 mine = {library.id for library in self._sources}
                 rows = (*self._sources, *(row for row in document.libraries if row.id not in mine))
-                index = Index(rows)
+                index = Index((*self._accepted(rows), *rows) if self._local_sources else rows)
                 if self._is_loaded.is_set():
                     index.warm()  # the rows that are there serve meanwhile
                 self._index = index
@@ -95,6 +105,28 @@ class Registry:
                 raise
             finally:
                 self._is_loaded.set()
+
+    def _accepted(self, rows: Sequence[Library]) -> list[Library]:
+        """The local sources that take no name of a row. At first one that does is an error; after an update it is left out.
+
+        Raises: RegistryError.
+        """
+        known = Index(rows)
+        accepted: list[Library] = []
+        for place, source in enumerate(self._local_sources):
+            problem = _taken(source, known)
+            if problem is None:
+                accepted.append(source)
+                continue
+            problem = (
+                f"sources[{place}].{problem}, which a file in the working directory may not replace. Use another name, or, if"
+                f" you trust this file, name it: --config {self._local_file}, or PROCONTEXT_CONFIG={self._local_file}"
+            )
+            if self.generation == 0:
+                raise RegistryError(self._local_file, problem)
+            self.problems.append(f"{self._local_file}: {problem}")
+            logger.warning("source_left_out: %s: %s", self._local_file, problem)
+        return accepted
 
     def start(self, then: Callable[[RegistryError | None], object] | None = None) -> threading.Thread:
         """Load on a thread, tell `then`, and make ready what the first misspelt name needs."""
@@ -150,6 +182,18 @@ def is_older(version: str, other: str) -> bool:
     if re.fullmatch(pattern, version) is None or re.fullmatch(pattern, other) is None:
         return False
     return [*map(int, version.lstrip("v").split("."))] < [*map(int, other.lstrip("v").split("."))]
+
+
+def _taken(source: Library, known: Index) -> str | None:
+    """The first name of a source that a known library has, as `KEY: 'name' is library 'id'`."""
+    names = [("id", source.id), ("name", source.name), *(("aliases", name) for name in source.aliases)]
+    names += [("packages.pypi", name) for name in source.packages.pypi]
+    names += [("packages.npm", name) for name in source.packages.npm]
+    for key, name in names:
+        owner = known.get(name) or known.owner(name)
+        if owner is not None:
+            return f"{key}: {name!r} is a name of the library {owner.id!r}"
+    return None
 
 
 def _read(file: Path) -> Document:

@@ -101,14 +101,7 @@ class Index:
         name = normalise(query)
         if not name:
             return []
-        found = self._exact(name)
-        if found is None:
-            for above in packages_above(name):
-                found = self._exact(above)
-                if found is not None:
-                    break
-        if found is None:
-            found = self._script(name)
+        found = self._named(name)
         if found is not None:
             libraries, via = found
             return [_match(library, via, 1.0) for library in libraries]
@@ -140,6 +133,21 @@ class Index:
         for name in library.aliases:
             _put(aliases, name.lower(), alone)
         _put(aliases, library.name.lower(), alone)
+
+    def owner(self, query: str) -> Library | None:
+        """The first library that has exactly this name, in any spelling of it."""
+        name = normalise(query)
+        found = self._named(name) if name else None
+        return None if found is None else found[0][0]
+
+    def _named(self, name: str) -> tuple[Sequence[Library], MatchedVia] | None:
+        found = self._exact(name)
+        if found is None:
+            for above in packages_above(name):
+                found = self._exact(above)
+                if found is not None:
+                    break
+        return self._script(name) if found is None else found
 
     def _exact(self, name: str) -> tuple[Sequence[Library], MatchedVia] | None:
         plain = canonical(name)

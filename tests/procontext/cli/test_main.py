@@ -50,6 +50,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
     for name in [name for name in os.environ if name.startswith("PROCONTEXT__")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("PROCONTEXT_CONFIG", "procontext.yaml")
 
     def type_it(*words: str) -> tuple[int, str, str]:
         code = main(list(words))
@@ -428,7 +429,7 @@ def test_serve_takes_settings_from_the_command_line(typed: Typing, monkeypatch: 
     from procontext import app
 
     seen: list[Any] = []
-    monkeypatch.setattr(app, "serve", lambda config: seen.append(config) or 0)
+    monkeypatch.setattr(app, "serve", lambda config, files: seen.append(config) or 0)
     assert typed()[0] == 0
     assert typed("serve", "--transport", "http", "--port", "0", "--host", "::1", "--offline")[0] == 0
     assert typed("--offline")[0] == 0
@@ -448,7 +449,7 @@ def test_what_keeps_a_server_from_listening_is_told(typed: Typing, monkeypatch: 
     from mooring.errors import UsageError
     from procontext import app
 
-    def refuse(config: object) -> int:
+    def refuse(config: object, files: object) -> int:
         raise UsageError("HTTP needs the extra `http`")
 
     monkeypatch.setattr(app, "serve", refuse)
