@@ -24,13 +24,15 @@ class Timers(Generic[Name]):
     __slots__ = ("_armed", "_count", "_heap")
 
     def __init__(self) -> None:
-        self._armed: dict[Name, float] = {}
+        # The entry of each name that counts; every other entry in the heap was left. By identity: a name may be armed again
+        # for the same time, as progress does where the hard deadline caps the soft one.
+        self._armed: dict[Name, tuple[float, int, Name]] = {}
         # The count breaks ties, so that names are never compared and equal times come out in the order armed.
         self._heap: list[tuple[float, int, Name]] = []
         self._count = 0
 
     def __repr__(self) -> str:
-        return f"<Timers {self._armed!r}>"
+        return f"<Timers {self.armed!r}>"
 
     def __len__(self) -> int:
         return len(self._armed)
@@ -48,9 +50,9 @@ class Timers(Generic[Name]):
 
     def arm(self, name: Name, at: float) -> None:
         """Set `name` to run out at `at`, wherever it stood before."""
-        self._armed[name] = at
         self._count += 1
-        heappush(self._heap, (at, self._count, name))
+        entry = self._armed[name] = (at, self._count, name)
+        heappush(self._heap, entry)
         if len(self._heap) > _SLACK + 2 * len(self._armed):
             self._sweep()
 
@@ -60,21 +62,22 @@ class Timers(Generic[Name]):
 
     def at(self, name: Name) -> float | None:
         """When `name` runs out, or None."""
-        return self._armed.get(name)
+        entry = self._armed.get(name)
+        return None if entry is None else entry[0]
 
     @property
     def armed(self) -> dict[Name, float]:
-        """What is armed, for looking at."""
-        return self._armed
+        """What is armed, with its times, for tests and drawings; a new dict each time."""
+        return {name: entry[0] for name, entry in self._armed.items()}
 
     @property
     def next_at(self) -> float | None:
         """The earliest time armed, or None. A driver sleeps until then."""
         heap, armed = self._heap, self._armed
         while heap:
-            at, _, name = heap[0]
-            if armed.get(name) == at:
-                return at
+            entry = heap[0]
+            if armed.get(entry[2]) is entry:
+                return entry[0]
             heappop(heap)
         return None
 
@@ -88,5 +91,5 @@ class Timers(Generic[Name]):
         return names
 
     def _sweep(self) -> None:
-        self._heap = [entry for entry in self._heap if self._armed.get(entry[2]) == entry[0]]
+        self._heap = [entry for entry in self._heap if self._armed.get(entry[2]) is entry]
         heapify(self._heap)

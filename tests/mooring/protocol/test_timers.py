@@ -83,6 +83,17 @@ def test_memory_follows_what_is_armed():
     assert timers.next_at == 1e9
 
 
+def test_a_name_that_is_armed_again_and_again_leaves_nothing_behind():
+    """Progress arms the deadline of its call for the same time whenever the hard deadline caps the soft one."""
+    for later in (0.0, 1.0):
+        timers = Timers()
+        timers.arm("other", 1e9)
+        for count in range(20_000):
+            timers.arm("call", 100.0 + later * count)
+            assert len(timers._heap) <= 64 + 2 * len(timers)
+        assert timers.due(1e8) == ["call"]
+
+
 def test_a_copy_goes_its_own_way():
     timers = Timers()
     timers.arm("a", 1.0)
@@ -117,6 +128,7 @@ class TimersLikeADict(RuleBasedStateMachine):
     def arm(self, name, at):
         self.timers.arm(name, at)
         self.model[name] = at
+        assert len(self.timers._heap) <= 64 + 2 * len(self.model)
 
     @rule(name=names)
     def disarm(self, name):

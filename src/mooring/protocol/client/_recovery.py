@@ -101,7 +101,7 @@ class RecoveryRows(ClientCore):
             self._flush_if_ready()
 
     def _rest(self, _: e.Event) -> None:
-        for name in list(self.calls.timers.armed):
+        for name in self.calls.timers.armed:
             self.calls.timers.disarm(name)
         self.calls.tombstones.clear()
         self._standing.clear()
