@@ -111,6 +111,25 @@ def test_a_grandchild_that_holds_the_pipes_delays_nothing_and_is_killed(kind: st
     run(test)
 
 
+def test_a_grandchild_in_a_session_of_its_own_delays_nothing_and_is_left() -> None:
+    """G13: it is not in the group, and nobody can tell whose it is."""
+
+    async def test() -> None:
+        owner = Recorder()
+        transport = await started(owner, "leaves_a_grandchild", "detached")
+        _, code, _ = await ended(owner)
+        assert code == 0
+        grandchild = json.loads(owner.frames[0])["grandchild"]
+        try:
+            await transport.close()
+            assert is_running(grandchild)
+        finally:
+            os.kill(grandchild, signal.SIGKILL)
+            await gone(grandchild)
+
+    run(test)
+
+
 async def gone(pid: int) -> None:
     """Wait for the end of a process that is not our child; at once if it has none to wait for."""
     try:

@@ -24,6 +24,12 @@ PROMISE = 1.5
 # A machine on which something else runs may take a process its turn for a while, but not every time.
 ATTEMPTS = 3
 
+# On a machine that is busy all the time no process can keep a promise in real time. What hangs here hangs for a minute or
+# for ever, so this still tells an end from none.
+BUSY_PROMISE = 15.0
+
+LOOPS = ["asyncio", "uvloop"]
+
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,
@@ -74,6 +80,37 @@ class Process:
             while self.hear()["id"] != 2:
                 pass
 
+    def block_the_loop(self) -> None:
+        """Call the tool that blocks the event loop, and know that it does."""
+        self.say(call(1, "block_the_loop"))
+        assert self.popen.stderr is not None
+        assert self.popen.stderr.readline() == b"blocking\n"
+
+    def fill(self) -> int:
+        """Ask until it does not read any more, because nobody reads its answers. How many requests it has, or will read."""
+        fd = self.stdin.fileno()
+        os.set_blocking(fd, False)
+        asked, rest = 0, b""
+        while True:
+            _, writable, _ = select.select([], [fd], [], 1.0)
+            if not writable and rest:
+                break  # it has not read for a second
+            if not rest:
+                request = call(asked, "large", size=100_000)
+                request["params"]["_meta"] = {"padding": "x" * 8000}
+                rest = json.dumps(request).encode() + b"\n"
+                asked += 1
+            try:
+                rest = rest[os.write(fd, rest) :]
+            except BlockingIOError:
+                pass
+        os.set_blocking(fd, True)
+        return asked - 1 if rest else asked  # the last was begun, and is half a line
+
+    def close_input(self) -> None:
+        self.stdin.close()
+        self.popen.stdin = None
+
     def ended(self) -> tuple[int, float, bytes, str]:
         """The exit code, how long it took, what was still said, and stderr."""
         began = time.monotonic()
@@ -103,23 +140,41 @@ def serving(*words: str) -> Iterator[Process]:
 
 # --- the end (G12) ----------------------------------------------------------------------------------------------------
 
-HANGING = ["hang", "hang_in_executor", "hang_in_thread_of_its_own", "refuse_to_be_cancelled", None]
+HANGING = [
+    "hang",
+    "hang_in_executor",
+    "hang_in_thread_of_its_own",
+    "hang_in_thread_pool",
+    "refuse_to_be_cancelled",
+    None,
+]
+
+
+def is_machine_busy() -> bool:
+    """Whether more programs want to run now than there are processors."""
+    running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
+    return running > (os.cpu_count() or 1)
 
 
 def assert_kept(attempt: Callable[[], float]) -> None:
     """The promise was kept: every attempt must do what it says, and one must do it in time."""
-    took = []
+    took, was_busy = [], True
     while not took or (took[-1] > PROMISE and len(took) < ATTEMPTS):
+        is_busy = is_machine_busy()
         took.append(attempt())
-    assert took[-1] <= PROMISE, f"gone after {took} s"
+        was_busy = was_busy and (is_busy or is_machine_busy())
+    assert took[-1] <= (BUSY_PROMISE if was_busy else PROMISE), f"gone after {took} s"
 
 
+@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("tool", HANGING)
-def test_the_process_is_gone_within_a_second_and_a_half_of_the_end_of_its_input(tool: str | None) -> None:
+def test_the_process_is_gone_within_a_second_and_a_half_of_the_end_of_its_input(
+    tool: str | None, loop: str
+) -> None:
     """G12: the end of its input is the end."""
 
     def attempt() -> float:
-        with serving() as process:
+        with serving(loop) as process:
             process.call_and_wait(tool)
             code, took, _, errors = process.ended()  # closes stdin
             assert code == 0
@@ -127,6 +182,96 @@ def test_the_process_is_gone_within_a_second_and_a_half_of_the_end_of_its_input(
             return took
 
     assert_kept(attempt)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_the_end_of_input_is_noticed_while_the_loop_is_blocked(loop: str) -> None:
+    """G12: also where an async tool blocks."""
+
+    def attempt() -> float:
+        with serving(loop) as process:
+            process.block_the_loop()
+            code, took, _, _ = process.ended()
+            assert code == 0
+            return took
+
+    assert_kept(attempt)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+def test_an_atexit_hook_that_hangs_does_not_keep_the_process(
+    loop: str, number: signal.Signals | None
+) -> None:
+    """G12: the interpreter's own end is part of it."""
+
+    def attempt() -> float:
+        with serving(loop, "atexit-hangs") as process:
+            process.call_and_wait(None)
+            if number is None:
+                code, took, _, errors = process.ended()
+                assert "goodbye" in errors
+            else:
+                code, took = process.gone_after(number)
+            assert code == 0
+            return took
+
+    assert_kept(attempt)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_the_end_of_input_is_noticed_while_its_output_is_full(loop: str) -> None:
+    """G12: a client that stops reading is not read from either, and its end must be noticed all the same."""
+
+    def attempt() -> float:
+        with serving(loop) as process:
+            process.fill()
+            began = time.monotonic()
+            process.close_input()
+            assert process.popen.wait(30) == 0
+            return time.monotonic() - began
+
+    assert_kept(attempt)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_signal_ends_it_while_its_output_is_full(loop: str) -> None:
+    def attempt() -> float:
+        with serving(loop) as process:
+            process.fill()
+            code, took = process.gone_after(signal.SIGTERM)
+            assert code == 0
+            return took
+
+    assert_kept(attempt)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_where_nothing_hangs_the_interpreter_exits_by_itself(loop: str) -> None:
+    with serving(loop) as process:
+        process.say(call(1, "use_thread_pool"))
+        assert process.hear()["result"]["content"][0]["text"] == "42"
+        code, _, _, errors = process.ended()
+        assert code == 0
+        assert errors.split() == ["goodbye", "exited"]
+
+
+def test_a_program_that_goes_on_after_run_is_left_alone() -> None:
+    with serving(f"after={PROMISE + 0.5}") as process:
+        code, _, _, errors = process.ended()
+        assert code == 0
+        assert errors.split() == ["goodbye", "went", "on", "exited"]
+
+
+def test_requests_that_are_read_late_are_answered_after_the_end_of_input() -> None:
+    """What a pipe still holds when its writer has closed it was asked, and is answered."""
+    with serving("drain=30") as process:
+        asked = process.fill()
+        process.close_input()
+        rest = process.stdout.read()
+        answers = [json.loads(line)["id"] for line in rest.splitlines()]
+        assert process.popen.wait(30) == 0
+        assert answers == list(range(asked))
 
 
 def test_the_process_is_gone_in_time_with_every_thread_hung_and_its_hooks_have_run() -> None:
@@ -173,9 +318,7 @@ def test_a_signal_ends_it_in_order_whatever_hangs(
     def attempt() -> float:
         with serving() as process:
             if tool == "block_the_loop":
-                process.say(call(1, tool))
-                assert process.popen.stderr is not None
-                assert process.popen.stderr.readline() == b"blocking\n"
+                process.block_the_loop()
             else:
                 process.call_and_wait(tool)
             code, took = process.gone_after(number)

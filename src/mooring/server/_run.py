@@ -1,14 +1,17 @@
 """A process that is a server: signals, the end within a second and a half, and what is left when a thread hangs.
 
 Only here are signal handlers installed, and only here may the process be ended (connection.md, section 8). The end begins
-with EOF or a signal. From that moment a watchdog counts: whatever hangs, in a handler, a hook, a log handler's lock or the
-loop itself, the process is gone before the client loses patience (its first step is two seconds).
+with EOF or a signal. From that moment a watchdog counts: whatever hangs, in a handler, a hook, a log handler's lock, the
+loop itself or the interpreter's own end, the process is gone before the client loses patience (its first step is two
+seconds).
 
 Above: `Server.run`, the commands. Below: the loop, signals, `_server`.
 """
 
+import _thread
 import asyncio
 import logging
+import math
 import os
 import signal
 import sys
@@ -33,6 +36,13 @@ END_TIMEOUT = 1.42
 # For what is left on the loop: tasks that were cancelled, threads of the loop's own executor.
 LEFTOVERS_TIMEOUT = 0.05
 
+# How often the watchdog looks while the process ends.
+WATCH_SECONDS = 0.02
+
+# How long startup hooks may still take after the client has closed our stdin. `printf ... | server` has done that before
+# the server has begun, and wants its answers; a client that died meanwhile must not leave a hung process behind.
+STARTUP_TIMEOUT = 10.0
+
 # What ends a server in order. SIGHUP is the terminal's end; SIGPIPE is ignored by Python, and a closed pipe is told.
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -50,7 +60,12 @@ def take_signals(handler: Callable[[int, FrameType | None], None]) -> dict[int, 
 
 
 class Ending:
-    """How the process ends: begun by EOF or a signal, bounded by a watchdog, at once by a second signal."""
+    """How the process ends: begun by EOF or a signal, bounded by a watchdog, at once by a second signal.
+
+    The watchdog is a thread that needs neither the loop nor a lock. It outlives `restore()` until its time is over: a
+    process that goes straight from there to its end may hang on its way (`threading` joins the workers of every executor,
+    and then `atexit` hooks run). A program that does something else after `run()` is not the watchdog's business.
+    """
 
     def __init__(
         self,
@@ -64,7 +79,10 @@ class Ending:
         self._loop = loop
         self._leave = leave
         self._timeout = timeout
-        self._watchdog: threading.Timer | None = None
+        self._deadline = math.inf
+        self._is_watched = threading.Lock()  # taken by whoever starts the watchdog, and never released
+        self._is_over = False
+        self._is_exiting = False
         self._was_asked = False
         self._before: dict[int, Any] = {}
         self._unhear: Callable[[], None] | None = None
@@ -76,17 +94,17 @@ class Ending:
             self._before = take_signals(self.ask)
 
     def restore(self) -> None:
-        """Give the signals back, call the watchdog off, and listen no longer."""
+        """Give the signals back, and listen no longer. From now on the watchdog only ends an interpreter that exits."""
         if self._unhear is not None:
             self._unhear()
             self._unhear = None
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
-        if self._watchdog is not None:
-            self._watchdog.cancel()
-            self._watchdog.join(LEFTOVERS_TIMEOUT)
-            self._watchdog = None
+        is_process_ours = self._leave is os._exit and threading.current_thread() is threading.main_thread()
+        if self._deadline < math.inf and is_process_ours:
+            _at_exit(self._exit)
+        self._is_over = True
 
     def ask(self, number: int, _: FrameType | None) -> None:
         """A signal came: drain; a second one: leave at once."""
@@ -103,12 +121,13 @@ class Ending:
         # On this very thread, but the loop may be asleep, and only this wakes it.
         self._loop.call_soon_threadsafe(self._drain)
 
-    def begin(self) -> None:
-        """The end has begun: from now on there is a limit."""
-        if self._watchdog is None:
-            self._watchdog = threading.Timer(self._timeout, self._give_up)
-            self._watchdog.daemon = True
-            self._watchdog.start()
+    def begin(self, timeout: float | None = None) -> None:
+        """The end has begun: from now on there is a limit. A second call can only shorten it. From any thread."""
+        limit = time.monotonic() + (self._timeout if timeout is None else timeout)
+        self._deadline = min(self._deadline, limit)
+        if self._is_watched.acquire(blocking=False):
+            # Not `threading.Thread`: a signal handler may have interrupted code that has the lock which that needs.
+            _thread.start_new_thread(self._watch, ())
 
     def leave(self) -> None:
         """End the process now, after what is buffered was written; the watchdog is still there if that hangs."""
@@ -116,8 +135,37 @@ class Ending:
         flush()
         self._leave(self.code)
 
-    def _give_up(self) -> None:
-        self._leave(self.code)
+    def _watch(self) -> None:
+        while (left := self._deadline - time.monotonic()) > 0:
+            time.sleep(min(left, WATCH_SECONDS))
+        if not self._is_over:
+            flush_in_time()
+            self._leave(self.code)
+            return
+        # `run()` has returned in time, perhaps just now: what follows has a moment to begin.
+        late = self._deadline + LEFTOVERS_TIMEOUT
+        while not self._is_exiting and time.monotonic() < late:
+            time.sleep(WATCH_SECONDS)
+        if self._is_exiting:
+            self._leave(self.code)
+
+    def _exit(self) -> None:
+        """The interpreter has begun to exit. Flushed now: once the watchdog acts, there is no time for that."""
+        self._is_exiting = True
+        flush_streams()
+
+
+def _at_exit(function: Callable[[], None]) -> None:
+    """Call this as soon as the interpreter exits: before it joins the threads of executors, not after, as `atexit` does."""
+    register = getattr(threading, "_register_atexit", None)
+    if register is None:  # pragma: no cover  # every CPython from 3.9 on has it: concurrent.futures needs it
+        import atexit  # noqa: PLC0415
+
+        register = atexit.register
+    try:
+        register(function)
+    except RuntimeError:
+        function()  # it does already
 
 
 def hear_warnings() -> Callable[[], None]:
@@ -139,12 +187,32 @@ def hear_warnings() -> Callable[[], None]:
 def flush() -> None:
     """Write what is buffered: log handlers and the standard streams."""
     logging.shutdown()
+    flush_streams()
+
+
+def flush_streams() -> None:
+    """Write what the standard streams have buffered."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
                 stream.flush()
         except (OSError, ValueError):
             pass  # closed, or nobody reads it
+
+
+def flush_in_time() -> None:
+    """Write what is buffered, unless that hangs: on a lock that is never released, or because nobody reads."""
+    is_done = threading.Lock()
+    is_done.acquire()
+
+    def work() -> None:
+        try:
+            flush()
+        finally:
+            is_done.release()
+
+    _thread.start_new_thread(work, ())
+    is_done.acquire(timeout=WATCH_SECONDS)
 
 
 def run(server: "Server", loop_factory: _LoopFactory = None, leave: Callable[[int], Any] = os._exit) -> int:
@@ -155,7 +223,7 @@ def run(server: "Server", loop_factory: _LoopFactory = None, leave: Callable[[in
     loop = (loop_factory or asyncio.new_event_loop)()
     # More time for handlers is more time for all of it: the promise of 1.5 s is made with the second they get by default.
     ending = Ending(server.drain, loop, leave, END_TIMEOUT - 1.0 + server.options.drain_timeout)
-    server.on_stdio_ending = ending.begin
+    server.on_stdio_ending = lambda is_starting: ending.begin(STARTUP_TIMEOUT if is_starting else None)
     ending.install()
     try:
         left = loop.run_until_complete(server.serve_stdio())
@@ -163,6 +231,9 @@ def run(server: "Server", loop_factory: _LoopFactory = None, leave: Callable[[in
         loop.close()  # lets the idle threads of its executor go, and does not wait for others
         if left or pending or still_running(threads):
             ending.leave()
+    except BaseException:
+        ending.code = 1
+        raise
     finally:
         server.on_stdio_ending = None
         ending.restore()

@@ -118,8 +118,8 @@ class Server:
             if inspect.iscoroutinefunction(on_invalid_arguments):
                 said = "on_invalid_arguments must be a plain function: its answer is not waited for"
                 raise UsageError(said, path="on_invalid_arguments")
-        # Set by who runs the process: told when the client at stdio is about to be left.
-        self.on_stdio_ending: Callable[[], None] | None = None
+        # Set by `run()`: called, from any thread, when the client at stdio has gone; True while startup hooks still run.
+        self.on_stdio_ending: Callable[[bool], None] | None = None
         self._lock = threading.Lock()
         self._connections: dict[int, Driver] = {}
         self._numbers = itertools.count(1)
@@ -401,14 +401,21 @@ class Server:
         from mooring.transport import own_stdio  # noqa: PLC0415  # loaded, and named where it is used
 
         target = own_stdio(framing)
+        target.on_end_of_input = self._stdio_ends
         with target.held():  # what hooks print is no more for the client than what tools print
             if await self.startup():
-                await self._serve(target, self.on_stdio_ending)
+                if target.has_input_ended:
+                    self._stdio_ends()
+                await self._serve(target, self._stdio_ends)
             await self.shutdown()
         left = self.blocking_calls
         if left:
             logger.warning("%d blocking functions still run in threads", left)
         return left
+
+    def _stdio_ends(self) -> None:
+        if self.on_stdio_ending is not None:
+            self.on_stdio_ending(self._starting is not None)
 
     async def serve(self, target: Target) -> None:
         """Serve one connection until it ends: one end of a `memory_pair()`, or any other transport.

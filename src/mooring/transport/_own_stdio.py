@@ -5,21 +5,23 @@ away, where neither `print` nor a child of a tool finds them; 0 becomes /dev/nul
 are put back as they were found, and so is the blocking mode, which is not ours but shared with whoever gave them to us.
 
 The end of stdin is the end of the client, and final: `went_down`. What was asked before may still be answered until
-`close()`, which is how `server < requests > answers` works. A stdout that cannot be written to is final as well.
+`close()`, which is how `server < requests > answers` works. A stdout that cannot be written to is final as well. The end is
+noticed while nothing is read, too: `_end_of_input` watches for it.
 
-Must never know what a frame says. Above: the server. Below: `_pipe`, `_queue`, `_intake`, `_streams`.
+Must never know what a frame says. Above: the server. Below: `_pipe`, `_queue`, `_intake`, `_streams`, `_end_of_input`.
 """
 
 import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from mooring.errors import McpError, ProtocolError, TransportError, UsageError
 from mooring.protocol.wire import FRAMINGS
 from mooring.transport._contract import Owner
+from mooring.transport._end_of_input import EndOfInput
 from mooring.transport._intake import Intake
 from mooring.transport._pipe import ReadPipe, WritePipe
 from mooring.transport._queue import WriteQueue
@@ -46,6 +48,10 @@ class OwnStdioTarget:
         self.init_timeout: float | None = None
         self._framing = framing
         self._held: Streams | None = None
+        self._end: EndOfInput | None = None
+        self._transport: OwnStdioTransport | None = None
+        # Called as soon as the client has closed our stdin, on another thread than the loop's.
+        self.on_end_of_input: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return f"<{self.__class__.__name__} {self._framing}>"
@@ -59,9 +65,11 @@ class OwnStdioTarget:
         Raises: TransportError, as `open()`.
         """
         self._held = _take()
+        self._watch(self._held)
         try:
             yield
         finally:
+            self._unwatch()
             _give_back(self._held)
             self._held = None
 
@@ -75,9 +83,36 @@ class OwnStdioTarget:
             # Somebody started it by hand, and would see nothing happen.
             with contextlib.suppress(OSError):
                 os.write(2, BY_HAND)
-        return OwnStdioTransport(
-            streams, owner, self._framing, max_frame_bytes, is_held=self._held is not None
-        )
+        if self._end is None:
+            self._watch(streams)
+        give_back = None if self._held is not None else self._unwatch
+        self._transport = OwnStdioTransport(streams, owner, self._framing, max_frame_bytes, give_back)
+        if self.has_input_ended:
+            self._transport.input_ended()
+        return self._transport
+
+    @property
+    def has_input_ended(self) -> bool:
+        """True once the client has closed our stdin, for as long as it is held or open."""
+        return self._end is not None and self._end.has_come
+
+    def _watch(self, streams: Streams) -> None:
+        # The end of a file is found by reading it.
+        if streams.input is not None and streams.is_input_watchable:
+            self._end = EndOfInput(streams.input, self._input_ended)
+
+    def _unwatch(self) -> None:
+        end, self._end = self._end, None
+        if end is not None:
+            end.stop()
+
+    def _input_ended(self) -> None:
+        """On the thread that watches."""
+        if self.on_end_of_input is not None:
+            self.on_end_of_input()
+        transport = self._transport
+        if transport is not None:
+            transport.input_ended()
 
 
 def _take() -> Streams:
@@ -96,14 +131,22 @@ def _give_back(streams: Streams) -> None:
 
 
 class OwnStdioTransport:
-    """Frames over this process's stdin and stdout, until `close()` gives them back; or who holds them, where `is_held`."""
+    """Frames over this process's stdin and stdout.
+
+    `close()` gives them back after it has called `before_give_back`; with None it leaves that to whoever holds them.
+    """
 
     def __init__(
-        self, streams: Streams, owner: Owner, framing: str, max_frame_bytes: int, *, is_held: bool = False
+        self,
+        streams: Streams,
+        owner: Owner,
+        framing: str,
+        max_frame_bytes: int,
+        before_give_back: Callable[[], None] | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._streams = streams
-        self._is_held = is_held
+        self._before_give_back = before_give_back
         self._owner = owner
         self._is_down = False
         self._is_closed = False
@@ -155,8 +198,23 @@ class OwnStdioTransport:
         self._queue.shut()
         if self._stdin is not None:
             self._stdin.stop()
-        if not self._is_held:
+        if self._before_give_back is not None:
+            self._before_give_back()
             _give_back(self._streams)
+
+    def input_ended(self) -> None:
+        """The client has closed our stdin: read what is left of it now, even if the owner has not pulled for long.
+
+        From any thread.
+        """
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._read_rest)
+
+    def _read_rest(self) -> None:
+        # What a pipe can hold bounds this; at its end there is always something to read, so it never waits.
+        if isinstance(self._stdin, ReadPipe) and not self._is_closed:
+            self._stdin.drain()
+            self._stdin.resume()  # a very large pipe: the rest as usual
 
     def _received(self, data: bytes) -> None:
         self._intake.feed(data)

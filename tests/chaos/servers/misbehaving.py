@@ -58,11 +58,13 @@ def ignores_the_end_of_its_input(_: str) -> None:
 
 
 def leaves_a_grandchild(kind: str) -> None:
-    """The grandchild holds all pipes and says its number first; `stubborn` ones ignore SIGTERM."""
+    """The grandchild holds all pipes and says its number first; `stubborn` ones ignore SIGTERM, `detached` ones leave the group."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         if kind == "stubborn":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if kind == "detached":
+            os.setsid()
         os.write(writer, b"x")
         hold(ignoring=kind == "stubborn")
     os.close(writer)

@@ -1,19 +1,36 @@
 """A real server over stdio whose tools do what tools should not: hang, print, spawn, block. For tests of the whole process.
 
-`serving.py [hook-hangs | at-once=N]`: with a hook that never ends; with so many requests at once allowed
+`serving.py [WORD ...]`:
+hook-hangs      a shutdown hook never ends
+atexit-hangs    an atexit hook never ends
+startup-hangs   a startup hook never ends
+at-once=N       so many requests at once are allowed
+drain=SECONDS   the time that running requests get
+after=SECONDS   the program goes on for so long after `run()`
+uvloop          the event loop is uvloop's
 """
 
 import asyncio
+import atexit
 import os
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from mooring.server import Context, Server
 
-at_once = [int(word.removeprefix("at-once=")) for word in sys.argv[1:] if word.startswith("at-once=")]
-server = Server("serving", version="1.0", max_concurrent=at_once[0] if at_once else 1024)
+executor = ThreadPoolExecutor(2)
+numbers = {
+    name: float(value) for name, is_number, value in (word.partition("=") for word in sys.argv) if is_number
+}
+server = Server(
+    "serving",
+    version="1.0",
+    max_concurrent=int(numbers.get("at-once", 1024)),
+    drain_timeout=numbers.get("drain", 1.0),
+)
 forever = threading.Event()
 together: list[asyncio.Event] = []
 
@@ -43,6 +60,18 @@ async def hang_in_executor() -> None:
 async def hang_in_thread_of_its_own() -> str:
     threading.Thread(target=forever.wait).start()
     return "started"
+
+
+@server.tool
+def hang_in_thread_pool() -> str:
+    """The worker inherits `daemon` from the thread that submits, and the interpreter joins it at exit all the same."""
+    executor.submit(forever.wait)
+    return "submitted"
+
+
+@server.tool
+def use_thread_pool() -> str:
+    return str(executor.submit(lambda: 42).result())
 
 
 @server.tool
@@ -110,8 +139,32 @@ def say_goodbye() -> None:
     print("goodbye", file=sys.stderr)
 
 
-if sys.argv[1:] == ["hook-hangs"]:
+if "hook-hangs" in sys.argv:
     server.on_shutdown(lambda: forever.wait())
 
+atexit.register(print, "exited", file=sys.stderr)
+if "atexit-hangs" in sys.argv:
+    atexit.register(forever.wait)
+
+if "startup-hangs" in sys.argv:
+
+    @server.on_startup
+    def start() -> None:
+        print("starting", file=sys.stderr, flush=True)
+        forever.wait()
+
+
+def loop_factory() -> asyncio.AbstractEventLoop:
+    if "uvloop" in sys.argv:
+        import uvloop
+
+        return uvloop.new_event_loop()
+    return asyncio.new_event_loop()
+
+
 if __name__ == "__main__":
-    sys.exit(server.run())
+    code = server.run(loop_factory=loop_factory)
+    if "after" in numbers:
+        time.sleep(numbers["after"])
+        print("went on", file=sys.stderr)
+    sys.exit(code)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,11 @@ META = (
 )
 
 
+def never(code: int) -> None:
+    """How this process ends: it does not, not even in a test that has gone wrong."""
+    raise AssertionError(f"left with {code}")
+
+
 def served(server: Server, tmp_path: Path, *tools: str, **options: Any) -> tuple[int, bytes]:
     """Run it over files with one call of each tool."""
     lines = [
@@ -35,7 +41,7 @@ def served(server: Server, tmp_path: Path, *tools: str, **options: Any) -> tuple
         (tmp_path / "out").open("wb") as stdout,
         standing_in(stdin.fileno(), stdout.fileno()),
     ):
-        code = run(server, **options)
+        code = run(server, **{"leave": never, **options})
     return code, (tmp_path / "out").read_bytes()
 
 
@@ -150,7 +156,7 @@ def test_the_face_runs_it_and_a_loop_may_be_brought_along(tmp_path: Path) -> Non
         (tmp_path / "out").open("wb") as stdout,
         standing_in(stdin.fileno(), stdout.fileno()),
     ):
-        assert Server("x").run(loop_factory=factory) == 0
+        assert Server("x").run(loop_factory=factory, leave=never) == 0
     assert made[0].is_closed()
 
 
@@ -267,6 +273,97 @@ def test_the_watchdog_ends_what_does_not_end() -> None:
     assert left == [7]
     ending.restore()
     loop.close()
+
+
+@pytest.mark.parametrize("is_exiting", [True, False])
+def test_after_the_server_the_watchdog_ends_an_interpreter_that_exits_and_nothing_else(
+    is_exiting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is the process's own. Whole processes are in tests/chaos/test_server.py."""
+    left, gone = [], threading.Event()
+    hooks: list[Any] = []
+
+    def leave(code: int) -> None:
+        left.append(code)
+        gone.set()
+
+    monkeypatch.setattr(_run.os, "_exit", leave)
+    monkeypatch.setattr(threading, "_register_atexit", hooks.append)
+    monkeypatch.setattr(_run, "LEFTOVERS_TIMEOUT", 0.0 if not is_exiting else 60.0)
+    loop = asyncio.new_event_loop()
+    ending = Ending(lambda: None, loop, leave, timeout=0.01)
+    ending.restore()
+    assert hooks == [], "no end has begun"
+    ending.begin(60.0)
+    ending.restore()
+    (hook,) = hooks
+    if is_exiting:
+        hook()
+    ending.begin()
+    if is_exiting:
+        assert gone.wait(60)
+        assert left == [0]
+    else:
+        while ending._deadline > time.monotonic():
+            time.sleep(0.001)
+        ending._watch()  # as the thread does it
+        assert left == []
+    loop.close()
+
+
+def test_one_that_is_restored_while_the_interpreter_exits_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def register(_: object) -> None:
+        raise RuntimeError("can't register atexit after shutdown")
+
+    told: list[bool] = []
+    monkeypatch.setattr(threading, "_register_atexit", register)
+    _run._at_exit(lambda: told.append(True))
+    assert told == [True]
+
+
+def test_startup_hooks_have_longer_after_the_end_of_input_and_then_the_rest_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits: list[float | None] = []
+    order: list[str] = []
+    monkeypatch.setattr(Ending, "begin", lambda _, timeout=None: limits.append(timeout))
+    server = Server("x")
+    server.tool(name="echo", blocking=False)(lambda: order.append("served"))
+    reading, writing = os.pipe()
+
+    @server.on_startup
+    async def start() -> None:
+        request = f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"echo",{META}}}}}\n'
+        os.write(writing, request.encode())
+        os.close(writing)
+        while not limits:
+            await asyncio.sleep(0.001)
+        order.append("started")
+
+    with open(os.devnull, "wb") as stdout, standing_in(reading, stdout.fileno()):
+        assert run(server, leave=never) == 0
+    os.close(reading)
+    assert order == ["started", "served"]
+    assert limits[0] == _run.STARTUP_TIMEOUT
+    assert limits[1:] == [None] * len(limits[1:])
+    assert limits[1:]
+
+
+def test_what_hangs_is_not_waited_for_when_it_is_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, begun, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def flush() -> None:
+        begun.set()
+        gate.wait(60)
+        ended.set()
+
+    monkeypatch.setattr(_run, "flush", flush)
+    _run.flush_in_time()
+    assert not ended.is_set()
+    gate.set()
+    assert ended.wait(60)
 
 
 def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:

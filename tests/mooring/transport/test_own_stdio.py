@@ -1,10 +1,12 @@
 """A server's own stdio, in this process with pipes put in place of 0, 1 and 2, and as a process of its own."""
 
 import asyncio
+import contextlib
 import os
 import pty
 import subprocess
 import sys
+import threading
 import tty
 from collections.abc import Iterator
 from pathlib import Path
@@ -253,6 +255,62 @@ def test_who_holds_them_has_them_before_and_after_a_transport(ends: Ends) -> Non
         assert os.read(ends.from_server, 100) == b"back"
         assert os.get_blocking(0)
         await (await opened(Recorder())).close()
+
+    with standing_in(ends.stdin, ends.stdout):
+        run(test)
+
+
+def test_the_end_is_noticed_while_the_owner_does_not_pull(ends: Ends) -> None:
+    """G12: nothing more is read then, and what was sent before the end is delivered first."""
+
+    class Idle(Recorder):
+        is_idle = True
+
+        def frames_arrived(self) -> None:
+            if not self.is_idle:
+                super().frames_arrived()
+
+    async def test() -> None:
+        owner = Idle()
+        told = threading.Event()
+        target = own_stdio("lines")
+        target.on_end_of_input = told.set
+        owner.transport = transport = await target.open(owner, 10_000_000, 1.0)
+        os.set_blocking(ends.to_server, False)
+        sent = 0
+        while not transport._intake.is_full():  # it stops reading
+            sent += os.write(ends.to_server, b"line\n" * 1000)
+            await asyncio.sleep(0)
+        with contextlib.suppress(BlockingIOError):  # and the pipe is full
+            while True:
+                sent += os.write(ends.to_server, b"line\n" * 100)
+        ends.close(ends.to_server)
+        await owner.until(lambda: owner.ends)
+        assert told.is_set()
+        owner.is_idle = False
+        owner.frames_arrived()
+        assert len(b"\n".join(owner.frames)) + 1 == sent
+        await transport.close()
+
+    with standing_in(ends.stdin, ends.stdout):
+        run(test)
+
+
+def test_an_end_that_came_before_the_transport_is_its_end(ends: Ends) -> None:
+    async def test() -> None:
+        told = threading.Event()
+        target = own_stdio("lines")
+        target.on_end_of_input = told.set
+        with target.held():
+            os.write(ends.to_server, b"one\n")
+            ends.close(ends.to_server)
+            assert await asyncio.to_thread(told.wait, 60)
+            owner = Recorder()
+            owner.transport = transport = await target.open(owner, 1000, 1.0)
+            await owner.until(lambda: owner.ends)
+            assert owner.frames == [b"one"]
+            await transport.close()
+            transport.input_ended()
 
     with standing_in(ends.stdin, ends.stdout):
         run(test)
