@@ -113,7 +113,7 @@ class FaultProxy:
                 return
             try:
                 server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._to)
-            except ConnectionRefusedError:  # the server is being started again
+            except ConnectionError:  # the server is being started again
                 reset(writer)
                 return
             with closing(server_writer):
