@@ -38,7 +38,7 @@ from mooring.types import (
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from mooring.server._driver import Driver
+    from mooring.server._driver import Caller, Driver
     from mooring.server._forms import Form, FormLike
     from mooring.server._rounds import Rounds
 
@@ -88,15 +88,14 @@ class Context:
         connection: "Driver",
         request: e.Serve,
         params: bytes,
+        caller: "Caller",
         make_rounds: "Callable[[], Rounds] | None" = None,
     ) -> None:
         self.method = request.method.name
         self.request_id: RequestId = request.id
         self.version = request.version
         self.store = connection.store
-        # A session's next request may come with another token of the same caller.
-        self._scopes = connection.scopes
-        self._claims = connection.claims
+        self._caller = caller
         self._connection = connection
         self._serial = request.serial
         self._params = params
@@ -138,17 +137,17 @@ class Context:
     @property
     def principal(self) -> str:
         """Whom the request comes from, where that was proved (HTTP with authorization); else empty."""
-        return self._connection.principal
+        return self._caller.principal
 
     @property
     def scopes(self) -> frozenset[str]:
         """What the caller's token may do (HTTP with authorization); else nothing. See `InsufficientScopeError`."""
-        return self._scopes or frozenset()
+        return self._caller.scopes or frozenset()
 
     @property
     def claims(self) -> Mapping[str, Json]:
         """What else the caller's token says of him, as its verifier read it; else nothing."""
-        return self._claims
+        return self._caller.claims
 
     @property
     def client_info(self) -> Implementation | None:

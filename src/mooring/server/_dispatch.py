@@ -27,7 +27,7 @@ from mooring.protocol.wire import ErrorCode
 from mooring.server._catalogue import LISTS, Catalogue
 from mooring.server._completions import CompletionEntry, completion_key
 from mooring.server._context import Context
-from mooring.server._driver import Driver, Outcome
+from mooring.server._driver import Caller, Driver, Outcome
 from mooring.server._entries import Entry
 from mooring.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError, report
 from mooring.server._functions import Call
@@ -144,7 +144,7 @@ class Dispatch:
         self._round_timeout = round_timeout
         self._on_invalid_arguments = on_invalid_arguments
         self._dressed: dict[bytes, bytes] = {}
-        self._methods: dict[str, Callable[[Driver, e.Serve], Outcome]] = {
+        self._methods: dict[str, Callable[[Driver, e.Serve, Caller], Outcome]] = {
             "tools/call": self._call_tool,
             "resources/read": self._read_resource,
             "prompts/get": self._get_prompt,
@@ -160,9 +160,11 @@ class Dispatch:
 
     def serve(self, connection: Driver, request: e.Serve) -> Outcome:
         """The result of a request, or what will give it. Raises: McpError with a code, to refuse."""
+        # Taken now: when middleware goes on, the session may be receiving with another token.
+        caller = connection.caller
         if self.middleware:
-            return self._through(connection, request)
-        return self._serve(connection, request)
+            return self._through(connection, request, caller, _make_context(connection, request, caller))
+        return self._serve(connection, request, caller)
 
     def notified(self, connection: Driver, method: str, params: Raw | None) -> None:
         """A notification of the client's: none of those that get here changes anything for a server."""
@@ -171,21 +173,20 @@ class Dispatch:
         """End the subscriptions of a connection that takes no new requests."""
         connection.listening.end()
 
-    def _serve(self, connection: Driver, request: e.Serve) -> Outcome:
+    def _serve(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         method = request.method.name
         needs = _NEEDS[method]
         serve = self._methods.get(method)
         if serve is None or (needs and needs != "logging" and needs not in connection.offered):
             raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, f"{method} is not offered by this server")
-        return serve(connection, request)
+        return serve(connection, request, caller)
 
-    async def _through(self, connection: Driver, request: e.Serve) -> bytes:
-        context = _make_context(connection, request)
+    async def _through(self, connection: Driver, request: e.Serve, caller: Caller, context: Context) -> bytes:
         stays_open = False
 
         async def innermost() -> bytes:
             nonlocal stays_open
-            outcome = self._serve(connection, request)
+            outcome = self._serve(connection, request, caller)
             if outcome is None:
                 stays_open = True
                 return b""
@@ -209,7 +210,7 @@ class Dispatch:
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
-    def _list(self, connection: Driver, request: e.Serve) -> bytes:
+    def _list(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
         cursor = None if request.params is None else _params(_read_list, request).cursor
         try:
             page = self.catalogue.page(LISTS[request.method.name], request.version, cursor)
@@ -227,19 +228,19 @@ class Dispatch:
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
-    def _call_tool(self, connection: Driver, request: e.Serve) -> Outcome:
+    def _call_tool(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         params = _params(_read_call, request)
         name = params.name
         entry = self.catalogue.find_tool(name)
         if entry is None:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"unknown tool: {name[:128]}")
-        if entry.scopes and connection.scopes is not None and not entry.scopes <= connection.scopes:
+        if entry.scopes and caller.scopes is not None and not entry.scopes <= caller.scopes:
             raise InsufficientScopeError(*entry.scopes)
         given = None if params.arguments is UNSET else params.arguments
         context = None
         if entry.takes_context:
             back = _Answers(params.request_state, params.input_responses)
-            context = self._context_that_asks(connection, request, name, given, back)
+            context = self._context_that_asks(connection, request, caller, name, given, back=back)
         try:
             call = entry.bind(given, context)
             if call.__class__ is InvalidArguments and given is not None and bytes(given) == b"null":
@@ -269,7 +270,7 @@ class Dispatch:
             if entry.is_async:
                 value = await entry.call(*call[0], **call[1])  # type: ignore[misc]  # `is_async` says so
             else:
-                value = await self.pool.run(connection, entry.call, *call[0], **call[1])
+                value = await self.pool.run(connection.owner or connection, entry.call, *call[0], **call[1])
                 if inspect.isawaitable(value):  # a plain decorator around an async function
                     value = await value
             result = entry.answer(value, request.version)
@@ -296,7 +297,7 @@ class Dispatch:
 
     # --- resources ----------------------------------------------------------------------------------------------------
 
-    def _read_resource(self, connection: Driver, request: e.Serve) -> Outcome:
+    def _read_resource(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         params = _params(_read_read, request)
         uri = params.uri
         found = self.catalogue.find_resource(uri)
@@ -306,7 +307,7 @@ class Dispatch:
         context = None
         if entry.takes_context:
             back = _Answers(params.request_state, params.input_responses)
-            context = self._context_that_asks(connection, request, uri, None, back)
+            context = self._context_that_asks(connection, request, caller, uri, None, back=back)
         call = entry.bind(found.variables, context)
         if isinstance(call, InvalidArguments):
             raise _not_found(request, uri)
@@ -317,20 +318,20 @@ class Dispatch:
         what = f"resource {entry.key}"
         return self._start(Job(connection, request, entry, call, answer, what, context, uri=uri))
 
-    def _subscribe(self, connection: Driver, request: e.Serve) -> bytes:
+    def _subscribe(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
         connection.listening.subscribe(_body(ResourceRequestParams, request).uri)
         return _EMPTY
 
-    def _unsubscribe(self, connection: Driver, request: e.Serve) -> bytes:
+    def _unsubscribe(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
         connection.listening.uris.discard(_body(ResourceRequestParams, request).uri)
         return _EMPTY
 
-    def _listen(self, connection: Driver, request: e.Serve) -> None:
+    def _listen(self, connection: Driver, request: e.Serve, _: Caller) -> None:
         connection.listening.listen(request, _body(SubscriptionsListenRequestParams, request).notifications)
 
     # --- prompts, completion, logging ---------------------------------------------------------------------------------
 
-    def _get_prompt(self, connection: Driver, request: e.Serve) -> Outcome:
+    def _get_prompt(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         params = _params(_read_prompt, request)
         entry = self.catalogue.prompts.get(params.name)
         if entry is None:
@@ -339,7 +340,7 @@ class Dispatch:
         if entry.takes_context:
             back = _Answers(params.request_state, params.input_responses)
             said = msgspec.json.encode(params.arguments)
-            context = self._context_that_asks(connection, request, params.name, said, back)
+            context = self._context_that_asks(connection, request, caller, params.name, said, back=back)
         call = entry.bind(params.arguments, context)
         if isinstance(call, InvalidArguments):
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, call.text)
@@ -355,7 +356,7 @@ class Dispatch:
             )
         )
 
-    def _complete(self, connection: Driver, request: e.Serve) -> Outcome:
+    def _complete(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         params = _body(CompleteRequestParams, request)
         key = completion_key(params.ref, params.argument.name)
         entry = self.catalogue.completions.get(key)
@@ -365,14 +366,14 @@ class Dispatch:
             if key[1] not in known and key[1] not in self.catalogue.resources:
                 raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"nothing is called {key[1][:128]}")
             return _dress(connection, request, b'{"completion":{"values":[]}}')
-        context = _make_context(connection, request) if entry.function.takes_context else None
+        context = _make_context(connection, request, caller) if entry.function.takes_context else None
         settled = None if params.context is None else params.context.arguments
         call = entry.bind(params.argument.value, settled, context)
         return self._start(
             Job(connection, request, entry, call, entry.answer, f"completion of {key[2]}", context)
         )
 
-    def _set_level(self, connection: Driver, request: e.Serve) -> bytes:
+    def _set_level(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
         connection.log_level = _body(SetLevelRequestParams, request).level
         return _EMPTY
 
@@ -398,7 +399,9 @@ class Dispatch:
             if job.entry.is_async:
                 value = await job.entry.call(*args, **keywords)  # type: ignore[misc]  # `is_async` says so
             else:
-                value = await self.pool.run(job.connection, job.entry.call, *args, **keywords)
+                value = await self.pool.run(
+                    job.connection.owner or job.connection, job.entry.call, *args, **keywords
+                )
                 if inspect.isawaitable(value):  # as above
                     value = await value
             result = job.answer(value)
@@ -448,23 +451,25 @@ class Dispatch:
         self,
         connection: Driver,
         request: e.Serve,
+        caller: Caller,
         name: str,
         arguments: Raw | bytes | None,
+        *,
         back: _Answers,
     ) -> Context:
         """A context that can ask, in the stateless era too. Raises: JsonRpcError for a state that cannot be used."""
         if request.meta is None:
-            return _make_context(connection, request)
+            return _make_context(connection, request, caller)
         said = None if arguments is None else bytes(arguments)
 
         def make_rounds() -> "Rounds":
             from mooring.server._rounds import Rounds, bind  # noqa: PLC0415  # loads cryptography; most never ask
 
             read: Json = None if said is None else _read_anything(said)
-            bound = bind(connection.principal, request.method.name, name, read or None)
+            bound = bind(caller.principal, request.method.name, name, read or None)
             return Rounds(self._ring(), bound, back.state, back.answers or {}, self._round_timeout)
 
-        context = _make_context(connection, request, make_rounds)
+        context = _make_context(connection, request, caller, make_rounds)
         if back.state is not None:
             context.rounds()
         return context
@@ -504,10 +509,13 @@ def _version(answer: Callable[[object, str], bytes], request: e.Serve) -> Callab
 
 
 def _make_context(
-    connection: Driver, request: e.Serve, make_rounds: "Callable[[], Rounds] | None" = None
+    connection: Driver,
+    request: e.Serve,
+    caller: Caller,
+    make_rounds: "Callable[[], Rounds] | None" = None,
 ) -> Context:
     params = _EMPTY if request.params is None else bytes(request.params)
-    context = Context(connection, request, params, make_rounds)
+    context = Context(connection, request, params, caller, make_rounds)
     connection.on_stop(request.serial, context.cancel)
     return context
 

@@ -16,7 +16,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -63,7 +63,20 @@ class Terms(msgspec.Struct, frozen=True):
     number: int = 0
 
 
-_NO_CLAIMS: Mapping[str, Json] = {}
+class Caller(msgspec.Struct, frozen=True):
+    """Whose request it is: the principal, and the scopes and claims of the token that came with it.
+
+    A session gets another one with each POST, so a request keeps the one that it came with.
+    """
+
+    # Empty where nobody had to authenticate.
+    principal: str = ""
+    # None where callers have no scopes: not over HTTP.
+    scopes: frozenset[str] | None = None
+    claims: Mapping[str, Json] = {}
+
+
+_NO_CALLER = Caller()
 
 # Tasks that were cancelled and have not ended yet: the loop itself keeps no task alive.
 _LEAVING: set["asyncio.Task[None]"] = set()
@@ -72,7 +85,8 @@ _LEAVING: set["asyncio.Task[None]"] = set()
 class Driver:
     """One connection of a server on one event loop. `number` tells it from others in logs and telemetry.
 
-    `principal` is whom it belongs to, where that was proved (HTTP).
+    `caller` is whom the message that is being received comes from, where that is known (HTTP). `owner` is what its blocking
+    functions wait in turn by: None is this connection itself.
     """
 
     __slots__ = (
@@ -100,7 +114,7 @@ class Driver:
             "offer",
             "offered",
         ),
-        *("claims", "principal", "scopes", "telemetry"),
+        *("caller", "owner", "telemetry"),
     )
 
     # What each effect does; a class that does one differently has a table of its own.
@@ -113,10 +127,8 @@ class Driver:
         self.handlers = terms.handlers
         self.telemetry = terms.telemetry
         self.number = terms.number
-        self.principal = ""
-        # What the caller may do, and what else is known of him; None where callers have no scopes: not over HTTP.
-        self.scopes: frozenset[str] | None = None
-        self.claims: Mapping[str, Json] = _NO_CLAIMS
+        self.caller = _NO_CALLER
+        self.owner: Hashable | None = None
         self.log_level = "info"
         self.dropped = 0
         self._store: dict[str, Any] | None = None
@@ -134,6 +146,11 @@ class Driver:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.number} {self.core!r} {len(self._tasks)} tasks>"
+
+    @property
+    def principal(self) -> str:
+        """Whom it belongs to, where that was proved (HTTP). It is the same for all messages of a connection."""
+        return self.caller.principal
 
     @property
     def store(self) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Threads for blocking functions: bounded, fair between connections, and never a reason why a process cannot end.
+"""Threads for blocking functions: bounded, fair between callers, and never a reason why a process cannot end.
 
 Daemon threads of our own: the interpreter waits at exit for every thread of a `ThreadPoolExecutor`, so one hung tool would
-keep a server alive that its client has left. Work waits in one queue per connection, served in turn, so a connection that
-asks for a thousand slow things delays only itself.
+keep a server alive that its client has left. Work waits in one queue for each owner, and queues are served in turn, so an owner
+with a thousand slow calls delays only itself. The owner is a connection; over HTTP it is the principal, or the address of a
+POST without session.
 
 Must never know a request. Above: `_dispatch`, which brings work; `_run`, which asks what is left. Below: threads.
 """

@@ -112,11 +112,15 @@ _CHANGING = frozenset({"logging/setLevel", "resources/subscribe", "resources/uns
 class _Asked:
     """One HTTP request: its headers, whom it comes from, ASGI's two functions, and what its body was if it has one."""
 
-    __slots__ = ("frame", "headers", "message", "principal", "receive", "send")
+    __slots__ = ("frame", "headers", "message", "peer", "principal", "receive", "send")
 
-    def __init__(self, headers: Headers, principal: Principal, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, headers: Headers, principal: Principal, peer: str, receive: Receive, send: Send
+    ) -> None:
         self.headers = headers
         self.principal = principal
+        # The address that it comes from, as the ASGI server has it.
+        self.peer = peer
         self.receive = receive
         self.send = send
         self.message: Message = _NO_MESSAGE
@@ -276,7 +280,8 @@ class App:
                 await self._refuse(send, admitted, headers)
                 return
             principal = admitted
-        asked = _Asked(headers, principal, receive, send)
+        client = scope.get("client")
+        asked = _Asked(headers, principal, client[0] if client else "", receive, send)
         if place is not _Place.MCP:
             await self._serve_legacy(place, verb, asked, scope)
         elif verb is Verb.POST:
@@ -332,8 +337,7 @@ class App:
         if connection is None or connection.principal != asked.principal.id:
             await self._refuse(asked.send, refuse(404, "no such stream: open it again with GET"))
             return
-        prove(connection, asked.principal)
-        connection.call(connection.receive, asked.frame)
+        connection.call(_receive_legacy, connection, asked.principal, asked.frame)
         await respond(asked.send, ACCEPTED, [])
 
     # --- POST ---------------------------------------------------------------------------------------------------------
@@ -413,6 +417,7 @@ class App:
         if session is None:
             return BUSY
         prove(session, asked.principal)
+        session.owner = _principal_owner(asked.principal.id)
         channel = session.receive(asked.message, asked.frame, route.accepts)
         more: HeaderLines = []
         if session.core.client is not None:
@@ -439,6 +444,8 @@ class App:
             lookout=self._look_out(),
         )
         prove(post, asked.principal)
+        # All POSTs of one caller wait for threads in one queue: otherwise whoever sends most has most of the turns.
+        post.owner = _principal_owner(asked.principal.id) or ("peer", asked.peer)
         if type(message) is not Request or message.method != "subscriptions/listen":
             await post.serve(message, asked.frame, asked.receive, asked.send)
             return
@@ -554,6 +561,7 @@ class App:
             record=record,
         )
         if record is not None:
+            session.owner = _principal_owner(record.principal)
             self.server.remember(session)
         return session
 
@@ -567,6 +575,17 @@ class App:
         assert self._sessions is not None
         self.server.forget(session)
         self._sessions.forget(session)
+
+
+def _principal_owner(principal: str) -> tuple[str, str] | None:
+    """Who waits for threads in turn with others; None, where nobody had to authenticate: the connection itself."""
+    return ("principal", principal) if principal else None
+
+
+def _receive_legacy(connection: LegacyConnection, principal: Principal, frame: bytes) -> None:
+    """On the connection's own thread: the principal is that of this frame."""
+    prove(connection, principal)
+    connection.receive(frame)
 
 
 def _changes_record(message: Message) -> bool:

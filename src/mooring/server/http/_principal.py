@@ -14,6 +14,7 @@ import msgspec
 
 from mooring.errors import Json
 from mooring.protocol.http import Refusal
+from mooring.server._driver import Caller
 
 if TYPE_CHECKING:
     from mooring.server._driver import Driver
@@ -37,9 +38,7 @@ NOBODY: Final = Principal("")
 
 def prove(connection: "Driver", principal: Principal) -> None:
     """The next message of this connection comes from this one; a session asks first that the id is its own."""
-    connection.principal = principal.id
-    connection.scopes = principal.scopes
-    connection.claims = principal.claims
+    connection.caller = Caller(principal.id, principal.scopes, principal.claims)
 
 
 class TokenVerifier(Protocol):

@@ -25,7 +25,7 @@ from mooring.protocol.http import ACCEPTED, Accepts, Refusal, refuse
 from mooring.protocol.server import ServerConnection, ServerState
 from mooring.protocol.server import events as e
 from mooring.protocol.wire import Batch, Message, Request, encode_event, join_batch
-from mooring.server._driver import Driver, Terms, perform_table
+from mooring.server._driver import Caller, Driver, Terms, perform_table
 from mooring.server.http._asgi import HeaderLines, Receive, Send, respond, until_gone
 from mooring.server.http._event_store import EventStore
 from mooring.server.http._post import Answering, head_of
@@ -133,7 +133,7 @@ class Session(Driver):
         self._unsaved: list[tuple[str, int, bytes]] = []
         self._saving: asyncio.Task[None] | None = None
         if record is not None:
-            self.principal = record.principal
+            self.caller = Caller(record.principal)
             self.log_level = record.log_level
             if record.uris:
                 self.listening.uris.update(record.uris)

@@ -3,6 +3,7 @@
 import asyncio
 
 from mooring.server import Server
+from mooring.server._driver import Caller
 from mooring.server.http import NOBODY, Principal
 from mooring.server.http._principal import prove
 
@@ -15,14 +16,11 @@ def test_a_connection_knows_its_caller_until_the_next_one() -> None:
     async def test() -> None:
         server = Server("x")
         connection = server.open_connection()
-        assert (connection.principal, connection.scopes, connection.claims) == ("", None, {})
+        assert connection.caller == Caller("", None, {})
         prove(connection, Principal("alice", frozenset({"a"}), {"sub": "alice"}))
-        assert (connection.principal, connection.scopes, connection.claims) == (
-            "alice",
-            frozenset({"a"}),
-            {"sub": "alice"},
-        )
+        assert connection.caller == Caller("alice", frozenset({"a"}), {"sub": "alice"})
+        assert connection.principal == "alice"
         prove(connection, NOBODY)
-        assert (connection.principal, connection.scopes) == ("", frozenset())
+        assert connection.caller == Caller("", frozenset())
 
     asyncio.run(test())
