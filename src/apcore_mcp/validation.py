@@ -34,19 +34,31 @@ class ArgumentRules:
     def problems(self, arguments: Mapping[str, Any]) -> list[Problem]:
         """Every wrong field; empty if the arguments fit."""
         found: list[Problem] = []
-        for error in self._validator.iter_errors(dict(arguments)):
-            found += _say(error)
-            if len(found) >= MAX_PROBLEMS:
-                break
+        try:
+            for error in self._validator.iter_errors(dict(arguments)):
+                found += _say(error)
+                if len(found) >= MAX_PROBLEMS:
+                    break
+        except Exception as error:  # noqa: BLE001  # such as OverflowError for 10**400, or a reference to nowhere
+            found.append(
+                ("input", f"the schema cannot be used ({type(error).__name__.lstrip('_')})", "schema")
+            )
         return found[:MAX_PROBLEMS]
 
     @cached_property
     def _validator(self) -> Any:
         # A library without types, and slow to load: only who validates pays for it.
-        from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # noqa: PLC0415
-        from referencing import Registry  # noqa: PLC0415
+        from jsonschema.validators import (  # type: ignore[import-untyped]  # noqa: PLC0415
+            SPECIFICATIONS,
+            Draft202012Validator,
+        )
+        from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
 
-        return Draft202012Validator(self._schema, registry=Registry())
+        root = DRAFT202012.create_resource(self._schema)
+        uri = root.id() or ""
+        # Searched for `$anchor` and `$id` once, here, and not for each reference to one.
+        resolver = SPECIFICATIONS.with_resource(uri, root).crawl().resolver(uri)
+        return Draft202012Validator(self._schema, _resolver=resolver)
 
 
 def _say(error: Any) -> Iterator[Problem]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from referencing import Registry
 
 from apcore_mcp.validation import MAX_PROBLEMS, ArgumentRules
 
@@ -112,3 +113,32 @@ MAYBE = {
 def test_in_a_choice_the_alternative_that_was_meant_is_told(arguments: Any, problems: Any) -> None:
     """An optional model: its fields are named, and not the choice between it and null."""
     assert ArgumentRules(MAYBE).problems(arguments) == problems
+
+
+def test_what_the_library_raises_is_a_problem_and_not_an_exception() -> None:
+    rules = ArgumentRules({"type": "object", "properties": {"n": {"multipleOf": 0.1}}})
+    assert rules.problems({"n": 10**400}) == [
+        ("input", "the schema cannot be used (OverflowError)", "schema")
+    ]
+    nowhere = ArgumentRules({"type": "object", "properties": {"n": {"$ref": "#nowhere"}}})
+    assert nowhere.problems({"n": 1}) == [
+        ("input", "the schema cannot be used (WrappedReferencingError)", "schema")
+    ]
+
+
+def test_a_schema_is_searched_for_names_once_and_not_for_each_argument(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crawled: list[object] = []
+    crawl = Registry.crawl
+
+    def count(registry: Any) -> Any:
+        crawled.append(registry)
+        return crawl(registry)
+
+    monkeypatch.setattr(Registry, "crawl", count)
+    defs = {"x": {"$anchor": "a", "type": "integer"}}
+    rules = ArgumentRules({"type": "object", "properties": {"l": {"items": {"$ref": "#a"}}}, "$defs": defs})
+    for _ in range(3):
+        assert rules.problems({"l": [1] * 300}) == []
+    assert len(crawled) == 1

@@ -15,6 +15,7 @@ from mooring.client._requests import CallOptions, Requests
 from mooring.errors import Json, JsonRpcError, ProtocolError, UsageError
 from mooring.extras import install_command
 from mooring.protocol import Era
+from mooring.protocol.client import Settings
 from mooring.protocol.wire import ErrorCode
 from mooring.types import CallToolResult, ListToolsResult, Tool
 
@@ -141,7 +142,9 @@ class Tools:
         """The check of this tool's output; None: it has no schema, or there is nothing to check with."""
         if name not in self._checks:
             schema = self._schema(name)
-            self._checks[name] = None if schema is None else _checker(schema)
+            self._checks[name] = (
+                None if schema is None else _checker(schema, self._requests.connection.settings)
+            )
         return self._checks[name]
 
     def _check_output(self, name: str, result: CallToolResult, *, must: bool) -> None:
@@ -205,9 +208,9 @@ def of_any_call(options: CallOptions) -> CallOptions:
     return cast(CallOptions, shared)  # a part of one
 
 
-def _checker(schema: Mapping[str, Json]) -> "Check | None":
+def _checker(schema: Mapping[str, Json], settings: Settings) -> "Check | None":
     try:
         from mooring.client._output import checker  # noqa: PLC0415  # the schema library is an extra, and slow to load
     except ImportError:
         return None
-    return checker(schema)
+    return checker(schema, settings.check_output_timeout)

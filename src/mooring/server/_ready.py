@@ -59,11 +59,12 @@ def compile_ready(schema: Schema, where: str) -> Validate:
         # An extra, and slow to load; it ships no types.
         from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]  # noqa: PLC0415
         from jsonschema.validators import (  # type: ignore[import-untyped]  # noqa: PLC0415
+            SPECIFICATIONS,
             Draft202012Validator,
             validator_for,
         )
-        from referencing import Registry  # noqa: PLC0415
-        from referencing.exceptions import Unresolvable  # noqa: PLC0415
+        from referencing import Resource  # noqa: PLC0415
+        from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
     except ImportError as missing:
         advice = f"{install_command('schema')}, or pass validate=False and check in the handler"
         raise UsageError(f"validating {where} needs the extra `schema`: {advice}", path=where) from missing
@@ -75,7 +76,16 @@ def compile_ready(schema: Schema, where: str) -> Validate:
     except SchemaError as error:
         place = "".join(f"/{step}" for step in error.absolute_path)
         raise UsageError(f"{where} is not valid at #{place}: {error.message[:200]}", path=where) from error
-    validator = dialect(schema, registry=Registry())
+    except Exception as error:  # such as OverflowError for a pattern that Python cannot compile
+        raise UsageError(f"{where} cannot be used ({type(error).__name__})", path=where) from error
+    try:
+        root = Resource.from_contents(schema, default_specification=DRAFT202012)
+        uri = root.id() or ""
+        # Searched for `$anchor` and `$id` once, here, and not for each reference to one.
+        resolver = SPECIFICATIONS.with_resource(uri, root).crawl().resolver(uri)
+    except Exception as error:  # such as ValueError for an `$id` that is no URI
+        raise UsageError(f"{where} cannot be used ({type(error).__name__})", path=where) from error
+    validator = dialect(schema, _resolver=resolver)
 
     def problems(value: Json) -> Iterator[tuple[Place, str]]:
         for error in validator.iter_errors(value):
@@ -84,7 +94,7 @@ def compile_ready(schema: Schema, where: str) -> Validate:
     def validate(value: Json) -> InvalidArguments | None:
         try:
             found = collect(problems(value))
-        except (Unresolvable, RecursionError) as error:
+        except Exception as error:  # noqa: BLE001  # an argument such as 10**400 must not look like a fault of the server
             return collect(iter([((), f"the schema cannot be used ({type(error).__name__})")]))
         return found if found.problems else None
 

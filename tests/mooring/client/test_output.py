@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from referencing import Registry
 
 from mooring.client import _output
 from mooring.client._output import MAX_SCHEMA_BYTES, checker
@@ -25,7 +26,8 @@ for _ in range(20):
         ({"properties": {"a": {"items": {"minimum": 3}}}}, {"a": [3, 2]}, "$.a[1]: 2 is less than the minimum of 3"),
         ({"$defs": {"n": {"type": "null"}}, "$ref": "#/$defs/n"}, None, None),
         ({"type": "nonsense"}, {}, "the schema itself is not valid ('nonsense' is not valid"),
-        ({"pattern": "("}, "x", "the schema itself is not valid"),
+        ({"pattern": "("}, "x", None),
+        ({"pattern": r"\p{L}+"}, "x", None),
         ({"$ref": "https://example.com/schema.json"}, {}, "the schema cannot be used (WrappedReferencingError)"),
         ({"$ref": "#"}, {}, "the schema cannot be used (it refers to itself, or goes too deep)"),
         ({"allOf": [{"$ref": "#"}]}, {}, "the schema cannot be used (it refers to itself, or goes too deep)"),
@@ -108,3 +110,110 @@ def test_an_ordinary_table_is_checked_to_its_end() -> None:
     assert check({"rows": rows}) is None
     rows[-1] = {"b": "x"}
     assert check({"rows": rows}) == "$.rows[999]: 'a' is a required property"
+
+
+# --- what the libraries raise -----------------------------------------------------------------------------------------
+
+HOSTILE: list[tuple[dict[str, Any], Any]] = [
+    ({"multipleOf": 0.1}, 10**400),
+    ({"$ref": "#/x", "x": "str"}, {}),
+    ({"$ref": "#/x", "x": 5}, {}),
+    ({"$ref": "#/x", "x": [1]}, {}),
+    ({"$id": "http://[::1", "$ref": "x"}, {}),
+    ({"$ref": "http://[::1"}, {}),
+    ({"allOf": [{}], "$ref": "#/allOf/x"}, {}),
+    ({"$ref": "#nowhere"}, {}),
+    ({"$dynamicRef": "#nowhere"}, {}),
+]
+
+
+@pytest.mark.parametrize(("schema", "output"), HOSTILE)
+def test_whatever_the_libraries_raise_a_check_returns_a_sentence(schema: dict[str, Any], output: Any) -> None:
+    found = checker(schema)(output)
+    assert found is not None
+    assert found.startswith("the schema cannot be used (")
+
+
+def test_a_pattern_that_python_cannot_compile_is_not_compiled() -> None:
+    assert checker({"pattern": "a{99999999999999999999}"})("a") is None
+
+
+@pytest.mark.parametrize(
+    "exception", [OverflowError, ValueError, TypeError, AttributeError, MemoryError, KeyError]
+)
+def test_an_exception_while_a_schema_is_looked_at_is_a_sentence_too(
+    exception: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise exception
+
+    monkeypatch.setattr(_output, "_resolver", fail)
+    assert checker({})({}) == f"the schema cannot be used ({exception.__name__})"
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+class Ticking:
+    """A clock that goes on by a second whenever it is read."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("schema", "output"),
+    [
+        ({"items": {"minimum": 0}}, [1] * 100),  # rules that are not counted
+        ({"allOf": [{"$ref": "#/$defs/a"}] * 100, "$defs": {"a": {"const": [1] * 100}}}, [1] * 100),
+        (REFERENCES, {}),
+    ],
+)
+def test_a_check_ends_when_its_time_is_over(
+    schema: dict[str, Any], output: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = checker(schema, 20)
+    clock = Ticking()
+    monkeypatch.setattr(_output, "_clock", clock)
+    assert check(output) == "it takes too long to be checked (over 20 s)"
+    assert clock.now == 1 + 21  # begun at 1, ended at the first reading behind 21
+    assert checker({"allOf": [{"type": "object"}] * 100}, 20)({}) == (
+        "the schema takes too long to be looked at (over 20 s)"
+    )
+
+
+ANCHORED: dict[str, Any] = {
+    "$defs": {
+        "x": {"$anchor": "a", "type": "integer"},
+        "y": {"$id": "https://example.org/y", "type": "integer"},
+    },
+    "$dynamicAnchor": "d",
+}
+
+
+@pytest.mark.parametrize(
+    "item", [{"$ref": "#a"}, {"$ref": "https://example.org/y"}, {"$anchor": "z", "$dynamicRef": "#a"}]
+)
+def test_a_schema_is_searched_for_names_once_whatever_refers_to_them(
+    item: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawled = []
+    crawl = Registry.crawl
+
+    def count(registry: Any) -> Any:
+        crawled.append(registry)
+        return crawl(registry)
+
+    monkeypatch.setattr(Registry, "crawl", count)
+    check = checker({**ANCHORED, "items": item})
+    assert len(crawled) == 1
+    for _ in range(3):
+        assert check([1] * 200) is None
+        assert check([1] * 200 + ["x"]) == "$[200]: 'x' is not of type 'integer'"
+    assert len(crawled) == 1
+    checker({"items": {"$ref": "#/$defs/n"}, "$defs": {"n": {}}})([1] * 200)
+    assert len(crawled) == 1  # there is nothing to search for

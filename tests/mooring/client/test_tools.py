@@ -139,6 +139,40 @@ async def test_output_that_breaks_its_schema_is_logged_or_refused_as_asked(
             assert caplog.records == []
 
 
+@pytest.mark.parametrize(
+    ("schema", "output"),
+    [
+        ({"properties": {"n": {"multipleOf": 0.1}}}, {"n": 10**400}),
+        ({"$ref": "#/x", "x": "str"}, {}),
+        ({"$id": "http://[::1", "$ref": "x"}, {}),
+    ],
+)
+@on_fake_clock
+async def test_a_check_that_cannot_be_made_never_ends_a_call_that_ran_unless_asked_for(
+    schema: dict[str, Any], output: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened() as (client, peer):
+        peer.on["tools/list"] = {"tools": [tool("count", outputSchema={"type": "object", **schema})]}
+        peer.on["tools/call"] = said("one", structuredContent=output)
+        await client.tools.list()
+        with caplog.at_level(logging.WARNING, "mooring.client"):
+            assert (await client.tools.call("count")).text == "one"
+        assert "the schema cannot be used" in caplog.text
+        with pytest.raises(ProtocolError, match="the schema cannot be used") as caught:
+            await client.tools.call("count", check_output=True)
+        assert caught.value.may_have_run is True
+
+
+@on_fake_clock
+async def test_the_time_of_a_check_is_a_setting() -> None:
+    async with opened(check_output_timeout=0.001) as (client, peer):
+        schema = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(3000)}}
+        peer.on["tools/list"] = {"tools": [tool("count", outputSchema=schema)]}
+        peer.on["tools/call"] = said("one", structuredContent={})
+        with pytest.raises(ProtocolError, match=r"takes too long to be looked at \(over 0\.001 s\)"):
+            await client.tools.call("count", check_output=True)
+
+
 @on_fake_clock
 async def test_output_that_keeps_to_its_schema_or_says_that_it_failed_passes() -> None:
     async with opened() as (client, peer):

@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 import pytest
+from referencing import Registry
 
 from mooring.errors import UsageError
 from mooring.server import _ready
@@ -111,3 +112,50 @@ def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_limits_are_as_documented() -> None:
     assert (_ready.MAX_SCHEMA_BYTES, _ready.MAX_SCHEMA_DEPTH) == (1_048_576, 64)
+
+
+def count_crawls(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    crawled: list[object] = []
+    crawl = Registry.crawl
+
+    def count(registry: Any) -> Any:
+        crawled.append(registry)
+        return crawl(registry)
+
+    monkeypatch.setattr(Registry, "crawl", count)
+    return crawled
+
+
+@pytest.mark.parametrize("reference", ["#a", "https://example.org/y"])
+def test_a_schema_is_searched_for_names_once_and_not_for_each_argument(
+    reference: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"items": {"$ref": reference}}},
+        "$defs": {
+            "x": {"$anchor": "a", "type": "integer"},
+            "y": {"$id": "https://example.org/y", "type": "integer"},
+        },
+    }
+    crawled = count_crawls(monkeypatch)
+    validate = compile_ready(schema, "s")
+    before = len(crawled)
+    assert validate({"a": [1] * 500}) is None
+    assert problems(schema, {"a": [1, "x"]}) == ["a[1]: 'x' is not of type 'integer'"]
+    assert validate({"a": [1] * 500}) is None
+    assert len(crawled) == before + 1  # of the second schema, inside `problems`
+
+
+def test_an_argument_that_the_library_cannot_compare_is_a_problem_and_not_an_exception() -> None:
+    schema = {"type": "object", "properties": {"n": {"multipleOf": 0.1}}}
+    assert problems(schema, {"n": 10**400}) == ["the schema cannot be used (OverflowError)"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"pattern": "a{99999999999999999999}"}, {"$id": "http://a", "$defs": {"x": {"$id": "http://[::1"}}}],
+)
+def test_a_schema_that_makes_the_library_raise_is_refused_at_registration(schema: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"s cannot be used \((OverflowError|ValueError)\)"):
+        compile_ready({"type": "object", **schema}, "s")

@@ -60,6 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_frame_bytes: int = 16_777_216
     max_list_bytes: int = 67_108_864
     max_list_entries: int = 100_000
+    check_output_timeout: float = 1.0
     tombstone_sweep: float = 60.0
     keepalive: float | None = None
     close_step: float = 2.0
@@ -137,6 +138,7 @@ class FleetKeywords(TypedDict, total=False):
     max_frame_bytes: int
     max_list_bytes: int
     max_list_entries: int
+    check_output_timeout: float
     tombstone_sweep: float
     keepalive: float | None
     close_step: float
@@ -264,6 +266,8 @@ SETTINGS = {
         Setting("max_frame_bytes", "The largest message, in both directions.", low=1024, high=2**31 - 1, is_whole=True),
         Setting("max_list_bytes", "The largest list, all pages together.", low=1024, is_whole=True),
         Setting("max_list_entries", "The most entries of a list, all pages together.", low=1, is_whole=True),
+        Setting("check_output_timeout", "How long a check of a tool's output, or of its schema, may take. Everything else on the "
+                "event loop waits meanwhile; what takes longer counts as an output that breaks its schema.", low=_SECOND),
         Setting("tombstone_sweep", "How often forgotten calls are swept.", low=_SECOND),
         Setting("keepalive", "After so long without hearing anything, ask the server for a sign of life; two without an answer "
                 "mean that it is down.", low=_SECOND, is_optional=True),
