@@ -548,6 +548,12 @@ class Search:
             and Timer.KEEPALIVE not in core.calls.timers
         ):
             raise Violation("nothing bounds the silence of the server")
+        if (
+            core.state is ClientState.READY
+            and core.calls.is_checking
+            and Timer.CHECK not in core.calls.timers
+        ):
+            raise Violation("nothing bounds the check of the server")
         if core.state is ClientState.BACKOFF and not {Timer.BACKOFF, Timer.CLOSE} & set(
             core.calls.timers.armed
         ):

@@ -198,7 +198,7 @@ def request_key(
     Ids and callers are names: the core finds things by them and never compares two, so requests may be renamed.
     They are listed in the order they were made, which is the one order the core sorts by.
     """
-    calls, id = world.core.calls, exchange.id
+    core, calls, id = world.core, world.core.calls, exchange.id
     # A new transport has refused nobody.
     returned = [other for other in calls.returned if other in calls.pending] if world.can_talk else []
     # A frame that was refused keeps its number until it is offered again, and nobody asks whether it was written.
@@ -214,6 +214,9 @@ def request_key(
         Retry(id) in calls.timers,
         exchange.was_sent,
         exchange.was_turned_away,
+        # Whether it leads to a check of the server when its time runs out, and whether that is its deadline.
+        core.settings.hang_timeout is not None and calls.is_unanswered(exchange),
+        exchange.due_at is not None,
         # The epoch a request was sent in decides what a lost session means for it.
         calls.is_http and asked is not None and asked.epoch == world.core.epoch,
         # Late answers to what it asked before: its own for as long as it waits, then anybody's.
@@ -276,7 +279,8 @@ def key(world: World, scene: Scene) -> object:
         else None,
         is_new, min(core._failures, core.settings.max_attempts) if is_new else 0, core._last_exit if is_new else None,
         core._strikes, core._was_sane, core._was_probe_fatal, core._skips_probe,
-        (core._heard, core._unheard) if has_keepalive else None,
+        (bool(calls.received_after), core._unheard) if has_keepalive else None,
+        (calls.check > 0, calls.is_checking) if core.settings.hang_timeout is not None else None,
         world.has_just_lost_session(), tuple(core._standing), tuple(answers for answers, _ in core._unsent), tuple(core._serving), tuple(core._waiters),
         type(core._reason),
         world.made, world.alive, world.is_up, world.was_stopped, world.spins, world.owes_resume,
@@ -332,6 +336,7 @@ LEFT_OUT = {
     "hard_at": "a time",
     "soft_at": "a time",
     "max_timeout": "a time",
+    "made_at": "a time",
     "wants_progress": "never changes, and the same for all here",
     "requested": "the one revision of the era that these scenes speak first",
     "proposed": "as `requested`",

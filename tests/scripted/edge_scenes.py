@@ -311,6 +311,20 @@ async def silence(*, keepalive: float) -> None:
     await stage.end()
 
 
+async def a_call_times_out(*, is_answered: bool) -> None:
+    """Then the server is checked; it answers another call meanwhile, or nothing."""
+    stage = await Stage(hang_timeout=1.0).go(S.READY)
+    stage.call(timeout=0.5)
+    other = stage.call()
+    stage.wrote()
+    await asyncio.sleep(0.6)
+    if is_answered:
+        await stage.say(id=other.id, result={})
+    await asyncio.sleep(1.0)
+    assert stage.state is (S.READY if is_answered else S.BACKOFF)
+    await stage.end()
+
+
 # --- coming back, and ending ------------------------------------------------------------------------------------------
 
 
@@ -445,6 +459,8 @@ def scenes() -> dict[str, Callable[[], Awaitable[None]]]:
         "a request is served": a_request_is_served,
         "busy calls": busy_calls,
         "silence": partial(silence, keepalive=5.0),
+        "a call times out, and the server hangs": partial(a_call_times_out, is_answered=False),
+        "a call times out, and the server answers": partial(a_call_times_out, is_answered=True),
         "the old transport is soon gone": partial(the_old_transport_takes, 0.5),
         "the old transport is late": partial(the_old_transport_takes, 5.0),
         "the old transport stays, and is waited for": partial(the_old_transport_takes, 30.0, close_step=1.0),

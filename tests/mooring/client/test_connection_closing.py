@@ -34,6 +34,7 @@ KINDS: dict[str, type[e.Event]] = {
     "oversize": e.OversizeReceived,
     "exit": e.WentDown,
     "keepalive missed": e.KeepaliveMissed,
+    "check expired": e.CheckExpired,
     "connect expired": e.ConnectExpired,
     "negotiation failed": e.NegotiationFailed,
     "negotiation refused": e.NegotiationRefused,
@@ -41,6 +42,7 @@ KINDS: dict[str, type[e.Event]] = {
 # Events of time: they are stepped by the test, which waits for no clock.
 TIMED: dict[str, Callable[[], e.Event]] = {
     "keepalive missed": e.KeepaliveMissed,
+    "check expired": e.CheckExpired,
     "connect expired": e.ConnectExpired,
 }
 # These close nothing: there is no transport yet, or not any more.
@@ -224,6 +226,8 @@ async def breaches_of(kind: str, server: Any) -> list[str]:
             if kind in ("stop", *TIMED):
                 caller.call()
                 caller.call()
+            if kind == "check expired":  # the newest frame is the check, and nothing was received since
+                client._requests.connection.core.calls.check = client._requests.connection.core.calls.number
             if kind in TIMED:
                 client._requests.connection.step(TIMED[kind]())
             if kind != "stop":

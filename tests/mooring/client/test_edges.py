@@ -72,6 +72,7 @@ BY_HAND: dict[str, tuple[tuple[Callable[[int], e.Event], tuple[ClientState, ...]
         (lambda epoch: e.ProbeExpired(), (S.READY, *LATER)),
         (lambda epoch: e.ConnectExpired(), LATER),
         (lambda epoch: e.KeepaliveDue(), (*EARLIER, *LATER)),
+        (lambda epoch: e.CheckExpired(), (*EARLIER, *LATER)),
         (lambda epoch: e.Settled(), (*EARLIER, *LATER)),
         (lambda epoch: e.BackoffElapsed(), (*EARLIER, S.READY, S.CLOSING, S.CLOSED)),
         (lambda epoch: e.SweepDue(), (S.CLOSING, S.CLOSED)),

@@ -82,6 +82,7 @@ class Calls:
 
     __slots__ = (
         "can_send",
+        "check",
         "envelope",
         "hangs_up",
         "head",
@@ -97,6 +98,7 @@ class Calls:
         "own",
         "pending",
         "queue",
+        "received_after",
         "refusal",
         "returned",
         "settings",
@@ -122,6 +124,10 @@ class Calls:
         self.last_id = 0
         self.number = 0
         self.written = 0
+        # How many frames had been handed over when the newest one was received; and the number of the frame that checks
+        # whether the server still answers, 0: none. Comparing numbers tells what was received since, at no cost to a call.
+        self.received_after = 0
+        self.check = 0
         # The transport said busy, and has not said otherwise since.
         self.is_full = False
         # Calls that the transport refused since it last had room: they came from the front of the queue, and go there.
@@ -158,9 +164,14 @@ class Calls:
 
     def forget_transport(self) -> None:
         """A new transport starts counting its frames from one."""
-        self.number = self.written = 0
+        self.number = self.written = self.received_after = self.check = 0
         self.is_full = False
         self.returned = []
+        for exchange in self.pending.values():
+            if (
+                exchange.number
+            ):  # HTTP: open across a lost session, and sent before anything that is received from now on
+                exchange.number = 1
 
     # --- making calls -------------------------------------------------------------------------------------------------
 
@@ -173,6 +184,8 @@ class Calls:
                 error = UsageError(f"{name} must be a number above 0, or None, not {seconds!r}", path=name)
                 self.out.append(Fail(event.caller, 0, error.about(event.method, None)))
                 return
+        if self.check and self.is_checking and self._waits_for_ready(event):
+            may_send = False  # kept back: written now, it would be lost with a server that hangs
         over = self._limit_reached(may_send)
         if over and not waits_for_room:
             self.out.append(Fail(event.caller, 0, BackpressureError(over).about(event.method, None)))
@@ -187,6 +200,9 @@ class Calls:
         else:
             self.queue[exchange.id] = None
 
+    def _waits_for_ready(self, event: Called) -> bool:
+        return self.settings.wait_for_ready if event.wait_for_ready is None else event.wait_for_ready
+
     def _limit_reached(self, may_send: bool) -> str:
         settings = self.settings
         if len(self.pending) - self.own >= settings.max_pending:
@@ -199,7 +215,6 @@ class Calls:
         settings, now = self.settings, self.now
         timeout, limit = settings.deadlines(event.timeout, event.max_timeout)
         began_at = now if event.began_at is None else event.began_at
-        waits = settings.wait_for_ready if event.wait_for_ready is None else event.wait_for_ready
         self.last_id += 1
         exchange = Exchange(
             self.last_id,
@@ -212,8 +227,9 @@ class Calls:
             timeout=timeout,
             max_timeout=limit,
             hard_at=None if limit is None else began_at + limit,
+            made_at=now,
             wants_progress=event.wants_progress,
-            waits_for_ready=waits,
+            waits_for_ready=self._waits_for_ready(event),
             waits_for_room=waits_for_room,
             may_replay=event.may_replay,
         )
@@ -273,7 +289,9 @@ class Calls:
         return b"{%b}" % b",".join(members) if members else None
 
     def flush(self) -> None:
-        """Send what waits, in order, a bite at a time, until the transport says busy."""
+        """Send what waits, in order, a bite at a time, until the transport says busy; nothing while a check is open."""
+        if self.is_checking:
+            return
         offered = 0
         if self.returned and not self.is_full:
             returned, self.returned = self.returned, []
@@ -295,6 +313,15 @@ class Calls:
     def is_written(self, exchange: Exchange) -> bool:
         """True if any byte of it may have left: on HTTP as soon as it was handed over, for want of a better sign."""
         return exchange.number > 0 and (self.is_http or exchange.number <= self.written)
+
+    @property
+    def is_checking(self) -> bool:
+        """True while nothing was received since the check of the server was sent."""
+        return self.check > self.received_after
+
+    def is_unanswered(self, exchange: Exchange) -> bool:
+        """True if it was handed over and nothing at all was received since."""
+        return exchange.state is ExchangeState.SENT and exchange.number > self.received_after
 
     def complete(self, exchange: Exchange, result: msgspec.Raw) -> None:
         """The hot path of an answer: one lookup was made by the caller, the rest is here."""
@@ -387,7 +414,11 @@ class Calls:
             self.advance(exchange, ExchangeEvent.ENDED, error)
 
     def expire(self, exchange: Exchange) -> None:
-        """A deadline passed."""
+        """A deadline passed, or the time for an early check, after which the deadline is armed."""
+        due, exchange.due_at = exchange.due_at, None
+        if due is not None and self.now < due:
+            self.timers.arm(exchange.id, due)
+            return
         soft_at, hard_at = exchange.soft_at, exchange.hard_at
         is_hard = hard_at is not None and (soft_at is None or hard_at < soft_at)
         error = TimeoutError(
@@ -431,8 +462,13 @@ class Calls:
         at = exchange.soft_at = None if exchange.timeout is None else moved_at + exchange.timeout
         if at is None or (exchange.hard_at is not None and exchange.hard_at < at):
             at = exchange.hard_at
-        if at is not None:
-            self.timers.arm(exchange.id, at)
+        if at is None:
+            return
+        if exchange.may_replay and self.settings.hang_timeout is not None:
+            # Sent again in time only if a hung server is found in time: half of the deadline is for the first attempt.
+            exchange.due_at = at
+            at = self.now + (at - self.now) / 2
+        self.timers.arm(exchange.id, at)
 
     # --- the names in the exchange's table ----------------------------------------------------------------------------
 
@@ -480,7 +516,8 @@ class Calls:
 
     def _renew(self, exchange: Exchange, _: Said) -> None:
         """A new id, because the old one may still be answered. What is left of its deadline is kept."""
-        deadline = self.timers.at(exchange.id)
+        deadline = self.timers.at(exchange.id) if exchange.due_at is None else exchange.due_at
+        exchange.due_at = None
         self.bury(exchange)
         self.last_id += 1
         exchange.id = self.last_id

@@ -32,6 +32,7 @@ _TIMER_EVENTS: dict[Timer, type[e.Event]] = {
     Timer.CLOSE: e.CloseExpired,
     Timer.SWEEP: e.SweepDue,
     Timer.KEEPALIVE: e.KeepaliveDue,
+    Timer.CHECK: e.CheckExpired,
     Timer.SETTLED: e.Settled,
 }
 
@@ -73,7 +74,7 @@ class ClientConnection(UserRows, WireRows, RecoveryRows, FrameRows):
         if type(message) is Result and self.state is ClientState.READY:
             exchange = calls.pending.get(message.id)  # type: ignore[arg-type]  # a string finds nothing, as it should
             if exchange is not None and exchange.role is Role.CALL and exchange.state is ExchangeState.SENT:
-                self._heard = True
+                calls.received_after = calls.number
                 self._failures = self._strikes = 0
                 calls.complete(exchange, message.result)
                 return out
@@ -115,6 +116,9 @@ class ClientConnection(UserRows, WireRows, RecoveryRows, FrameRows):
             and event.code == self._last_exit
         )
 
+    def _is_silent(self, _: e.Event) -> bool:
+        return self.calls.is_checking
+
     def _is_frequent(self, _: e.Event) -> bool:
         last = self._session_lost_at
         return last is not None and self.calls.now - last <= SESSION_LOSS_WINDOW
@@ -141,6 +145,7 @@ ClientConnection.WHEN = {
     When.ELAPSED: ClientConnection._has_elapsed,
     When.ONLY_PROBED: ClientConnection._has_only_probed,
     When.HOPELESS: ClientConnection._is_hopeless,
+    When.SILENT: ClientConnection._is_silent,
     When.FREQUENT: ClientConnection._is_frequent,
     When.ANSWERS_NEGOTIATION: ClientConnection._answers_negotiation,
     When.OPEN_POST: ClientConnection._is_open_post,

@@ -30,7 +30,7 @@ from mooring.protocol.client._calls import Calls
 from mooring.protocol.client._exchange import Caller, Exchange, ExchangeState
 from mooring.protocol.client._negotiation import Negotiation
 from mooring.protocol.client._settings import KEEPALIVE_MISSES, Settings
-from mooring.protocol.client._table import CELLS, ENTRIES, TIMERS, ClientState, Do
+from mooring.protocol.client._table import CELLS, ENTRIES, TIMERS, ClientState, Do, Timer
 
 
 class Wire(Enum):
@@ -56,7 +56,6 @@ class ClientCore:
     __slots__ = (
         "_cause",
         "_failures",
-        "_heard",
         "_is_up",
         "_last_exit",
         "_last_line",
@@ -117,7 +116,6 @@ class ClientCore:
         self._last_line = ""
         self._last_exit: int | None = None
         self._session_lost_at: float | None = None
-        self._heard = False
         self._unheard = 0
         self._is_up = False
         # The probe ended a server once, which gave it a start for nothing; and the next start begins with `initialize`.
@@ -226,6 +224,17 @@ class ClientCore:
         if self.state is ClientState.READY:
             self.calls.flush()
 
+    def _check_method(self) -> str:
+        """The request that every server of the agreed era answers."""
+        assert self.server is not None  # only while ready
+        return "server/discover" if self.server.era is Era.STATELESS else "ping"
+
+    def _end_check(self, _: object) -> None:
+        """Something was received: the server answers, and what was kept back is sent."""
+        self.calls.check = 0
+        self.calls.timers.disarm(Timer.CHECK)
+        self._flush_if_ready()
+
     def _stop_all_serving(self) -> None:
         serving, self._serving = self._serving, {}
         for id in serving:
@@ -258,6 +267,10 @@ class ClientCore:
                 return ProtocolError("the server sent initialize, which only a client may")
             case e.KeepaliveMissed():
                 return TransportError(f"no sign of life after {KEEPALIVE_MISSES} keepalives")
+            case e.CheckExpired():
+                return TransportError(
+                    f"the server hangs: it answered neither a call nor {self._check_method()}"
+                )
             case _:
                 limit = self.settings.init_timeout
                 if self._strikes and not self._was_sane:

@@ -210,6 +210,9 @@ class Exchange(msgspec.Struct):
     max_timeout: float | None = None
     soft_at: float | None = None
     hard_at: float | None = None
+    made_at: float = 0.0
+    # The deadline, while the timer stands at the time for an early check of the server; None: the timer is the deadline.
+    due_at: float | None = None
     # The number of its frame among all frames handed to this transport; 0: none yet.
     number: int = 0
     attempts: int = 0

@@ -62,8 +62,11 @@ class FrameRows(ClientCore):
         if isinstance(message, Malformed):
             self._take_malformed(message, size)
             return
-        self._heard = self._was_sane = True
+        self.calls.received_after = self.calls.number
+        self._was_sane = True
         self._strikes = 0
+        if self.calls.check:
+            self._end_check(message)
         self._fire(self._event_of(message, size))
 
     def _take_batch(self, batch: Batch, size: int) -> None:

@@ -90,6 +90,8 @@ class RecoveryRows(ClientCore):
 
     def _fail_exchange(self, event: e.ExchangeLost) -> None:
         exchange = self._open_exchange(event.id)
+        if event.was_declined and event.epoch == self.epoch:
+            self.calls.received_after = self.calls.number  # a refusal is an answer, too
         if exchange is None:
             self._count("ignored ExchangeLost")
         elif exchange.role is Role.STANDING:
@@ -126,20 +128,43 @@ class RecoveryRows(ClientCore):
     def _keep_alive(self, _: e.Event) -> None:
         assert self.server is not None  # only while ready
         assert self.settings.keepalive is not None  # or the timer would not be armed
-        if self._heard:
-            self._heard = False
+        calls = self.calls
+        if calls.received_after:
+            if not calls.is_checking:
+                calls.check = 0
+            calls.received_after = 0
             self._unheard = 0
         elif self._unheard >= KEEPALIVE_MISSES:
             self._fire(e.KeepaliveMissed())
             return
         else:
             self._unheard += 1
-            for exchange in list(self.calls.pending.values()):
-                if exchange.role is Role.KEEPALIVE:
-                    self.calls.bury(exchange)
-            method = "server/discover" if self.server.era is Era.STATELESS else "ping"
-            self.calls.make_own(method, b"{}", Role.KEEPALIVE)
-        self.calls.timers.arm(Timer.KEEPALIVE, self.calls.now + self.settings.keepalive)
+            self._send_check()
+        calls.timers.arm(Timer.KEEPALIVE, calls.now + self.settings.keepalive)
+
+    def _send_check(self) -> None:
+        for exchange in list(self.calls.pending.values()):
+            if exchange.role is Role.KEEPALIVE:
+                self.calls.bury(exchange)
+        self.calls.make_own(self._check_method(), b"{}", Role.KEEPALIVE)
+
+    def _check_if_silent(self, event: e.Expired | e.GaveUp) -> None:
+        """A call ends without an answer, or half of its time is over and it may be sent again: does the server still answer?"""
+        calls, limit = self.calls, self.settings.hang_timeout
+        exchange = calls.pending.get(event.id)
+        if limit is None or exchange is None or not calls.is_unanswered(exchange):
+            return
+        if isinstance(event, e.GaveUp) and calls.now - exchange.made_at < limit:
+            return  # its caller changed their mind: that is no sign of a hang
+        if exchange.due_at is not None and calls.now < exchange.due_at and isinstance(event, e.Expired):
+            limit = (exchange.due_at - calls.now) / 2
+        at, armed = calls.now + limit, calls.timers.at(Timer.CHECK)
+        if not calls.is_checking or armed is None:
+            self._send_check()
+            calls.check = calls.number
+            calls.timers.arm(Timer.CHECK, at)
+        elif at < armed:
+            calls.timers.arm(Timer.CHECK, at)
 
     def _forget_failures(self, _: e.Event) -> None:
         self._failures = 0

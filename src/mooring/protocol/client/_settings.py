@@ -63,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     check_output_timeout: float = 1.0
     tombstone_sweep: float = 60.0
     keepalive: float | None = None
+    hang_timeout: float | None = 5.0
     close_step: float = 2.0
     stderr: str = "log"
 
@@ -141,6 +142,7 @@ class FleetKeywords(TypedDict, total=False):
     check_output_timeout: float
     tombstone_sweep: float
     keepalive: float | None
+    hang_timeout: float | None
     close_step: float
     stderr: Literal["log", "inherit"]
 
@@ -271,6 +273,9 @@ SETTINGS = {
         Setting("tombstone_sweep", "How often forgotten calls are swept.", low=_SECOND),
         Setting("keepalive", "After so long without hearing anything, ask the server for a sign of life; two without an answer "
                 "mean that it is down.", low=_SECOND, is_optional=True),
+        Setting("hang_timeout", "After a call got no answer in time, and nothing else was received since it was sent: how long the server "
+                "may take to answer a check (`ping` or `server/discover`) before it is restarted. None: it is not checked.",
+                low=_SECOND, is_optional=True),
         Setting("close_step", "How long each step of closing may take: end of input, SIGTERM, SIGKILL.", low=_SECOND),
         Setting("stderr", "Where a child's stderr goes; a file or a callable is given to `stdio()` itself.", choices=("log", "inherit")),
     )

@@ -21,8 +21,8 @@ What holds in every state, whatever the peer does:
 
 The rows read as the design's table does: one event a row, one state a column. Cells hold names; `_connection` says what
 each name does. What depends on something is asked by name (`when`), in the order written. Kept beside the state,
-because they are numbers and not phases: the epoch, the count of failures, strikes, missed keepalives, and what the
-negotiation has tried (`_negotiation`).
+because they are numbers and not phases: the epoch, the count of failures, strikes, missed keepalives, the number of the frame that
+checks whether the server still answers (`_calls`), and what the negotiation has tried (`_negotiation`).
 
 Above: `_connection`, which runs this; `drawing`, which shows it. Below: `_machine`, `events`.
 """
@@ -121,6 +121,8 @@ class Do(Word):
     RELEASE_WAITERS = "release who waits for ready"
     SWEEP = "sweep"
     KEEP_ALIVE = "ask for a sign of life if nothing was heard"
+    CHECK_IF_SILENT = "check the server if nothing was received since"
+    END_CHECK = "send what was kept back"
     FORGET_FAILURES = "failures = 0"
     WAIT_FOR_REAPING = "wait on, bounded by the close deadline"
 
@@ -134,6 +136,7 @@ class When(Word):
     ONLY_PROBED = "only the probe was sent, for the first time"
     HOPELESS = "before the first ready it ended the same silent way again"
     FREQUENT = "the second within 10 s"
+    SILENT = "nothing was received since the check"
     ANSWERS_NEGOTIATION = "it is the probe's or the handshake's"
     OPEN_POST = "HTTP: a POST open across a session loss"
 
@@ -170,8 +173,8 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.ReadyAsked: (_WAIT, _WAIT, Cell((D.RELEASE,)), _WAIT, _RAISE, _RAISE),
     e.WaitGivenUp: (_DROP, _DROP, _, _DROP, _, _),
     e.ServerAsked: (_TELL_LAST, _TELL_LAST, Cell((D.TELL,)), _TELL_LAST, _TELL_LAST, _TELL_LAST),
-    e.GaveUp: (_GIVE_UP, _GIVE_UP, _GIVE_UP, _GIVE_UP, _, _),
-    e.Expired: (_EXPIRE, _EXPIRE, _EXPIRE, _EXPIRE, _, _),
+    e.GaveUp: (_GIVE_UP, _GIVE_UP, Cell((D.CHECK_IF_SILENT, D.GIVE_UP)), _GIVE_UP, _, _),
+    e.Expired: (_EXPIRE, _EXPIRE, Cell((D.CHECK_IF_SILENT, D.EXPIRE)), _EXPIRE, _, _),
     e.RetryDue: (_, Cell((D.RETRY,)), Cell((D.RETRY,)), _, _, _),
     e.Refused: (_, Cell((D.TAKE_BACK,)), Cell((D.TAKE_BACK,)), _, _, _),
     e.FrameRefused: (_, Cell((D.KEEP_FRAME,)), Cell((D.KEEP_FRAME,)), _, _, _),
@@ -252,6 +255,7 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
         _, _, _,
     ),
     e.KeepaliveDue: (_, _, Cell((D.KEEP_ALIVE,)), _, _, _),
+    e.CheckExpired: (_, _, Cell((D.NOTE_CAUSE, D.BACK), S.BACKOFF, W.SILENT, Cell((D.END_CHECK,))), _, _, _),
     e.KeepaliveMissed: (_, _, _BACKOFF, _, _, _),
     e.Settled: (_, _, Cell((D.FORGET_FAILURES,)), _, _, _),
     e.BackoffElapsed: (_, _, _, _START_AGAIN, _, _),
@@ -304,6 +308,7 @@ class Timer(Word):
     CLOSE = "close"
     SWEEP = "sweep"
     KEEPALIVE = "keepalive"
+    CHECK = "check"
     SETTLED = "settled"
 
 
@@ -315,6 +320,7 @@ TIMERS: dict[Timer, frozenset[ClientState]] = {
     Timer.CLOSE: frozenset({S.BACKOFF, S.CLOSING}),
     Timer.SWEEP: frozenset({S.STARTING, S.INITIALIZING, S.READY, S.BACKOFF}),
     Timer.KEEPALIVE: frozenset({S.READY}),
+    Timer.CHECK: frozenset({S.READY}),
     Timer.SETTLED: frozenset({S.READY}),
 }
 

@@ -139,6 +139,10 @@ class SweepDue(Event, frozen=True):
     """it is time to sweep the tombstones"""
 
 
+class CheckExpired(Event, frozen=True):
+    """the time to answer a check ran out; the check was sent because a call got no answer"""
+
+
 class KeepaliveDue(Event, frozen=True):
     """it is time to see whether anything was heard"""
 
@@ -515,6 +519,7 @@ __all__ = [
     "Called",
     "CameUp",
     "CancelReceived",
+    "CheckExpired",
     "Close",
     "CloseExpired",
     "Complete",

@@ -45,8 +45,8 @@ PATIENT: dict[str, object] = {"busy": "wait"}
 
 def settings(**changes: Any) -> Settings:
     # Two attempts before the first ready: the count is only compared, so more would only make the search longer.
-    # Waiting for ready is off here, so that a scene has calls of both kinds.
-    return Settings(**{"max_attempts": 2, "wait_for_ready": False, **changes})
+    # Waiting for ready is off here, so that a scene has calls of both kinds; hangs have scenes of their own.
+    return Settings(**{"max_attempts": 2, "wait_for_ready": False, "hang_timeout": None, **changes})
 
 
 FOUR = (PLAIN, WAITS, SAFE, PLAIN)
@@ -73,6 +73,31 @@ SCENES = {
     "session loss": Scene(
         settings(versions=ONE_ERA),
         FOUR,
+        is_http=True,
+        peer=frozenset({"session", "alone"}),
+        transport=frozenset({"down"}),
+    ),
+    # A server that may stop answering: it is checked after a call timed out, and earlier for calls that may be sent again.
+    "hang": Scene(
+        settings(versions=ONE_ERA, hang_timeout=5.0),
+        (PLAIN, SAFE, WAITS),
+        peer=frozenset({"unknown"}),
+        transport=frozenset({"down"}),
+    ),
+    "hang, busy": Scene(
+        settings(versions=ONE_ERA, hang_timeout=5.0, retry_attempts=2),
+        (PLAIN, WAITS),
+        transport=frozenset({"down", "busy", "room"}),
+    ),
+    "hang, keepalive, stateless": Scene(
+        settings(versions=STATELESS, hang_timeout=5.0, keepalive=5.0),
+        (PLAIN, WAITS),
+        transport=frozenset({"down"}),
+    ),
+    # The clock jumps over the window of session losses here, and must not reach a deadline by that.
+    "hang over sessions": Scene(
+        settings(versions=ONE_ERA, hang_timeout=5.0, request_timeout=1e9, max_timeout=None),
+        (PLAIN, SAFE),
         is_http=True,
         peer=frozenset({"session", "alone"}),
         transport=frozenset({"down"}),
@@ -369,6 +394,28 @@ def keepalive_runs_once(patch: Patch) -> None:
     patch.setitem(ClientConnection.DO, Do.KEEP_ALIVE, keep_alive)
 
 
+def a_check_of_the_server_has_no_end(patch: Patch) -> None:
+    original = ClientConnection.DO[Do.CHECK_IF_SILENT]
+
+    def check(self: ClientConnection, event: e.Expired) -> None:
+        original(self, event)
+        self.calls.timers.disarm(Timer.CHECK)
+
+    patch.setitem(ClientConnection.DO, Do.CHECK_IF_SILENT, check)
+
+
+def an_early_check_forgets_the_deadline(patch: Patch) -> None:
+    original = Calls.expire
+
+    def expire(self: Calls, exchange: Any) -> None:
+        is_early = exchange.due_at is not None
+        original(self, exchange)
+        if is_early:
+            self.timers.disarm(exchange.id)
+
+    patch.setattr(Calls, "expire", expire)
+
+
 def queued_calls_are_sent_before_ready(patch: Patch) -> None:
     patch.setitem(ENTRIES, S.INITIALIZING, (Do.OPEN_NEGOTIATION, Do.FLUSH))
 
@@ -391,7 +438,7 @@ def a_keepalive_buries_what_is_open(patch: Patch) -> None:
 
     def keep_alive(self: ClientConnection, event: e.Event) -> None:
         sent = [x for x in self.calls.pending.values() if x.state is ExchangeState.SENT]
-        if len(sent) > 3 and not self._heard:
+        if len(sent) > 3 and not self.calls.received_after:
             self.calls.bury(sent[0])
         original(self, event)
 
@@ -458,6 +505,8 @@ DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
     (session_losses_never_count, "session loss"),
     (a_late_spawn_is_adopted, "lifecycle"),
     (keepalive_runs_once, "keepalive"),
+    (a_check_of_the_server_has_no_end, "hang"),
+    (an_early_check_forgets_the_deadline, "hang"),
     (queued_calls_are_sent_before_ready, "calls"),
     (a_keepalive_answer_ends_the_second_open_call, "keepalive"),
     (a_keepalive_buries_what_is_open, "keepalive"),

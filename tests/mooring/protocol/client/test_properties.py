@@ -62,7 +62,7 @@ def test_each_request_receives_exactly_one_terminal_outcome(requests, is_http):
 )
 def test_the_request_map_is_empty_after_all_timeouts_and_answers(requests):
     """Property 2: timeouts do not leak, and tombstones decay after their TTL."""
-    rig = Rig().ready()
+    rig = Rig(hang_timeout=None).ready()
     calls = rig.core.calls
     ids = [rig.call(number, method=row[0], timeout=row[1]) for number, row in enumerate(requests)]
     rig.wrote()

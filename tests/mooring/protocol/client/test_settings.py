@@ -53,6 +53,7 @@ DEFAULTS = [
     ("check_output_timeout", 1.0),
     ("tombstone_sweep", 60.0),
     ("keepalive", None),
+    ("hang_timeout", 5.0),
     ("close_step", 2.0),
     ("stderr", "log"),
 ]
@@ -76,7 +77,14 @@ def test_what_is_settled_and_not_meant_to_be_turned():
 
 NAN, INF = math.nan, math.inf
 SECONDS = [0, -1, -0.001, 0.0009, NAN, INF, -INF, True, False, "1", b"1", [1], {}, 1e300, 10**400]
-OPTIONAL_SECONDS = ("open_timeout", "probe_timeout", "request_timeout", "max_timeout", "keepalive")
+OPTIONAL_SECONDS = (
+    "open_timeout",
+    "probe_timeout",
+    "request_timeout",
+    "max_timeout",
+    "keepalive",
+    "hang_timeout",
+)
 PLAIN_SECONDS = ("init_timeout", "backoff_min", "backoff_max", "tombstone_sweep", "close_step")
 SHARES = [-0.1, 1.1, NAN, INF, True, "0.5", None]
 COUNTS = [0, -1, 1.0, 1.5, NAN, True, "3", None, 10**16]

@@ -56,6 +56,7 @@ LEADS_TO = {
     e.ExchangeLost: ". ./. . - - -",
     e.SessionLost: ". ./. b/s - - -",
     e.KeepaliveDue: "- - . - - -",
+    e.CheckExpired: "- - b/. - - -",
     e.KeepaliveMissed: "- - b - - -",
     e.Settled: "- - . - - -",
     e.BackoffElapsed: "- - - s/. - -",

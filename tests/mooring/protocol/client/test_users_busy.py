@@ -289,7 +289,7 @@ def test_notifications_wait_for_room_and_are_refused_when_too_many_do():
     ],
 )
 def test_room_is_given_on_however_a_call_ends(end):
-    rig = rig_in(S.READY, max_pending=1)
+    rig = rig_in(S.READY, max_pending=1, hang_timeout=None)
     first = rig.written_call("first")
     second = rig.call("second", busy="wait")
     end(rig, first)
