@@ -379,6 +379,7 @@ def main() -> int:
         import uvloop
 
         asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+    asyncio.run(asyncio.sleep(0))  # libuv keeps a pipe for the whole process once it has run
     seed = random.randrange(1_000_000) if given.seed is None else given.seed
     print(f"loop {given.loop}, seed {seed}", flush=True)
     logging.getLogger("mooring").setLevel(
