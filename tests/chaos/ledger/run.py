@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import mooring.sync
 from chaos.http.process import LedgerServer
 from chaos.http.proxy import FaultProxy, draw
-from chaos.ledger.ledger import Ledger
+from chaos.ledger.ledger import LAG_INTERVAL, Ledger
 from chaos.leftovers import children, nothing_left
 from mooring.client import Client, Fleet, connect
 from mooring.errors import McpError
@@ -204,7 +204,7 @@ async def http_part(run: Run) -> None:
             os.symlink(run.ledger.path, Path(directory) / "ledger")
             server = LedgerServer(Path(directory), **options)
             with server:
-                port = server.port
+                port = await asyncio.to_thread(getattr, server, "port")  # waits for the line that names it
                 async with FaultProxy(port, lambda: draw(run.rng)) as proxy:
                     await call_over_http(
                         part, proxy.url, version, Restarted(server, port, part.rng), f"http{index}"
@@ -222,18 +222,22 @@ class Restarted:
         while True:
             await asyncio.sleep(self.rng.uniform(0.5, 3))
             await hurt(self.server.process.pid, self.rng)
-            if await asyncio.to_thread(self.has_ended):
-                self.server.__exit__(None, None, None)
-                self.server.lines.clear()
-                self.server.__enter__()
+            restart = asyncio.get_running_loop().run_in_executor(None, self.start_again_if_ended)
+            try:
+                await asyncio.shield(restart)
+            finally:
+                await asyncio.wait(
+                    [restart]
+                )  # also when cancelled: the thread must not start a server after the end
 
-    def has_ended(self) -> bool:
-        """Whether it ends soon: after SIGTERM it drains first."""
+    def start_again_if_ended(self) -> None:
         try:
-            self.server.process.wait(1.0)
+            self.server.process.wait(1.0)  # after SIGTERM it drains first
         except subprocess.TimeoutExpired:
-            return False
-        return True
+            return
+        self.server.__exit__(None, None, None)
+        self.server.lines.clear()
+        self.server.__enter__()
 
 
 async def call_over_http(run: Run, url: str, version: str, server: Restarted, prefix: str) -> None:
@@ -319,15 +323,22 @@ def sync_part(run: Run) -> None:
             for pid in sorted(children())[:1]:
                 os.kill(pid, signal.SIGKILL)
 
+    def measure_lag() -> None:
+        due = time.monotonic() + LAG_INTERVAL
+        while not stopped.wait(LAG_INTERVAL):
+            run.ledger.longest_lag = max(run.ledger.longest_lag, time.monotonic() - due)
+            due = time.monotonic() + LAG_INTERVAL
+
     with client:
         threads = [threading.Thread(target=caller, args=(number,)) for number in range(CALLERS)]
-        killer = threading.Thread(target=kill)
-        for thread in [*threads, killer]:
+        others = [threading.Thread(target=work) for work in (kill, measure_lag)]
+        for thread in [*threads, *others]:
             thread.start()
         for thread in threads:
             thread.join()
         stopped.set()
-        killer.join()
+        for thread in others:
+            thread.join()
 
 
 def on_loop(part: Callable[[Run], Coroutine[Any, Any, None]]) -> Callable[[Run], None]:
