@@ -55,6 +55,8 @@ class Call:
     def __init__(self, entry: "Entry", arguments: dict[str, Any], principal: "Principal") -> None:
         # Who has it can answer and cancel: it must not be guessed.
         self.id = secrets.token_urlsafe(16)
+        # The log has it in every line of this call. An error shows it on the page, so that the two can be matched.
+        self.trace_id = secrets.token_hex(16)
         self.entry = entry
         self.arguments = arguments
         self._principal = principal
@@ -70,8 +72,11 @@ class Call:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """Progress is always wanted: somebody is looking."""
-        return {"progressToken": self.id}
+        """Progress is always wanted: somebody is looking. The trace is ours (W3C Trace Context, version 00)."""
+        return {
+            "progressToken": self.id,
+            "traceparent": f"00-{self.trace_id}-{secrets.token_hex(8)}-01",
+        }
 
     @property
     def is_cancelled(self) -> bool:
@@ -117,7 +122,8 @@ class Call:
 
     async def lines(self, router: "ExecutionRouter") -> AsyncGenerator[Line | None, None]:
         """Run it, and give its lines to the last; None where it has been silent for long. Leaving early cancels it."""
-        yield {"type": "began", "call": self.id, "shown": self.entry.redact(self.arguments)}
+        shown = self.entry.redact(self.arguments)
+        yield {"type": "began", "call": self.id, "shown": shown, "trace_id": self.trace_id}
         self._task = asyncio.ensure_future(self._run(router))
         try:
             while True:

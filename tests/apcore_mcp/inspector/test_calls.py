@@ -49,7 +49,7 @@ def test_a_call_begins_and_ends_with_its_result_and_its_time(
 ) -> None:
     call = Call(entry_of(catalogue, "math.add"), {"a": 1}, NOBODY)
     began, end = lines_of(call, router)
-    assert began == {"type": "began", "call": call.id, "shown": {"a": 1}}
+    assert began == {"type": "began", "call": call.id, "shown": {"a": 1}, "trace_id": call.trace_id}
     seconds = end.pop("seconds")
     assert 0 < seconds < 30
     assert end == {
@@ -258,3 +258,13 @@ def test_a_line_is_one_line_whatever_is_in_it() -> None:
     line = encode({"text": "a\nb\u2028\ud800", "big": 10**30, "path": object})
     assert line.count(b"\n") == 1
     assert json.loads(line)["big"] == 10**30
+
+
+def test_the_log_has_the_trace_id_that_the_page_gets(
+    catalogue: Catalogue, router: ExecutionRouter, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An internal error shows nothing else that leads to its cause."""
+    call = Call(entry_of(catalogue, "math.add"), {"a": 1}, NOBODY)
+    with caplog.at_level(logging.INFO, "apcore_mcp"):
+        began, _ = lines_of(call, router)
+    assert f"[trace_id={began['trace_id']}]" in caplog.text

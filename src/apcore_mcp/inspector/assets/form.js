@@ -228,7 +228,7 @@ function makeText({ schema, id, touched, isSensitive }, initial) {
   const example = Array.isArray(schema.examples) && typeof schema.examples[0] === "string" ? schema.examples[0] : undefined;
   const node = kind
     ? el("input", { ...shared, type: kind, autocomplete: isSensitive ? "new-password" : "off", placeholder: example })
-    : el("textarea", { ...shared, rows: 1, placeholder: example });
+    : el("textarea", { ...shared, rows: 1, placeholder: example || "empty text" }); // it can be sent as it is: that is pointed out
   return { node, read: () => node.value };
 }
 
@@ -396,4 +396,31 @@ function showProblems(form, problems) {
   }
   first?.focus();
   return homeless;
+}
+
+// Names that are secret whatever their schema says, as in the server's own redaction; here rather too many than too few.
+const SECRET_NAME = /secret|passw|token|key|auth|credential|cookie|session|bearer/i;
+
+// Arguments as a history may keep them. The server sends its own version when a call begins; this one is for calls whose
+// beginning was not received. A schema may contain itself, so the steps are counted, and what is left then is hidden.
+function withoutSecrets(value, schema) {
+  let steps = 20000;
+  function hide(part, inner, name) {
+    steps -= 1;
+    if (steps < 0 || SECRET_NAME.test(name)) return REDACTED;
+    const node = resolve(inner, schema);
+    if (node["x-sensitive"]) return REDACTED;
+    // Of several alternatives each is applied: what one of them hides is hidden.
+    const listed = Array.isArray(node.type) ? null : variantsOf(node);
+    if (listed) return listed.reduce((shown, one) => hide(shown, one, ""), part);
+    if (Array.isArray(part)) return part.map((one, at) => hide(one, node.prefixItems?.[at] ?? node.items ?? {}, ""));
+    if (!isObject(part)) return part;
+    const inside = (key) => (Object.hasOwn(node.properties || {}, key) ? node.properties[key] : node.additionalProperties ?? {});
+    return Object.fromEntries(Object.entries(part).map(([key, one]) => [key, hide(one, inside(key), key)]));
+  }
+  try {
+    return hide(value, schema, "");
+  } catch { // a schema that is none, or deeper than the stack
+    return Object.fromEntries(Object.keys(value).map((key) => [key, REDACTED]));
+  }
 }

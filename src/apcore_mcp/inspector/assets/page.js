@@ -18,10 +18,13 @@ const state = {
 // ---- asking the server ----
 
 class ServerError extends Error {
-  constructor(status, message) {
+  constructor(status, message, hasReason) {
     super(message);
     this.status = status;
+    this.hasReason = hasReason; // whether the server itself said why, as JSON: a gateway does not
   }
+  // The server refuses a call with 4xx or 503 before it runs anything. A 5xx of a gateway does not tell how far a call came.
+  get isRefusal() { return this.hasReason && (this.status < 500 || this.status === 503); }
 }
 
 let keyAsked = null;
@@ -45,11 +48,13 @@ async function ask(path, options = {}) {
     if (key) headers.Authorization = `Bearer ${key}`;
     const response = await fetch(base + path, { ...options, headers, credentials: "omit", redirect: "error" });
     if (response.ok) return response;
-    let message = `the server answered ${response.status}`;
-    try { message = (await response.json()).error || message; } catch { /* it said nothing more */ }
-    if (response.status !== 401 || attempt > 20) throw new ServerError(response.status, message);
+    let reason = "";
+    try { reason = (await response.json()).error; } catch { /* no JSON: it came from elsewhere */ }
+    const hasReason = typeof reason === "string" && reason !== "";
+    const message = hasReason ? reason : `the server answered ${response.status}`;
+    if (response.status !== 401 || attempt > 20) throw new ServerError(response.status, message, hasReason);
     if (key === state.key) await askKey(message);
-    if (!state.key) throw new ServerError(401, message);
+    if (!state.key) throw new ServerError(401, message, hasReason);
   }
 }
 
@@ -275,7 +280,8 @@ async function runCall({ whole, value, run, cancel, result, showWrong }) {
   result.scrollIntoView({ block: "nearest" });
   chunks.hidden = true;
   const ticking = setInterval(() => { clock.textContent = duration((performance.now() - began) / 1000); }, 100);
-  const kept = { tool: whole.row.name, at: new Date().toISOString(), shown: {}, outcome: "lost", seconds: null, output: null };
+  // What is sent, until the server has told which of it may be kept.
+  const kept = { tool: whole.row.name, at: new Date().toISOString(), shown: withoutSecrets(value, whole.input_schema), outcome: "unknown", seconds: null, output: null, trace: null };
   let count = 0;
   let end = null;
   try {
@@ -286,6 +292,7 @@ async function runCall({ whole, value, run, cancel, result, showWrong }) {
       if (line.type === "began") {
         running.id = line.call;
         kept.shown = line.shown;
+        kept.trace = line.trace_id;
       } else if (line.type === "progress") {
         count += 1;
         if (line.total) { bar.max = line.total; bar.value = line.progress; }
@@ -300,7 +307,8 @@ async function runCall({ whole, value, run, cancel, result, showWrong }) {
     }
     if (!end) throw new Error("the connection was lost before the call ended");
   } catch (error) {
-    end = running.isCancelling ? { type: "cancelled" } : { type: "failed", message: error.message };
+    const isRefused = error instanceof ServerError && error.isRefusal;
+    end = { type: isRefused ? "refused" : "unknown", message: running.isCancelling ? "The server did not confirm that the call was cancelled." : error.message };
   } finally {
     clearInterval(ticking);
     state.running = null;
@@ -312,9 +320,9 @@ async function runCall({ whole, value, run, cancel, result, showWrong }) {
   bar.remove();
   const all = (performance.now() - began) / 1000;
   clock.textContent = end.seconds === undefined ? duration(all) : `${duration(end.seconds)} in the server, ${duration(all)} in all`;
-  showEnd(end, status, body, showWrong);
+  showEnd(end, status, body, showWrong, kept.trace);
   if (!end.problems?.length) result.scrollIntoView({ block: "nearest" });
-  Object.assign(kept, { outcome: end.type === "result" ? (end.is_error ? "error" : "ok") : end.type, seconds: end.seconds ?? all, output: end.shown ?? null });
+  Object.assign(kept, { outcome: end.type === "result" ? (end.is_error ? "error" : "ok") : end.type, seconds: end.seconds ?? all, output: end.shown ?? (end.type === "unknown" ? receivedBefore(end.message, chunks) : null) });
   remember(kept);
   if (!result.isConnected) notice(`${kept.tool} has ended: ${(OUTCOMES[kept.outcome] || [kept.outcome])[0]}. The history has its result.`);
 }
@@ -341,18 +349,24 @@ function askApproval(running, message, status) {
   });
 }
 
-const OUTCOMES = { ok: ["done", "good"], error: ["error", "bad"], cancelled: ["cancelled", "warn"], failed: ["not made", "bad"], lost: ["lost", "bad"] };
+// "not run" only where that is known. A call that was sent and whose end was not received may have run, wholly or in part.
+const OUTCOMES = { ok: ["done", "good"], error: ["error", "bad"], cancelled: ["cancelled", "warn"], refused: ["not run", "bad"], unknown: ["outcome unknown", "warn"] };
+
+// What the history keeps of a call whose end was not received.
+const receivedBefore = (problem, chunks) => ({ problem, received: [...chunks.children].map((one) => one.textContent) });
 
 function outcomeBadge(outcome) {
   const [text, kind] = OUTCOMES[outcome] || [outcome, ""];
   return el("span", { class: `badge ${kind}` }, text);
 }
 
-function showEnd(end, status, body, showWrong) {
+function showEnd(end, status, body, showWrong, trace) {
   const outcome = end.type === "result" ? (end.is_error ? "error" : "ok") : end.type;
   status.replaceChildren(outcomeBadge(outcome));
-  if (end.type === "failed") body.append(el("p", { class: "error" }, end.message));
-  if (end.type === "cancelled") body.append(el("p", { class: "quiet" }, "The call was cancelled; the module was told."));
+  if (end.type === "refused") body.append(el("p", { class: "error" }, end.message), el("p", { class: "quiet" }, "The server refused the call; the module did not run."));
+  if (end.type === "unknown") body.append(el("p", { class: "error" }, end.message), el("p", {}, "The end of the call was not received: the module may have run, wholly or in part. Check before you call it again."));
+  if (end.type === "cancelled") body.append(el("p", { class: "quiet" }, "The call was cancelled and the module was notified. What it did before stays done."));
+  if (trace && (end.type === "unknown" || end.is_error)) body.append(el("p", { class: "quiet" }, "Trace id, as in the log of the server: ", el("code", { class: "trace" }, trace)));
   if (end.type !== "result") return;
   if (end.problems?.length) showWrong(end.problems);
   showOutput(body, end.structured, end.texts, end.is_error);
@@ -401,7 +415,7 @@ function showHistory() {
     const look = el("button", { type: "button", "aria-expanded": "false", onclick: () => {
       output.hidden = !output.hidden;
       look.setAttribute("aria-expanded", String(!output.hidden));
-      if (!output.childNodes.length) output.append(pre(pretty({ arguments: kept.shown, output: kept.output })));
+      if (!output.childNodes.length) output.append(pre(pretty({ arguments: kept.shown, output: kept.output, ...(kept.trace ? { trace_id: kept.trace } : {}) })));
     } }, "Look");
     const again = el("button", { type: "button", onclick: () => openTool(kept.tool, true, kept.shown) }, "Use again");
     const row = el("li", {}, outcomeBadge(kept.outcome), el("code", {}, kept.tool), el("span", { class: "args" }, JSON.stringify(kept.shown)),
