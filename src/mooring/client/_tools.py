@@ -12,7 +12,15 @@ from mooring.client._connection import Connection
 from mooring.client._deadline import Deadline
 from mooring.client._lists import Cache, pages
 from mooring.client._requests import CallOptions, Requests
-from mooring.errors import Json, JsonRpcError, ProtocolError, UsageError
+from mooring.errors import (
+    Json,
+    JsonRpcError,
+    McpError,
+    OutcomeUnknownError,
+    ProtocolError,
+    TimeoutError,
+    UsageError,
+)
 from mooring.extras import install_command
 from mooring.protocol import Era
 from mooring.protocol.client import Settings
@@ -40,16 +48,21 @@ class Tools:
         self._requests = requests
         self._cache = cache
         self._known: dict[str, Tool] = {}
+        # What the list was when it was fetched last, and one fetch at a time for calls that need it.
+        self._listed_at: tuple[int, int] | None = None
+        self._listing: asyncio.Lock | None = None
         # By name, for tools with an output schema that were called; None: the schema library is not installed.
         self._checks: dict[str, Check | None] = {}
 
     async def _list(self, options: CallOptions, deadline: Deadline | None) -> list[Tool]:
         """List as a part of a call with this deadline; without one, as `list()`."""
+        mark = self._cache.mark("tools/list")
         found = await pages(
             self._requests, self._cache, "tools/list", ListToolsResult, options, deadline=deadline
         )
         tools = _usable(self._requests.connection, [tool for page in found for tool in page.tools])
         self._known = {tool.name: tool for tool in tools}
+        self._listed_at = mark
         self._checks.clear()
         return tools
 
@@ -110,10 +123,49 @@ class Tools:
     async def _run(
         self, name: str, params: dict[str, Any], options: CallOptions, deadline: Deadline | None
     ) -> CallToolResult:
+        replays = options.get("replay", self._requests.connection.settings.replay) == "safe"
+        if replays and name not in self._known and self._listed_at != self._cache.mark("tools/list"):
+            deadline = deadline or self._requests.deadline(options)
+            await self._look_up(name, options, deadline)
         is_safe = self._is_safe(name)
-        return await self._requests.ask(
-            "tools/call", params, CallToolResult, options, is_safe=is_safe, subject=name, deadline=deadline
-        )
+        try:
+            return await self._requests.ask(
+                "tools/call",
+                params,
+                CallToolResult,
+                options,
+                is_safe=is_safe,
+                subject=name,
+                deadline=deadline,
+            )
+        except OutcomeUnknownError as error:
+            if replays and not is_safe:
+                error.advice = f"it was not sent again because {self._why_not(name)}; {error.advice}"
+            raise
+
+    async def _look_up(self, name: str, options: CallOptions, deadline: Deadline) -> None:
+        """Fetch the list, which decides whether a call may be sent again. Raises: TimeoutError, saying that it was not sent."""
+        if self._listing is None:
+            self._listing = asyncio.Lock()
+        try:
+            async with deadline.bound(sent=False), self._listing:
+                if name not in self._known and self._listed_at != self._cache.mark("tools/list"):
+                    await self._list(of_any_call(options), deadline)
+        except TimeoutError as late:
+            raise deadline.error(sent=False).about("tools/call", None) from late
+        except McpError as error:
+            client = self._requests.connection.telemetry.client
+            logger.warning(
+                "%s: the tools cannot be listed, so %r is not sent again after a loss: %s",
+                client,
+                name,
+                error,
+            )
+
+    def _why_not(self, name: str) -> str:
+        if name in self._known:
+            return f"{name!r} is hinted neither as read-only nor as idempotent"
+        return f"the server did not list {name!r}"
 
     def session_mode(self) -> str:
         """`required` when any listed tool is stateful, else `optional`."""

@@ -1,5 +1,6 @@
 """`client.tools`: listed whole, called and checked."""
 
+import asyncio
 import logging
 import sys
 from types import MappingProxyType
@@ -7,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from mooring.errors import CapabilityError, JsonRpcError, OutcomeUnknownError, ProtocolError, UsageError
+from mooring.errors import (
+    CapabilityError,
+    JsonRpcError,
+    OutcomeUnknownError,
+    ProtocolError,
+    TimeoutError,
+    UsageError,
+)
 from mooring.testing import Refusal, on_fake_clock
 from mooring.types import CallToolResult, Tool
 from scripted.peer import ERAS, opened, said, tool
@@ -221,8 +229,6 @@ async def test_a_tool_hinted_as_safe_is_sent_again_after_a_loss_if_asked_for(hin
         await client.tools.list()
         looking = client.tools.call("look")
         shooting = client.tools.call("shoot")
-        import asyncio
-
         tasks = [asyncio.ensure_future(looking), asyncio.ensure_future(shooting)]
         await peer.expect("tools/call", 2)
         peer.on["tools/call"] = said("seen")
@@ -234,6 +240,78 @@ async def test_a_tool_hinted_as_safe_is_sent_again_after_a_loss_if_asked_for(hin
         assert names == ["look", "shoot", "look"]
         ids = [message["id"] for message in peer.got("tools/call")]
         assert len(set(ids)) == 3
+
+
+async def lost_in(client: Any, peer: Any, name: str, **options: Any) -> Any:
+    """Call this tool, and let the server die when it has the call."""
+    before = len(peer.got("tools/call"))
+    task = asyncio.ensure_future(client.tools.call(name, **options))
+    await peer.expect("tools/call", before + 1)
+    peer.on["tools/call"] = said("seen")
+    peer.die()
+    return await task
+
+
+@pytest.mark.parametrize("version", ERAS)
+@on_fake_clock
+async def test_the_list_is_fetched_for_the_decision_and_once_for_all_calls(version: str) -> None:
+    async with opened(version, replay="safe") as (client, peer):
+        peer.on["tools/list"] = {"tools": [tool("look", annotations={"readOnlyHint": True}), tool("shoot")]}
+        assert (await lost_in(client, peer, "look")).text == "seen"
+        assert len(peer.got("tools/list")) == 1
+        results = await asyncio.gather(*(client.tools.call(name) for name in ("look", "shoot", "look")))
+        assert [result.text for result in results] == ["seen"] * 3
+        assert len(peer.got("tools/list")) == 1
+
+
+@on_fake_clock
+async def test_calls_made_together_fetch_one_list() -> None:
+    async with opened(replay="safe") as (client, peer):
+        peer.on["tools/list"] = {"tools": [tool("look")]}
+        peer.on["tools/call"] = said("seen")
+        await asyncio.gather(*(client.tools.call("look") for _ in range(5)))
+        assert len(peer.got("tools/list")) == 1
+
+
+@on_fake_clock
+async def test_an_error_says_why_a_lost_call_was_not_sent_again() -> None:
+    async with opened(replay="safe") as (client, peer):
+        peer.on["tools/list"] = {"tools": [tool("shoot")]}
+        with pytest.raises(
+            OutcomeUnknownError, match="because 'shoot' is hinted neither as read-only nor"
+        ) as lost:
+            await lost_in(client, peer, "shoot")
+        assert lost.value.may_have_run
+        del peer.on["tools/call"]
+        with pytest.raises(OutcomeUnknownError, match="the server did not list 'unlisted'"):
+            await lost_in(client, peer, "unlisted")
+
+
+@on_fake_clock
+async def test_without_replay_nothing_is_listed() -> None:
+    async with opened() as (client, peer):
+        with pytest.raises(OutcomeUnknownError) as lost:
+            await lost_in(client, peer, "look")
+        assert "not sent again" not in str(lost.value)
+        assert peer.got("tools/list") == []
+
+
+@on_fake_clock
+async def test_a_list_that_fails_does_not_fail_the_call(caplog: pytest.LogCaptureFixture) -> None:
+    async with opened(replay="safe") as (client, peer):
+        peer.on["tools/list"] = {"tools": "none"}
+        peer.on["tools/call"] = said("seen")
+        assert (await client.tools.call("look")).text == "seen"
+        assert "the tools cannot be listed, so 'look' is not sent again after a loss" in caplog.text
+
+
+@on_fake_clock
+async def test_a_list_that_takes_too_long_ends_the_call_unsent() -> None:
+    async with opened(replay="safe", hang_timeout=None) as (client, peer):
+        with pytest.raises(TimeoutError) as late:
+            await client.tools.call("look", timeout=2)
+        assert (late.value.may_have_run, late.value.timeout) == (False, 2)
+        assert peer.got("tools/call") == []
 
 
 @on_fake_clock
