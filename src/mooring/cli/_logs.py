@@ -10,6 +10,7 @@ import json
 import logging
 import sys
 from argparse import ArgumentParser
+from datetime import UTC, datetime
 from typing import Final
 
 from mooring.cli._screen import clean
@@ -33,8 +34,12 @@ class TextLines(logging.Formatter):
 class JsonLines(logging.Formatter):
     """One object a line: time, level, logger, message, and the traceback if there is one."""
 
-    default_time_format = "%Y-%m-%dT%H:%M:%S"
-    default_msec_format = "%s.%03d"
+    # For `mooring.server.http`: the line that tells where a server is reached is a record, too.
+    is_structured = True
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802  # logging's
+        """The time in UTC with its zone, as RFC 3339 has it."""
+        return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
     def format(self, record: logging.LogRecord) -> str:
         """One record."""

@@ -6,13 +6,15 @@ once, and one that cannot be is told at once, as everywhere. From then on it is 
 
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
+from typing import Any
 
 from mooring.cli._logs import Logs, add_log_arguments
 from mooring.cli._screen import DIM, Screen, clean
 from mooring.cli._serve import add_http_arguments, http_options
 from mooring.cli._target import Chosen, add_server_arguments, choose, take_no_more
 from mooring.errors import UsageError
-from mooring.proxy import Proxy, ProxyOptions
+from mooring.protocol.client import SETTINGS, Settings
+from mooring.proxy import KEEPALIVE, Proxy, ProxyOptions
 
 EXAMPLES = (
     "--http 8000 -- uvx mcp-server-git --repository .",
@@ -24,6 +26,7 @@ NOT_HERE = ("--workers", "--sessions")
 
 # In `docs/proxy.md`, and as `mooring serve --help` has them.
 UNSHOWN = (
+    "--path",
     "--allow-host",
     "--cors",
     "--health",
@@ -31,6 +34,8 @@ UNSHOWN = (
     "--tls-key",
     "--trusted-proxy",
     "--access-log",
+    "--metrics",
+    "--status",
 )
 
 
@@ -46,9 +51,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--per-client", action="store_true", help="a server of its own for every session")
     for flag, words in (
         ("--wait", f"calls wait so long for a lost server (default: {usual.wait:g})"),
-        ("--timeout", "it may take so long to answer (default: the client decides)"),
+        ("--timeout", "it may take so long to answer (default: no limit)"),
+        ("--keepalive", f"check it after so long in silence (default: {KEEPALIVE:g})"),
     ):
         parser.add_argument(flag, type=float, metavar="SECONDS", default=None, help=words)
+    parser.add_argument(
+        "--backoff", metavar="MIN[:MAX]", help="seconds between two starts (default: 1:30)", default=None
+    )
+    for flag, words in (("--metrics", "numbers for Prometheus at /metrics"), ("--status", "a page at /")):
+        parser.add_argument(
+            flag, action="store_true", default=None, help=SUPPRESS if flag in UNSHOWN else words
+        )
     add_server_arguments(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="say what is started")
     add_log_arguments(parser)
@@ -64,16 +77,51 @@ def run(arguments: Namespace) -> int:
     http = http_options(arguments)
     if options.per_client and http is None:
         raise UsageError("--per-client is for HTTP: over stdio there is one client", path="--per-client")
+    for flag in ("metrics", "status"):
+        if getattr(options, flag) and http is None:
+            raise UsageError(f"--{flag} is for HTTP: add --http PORT", path=f"--{flag}")
+    settings = _settings(arguments)
     chosen, words = choose(arguments)
     take_no_more(words)
     with Logs(arguments.log_level, arguments.log_format, logger=""):
-        proxy = Proxy(chosen.target, options, prepare=lambda: _prepare(arguments, chosen))
+        proxy = Proxy(chosen.target, options, settings=settings, prepare=lambda: _prepare(arguments, chosen))
         return proxy.run() if http is None else proxy.run(transport="http", **http)
 
 
 def _options(arguments: Namespace) -> ProxyOptions:
-    given = {name: getattr(arguments, name) for name in ("wait", "timeout", "per_client")}
+    given = {
+        name: getattr(arguments, name) for name in ("wait", "timeout", "per_client", "metrics", "status")
+    }
     return ProxyOptions(**{name: value for name, value in given.items() if value is not None})
+
+
+def _settings(arguments: Namespace) -> dict[str, Any]:
+    """The settings of the client behind. Raises: UsageError, naming the flag."""
+    found: dict[str, Any] = {}
+    if arguments.keepalive is not None:
+        found["keepalive"] = arguments.keepalive or None
+    if arguments.backoff is not None:
+        low, _, high = arguments.backoff.partition(":")
+        try:
+            found["backoff_min"] = float(low)
+            found["backoff_max"] = float(high) if high else max(float(low), Settings().backoff_max)
+        except ValueError:
+            raise UsageError(
+                f"--backoff expects MIN or MIN:MAX in seconds, got {arguments.backoff!r}", path="--backoff"
+            ) from None
+    for name, flag in (
+        ("keepalive", "--keepalive"),
+        ("backoff_min", "--backoff"),
+        ("backoff_max", "--backoff"),
+    ):
+        if name in found:
+            try:
+                SETTINGS[name].check(found[name])
+            except UsageError as error:
+                raise UsageError(error.message.replace(name, flag, 1), path=flag) from error
+    if found.get("backoff_min", 0) > found.get("backoff_max", 0):
+        raise UsageError("--backoff: MIN must not be above MAX", path="--backoff")
+    return found
 
 
 async def _prepare(arguments: Namespace, chosen: Chosen) -> None:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from mooring._lazy import lazy
 
 if TYPE_CHECKING:
-    from mooring.proxy._options import PROXY_OPTIONS, ProxyOptions
+    from mooring.proxy._options import KEEPALIVE, PROXY_OPTIONS, ProxyOptions
     from mooring.proxy._proxy import Proxy
 
-__all__ = ["PROXY_OPTIONS", "Proxy", "ProxyOptions"]
+__all__ = ["KEEPALIVE", "PROXY_OPTIONS", "Proxy", "ProxyOptions"]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy(__name__, {"PROXY_OPTIONS": "_options", "Proxy": "_proxy", "ProxyOptions": "_options"})
+    __getattr__ = lazy(
+        __name__,
+        {"KEEPALIVE": "_options", "PROXY_OPTIONS": "_options", "Proxy": "_proxy", "ProxyOptions": "_options"},
+    )

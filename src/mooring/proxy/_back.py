@@ -20,6 +20,7 @@ from mooring.client import Call, Client, Notification, ProgressHandler, connect
 from mooring.errors import (
     BackpressureError,
     ClosedError,
+    JsonRpcError,
     McpError,
     ShutdownError,
     StateError,
@@ -47,6 +48,10 @@ OWN_TIMEOUT = 30.0
 
 # Notifications that wait for the first start of a server.
 MAX_UNSENT = 64
+
+# How long the server may take to answer a check of its health, and how long an answer counts for the next check.
+CHECK_TIMEOUT = 2.0
+CHECK_AGE = 1.0
 
 # Between two attempts to send what could not be sent.
 RETRY_AFTER = 0.25
@@ -119,6 +124,10 @@ class Back:
         self._is_ready = asyncio.Event()
         self._is_stopping = self._keeps_trying = False
         self._failures = 0
+        # How often it was ready.
+        self.starts = 0
+        self._check: asyncio.Future[bytes] | None = None
+        self._answered_at: float | None = None
         self._facts: ServerFacts | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -183,6 +192,46 @@ class Back:
     def is_there(self) -> bool:
         """True while it can be called."""
         return self._is_ready.is_set()
+
+    # --- its health ---------------------------------------------------------------------------------------------------
+
+    async def check(self) -> tuple[str, str]:
+        """The state of the server, and why it is that: `ok`, `down`, or `unresponsive` if it does not answer in time.
+
+        It is asked with `ping` or `server/discover`, at most once a second. A check that is not answered stays open, and the
+        next ones wait for the same answer: a server that hangs does not get one request after the other.
+        """
+        if not self._is_ready.is_set():
+            return "down", self._cause()
+        now = asyncio.get_running_loop().time()
+        if self._check is None and self._answered_at is not None and now - self._answered_at < CHECK_AGE:
+            return "ok", ""
+        if self._check is None:
+            method = "server/discover" if self.is_stateless else "ping"
+            call = self.client.wire.call(method, b"{}", timeout=None, max_timeout=MOST_SECONDS)
+            self._check = call.future
+            self._check.add_done_callback(self._checked)
+        check = self._check
+        await asyncio.wait((check,), timeout=CHECK_TIMEOUT)
+        if not check.done():
+            return "unresponsive", f"no answer to a check within {CHECK_TIMEOUT:g} s"
+        return ("ok", "") if self._has_answered(check) else ("down", self._cause())
+
+    def _checked(self, check: "asyncio.Future[bytes]") -> None:
+        self._check = None
+        if self._has_answered(check):
+            self._answered_at = asyncio.get_running_loop().time()
+
+    def _has_answered(self, check: "asyncio.Future[bytes]") -> bool:
+        """True if the server answered, with a result or with an error of its own."""
+        return not check.cancelled() and isinstance(check.exception(), JsonRpcError | None)
+
+    def _cause(self) -> str:
+        try:
+            cause = self.client.wire.cause
+        except StateError:  # not opened yet
+            return "starting"
+        return "starting" if cause is None else cause.message
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -371,6 +420,7 @@ class Back:
         was_ready = self._facts is not None
         self._facts = self.client.wire.facts
         self._failures = 0
+        self.starts += 1
         self._is_ready.set()
         while self._unsent:  # before any request: those that wait go on in a later turn
             self.notify(*self._unsent.popleft())

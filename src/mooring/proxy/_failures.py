@@ -32,7 +32,7 @@ def told(error: McpError) -> JsonRpcError:
     if isinstance(error, CapabilityError):
         return JsonRpcError(ErrorCode.METHOD_NOT_FOUND, error.message)
     may_have_run = error.may_have_run is True
-    reason = _reason(error)
+    reason = reason_of(error)
     data: dict[str, Json] = {
         "reason": reason,
         "mayHaveRun": may_have_run,
@@ -41,7 +41,8 @@ def told(error: McpError) -> JsonRpcError:
     return JsonRpcError(ErrorCode.INTERNAL_ERROR, _sentence(reason, error, may_have_run), data)
 
 
-def _reason(error: McpError) -> str:
+def reason_of(error: McpError) -> str:
+    """The `reason` in `data`."""
     if isinstance(error, BackpressureError):
         return "busy"
     if isinstance(error, FrameTooLargeError):

@@ -9,6 +9,10 @@ import msgspec
 
 from mooring.protocol.client import Setting
 
+# A server from which nothing is received for so long is pinged, and restarted if it does not answer twice. Generous, because a
+# server that blocks its loop for a long call cannot answer. One whose callers give up is checked sooner, by the client.
+KEEPALIVE: Final = 60.0
+
 
 class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that can be set for a proxy itself; the settings of its client are those of `connect()`.
@@ -23,6 +27,9 @@ class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
     per_client: bool = False
     # Each is a process: beyond it is a mistake, or somebody's attack.
     max_children: int = 64
+    metrics: bool = False
+    # Lines of a server's standard error are on it: only where somebody decided that.
+    status: bool = False
 
     def __post_init__(self) -> None:
         for row in PROXY_OPTIONS.values():
@@ -39,5 +46,7 @@ PROXY_OPTIONS: Final = {
                 low=0.001, high=86_400, is_optional=True),
         Setting("per_client", "A server of its own for every client with a session, so that each can be asked.", is_flag=True),
         Setting("max_children", "Servers at once, with `per_client`.", low=1, high=10_000, is_whole=True),
+        Setting("metrics", "Serve numbers for Prometheus at /metrics, over HTTP.", is_flag=True),
+        Setting("status", "Serve a page for people at /, over HTTP: states, restarts, calls, standard error.", is_flag=True),
     )
 }  # fmt: skip

@@ -9,13 +9,13 @@ Above: the command, users. Below: `_relay` (requests), `_asking` and `_news` (wh
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
 from mooring.client import Notification
-from mooring.errors import BackpressureError
+from mooring.errors import BackpressureError, Json
 from mooring.protocol import VERSIONS, Era
 from mooring.protocol.client import ServerFacts
 from mooring.protocol.server import ServerOffer, ServerOptions
@@ -25,14 +25,16 @@ from mooring.proxy._bodies import front_capabilities
 from mooring.proxy._eras import Eras
 from mooring.proxy._front import FrontConnection
 from mooring.proxy._news import News
-from mooring.proxy._options import ProxyOptions
+from mooring.proxy._options import KEEPALIVE, ProxyOptions
 from mooring.proxy._relay import Relay
+from mooring.proxy._report import Report, ServerStatus, Snapshot, metrics_text, status_page
 from mooring.server import Connection, Driver, Server
-from mooring.transport import Target, kill_children
+from mooring.transport import StdioTarget, Target, kill_children
 from mooring.types import encode_json
 
 if TYPE_CHECKING:
     from mooring.protocol.http import ParamHeader
+    from mooring.proxy._pages import Page
     from mooring.server import Handlers
     from mooring.server.http import App, Asgi, Guard, HttpKeywords, RunHttpKeywords
 
@@ -73,8 +75,16 @@ class Proxy(Server):
     ) -> None:
         super().__init__(target.name or "proxy")
         self.proxy_options = ProxyOptions() if options is None else options
+        self._report = Report()
+        self._settings = {
+            "busy": "wait",
+            "max_pending": 4096,
+            "keepalive": KEEPALIVE,
+            **(settings or {}),
+        }
         self._target = target
-        self._settings = {"busy": "wait", "max_pending": 4096, **(settings or {})}
+        if self.proxy_options.status and isinstance(target, StdioTarget) and "stderr" not in self._settings:
+            self._target = target.with_stderr(self._keep_stderr)
         self._prepare = prepare
         self._handler_drain = HTTP_DRAIN
         self._eras = Eras(
@@ -93,7 +103,7 @@ class Proxy(Server):
         )
         self._asking = Asking(self._owners.get, self.lasting)
         self._news = News(self._tell_clients, self._owners.get, self.lasting, self._asking.sent_away)
-        self._relay = Relay(self._find, self._owners.__contains__, self.lasting, self._asking)
+        self._relay = Relay(self._find, self._owners.__contains__, self.lasting, self._asking, self._report)
         self.on_startup(self.open)
 
     def __repr__(self) -> str:
@@ -155,14 +165,79 @@ class Proxy(Server):
             kill_children()  # a second signal, or the time is over: nobody waits for them any more
             return leave(code)
 
+        def with_pages(app: "App") -> "Asgi":
+            from mooring.proxy._pages import Pages  # noqa: PLC0415  # over HTTP alone
+
+            return Pages(app, self._pages(app))
+
         return super().run(
-            transport=transport, loop_factory=loop_factory, leave=leave_nothing, around=around, **options
+            transport=transport,
+            loop_factory=loop_factory,
+            leave=leave_nothing,
+            around=with_pages if around is None else around,
+            **options,
         )
 
     def asgi(self, *, guard: "Guard | None" = None, **options: "Unpack[HttpKeywords]") -> "App":
         """As `Server.asgi`, with sessions unless it is said otherwise. `await open()` first, and `shutdown()` in the end."""
         options.setdefault("sessions", True)
-        return super().asgi(guard=guard, **options)
+        app = super().asgi(guard=guard, **options)
+        app.check_health_with(self._check_health)
+        return app
+
+    # --- how it is ----------------------------------------------------------------------------------------------------
+
+    async def snapshot(self, sessions: int = 0) -> Snapshot:
+        """How the servers are now; each is checked, which takes two seconds if one does not answer."""
+        shared, own = self._eras.all, list(self._own.values())
+        checks = await asyncio.gather(*(back.check() for back in shared))
+        servers = tuple(
+            ServerStatus(
+                "stateless" if back.is_stateless else "handshake", state, max(0, back.starts - 1), cause
+            )
+            for back, (state, cause) in zip(shared, checks, strict=True)
+        )
+        return Snapshot(
+            name=self.name,
+            servers=servers,
+            in_flight=sum(len(back.flights) for back in (*shared, *own)),
+            sessions=sessions,
+            children=len(own),
+            children_down=sum(not back.is_there() for back in own),
+        )
+
+    async def _check_health(self) -> tuple[str, Mapping[str, Json]]:
+        now = await self.snapshot()
+        servers: list[Json] = [
+            {
+                "era": one.era,
+                "state": one.state,
+                "restarts": one.restarts,
+                "cause": one.cause.splitlines()[0][:200],
+            }
+            if one.cause
+            else {"era": one.era, "state": one.state, "restarts": one.restarts}
+            for one in now.servers
+        ]
+        return now.state, {"servers": servers}
+
+    def _pages(self, app: "App") -> "dict[str, Page]":
+        from mooring.proxy._pages import METRICS_PATH, STATUS_PATH  # noqa: PLC0415  # over HTTP alone
+
+        async def metrics() -> str:
+            self._report.unattributed = self._asking.refused + self._news.dropped
+            return metrics_text(self._report, await self.snapshot(app.sessions))
+
+        async def status() -> str:
+            return status_page(self._report, await self.snapshot(app.sessions))
+
+        options = self.proxy_options
+        pages: dict[str, Page] = {METRICS_PATH: metrics} if options.metrics else {}
+        return {**pages, STATUS_PATH: status} if options.status else pages
+
+    def _keep_stderr(self, line: str) -> None:
+        logging.getLogger(f"mooring.server.{self._target.name}").info("%s", line)
+        self._report.keep_line(line)
 
     # --- what it offers -----------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ Above: `_proxy`. Below: `_back`, `_asking` (what the server asks meanwhile), `_b
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -36,10 +37,11 @@ from mooring.proxy._bodies import (
     split,
     take_round,
 )
-from mooring.proxy._failures import told
+from mooring.proxy._failures import reason_of, told
 from mooring.proxy._flights import Flight
 from mooring.proxy._lists import LISTS
 from mooring.proxy._news import LEVELS
+from mooring.proxy._report import Report
 from mooring.server import Driver, Outcome
 from mooring.types import (
     META_LOG_LEVEL,
@@ -79,11 +81,13 @@ class Relay:
         is_own: Callable[[Back], bool],
         lasting: Callable[[Back], list[Driver]],
         asking: Asking,
+        report: Report,
     ) -> None:
         self._find = find
         self._is_own = is_own
         self._lasting = lasting
         self._asking = asking
+        self._report = report
         self._by_hand: dict[str, Callable[[Back, Driver, e.Serve], Coroutine[Any, Any, bytes]]] = {
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
@@ -128,14 +132,22 @@ class Relay:
     # --- requests that pass -------------------------------------------------------------------------------------------
 
     async def _forward(self, back: Back, flight: Flight, body: bytes, meta: Members) -> bytes:
+        outcome, began = "cancelled", time.monotonic()
         try:
             if flight.is_stateless and not back.is_stateless:
-                return await self._forward_held(back, flight, body, meta)
-            return await self._forward_rounds(back, flight, body, meta)
+                result = await self._forward_held(back, flight, body, meta)
+            else:
+                result = await self._forward_rounds(back, flight, body, meta)
+            outcome = "ok"
         except JsonRpcError:
+            outcome = "error"
             raise
         except McpError as error:
+            outcome = reason_of(error)
             raise told(error) from error
+        finally:
+            self._report.count(flight.method.name, outcome, time.monotonic() - began)
+        return result
 
     async def _forward_rounds(self, back: Back, flight: Flight, body: bytes, meta: Members) -> bytes:
         """As often as the server asks, where a client with a handshake is to be asked; else once."""

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from datetime import datetime
 
 import pytest
 
@@ -29,7 +30,9 @@ def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
             logger.exception("two")
     first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
     assert (first["level"], first["logger"], first["message"]) == ("warning", "mooring.client", "one\nline")
-    assert "T" in first["time"]
+    assert datetime.fromisoformat(first["time"]).utcoffset() is not None, (
+        "a time without a zone is half a time"
+    )
     assert "traceback" not in first
     assert "ValueError: why" in second["traceback"]
 

@@ -23,7 +23,7 @@ from mooring import http
 from mooring.cli import _proxy
 from mooring.cli._target import Chosen
 from mooring.client import Client, connect
-from mooring.errors import JsonRpcError
+from mooring.errors import JsonRpcError, McpError
 from mooring.transport import stdio
 from peers.http_process import Serving
 from scripted.loop import timed
@@ -57,6 +57,12 @@ def proxied(*words: str) -> Serving:
         (("--path", "/x", "--", "true"), 2, "--path is for HTTP"),
         (("--wait", "-1", "--", "true"), 2, "wait must be a number"),
         (("--timeout", "0", "--", "true"), 2, "timeout must be a number"),
+        (("--keepalive", "-1", "--", "true"), 2, "--keepalive must be a number"),
+        (("--backoff", "soon", "--", "true"), 2, "--backoff expects MIN or MIN:MAX in seconds, got 'soon'"),
+        (("--backoff", "-1", "--", "true"), 2, "--backoff must be a number"),
+        (("--backoff", "2:1", "--", "true"), 2, "--backoff: MIN must not be above MAX"),
+        (("--metrics", "--", "true"), 2, "--metrics is for HTTP"),
+        (("--status", "--", "true"), 2, "--status is for HTTP"),
         (("--", "/nowhere/at/all"), 3, "there is no file /nowhere/at/all"),
     ],
     ids=str,
@@ -202,6 +208,78 @@ def test_the_ledger_agrees_with_what_clients_of_both_eras_were_told_while_the_se
     assert outcomes["ok"] > 10
     assert outcomes["unknown"] >= 1, "no kill hit an open call: nothing was shown"
     assert not is_running(int((tmp_path / "pid").read_text()))
+
+
+# --- a server that hangs ----------------------------------------------------------------------------------------------
+
+HANGING = """
+import json, os, sys, time
+calls = 0
+for line in sys.stdin.buffer:
+    message = json.loads(line)
+    method, id = message.get("method"), message.get("id")
+    if method == "tools/call":
+        calls += 1
+        if calls == 7 and not os.path.exists(sys.argv[1]):
+            open(sys.argv[1], "w").close()
+            print("hanging at the 7th call", file=sys.stderr, flush=True)
+            time.sleep(10_000)
+    if method == "initialize":
+        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "hanging", "version": "1"}}
+    elif method in ("tools/call", "ping"):
+        result = {"content": []} if method == "tools/call" else {}
+    elif id is None:
+        continue
+    else:
+        os.write(1, json.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}}).encode() + b"\\n")
+        continue
+    os.write(1, json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode() + b"\\n")
+"""
+
+
+@pytest.mark.guard(90)
+@pytest.mark.parametrize("words", [(), ("--keepalive", "0.5")], ids=str)
+def test_a_server_that_hangs_is_replaced_and_health_reports_it(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """3 clients with 20 calls each; it hangs at the 7th. Later calls succeed, and /health is not 200 meanwhile."""
+    outcomes: list[str] = []
+    states: list[str] = []
+
+    @timed
+    async def test(front: Serving) -> None:
+        async def call(client: Client) -> None:
+            for _ in range(20):
+                try:
+                    await client.tools.call("t", timeout=6)
+                    outcomes.append("ok")
+                except McpError as error:
+                    outcomes.append(type(error).__name__)
+
+        async def watch() -> None:
+            while len(outcomes) < 60:
+                answer = await asyncio.to_thread(front.ask, "GET", "/health")
+                states.append(f"{answer.status} {answer.json['status']}")
+                await asyncio.sleep(0.05)
+
+        url = f"http://127.0.0.1:{front.port}/mcp"
+        async with connect(http(url)) as one, connect(http(url)) as two, connect(http(url)) as three:
+            await asyncio.gather(watch(), *(call(client) for client in (one, two, three)))
+
+    flags = (*words, "--health", "--metrics", "--backoff", "0.2")
+    with proxied(*flags, "--", sys.executable, "-I", "-S", "-c", HANGING, str(tmp_path / "hung")) as front:
+        test(front)
+        assert front.ask("GET", "/health").json["servers"][0]["restarts"] == 1
+        assert 'outcome="ok"' in front.ask("GET", "/metrics").body.decode()
+        front.signal(signal.SIGTERM)
+        assert front.ended() == 0
+    assert len(outcomes) == 60
+    assert outcomes.count("ok") >= 45, "only those fail that were made while it hung"
+    assert outcomes[-5:] == ["ok"] * 5
+    assert states[0] == "200 ok"
+    assert {"503 unresponsive", "503 down"} & set(states)
+    assert states[-1] in ("200 ok", "503 down")
 
 
 # --- how it ends ------------------------------------------------------------------------------------------------------

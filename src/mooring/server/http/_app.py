@@ -72,6 +72,7 @@ from mooring.server.http._sessions import Sessions
 
 if TYPE_CHECKING:
     from mooring.server._server import Server
+    from mooring.server.http._health import HealthCheck
 
 Headers: TypeAlias = Mapping[str, str]
 
@@ -202,6 +203,11 @@ class App:
 
     def __repr__(self) -> str:
         return f"<App of {self.server.name} at {self.options.path}, {self.connections} connections>"
+
+    def check_health_with(self, check: "HealthCheck") -> None:
+        """Let `/health` depend on this as well; it returns `ok` or a state, and members for the answer."""
+        if self._edge is not None:
+            self._edge.check = check
 
     @property
     def is_draining(self) -> bool:

@@ -18,7 +18,7 @@ from mooring.server.http._asgi import AsgiMessage, HeaderLines, Scope, Send, lin
 from mooring.server.http._auth import WELL_KNOWN, BearerAuth
 from mooring.server.http._cors import Cors
 from mooring.server.http._health import PATH as HEALTH_PATH
-from mooring.server.http._health import Counts, health_answer
+from mooring.server.http._health import Counts, HealthCheck, health_answer
 
 if TYPE_CHECKING:
     from mooring.server._server import Server
@@ -54,6 +54,8 @@ class Edge:
         self._auth = auth
         self._cors = cors
         self._health = health
+        # What the health depends on beside the endpoint itself.
+        self.check: HealthCheck | None = None
 
     def __repr__(self) -> str:
         return f"<Edge auth={self._auth!r} cors={self._cors!r} health={self._health!r}>"
@@ -65,7 +67,7 @@ class Edge:
         method: str = scope["method"]
         if method in ("GET", "HEAD"):
             if path == self._health:
-                status, body = health_answer(self._counts, self._name, self._version)
+                status, body = await health_answer(self._counts, self._name, self._version, self.check)
                 await respond(send, status, _HEALTH_LINES, body)
                 return None
             if self._auth is not None and path.startswith(WELL_KNOWN):

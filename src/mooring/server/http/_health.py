@@ -1,14 +1,17 @@
 """What a load balancer asks: whether this process should get requests, and what it is.
 
-`200` while it serves, `503` from the moment it drains, so that a balancer sends nothing more while running calls end.
-Counts are for people who look.
+`200` while it serves, `503` from the moment it drains, so that a balancer sends nothing more while running calls end, and while
+something that it depends on is down. Counts are for people who look.
 
 Must never know how a request is served. Above: `_edge`. Below: `_server` for the name.
 """
 
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
+
+from mooring.errors import Json
 
 PATH: Final = "/health"
 
@@ -29,6 +32,10 @@ class Counts(Protocol):
         """Sessions that are open."""
 
 
+# Returns `ok`, or the state of what the endpoint depends on, and members for the answer.
+HealthCheck: TypeAlias = Callable[[], Awaitable[tuple[str, Mapping[str, Json]]]]
+
+
 class Health(msgspec.Struct, frozen=True):
     """The answer as it is written."""
 
@@ -39,11 +46,19 @@ class Health(msgspec.Struct, frozen=True):
     sessions: int
 
 
-def health_answer(counts: Counts, name: str, version: str) -> tuple[int, bytes]:
+async def health_answer(
+    counts: Counts, name: str, version: str, check: HealthCheck | None = None
+) -> tuple[int, bytes]:
     """The status and the body."""
-    status = "draining" if counts.is_draining else "ok"
+    more: Mapping[str, Json] = {}
+    status = "ok"
+    if check is not None:
+        status, more = await check()
+    if counts.is_draining:
+        status = "draining"
     health = Health(status, name, version, counts.connections, counts.sessions)
-    return (503 if counts.is_draining else 200), msgspec.json.encode(health)
+    body = {**msgspec.structs.asdict(health), **more} if more else health
+    return (200 if status == "ok" else 503), msgspec.json.encode(body)
 
 
-__all__ = ["PATH", "Counts", "health_answer"]
+__all__ = ["PATH", "Counts", "HealthCheck", "health_answer"]

@@ -220,11 +220,20 @@ class Place(NamedTuple):
     def announce(self) -> None:
         """Say on standard error that it serves, and where."""
         workers = f" ({self.options.workers} workers)" if self.options.workers > 1 else ""
-        print(f"{self.server.name} serves {self.url}{workers}", file=sys.stderr, flush=True)
+        _announce(f"{self.server.name} serves {self.url}{workers}")
         if self.options.host in _EVERYWHERE and tuple(self.app.options.hosts) == LOCAL_HOSTS:
             logger.warning(
                 "listening on every address, but answering only as localhost: `hosts` says how else it is called"
             )
+
+
+def _announce(line: str) -> None:
+    """Write the line to standard error; where logs are structured (`--log-format json`), as a record among them."""
+    for handler in (*logging.getLogger().handlers, *logging.getLogger("mooring").handlers):
+        if getattr(handler.formatter, "is_structured", False):
+            handler.handle(logger.makeRecord(logger.name, logging.INFO, "", 0, line, (), None))
+            return
+    print(line, file=sys.stderr, flush=True)
 
 
 def _url(options: RunOptions, endpoint: HttpOptions, sockets: list[socket.socket]) -> str:

@@ -1,7 +1,12 @@
 """What a load balancer is told."""
 
+import asyncio
 import json
+from collections.abc import Mapping
 
+import pytest
+
+from mooring.errors import Json
 from mooring.server.http._health import health_answer
 
 
@@ -12,7 +17,7 @@ class Counted:
 
 
 def test_a_server_that_serves_is_well() -> None:
-    status, body = health_answer(Counted(), "demo", "1.2")
+    status, body = asyncio.run(health_answer(Counted(), "demo", "1.2"))
     assert status == 200
     assert json.loads(body) == {
         "status": "ok",
@@ -26,5 +31,15 @@ def test_a_server_that_serves_is_well() -> None:
 def test_a_server_that_drains_asks_for_no_more() -> None:
     counts = Counted()
     counts.is_draining = True
-    status, body = health_answer(counts, "demo", "1.2")
+    status, body = asyncio.run(health_answer(counts, "demo", "1.2"))
     assert (status, json.loads(body)["status"]) == (503, "draining")
+
+
+@pytest.mark.parametrize(("state", "status"), [("ok", 200), ("down", 503), ("unresponsive", 503)])
+def test_what_it_depends_on_counts(state: str, status: int) -> None:
+    async def check() -> tuple[str, Mapping[str, Json]]:
+        return state, {"servers": [state]}
+
+    found, body = asyncio.run(health_answer(Counted(), "demo", "1.2", check))
+    told = json.loads(body)
+    assert (found, told["status"], told["servers"], told["sessions"]) == (status, state, [state], 2)
