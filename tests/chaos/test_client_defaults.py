@@ -1,0 +1,69 @@
+"""A hundred calls against a server that dies, hangs and prints rubbish, with nothing but the defaults and `replay="safe"`.
+
+Every call of the read-only tool succeeds; every other one ends with the truth, and fails only if the server died or hung in
+that very call. Nothing is lost for good.
+"""
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from mooring import McpError, OutcomeUnknownError, TimeoutError, connect, stdio
+
+SERVER = str(Path(__file__).parent / "servers" / "flaky.py")
+CALLS = 100
+# One call of the read-only tool and two of the other: 3 in 100.
+HANGS = ("36", "53", "87")
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _descriptors_of_uvloop() -> None:
+    """uvloop opens two descriptors for all of its loops when the first one handles signals, and keeps them."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.sleep(0))
+
+
+async def outcomes(directory: Path) -> dict[str, McpError | str]:
+    """What each call came to, by its nonce: the even ones look, the odd ones pay."""
+    found: dict[str, McpError | str] = {}
+    async with connect(stdio(sys.executable, SERVER, directory, *HANGS), replay="safe") as client:
+        for number in range(CALLS):
+            tool, timeout = ("pay", 2) if number % 2 else ("look", 20)
+            nonce = str(number)
+            try:
+                found[nonce] = (await client.tools.call(tool, {"nonce": nonce}, timeout=timeout)).text
+            except McpError as error:
+                found[nonce] = error
+    return found
+
+
+@pytest.mark.guard(300)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_with_the_defaults_a_flaky_server_costs_only_the_calls_it_fails_in(loop: str, tmp_path: Path) -> None:
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        found = runner.run(outcomes(tmp_path))
+    ran = Counter((tmp_path / "ran").read_text().split())
+    faults = set((tmp_path / "faults").read_text().split())
+    assert set(HANGS) < faults
+    assert len((tmp_path / "rubbish").read_text().splitlines()) >= 12
+    failed = {nonce: error for nonce, error in found.items() if isinstance(error, McpError)}
+    assert set(failed) <= faults, failed
+    assert [nonce for nonce in failed if int(nonce) % 2 == 0] == [], "a read-only call failed"
+    for nonce, outcome in found.items():
+        if isinstance(outcome, McpError):
+            assert isinstance(outcome, OutcomeUnknownError | TimeoutError), (nonce, outcome)
+            assert outcome.may_have_run, (nonce, outcome)
+            assert ran[nonce] <= 1, nonce
+        else:
+            assert outcome == nonce, "the answer of another call"
+            assert ran[nonce] == 1 or int(nonce) % 2 == 0, nonce
+            assert ran[nonce] >= 1, nonce
