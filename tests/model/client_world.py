@@ -313,6 +313,7 @@ LEFT_OUT = {
     "server": "the same facts from every server here; the era is the verdict's",
     "_cause": "words, and an error class that `_check_error` has looked at when somebody is told",
     "_last_line": "words",
+    "_slow_starts": "only makes the connect deadline longer, and times are not compared",
     "can_send": "follows from the state",
     "envelope": "follows from the verdict and the state",
     "head": "as `envelope`",

@@ -2,7 +2,7 @@
 
 A tool of the fleet is called `NAME__TOOL`. Those who take such names allow 64 characters, so a longer one is cut and ends
 in a hash of the whole; a table knows both names of every tool, and nothing is ever taken apart at the separator: a server
-called `a` with a tool `b__c` and a server `a__b` with a tool `c` are a clash, and refused when the fleet is opened.
+called `a` with a tool `b__c` and a server `a__b` with a tool `c` are a clash, and that name is left out.
 
 What it must never know: how a client holds its connection. Above: users, `mooring.sync`. Below: `_client`, `_config`.
 """
@@ -34,8 +34,10 @@ _NOT_OPEN = "the fleet is not open; use `async with` or `open()`"
 
 # What model interfaces allow for the name of a function.
 MAX_NAME = 64
-# Of the hash behind a name that was cut: 2^32 names, of which a fleet has some hundred.
-HASH_DIGITS = 8
+# Of the hash behind a name that was cut. A server can find two names with the same 32 bits in a moment; 64 take years.
+HASH_DIGITS = 16
+# How many servers start at the same time, unless there are more processors. More only slow each other down.
+PARALLEL_STARTS = 4
 
 
 class Fleet:
@@ -43,7 +45,8 @@ class Fleet:
 
     `fleet["git"]` is the client of one server: register handlers with it before the fleet is opened, call what is not a tool
     through it. `separator` stands between the names of a server and a tool; with `require_all` a server that cannot be
-    opened fails the whole. `settings` are those of `docs/settings.md`, for every server.
+    opened fails the whole; `parallel_starts` is how many servers are started at the same time (default: as many as there are
+    processors, at least 4). `settings` are those of `docs/settings.md`, for every server.
 
     Raises: UsageError for a setting that is unknown or out of range.
     """
@@ -54,6 +57,7 @@ class Fleet:
         *,
         separator: str = "__",
         require_all: bool = False,
+        parallel_starts: int | None = None,
         **settings: Unpack[FleetKeywords],
     ) -> None:
         if not separator:
@@ -63,8 +67,16 @@ class Fleet:
         for name in targets:
             if not name:
                 raise UsageError("the name of a server must not be empty", path="targets")
+        if parallel_starts is None:
+            parallel_starts = max(PARALLEL_STARTS, os.cpu_count() or 0)
+        if not _is_count(parallel_starts):
+            raise UsageError(
+                f"parallel_starts must be an int from 1, or None, not {parallel_starts!r}",
+                path="parallel_starts",
+            )
         self.separator = separator
         self.require_all = require_all
+        self.parallel_starts = parallel_starts
         self._clients = {name: connect(target, name=name, **settings) for name, target in targets.items()}
         self._errors: dict[str, McpError] = {}
         self._listed: dict[str, list[Tool]] = {}
@@ -80,6 +92,7 @@ class Fleet:
         servers: Iterable[str] | None = None,
         separator: str = "__",
         require_all: bool = False,
+        parallel_starts: int | None = None,
         **settings: Unpack[FleetKeywords],
     ) -> Self:
         """The servers of an `mcpServers` file: those named in `servers`, or all that are not `disabled`.
@@ -93,7 +106,13 @@ class Fleet:
             names = servers
         stderr = settings.get("stderr", "log")
         targets = {name: config.target(name, stderr=stderr) for name in names}
-        return cls(targets, separator=separator, require_all=require_all, **settings)
+        return cls(
+            targets,
+            separator=separator,
+            require_all=require_all,
+            parallel_starts=parallel_starts,
+            **settings,
+        )
 
     def __repr__(self) -> str:
         states = ", ".join(f"{name} {client.state}" for name, client in self._clients.items())
@@ -135,16 +154,17 @@ class Fleet:
         await self.stop()
 
     async def open(self) -> None:
-        """Open every server at once, and list the tools; returns when each is ready or has failed.
+        """Open every server, `parallel_starts` at a time, and list the tools; returns when each is ready or has failed.
 
-        Raises: UsageError where two tools have one name, StateError at the second time; with `require_all`, the error of the
-        first server that failed, in their order. Nothing is left running then.
+        Raises: StateError at the second time; with `require_all`, the error of the first server that failed, in their order.
+        Nothing is left running then.
         """
         if self._was_opened:
             raise StateError("open", message="a fleet is opened once; make a new one")
         self._was_opened = True
         try:
-            await asyncio.gather(*(self._open_one(name) for name in self._clients))
+            slots = asyncio.Semaphore(self.parallel_starts)
+            await asyncio.gather(*(self._open_one(name, slots) for name in self._clients))
             if self.require_all:
                 self._demand_all()
             await self._list_all({}, None)
@@ -156,9 +176,11 @@ class Fleet:
         """End every server, as `client.stop()` does; returns when all are gone."""
         await asyncio.gather(*(client.stop(drain) for client in self._clients.values()))
 
-    async def _open_one(self, name: str) -> None:
+    async def _open_one(self, name: str, slots: asyncio.Semaphore) -> None:
         try:
-            await self._clients[name].open()
+            # Its deadlines count from here, and not from when it began to wait for the others.
+            async with slots:
+                await self._clients[name].open()
         except McpError as error:
             logger.warning("%s: could not be opened: %s", name, error)
             self._errors[name] = error
@@ -176,14 +198,17 @@ class Fleet:
     async def tools(self, **options: Unpack[CallOptions]) -> list[Tool]:
         """The tools of all servers under their names in the fleet, server by server.
 
-        A server that cannot answer now is shown with the tools it last had, and its error in `errors`.
-
-        Raises: UsageError where two tools have one name.
+        A server that cannot answer now is shown with the tools it last had, and its error in `errors`. A name that tools of two
+        servers would have is left out, and so are all tools of a server two of whose tools would have one name; `errors` has
+        the reason.
         """
         await self._list_all(options, None)
         # By name: a server that lists a tool twice has one of that name all the same, and it is called once.
         named = {
-            self._names[server, tool.name]: tool for server, tools in self._listed.items() for tool in tools
+            self._names[server, tool.name]: tool
+            for server, tools in self._listed.items()
+            for tool in tools
+            if (server, tool.name) in self._names
         }
         return [msgspec.structs.replace(tool, name=name) for name, tool in named.items()]
 
@@ -226,6 +251,8 @@ class Fleet:
     def _unknown(self, name: str) -> McpError:
         for server, error in self._errors.items():
             if name.startswith(server + self.separator):
+                if isinstance(error, UsageError):  # its tools, or this one, are left out
+                    return UsageError(error.message, path=error.path)
                 closed = ClosedError(error)
                 closed.details["server"] = server
                 return closed
@@ -234,7 +261,10 @@ class Fleet:
     async def _list_all(self, options: CallOptions, deadline: Deadline | None) -> None:
         await asyncio.gather(*(self._list_one(name, options, deadline) for name in self._clients))
         self._listed = {name: self._listed[name] for name in self._clients if name in self._listed}
-        self._table = _table_of(self._listed, self.separator)
+        self._table, clashes = _table_of(self._listed, self.separator)
+        for name, error in clashes.items():
+            logger.warning("%s: %s", name, error)
+            self._errors[name] = error
         self._names = {place: name for name, place in self._table.items()}
 
     async def _list_one(self, name: str, options: CallOptions, deadline: Deadline | None) -> None:
@@ -262,16 +292,43 @@ def fleet_name(server: str, tool: str, separator: str) -> str:
     return f"{whole[: MAX_NAME - HASH_DIGITS - 1]}_{digits}"
 
 
-def _table_of(listed: Mapping[str, Iterable[Tool]], separator: str) -> dict[str, tuple[str, str]]:
+def _table_of(
+    listed: Mapping[str, Iterable[Tool]], separator: str
+) -> tuple[dict[str, tuple[str, str]], dict[str, UsageError]]:
+    """Return what each name in the fleet stands for, and for each server with a clash the error that explains it.
+
+    A clash never costs another server its tools: what servers call their tools is not in the hands of the fleet.
+    """
     table: dict[str, tuple[str, str]] = {}
+    clashes: dict[str, UsageError] = {}
+    ambiguous: set[str] = set()
     for server, tools in listed.items():
+        own: dict[str, str] = {}
         for tool in tools:
             name = fleet_name(server, tool.name, separator)
-            other = table.setdefault(name, (server, tool.name))
-            if other != (server, tool.name):
-                raise UsageError(
-                    f"two tools are called {name!r}: {other[1]!r} of {other[0]!r} and {tool.name!r} of {server!r}; "
-                    "rename a server or choose another separator",
-                    path=name,
+            if own.setdefault(name, tool.name) != tool.name:
+                clashes[server] = _clash(
+                    name, (server, own[name]), (server, tool.name), "its tools are left out"
                 )
-    return table
+        if server in clashes:
+            continue
+        for name, tool_name in own.items():
+            other = table.setdefault(name, (server, tool_name))
+            if other != (server, tool_name):
+                ambiguous.add(name)
+                advice = "this name is left out: rename a server or choose another separator"
+                clashes[server] = clashes[other[0]] = _clash(name, other, (server, tool_name), advice)
+    for name in ambiguous:
+        del table[name]
+    return table, clashes
+
+
+def _clash(name: str, one: tuple[str, str], other: tuple[str, str], advice: str) -> UsageError:
+    return UsageError(
+        f"two tools are called {name!r}: {one[1]!r} of {one[0]!r} and {other[1]!r} of {other[0]!r}; {advice}",
+        path=name,
+    )
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

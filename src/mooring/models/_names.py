@@ -16,8 +16,8 @@ MAX_NAME: Final = 64
 _TAKEN: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
 _ODD: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
-# Of the hash: 2^32 names, of which a server has some hundred.
-_DIGITS: Final = 8
+# Of the hash. A server can find two names with the same 32 bits in a moment; 64 take years.
+_DIGITS: Final = 16
 
 
 def model_name(tool: str) -> str:

@@ -90,34 +90,35 @@ class Toolbox:
     async def definitions(self, **options: Unpack[CallOptions]) -> list[Definition]:
         """The tools, for the `tools` of a request. Ask again before each request: servers change what they offer.
 
-        A tool whose schema cannot be written is left out, with a warning.
+        A tool whose schema cannot be written is left out, with a warning; so are tools that would have the same name.
 
-        Raises: UsageError where two tools have one name, and as the listing does.
+        Raises: as the listing does.
         """
         listed = await self._list(options)
         table: dict[str, _Entry] = {}
-        made = []
+        made: dict[str, Definition] = {}
+        ambiguous: set[str] = set()
         for tool in listed:
             if self._only is not None and not self._only(tool):
                 continue
             name = model_name(tool.name)
             if name in table:
                 if table[name].tool != tool.name:
-                    raise UsageError(
-                        f"two tools are called {name!r} before the model: {table[name].tool!r} and {tool.name!r}; "
-                        "leave one out with only=",
-                        path=name,
-                    )
-                logger.warning("the tool %s is listed twice; the second is left out", tool.name)
+                    # Not an error: a server that has such names must not lose the tools of the others.
+                    said = "two tools are called %r before the model: %r and %r; both are left out, only= can choose one"
+                    logger.warning(said, name, table[name].tool, tool.name)
+                    ambiguous.add(name)
+                else:
+                    logger.warning("the tool %s is listed twice; the second is left out", tool.name)
                 continue
             try:
-                made.append(self._define(name, tool))
+                made[name] = self._define(name, tool)
             except Exception as error:  # noqa: BLE001  # a server's odd schema must not lose the tools of the others
                 logger.warning("the tool %s is left out: %s: %s", tool.name, type(error).__name__, error)
             else:
                 table[name] = _Entry(tool.name, tool.input_schema)
-        self._table = table
-        return made
+        self._table = {name: entry for name, entry in table.items() if name not in ambiguous}
+        return [made[name] for name in self._table]
 
     def calls(self, answer: object) -> list[ModelCall]:
         """The calls in a model's answer, in order: its JSON as dicts, or an object of the API's library.

@@ -23,7 +23,8 @@ class Fleet:
 
     `fleet["git"]` is the client of one server: register handlers with it before the fleet is opened, call what is not a tool
     through it. `separator` stands between the names of a server and a tool; with `require_all` a server that cannot be
-    opened fails the whole. `settings` are those of `docs/settings.md`, for every server.
+    opened fails the whole; `parallel_starts` is how many servers are started at the same time (default: as many as there are
+    processors, at least 4). `settings` are those of `docs/settings.md`, for every server.
 
     Raises: UsageError for a setting that is unknown or out of range.
     """
@@ -34,9 +35,18 @@ class Fleet:
         *,
         separator: str = "__",
         require_all: bool = False,
+        parallel_starts: int | None = None,
         **settings: Unpack[FleetKeywords],
     ) -> None:
-        self._take(AsyncFleet(targets, separator=separator, require_all=require_all, **settings))
+        self._take(
+            AsyncFleet(
+                targets,
+                separator=separator,
+                require_all=require_all,
+                parallel_starts=parallel_starts,
+                **settings,
+            )
+        )
 
     @classmethod
     def from_config(
@@ -46,6 +56,7 @@ class Fleet:
         servers: Iterable[str] | None = None,
         separator: str = "__",
         require_all: bool = False,
+        parallel_starts: int | None = None,
         **settings: Unpack[FleetKeywords],
     ) -> Self:
         """The servers of an `mcpServers` file: those named in `servers`, or all that are not `disabled`.
@@ -55,7 +66,12 @@ class Fleet:
         fleet = cls.__new__(cls)
         fleet._take(
             AsyncFleet.from_config(
-                path, servers=servers, separator=separator, require_all=require_all, **settings
+                path,
+                servers=servers,
+                separator=separator,
+                require_all=require_all,
+                parallel_starts=parallel_starts,
+                **settings,
             )
         )
         return fleet
@@ -107,7 +123,7 @@ class Fleet:
     def open(self) -> None:
         """Open every server at once, and list the tools; returns when each is ready or has failed.
 
-        Raises: UsageError where two tools have one name, StateError at the second time; with `require_all`, the error of the
+        Raises: StateError at the second time; with `require_all`, the error of the
         first server that failed, in their order. Nothing is left running then.
         """
         is_ours = self._portal.hold(self._fleet, self._fleet.stop)
@@ -136,9 +152,9 @@ class Fleet:
     def tools(self, **options: Unpack[CallOptions]) -> list[Tool]:
         """The tools of all servers under their names in the fleet, server by server.
 
-        A server that cannot answer now is shown with the tools it last had, and its error in `errors`.
-
-        Raises: UsageError where two tools have one name.
+        A server that cannot answer now is shown with the tools it last had, and its error in `errors`. A name that tools of two
+        servers would have is left out, and so are all tools of a server two of whose tools would have one name; `errors` has
+        the reason.
         """
         return self._passage.wait(self._fleet.tools, **options)
 

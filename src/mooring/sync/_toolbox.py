@@ -58,7 +58,7 @@ class Toolbox:
 
         A tool whose schema cannot be written is left out, with a warning.
 
-        Raises: UsageError where two tools have one name, and as the listing does.
+        Raises: as the listing does.
         """
         return self._passage.wait(self._toolbox.definitions, **options)
 

@@ -12,16 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.client import Fleet
+from mooring.client import Fleet, _fleet
 from mooring.client._fleet import MAX_NAME, fleet_name
 from mooring.errors import (
     CapabilityError,
     ClosedError,
     JsonRpcError,
+    McpError,
     StateError,
     TransportError,
     UsageError,
 )
+from mooring.testing import run_on_fake_clock
+from mooring.transport import stdio
 from peers.answering import Answering, with_tools
 
 PEER = Path(__file__).parents[2] / "peers" / "stdio_server.py"
@@ -60,9 +63,9 @@ def test_a_name_that_fits_is_whole(server: str, tool: str, separator: str, name:
 def test_a_long_name_is_cut_and_ends_in_a_hash_that_never_changes() -> None:
     one, other = fleet_name("a", "b" * 62, "__"), fleet_name("a", "b" * 63, "__")
     assert one != other
-    assert one[:55] == other[:55] == "a__" + "b" * 52
+    assert one[:47] == other[:47] == "a__" + "b" * 44
     # Kept conversations hold these names: they must be the same in the next version too.
-    assert one == "a__bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb_8000a2df"
+    assert one == "a__bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb_8000a2df34107098"
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
@@ -126,15 +129,41 @@ CLASHES = [
 
 
 @pytest.mark.parametrize(("servers", "said"), CLASHES)
-def test_a_clash_is_an_error_at_open_and_leaves_nothing_open(
+def test_a_name_that_two_servers_would_have_is_left_out_and_nothing_else(
     servers: dict[str, tuple[str, ...]], said: str
 ) -> None:
     async def work() -> None:
-        fleet = Fleet({name: with_tools(name, *tools) for name, tools in servers.items()})
-        with pytest.raises(UsageError) as raised:
-            await fleet.open()
-        assert said in str(raised.value)
-        assert set(fleet.states.values()) == {"closed"}
+        targets = {name: with_tools(name, *tools, "own") for name, tools in servers.items()}
+        async with Fleet({**targets, "other": with_tools("other", "add")}) as fleet:
+            assert set(fleet.states.values()) == {"ready"}
+            names = [tool.name for tool in await fleet.tools()]
+            assert sorted(names) == sorted([*(f"{name}__own" for name in servers), "other__add"])
+            assert sorted(fleet.names) == sorted(names)
+            assert set(fleet.errors) == set(servers)
+            for error in fleet.errors.values():
+                assert said in str(error)
+            clashing = fleet_name(next(iter(servers)), servers[next(iter(servers))][0], "__")
+            with pytest.raises(McpError, match="left out"):
+                await fleet.call(clashing)
+
+    run(work)
+
+
+def test_a_server_two_of_whose_tools_would_have_one_name_loses_its_tools_and_no_other_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_fleet, "HASH_DIGITS", 0)  # every long name of a server has the same hash
+
+    async def work() -> None:
+        bad = with_tools("bad", "x" * 70 + "1", "x" * 70 + "2", "short")
+        async with Fleet({"bad": bad, "good": with_tools("good", "add")}) as fleet:
+            assert fleet.states == {"bad": "ready", "good": "ready"}
+            assert [tool.name for tool in await fleet.tools()] == ["good__add"]
+            assert "its tools are left out" in str(fleet.errors["bad"])
+            assert "good" not in fleet.errors
+            assert (await fleet["bad"].tools.call("short")).text.startswith("bad.short")
+            with pytest.raises(UsageError):
+                fleet.name_of("bad", "short")
 
     run(work)
 
@@ -399,3 +428,115 @@ def test_a_file_with_a_mistake_is_refused_before_anything_is_started(tmp_path: P
     with pytest.raises(UsageError, match=r"mcpServers\.web"):
         Fleet.from_config(path)
     assert list(Fleet.from_config(path, servers=["good"])) == ["good"]
+
+
+# --- bounded starts ---------------------------------------------------------------------------------------------------
+
+
+class Processors:
+    """Two processors that all starts share, on the fake clock; and a ledger of how many starts there were at a time."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.most = 0
+        self.attempts = 0
+
+    async def work(self, seconds: float) -> None:
+        """Do so many seconds of work, as fast as the others leave room for it."""
+        self.running += 1
+        self.attempts += 1
+        self.most = max(self.most, self.running)
+        try:
+            while seconds > 0:
+                await asyncio.sleep(0.25)
+                seconds -= 0.25 * min(1, 2 / self.running)
+        finally:
+            self.running -= 1
+
+
+def starting_slowly(name: str, processors: Processors, seconds: float) -> Answering:
+    class Slow(Answering):
+        async def open(self, *args: Any) -> Any:
+            await processors.work(seconds)
+            return await super().open(*args)
+
+    return Slow(name, lambda method, params: {"tools": []})
+
+
+@pytest.mark.parametrize(("parallel_starts", "most"), [(None, 4), (2, 2), (3, 3)])
+def test_a_fleet_of_slow_servers_becomes_ready_with_a_bounded_number_of_starts_at_a_time(
+    parallel_starts: int | None, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each start needs 8 s of a processor: 40 at once would take 160 s each, and `init_timeout` is 10 s."""
+    monkeypatch.setattr(_fleet.os, "cpu_count", lambda: 2)
+    processors = Processors()
+
+    async def work() -> None:
+        targets = {f"s{n}": starting_slowly(f"s{n}", processors, 8) for n in range(40)}
+        async with Fleet(targets, parallel_starts=parallel_starts) as fleet:
+            assert fleet.errors == {}
+            assert set(fleet.states.values()) == {"ready"}
+            assert fleet.parallel_starts == most
+
+    run_on_fake_clock(work())
+    assert processors.most == most
+    assert processors.running == 0
+
+
+def test_by_default_there_are_as_many_starts_as_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    for count, most in ((None, 4), (1, 4), (16, 16)):
+        monkeypatch.setattr(_fleet.os, "cpu_count", lambda count=count: count)
+        assert Fleet({}).parallel_starts == most
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, True, "4"])
+def test_a_number_of_starts_that_is_none_is_refused(value: Any) -> None:
+    with pytest.raises(UsageError, match="parallel_starts must be an int from 1"):
+        Fleet({}, parallel_starts=value)
+
+
+STARTS_SLOWLY = """
+import fcntl, json, os, sys
+ledger, token = sys.argv[1:]
+def note(what):
+    file = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, (what + "\\n").encode())
+    os.close(file)
+note("start")
+with open(token, "w") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)  # one at a time, so that each start waits for those before it
+    sum(range(200_000))
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "initialize":
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "slow", "version": "1"}}
+        note("ready")
+    elif message.get("method") == "server/discover":
+        result = None
+    else:
+        continue
+    answer = {"result": result} if result else {"error": {"code": -32601, "message": "no such method"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+"""
+
+
+@pytest.mark.guard(300)
+def test_forty_real_servers_become_ready_at_default_settings(tmp_path: Path) -> None:
+    """By their own ledger never more than the allowed number are between their start and their answer."""
+    ledger = tmp_path / "ledger"
+    program = STARTS_SLOWLY.replace("\\\\", "\\")
+    target = [sys.executable, "-I", "-S", "-c", program, str(ledger), str(tmp_path / "token")]
+
+    async def work() -> None:
+        async with Fleet({f"s{n}": stdio(*target) for n in range(40)}) as fleet:
+            assert fleet.errors == {}
+            assert set(fleet.states.values()) == {"ready"}
+            most = 0
+            starting = 0
+            for line in ledger.read_text().splitlines():
+                starting += 1 if line == "start" else -1
+                most = max(most, starting)
+            assert starting == 0
+            assert most <= fleet.parallel_starts
+
+    asyncio.run(work())

@@ -16,6 +16,7 @@ from mooring.errors import (
     UsageError,
 )
 from mooring.models import SHAPES, ModelCall, Outcome, Toolbox
+from mooring.models._names import model_name
 from mooring.server import Server, ToolError
 from mooring.testing import ScriptedPeer, on_fake_clock
 from mooring.transport import memory_pair
@@ -257,15 +258,18 @@ def test_one_odd_schema_does_not_lose_the_others(caplog: pytest.LogCaptureFixtur
     assert "good is listed twice" in caplog.text
 
 
-def test_two_tools_with_one_name_are_refused() -> None:
+def test_two_tools_with_one_name_are_both_left_out(caplog: pytest.LogCaptureFixture) -> None:
     """A server that takes the name which another tool has before the model would get its calls."""
 
     async def work() -> None:
-        async with connect(listing({"name": "files.read"}, {"name": "files_read_601e4eb6"})) as client:
-            with pytest.raises(
-                UsageError, match=r"'files\.read' and 'files_read_601e4eb6'; leave one out with only="
-            ):
-                await Toolbox(client, "openai").definitions()
+        other = model_name("files.read")
+        async with connect(listing({"name": "files.read"}, {"name": other}, {"name": "add"})) as client:
+            toolbox = Toolbox(client, "openai")
+            assert [tool["function"]["name"] for tool in await toolbox.definitions()] == ["add"]
+            assert dict(toolbox.names) == {"add": "add"}
+            assert f"'files.read' and '{other}'; both are left out" in caplog.text
+            chosen = Toolbox(client, "openai", only=lambda tool: tool.name != other)
+            assert len(await chosen.definitions()) == 2
 
     run(work)
 

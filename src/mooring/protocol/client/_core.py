@@ -64,6 +64,7 @@ class ClientCore:
         "_serving",
         "_session_lost_at",
         "_skips_probe",
+        "_slow_starts",
         "_standing",
         "_strikes",
         "_unheard",
@@ -122,6 +123,8 @@ class ClientCore:
         self._was_probe_fatal = False
         self._skips_probe = False
         self._was_ready = False
+        # Starts since the last ready that only ran out of time.
+        self._slow_starts = 0
         # This transport has sent something that is a message.
         self._was_sane = False
 
@@ -272,7 +275,7 @@ class ClientCore:
                     f"the server hangs: it answered neither a call nor {self._check_method()}"
                 )
             case _:
-                limit = self.settings.init_timeout
+                limit = self.settings.start_timeout(self._slow_starts)
                 if self._strikes and not self._was_sane:
                     return ProtocolError(f"nothing but bad lines for {limit:g} s", quote=self._last_line)
                 return TransportError(f"not ready within {limit:g} s")

@@ -39,6 +39,8 @@ class RecoveryRows(ClientCore):
             # A verdict that fails is forgotten: the server may have changed its era. One that only waited is kept.
             self.verdict = None if self._negotiation.held is None else Era.STATELESS
         self._cause = self._cause_of(event)
+        if isinstance(event, e.ConnectExpired) and isinstance(self._cause, TransportError):
+            self._slow_starts += 1
 
     def _back(self, _: e.Event) -> None:
         now, luck = self.calls.now, self.calls.luck
@@ -110,6 +112,7 @@ class RecoveryRows(ClientCore):
 
     def _arm_ready_timers(self, _: e.Event) -> None:
         self._was_ready = True
+        self._slow_starts = 0
         self._unheard = 0
         now = self.calls.now
         self.calls.timers.arm(Timer.SETTLED, now + SETTLED_AFTER)

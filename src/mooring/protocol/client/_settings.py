@@ -97,6 +97,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         hard = self.max_timeout
         return soft, hard if hard is None or soft is None else max(hard, soft)
 
+    def start_timeout(self, slow_starts: int) -> float:
+        """Return how long the next start may take, after so many that only ran out of time: double, up to `open_timeout`."""
+        longest = 16 * self.init_timeout if self.open_timeout is None else self.open_timeout
+        return min(self.init_timeout * (1 << min(slow_starts, 16)), max(longest, self.init_timeout))
+
     @property
     def probe_wait(self) -> float:
         """How long the probe may stay unanswered before `initialize` is sent too."""
@@ -242,7 +247,8 @@ SETTINGS = {
         Setting("versions", "The protocol revisions that may be spoken. Of one era only: the other is not probed.",
                 holds=_are_versions, must="a non-empty tuple of " + ", ".join(VERSIONS)),
         Setting("open_timeout", "How long `connect()` and `open()` wait for the first ready.", low=_SECOND, is_optional=True),
-        Setting("init_timeout", "From the spawn to ready. 30 s for npx, uvx, bunx and pipx, whose first run downloads.", low=_SECOND),
+        Setting("init_timeout", "From the spawn to ready. 30 s for npx, uvx, bunx and pipx, whose first run downloads. After a start that "
+                "only ran out of time it is doubled for the next one, up to `open_timeout`, until the connection is ready.", low=_SECOND),
         Setting("probe_timeout", "How long `server/discover` may stay unanswered on stdio before `initialize` is sent too. "
                 "Default: 3 s, or a third of `init_timeout` if that is less.", low=_SECOND, is_optional=True),
         Setting("request_timeout", "The soft deadline of a call, for all of its requests together: progress moves it. "

@@ -62,7 +62,8 @@ class WireRows(ClientCore):
         self._do(e.Leak(self.epoch))
 
     def _arm_connect(self, _: e.Event) -> None:
-        self.calls.timers.arm(Timer.CONNECT, self.calls.now + self.settings.init_timeout)
+        seconds = self.settings.start_timeout(self._slow_starts)
+        self.calls.timers.arm(Timer.CONNECT, self.calls.now + seconds)
 
     def _wait_for_reaping(self, _: e.Event) -> None:
         """Nothing to do: the close deadline is armed, and reaping or it will go on from here."""

@@ -53,6 +53,53 @@ def test_one_deadline_runs_from_spawn_to_ready(state):
     assert str(rig.core.cause) == "not ready within 10 s"
 
 
+def starts(rig, count):
+    """How long each of the next starts was given, all of which run out of time."""
+    given = []
+    for _ in range(count):
+        assert rig.state is S.STARTING
+        given.append(rig.core.calls.timers.at(Timer.CONNECT) - rig.core.calls.now)
+        rig.wait(given[-1])
+        assert rig.state is S.BACKOFF
+        rig.reaped()
+        rig.wait(rig.core.calls.timers.at(Timer.BACKOFF) - rig.core.calls.now)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        ({}, [10, 20, 40, 60, 60, 60]),
+        ({"init_timeout": 3.0}, [3, 6, 12, 24, 48, 60]),
+        ({"init_timeout": 90.0}, [90, 90, 90]),
+        ({"open_timeout": None}, [10, 20, 40, 80, 160, 160]),
+        ({"open_timeout": 5.0}, [10, 10]),
+    ],
+)
+def test_a_start_that_only_ran_out_of_time_gets_longer_the_next_time(options, given):
+    rig = Rig(max_attempts=100, **options)
+    rig.start()
+    assert starts(rig, len(given)) == [pytest.approx(seconds) for seconds in given]
+    assert str(rig.core.cause) == f"not ready within {given[-1]} s"
+
+
+def test_once_ready_or_for_another_failure_a_start_gets_what_it_got_before():
+    rig = Rig(max_attempts=100)
+    rig.start()
+    assert starts(rig, 2) == [pytest.approx(10), pytest.approx(20)]
+    rig.step(e.SpawnFailed(rig.core.epoch, TransportError("no")))
+    rig.wait(rig.core.calls.timers.at(Timer.BACKOFF) - rig.core.calls.now)
+    assert rig.core.calls.timers.at(Timer.CONNECT) - rig.core.calls.now == pytest.approx(40)
+    rig.spawned()
+    rig.up()
+    rig.agree()
+    assert rig.state is S.READY
+    rig.down()
+    rig.reaped()
+    rig.wait(rig.core.calls.timers.at(Timer.BACKOFF) - rig.core.calls.now)
+    assert starts(rig, 1) == [pytest.approx(10)]
+
+
 def test_the_deadline_is_disarmed_in_ready():
     rig = rig_in(S.READY)
     assert Timer.CONNECT not in rig.core.calls.timers
