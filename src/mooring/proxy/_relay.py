@@ -224,7 +224,7 @@ class Relay:
         try:
             await back.subscribe(uri, (connection.number, 0))
         except BaseException as error:
-            connection.listening.uris.discard(uri)
+            connection.listening.unsubscribe(uri)
             if isinstance(error, McpError):
                 raise told(error) from error
             raise
@@ -232,7 +232,7 @@ class Relay:
 
     async def _unsubscribe(self, back: Back, connection: Driver, request: e.Serve) -> bytes:
         uri = _read(ResourceRequestParams, request).uri
-        connection.listening.uris.discard(uri)
+        connection.listening.unsubscribe(uri)
         back.unsubscribe(uri, (connection.number, 0))
         return b"{}"
 

@@ -319,15 +319,23 @@ class Dispatch:
         return self._start(Job(connection, request, entry, call, answer, what, context, uri=uri))
 
     def _subscribe(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
-        connection.listening.subscribe(_body(ResourceRequestParams, request).uri)
+        uri = _body(ResourceRequestParams, request).uri
+        # What does not exist cannot change: a client could make up URIs without end.
+        if not self._has_resource(uri):
+            raise _not_found(request, uri)
+        connection.listening.subscribe(uri)
         return _EMPTY
 
     def _unsubscribe(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
-        connection.listening.uris.discard(_body(ResourceRequestParams, request).uri)
+        connection.listening.unsubscribe(_body(ResourceRequestParams, request).uri)
         return _EMPTY
 
     def _listen(self, connection: Driver, request: e.Serve, _: Caller) -> None:
-        connection.listening.listen(request, _body(SubscriptionsListenRequestParams, request).notifications)
+        wanted = _body(SubscriptionsListenRequestParams, request).notifications
+        connection.listening.listen(request, wanted, self._has_resource)
+
+    def _has_resource(self, uri: str) -> bool:
+        return self.catalogue.find_resource(uri) is not None
 
     # --- prompts, completion, logging ---------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from mooring.errors import FrameTooLargeError, Json, JsonRpcError, MachineError,
 from mooring.protocol.server import ServerConnection, ServerOffer
 from mooring.protocol.server import events as e
 from mooring.protocol.wire import ABSENT
-from mooring.server._subscriptions import Listening
+from mooring.server._subscriptions import Listening, Quota
 from mooring.server._telemetry import Telemetry
 
 logger = logging.getLogger("mooring.server")
@@ -61,6 +61,8 @@ class Terms(msgspec.Struct, frozen=True):
     handlers: Handlers
     telemetry: Telemetry
     number: int = 0
+    # What its client may subscribe to: by itself, and together with others.
+    quota: Quota = msgspec.field(default_factory=Quota)
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -114,8 +116,11 @@ class Driver:
             "offer",
             "offered",
         ),
-        *("caller", "owner", "telemetry"),
+        *("caller", "owner", "quota", "telemetry"),
     )
+
+    # Whether what a client subscribes to outlives the request: not in a POST without session.
+    KEEPS_SUBSCRIPTIONS: ClassVar[bool] = True
 
     # What each effect does; a class that does one differently has a table of its own.
     PERFORM: ClassVar[dict[type[e.Effect], Callable[[Any, Any], None]]] = {}
@@ -127,6 +132,7 @@ class Driver:
         self.handlers = terms.handlers
         self.telemetry = terms.telemetry
         self.number = terms.number
+        self.quota = terms.quota
         self.caller = _NO_CALLER
         self.owner: Hashable | None = None
         self.log_level = "info"
@@ -404,6 +410,8 @@ class Driver:
             self._tell("connection.transition", **fields)
         if effect.target == "draining":
             self._draining()
+        elif effect.target == "closed" and self._listening is not None:
+            self._listening.close()
 
     def _violation(self, effect: e.Violation) -> None:
         # The first few and then ever fewer, each time their number has doubled: who floods us with rubbish must not fill

@@ -10,7 +10,9 @@ Must never know the catalogue. Above: `_dispatch`, `_connection`. Below: `moorin
 """
 
 import asyncio
-from collections.abc import Mapping
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,9 +26,14 @@ from mooring.types import META_SUBSCRIPTION_ID, SubscriptionFilter, encode_json
 if TYPE_CHECKING:
     from mooring.server._driver import Driver
 
-# URIs that one client may subscribe to, and how long each may be: it decides, and we keep them.
+logger = logging.getLogger("mooring.server")
+
+# URIs that one client may subscribe to, and how long each may be: the client decides, and the server keeps them.
 MOST_URIS = 10_000
 LONGEST_URI = 16_384
+
+# Bytes of all URIs that the client of one connection is subscribed to.
+MAX_URI_BYTES = 1_048_576
 
 # Which capability and which member of a filter belongs to which change.
 _FLAGS: Mapping[str, tuple[str, str]] = {
@@ -39,12 +46,38 @@ _UPDATED = "notifications/resources/updated"
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
+class Quota:
+    """The bytes of URIs that clients may subscribe to: each of them, and (None: without a limit) all that share the quota."""
+
+    __slots__ = ("_lock", "each", "total", "used")
+
+    def __init__(self, each: int = MAX_URI_BYTES, total: int | None = None) -> None:
+        self.each = each
+        self.total = total
+        self.used = 0
+        self._lock = threading.Lock()  # an endpoint may serve on several loops
+
+    def take(self, size: int) -> bool:
+        """Reserve so many bytes. False: there is no room for them."""
+        with self._lock:
+            if self.total is not None and self.used + size > self.total:
+                return False
+            self.used += size
+            return True
+
+    def release(self, size: int) -> None:
+        """Give back what `take` reserved."""
+        with self._lock:
+            self.used -= size
+
+
 class Subscription(msgspec.Struct, frozen=True):
     """One `subscriptions/listen` that is open: the request it answers in the end, and what is honoured of its filter."""
 
     request: e.Serve
     honoured: SubscriptionFilter
     uris: frozenset[str]
+    size: int = 0
 
     @property
     def mark(self) -> bytes:
@@ -56,8 +89,11 @@ class Listening:
     """What the client of one connection wants to hear of."""
 
     def __init__(self, connection: "Driver") -> None:
+        # Those of `resources/subscribe`.
         self.uris: set[str] = set()
         self._connection = connection
+        self._quota = connection.quota
+        self._size = 0
         self._open: dict[int, Subscription] = {}
         self._changed: dict[tuple[str, str, bytes], None] = {}
         self._flush: asyncio.Handle | None = None
@@ -74,12 +110,51 @@ class Listening:
                 ErrorCode.INVALID_PARAMS,
                 f"a URI of more than {LONGEST_URI} characters cannot be subscribed to",
             )
-        if len(self.uris) >= MOST_URIS and uri not in self.uris:
+        if uri in self.uris or not self._connection.KEEPS_SUBSCRIPTIONS:
+            return
+        if len(self.uris) >= MOST_URIS:
             raise JsonRpcError(-32603, f"at most {MOST_URIS} resources can be subscribed to")
+        if not self._take(_size(uri)):
+            raise JsonRpcError(-32603, "too many bytes of URIs are subscribed to")
         self.uris.add(uri)
 
-    def listen(self, request: e.Serve, wanted: SubscriptionFilter) -> None:
-        """Open a subscription: acknowledged first, with what is honoured of it."""
+    def unsubscribe(self, uri: str) -> None:
+        """Tell no more of changes to this resource. One that was not subscribed to is no error."""
+        if uri in self.uris:
+            self.uris.remove(uri)
+            self._release(_size(uri))
+
+    def restore(self, uris: Iterable[str]) -> None:
+        """The subscriptions of a session's record; those that there is no room for are dropped."""
+        for uri in uris:
+            try:
+                self.subscribe(uri)
+            except JsonRpcError:
+                logger.warning(
+                    "connection %d: no room for the subscriptions of its record", self._connection.number
+                )
+                return
+
+    def close(self) -> None:
+        """The connection is over: nothing is told any more, and what its URIs used is free."""
+        self.uris.clear()
+        self._open.clear()
+        self._release(self._size)
+
+    def _take(self, size: int) -> bool:
+        if self._size + size > self._quota.each or not self._quota.take(size):
+            return False
+        self._size += size
+        return True
+
+    def _release(self, size: int) -> None:
+        self._size -= size
+        self._quota.release(size)
+
+    def listen(
+        self, request: e.Serve, wanted: SubscriptionFilter, has: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        """Open a subscription: acknowledged first, with what is honoured of it. `has`: whether there is such a resource."""
         offered = self._connection.offered
         flags = {
             member: True
@@ -88,21 +163,28 @@ class Listening:
         }
         uris: list[str] | None = None
         if wanted.resource_subscriptions is not None and "resources" in offered:
+            uris = []
             # What is not honoured is not acknowledged: the client sees that there is no room for it.
             room = MOST_URIS - sum(len(other.uris) for other in self._open.values())
-            short = (uri for uri in wanted.resource_subscriptions if len(uri) <= LONGEST_URI)
-            uris = list(dict.fromkeys(short))[: max(0, room)]
+            known = (uri for uri in wanted.resource_subscriptions if len(uri) <= LONGEST_URI and has(uri))
+            for uri in list(dict.fromkeys(known))[: max(0, room)]:
+                if not self._take(_size(uri)):
+                    break
+                uris.append(uri)
         honoured = SubscriptionFilter(**flags, resource_subscriptions=uris)  # type: ignore[arg-type]  # members are flags
         # Without its params: they are a view of the frame, which would live as long as the subscription.
         bare: e.Serve = msgspec.structs.replace(request, params=None, meta=None)
-        subscription = Subscription(bare, honoured, frozenset(uris or ()))
+        size = sum(map(_size, uris or ()))
+        subscription = Subscription(bare, honoured, frozenset(uris or ()), size)
         self._open[request.serial] = subscription
         params = b'{"notifications":%b,"_meta":%b}' % (encode_json(honoured), subscription.mark)
         self._connection.step(e.Notified("notifications/subscriptions/acknowledged", params, request.id))
 
     def forget(self, serial: int) -> None:
         """The client cancelled it, if that is one."""
-        self._open.pop(serial, None)
+        cancelled = self._open.pop(serial, None)
+        if cancelled is not None:
+            self._release(cancelled.size)
 
     def end(self) -> None:
         """End every subscription in order: the specification has two ways to say so, and both are said.
@@ -110,7 +192,7 @@ class Listening:
         2026-07-28 basic/patterns/cancellation wants `notifications/cancelled`, .../subscriptions a result.
         """
         for serial, subscription in list(self._open.items()):
-            del self._open[serial]
+            self.forget(serial)
             request = subscription.request
             cancelled = b'{"requestId":%b,"reason":"the server is shutting down"}' % encode_json(request.id)
             self._connection.step(e.Notified("notifications/cancelled", cancelled, request.id))
@@ -157,6 +239,10 @@ class Listening:
                 self._connection.notify(method, _marked(said, mark), about)
         elif getattr(subscription.honoured, _FLAGS[method][1]):
             self._connection.notify(method, _marked(params or b"{}", mark), about)
+
+
+def _size(uri: str) -> int:
+    return len(uri.encode("utf-8", "surrogatepass"))
 
 
 def _marked(params: bytes, mark: bytes) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from chaos.servers_own.conversation import HANDSHAKE, STATELESS, Peer, run, talking
+from mooring.protocol import REVISIONS
 from mooring.server import Server, _subscriptions
 
 ID = "io.modelcontextprotocol/subscriptionId"
@@ -141,11 +142,18 @@ def test_before_the_handshake_nothing_is_said() -> None:
     run(test)
 
 
+def numbered() -> Server:
+    """As `make`, with a resource for every name."""
+    server = make()
+    server.resource("test://{name}", name="numbered", blocking=False)(lambda name: name)
+    return server
+
+
 def test_there_is_a_limit_to_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_subscriptions, "MOST_URIS", 2)
 
     async def test() -> None:
-        async with talking(make()) as peer:
+        async with talking(numbered()) as peer:
             for number in range(2):
                 await peer.result("resources/subscribe", {"uri": f"test://{number}"})
             error = await peer.error("resources/subscribe", {"uri": "test://3"})
@@ -162,7 +170,7 @@ def test_the_limit_is_that_of_all_subscriptions_of_a_client_together(monkeypatch
     monkeypatch.setattr(_subscriptions, "MOST_URIS", 3)
 
     async def test() -> None:
-        async with talking(make(), STATELESS) as peer:
+        async with talking(numbered(), STATELESS) as peer:
             long = "test://" + "x" * 16_384
             first = await listen(peer, 1, resourceSubscriptions=["test://1", long, "test://2"])
             assert first == {"resourceSubscriptions": ["test://1", "test://2"]}
@@ -175,6 +183,69 @@ def test_the_limit_is_that_of_all_subscriptions_of_a_client_together(monkeypatch
             }
 
     run(test)
+
+
+@pytest.mark.parametrize("version", [*HANDSHAKE, STATELESS])
+def test_what_does_not_exist_cannot_be_subscribed_to(version: str) -> None:
+    """A client could make up URIs without end; templates match what they would read."""
+
+    async def test() -> None:
+        async with talking(numbered(), version) as peer:
+            if version == STATELESS:
+                honoured = await listen(
+                    peer, 1, resourceSubscriptions=["made://up", "test://7", "test://one"]
+                )
+                assert honoured == {"resourceSubscriptions": ["test://7", "test://one"]}
+                return
+            error = await peer.error("resources/subscribe", {"uri": "made://up"})
+            assert error["code"] == REVISIONS[version].resource_not_found
+            await peer.result("resources/subscribe", {"uri": "test://7"})
+            await peer.result("resources/unsubscribe", {"uri": "made://up"})
+
+    run(test)
+
+
+def uri(number: int, size: int = 1000) -> str:
+    return f"test://{number:06}".ljust(size, "x")
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
+def test_the_bytes_of_all_uris_of_a_client_are_bounded(version: str) -> None:
+    async def test() -> None:
+        fits = _subscriptions.MAX_URI_BYTES // 1000
+        async with talking(numbered(), version) as peer:
+            if version == STATELESS:
+                wanted = [uri(number) for number in range(fits + 10)]
+                assert (
+                    len((await listen(peer, 1, resourceSubscriptions=wanted))["resourceSubscriptions"])
+                    == fits
+                )
+                assert await listen(peer, 2, resourceSubscriptions=[uri(0)]) == {"resourceSubscriptions": []}
+                peer.notify("notifications/cancelled", {"requestId": 1})
+                assert await listen(peer, 3, resourceSubscriptions=[uri(0)]) == {
+                    "resourceSubscriptions": [uri(0)]
+                }
+                return
+            for number in range(fits):
+                await peer.result("resources/subscribe", {"uri": uri(number)})
+            error = await peer.error("resources/subscribe", {"uri": uri(fits)})
+            assert error["message"] == "too many bytes of URIs are subscribed to"
+            await peer.result("resources/subscribe", {"uri": uri(0)})  # it is, already
+            await peer.result("resources/unsubscribe", {"uri": uri(0)})
+            await peer.result("resources/unsubscribe", {"uri": uri(0)})
+            await peer.result("resources/subscribe", {"uri": uri(fits)})
+
+    run(test)
+
+
+def test_a_quota_is_shared_by_all_and_given_back() -> None:
+    quota = _subscriptions.Quota(10, 15)
+    assert quota.take(10)
+    assert not quota.take(6)
+    assert quota.take(5)
+    quota.release(10)
+    assert (quota.used, quota.take(10)) == (5, True)
+    assert _subscriptions.Quota().take(2**60), "without a total only each connection is bounded"
 
 
 # --- the stateless era ------------------------------------------------------------------------------------------------

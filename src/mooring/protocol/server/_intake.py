@@ -27,8 +27,10 @@ from mooring.protocol.wire._jsonrpc import (
     Request,
 )
 
-# What a client says of itself in the handshake is kept as long as the connection, so it may not be as long as a frame.
-MAX_CLIENT_FACTS = 65_536
+# What a client says of itself in the handshake is kept as long as the connection, so it may not be as long as a frame. Of a longer
+# `clientInfo` (icons may be data) only the name and the version are kept.
+MAX_CLIENT_INFO = 4096
+MAX_CAPABILITIES = 8192
 
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -205,9 +207,14 @@ def _classify_initialize(request: Request) -> e.InitializeRequested:
     except _REFUSALS as error:
         return e.InitializeRequested(request, None, str(error))
     info, capabilities = bytes(said.client_info), bytes(said.capabilities)
-    if len(info) + len(capabilities) > MAX_CLIENT_FACTS:
-        flaw = f"`clientInfo` and `capabilities` are over {MAX_CLIENT_FACTS} bytes"
-        return e.InitializeRequested(request, None, flaw)
+    if len(info) > MAX_CLIENT_INFO:
+        info = msgspec.json.encode(params.client_info)
+    for what, said_of_it, limit in (
+        ("clientInfo", info, MAX_CLIENT_INFO),
+        ("capabilities", capabilities, MAX_CAPABILITIES),
+    ):
+        if len(said_of_it) > limit:
+            return e.InitializeRequested(request, None, f"`{what}` is over {limit} bytes")
     return e.InitializeRequested(request, e.ClientFacts(params.protocol_version, info, capabilities))
 
 

@@ -45,6 +45,7 @@ from mooring.protocol.http import (
 from mooring.protocol.http import Session as SessionState
 from mooring.protocol.wire import ABSENT, Absent, Batch, ErrorCode, Message, Request, decode, encode_error
 from mooring.server._driver import Terms
+from mooring.server._subscriptions import Quota
 from mooring.server.http._asgi import (
     Gone,
     HeaderLines,
@@ -65,7 +66,7 @@ from mooring.server.http._legacy import LegacyConnection
 from mooring.server.http._lookout import Lookout
 from mooring.server.http._options import HttpOptions
 from mooring.server.http._post import Answering, Post
-from mooring.server.http._principal import NOBODY, Guard, Principal, prove
+from mooring.server.http._principal import NOBODY, Guard, Principal, holder_of, owner_of, prove
 from mooring.server.http._session import Session
 from mooring.server.http._session_store import MemorySessions, SessionRecord
 from mooring.server.http._sessions import Sessions
@@ -176,6 +177,7 @@ class App:
             retry=options.retry,
             auth=auth,
         )
+        self._quota = Quota(options.max_subscription_bytes, options.max_all_subscription_bytes)
         self._sessions: Sessions | None = None
         self._session_ended = self._end_session  # one for all of them
         if options.sessions:
@@ -343,7 +345,7 @@ class App:
         if connection is None or connection.principal != asked.principal.id:
             await self._refuse(asked.send, refuse(404, "no such stream: open it again with GET"))
             return
-        connection.call(_receive_legacy, connection, asked.principal, asked.frame)
+        connection.call(connection.receive, asked.frame, asked.principal)
         await respond(asked.send, ACCEPTED, [])
 
     # --- POST ---------------------------------------------------------------------------------------------------------
@@ -423,7 +425,8 @@ class App:
         if session is None:
             return BUSY
         prove(session, asked.principal)
-        session.owner = _principal_owner(asked.principal.id)
+        session.owner = owner_of(asked.principal.id)
+        session.holder = holder_of(asked.principal.id, asked.peer)
         channel = session.receive(asked.message, asked.frame, route.accepts)
         more: HeaderLines = []
         if session.core.client is not None:
@@ -451,7 +454,7 @@ class App:
         )
         prove(post, asked.principal)
         # All POSTs of one caller wait for threads in one queue: otherwise whoever sends most has most of the turns.
-        post.owner = _principal_owner(asked.principal.id) or ("peer", asked.peer)
+        post.owner = holder_of(asked.principal.id, asked.peer)
         if type(message) is not Request or message.method != "subscriptions/listen":
             await post.serve(message, asked.frame, asked.receive, asked.send)
             return
@@ -567,7 +570,8 @@ class App:
             record=record,
         )
         if record is not None:
-            session.owner = _principal_owner(record.principal)
+            session.owner = owner_of(record.principal)
+            session.holder = holder_of(record.principal, "")
             self.server.remember(session)
         return session
 
@@ -575,23 +579,12 @@ class App:
         """What the next connection begins with."""
         server = self.server
         offer, offered = server.offering()
-        return Terms(offer, offered, server.handlers, server.telemetry, server.next_number())
+        return Terms(offer, offered, server.handlers, server.telemetry, server.next_number(), self._quota)
 
     def _end_session(self, session: Session) -> None:
         assert self._sessions is not None
         self.server.forget(session)
         self._sessions.forget(session)
-
-
-def _principal_owner(principal: str) -> tuple[str, str] | None:
-    """Who waits for threads in turn with others; None, where nobody had to authenticate: the connection itself."""
-    return ("principal", principal) if principal else None
-
-
-def _receive_legacy(connection: LegacyConnection, principal: Principal, frame: bytes) -> None:
-    """On the connection's own thread: the principal is that of this frame."""
-    prove(connection, principal)
-    connection.receive(frame)
 
 
 def _changes_record(message: Message) -> bool:

@@ -15,6 +15,7 @@ from mooring.protocol.server import events as e
 from mooring.server._driver import Driver, Terms, perform_table
 from mooring.server.http._asgi import Receive, Send, until_gone
 from mooring.server.http._post import Answering
+from mooring.server.http._principal import Principal, prove
 from mooring.server.http._stream import STREAM_LINES, Stream
 
 logger = logging.getLogger("mooring.server.http")
@@ -48,8 +49,9 @@ class LegacyConnection(Driver):
             self._stream.cut()
             self.step(e.ClientGone())
 
-    def receive(self, frame: bytes) -> None:
-        """Take what a POST brought. Its answer, if it has one, goes out on the stream."""
+    def receive(self, frame: bytes, principal: Principal) -> None:
+        """Take what a POST of this principal brought. Its answer, if it has one, goes out on the stream."""
+        prove(self, principal)
         self._do(self.core.receive(frame, self._loop.time()))
 
     async def _watch(self, receive: Receive) -> None:

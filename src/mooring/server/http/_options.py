@@ -14,6 +14,7 @@ import msgspec
 from mooring.errors import UsageError
 from mooring.protocol.client import Setting
 from mooring.protocol.http import LOCAL_HOSTS, Access
+from mooring.server._subscriptions import MAX_URI_BYTES
 from mooring.server.http._auth import AuthLike
 from mooring.server.http._event_store import EventStore
 from mooring.server.http._session_store import SessionStore
@@ -29,6 +30,8 @@ class HttpKeywords(TypedDict, total=False):
     sessions: bool
     session_ttl: float
     max_sessions: int
+    max_subscription_bytes: int
+    max_all_subscription_bytes: int
     session_store: SessionStore | None
     event_store: EventStore | None
     retry: float
@@ -56,6 +59,8 @@ class HttpOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     sessions: bool = False
     session_ttl: float = 1800.0
     max_sessions: int = 10_000
+    max_subscription_bytes: int = MAX_URI_BYTES
+    max_all_subscription_bytes: int = 64 * MAX_URI_BYTES
     session_store: SessionStore | None = None
     event_store: EventStore | None = None
     retry: float = 1.0
@@ -141,8 +146,12 @@ HTTP_OPTIONS: Final = {
         Setting("sessions", "Sessions for clients of 2025-03-26 to 2025-11-25: needed to ask them something, and to tell them "
                 "something unasked.", is_flag=True),
         Setting("session_ttl", "After so long without anything happening a session is forgotten.", low=0.01, high=604_800),
-        Setting("max_sessions", "Sessions at once; then the one that was idle longest makes room.",
+        Setting("max_sessions", "Sessions at once; then an idle one is ended: of the caller with the most, and the one idle longest.",
                 low=1, high=10_000_000, is_whole=True),
+        Setting("max_subscription_bytes", "URIs that one client may be subscribed to, in bytes; above it the request is refused.",
+                low=1024, high=2**30, is_whole=True),
+        Setting("max_all_subscription_bytes", "URIs that all clients of this process may be subscribed to, in bytes.",
+                low=1024, high=2**40, is_whole=True),
         Setting("session_store", "Where sessions are remembered: one that workers share, or None for the memory of this process.",
                 is_optional=True, holds=_has("is_shared", "save", "load", "delete"), must="a SessionStore"),
         Setting("event_store", "What makes streams resumable: `MemoryEvents()`, or one that workers share. None: they are not.",

@@ -87,6 +87,8 @@ def head_of(answering: Answering, version: str | None, error: McpError | None) -
 class Post(Driver):
     """A connection that is one POST. Make it, then `serve()` the message."""
 
+    KEEPS_SUBSCRIPTIONS = False
+
     __slots__ = (
         *(
             "_answering",

@@ -41,6 +41,16 @@ def prove(connection: "Driver", principal: Principal) -> None:
     connection.caller = Caller(principal.id, principal.scopes, principal.claims)
 
 
+def owner_of(principal: str) -> tuple[str, str] | None:
+    """Who waits for threads in turn with others; None, where nobody had to authenticate: the connection itself."""
+    return ("principal", principal) if principal else None
+
+
+def holder_of(principal: str, peer: str) -> tuple[str, str]:
+    """Whose a session or a POST is: the principal's, or the address's where nobody had to authenticate."""
+    return ("principal", principal) if principal else ("peer", peer)
+
+
 class TokenVerifier(Protocol):
     """Checks bearer tokens."""
 
@@ -59,4 +69,4 @@ class Guard(Protocol):
         """Whom it comes from, or the answer that refuses it. Header names are in lower case."""
 
 
-__all__ = ["NOBODY", "Guard", "Principal", "TokenVerifier", "prove"]
+__all__ = ["NOBODY", "Guard", "Principal", "TokenVerifier", "holder_of", "owner_of", "prove"]

@@ -101,7 +101,7 @@ class Session(Driver):
             "_saving",
             "_standing",
         ),
-        *("_unsaved", "_waiting", "ended", "id", "last_used"),
+        *("_unsaved", "_waiting", "ended", "holder", "id", "is_used", "last_used"),
     )
 
     def __init__(
@@ -120,6 +120,9 @@ class Session(Driver):
         self.id = ""
         self.ended = ended
         self.last_used = self._loop.time()
+        # Who has it, for a fair choice of what ends when there are too many; and whether anything came after `initialize`.
+        self.holder = ("", "")
+        self.is_used = record is not None
         self._answering = answering
         self._events = events
         self._responses = 0
@@ -136,7 +139,7 @@ class Session(Driver):
             self.caller = Caller(record.principal)
             self.log_level = record.log_level
             if record.uris:
-                self.listening.uris.update(record.uris)
+                self.listening.restore(record.uris)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

@@ -4,7 +4,7 @@ What is remembered is in the session store; what runs is here. A session that is
 another worker opened it, or on another loop than before. It belongs to whoever opened it, and is unknown to anybody else.
 
 A session is forgotten when nothing happened in it for its time to live; while a request runs or a response is open, something
-happens (G18). At the cap the one that was idle longest makes room; if none is idle, a new one is refused.
+happens (G18). At the cap an idle one makes room, of the caller who has the most; if none is idle, a new one is refused.
 
 Must never know a message. Above: `_app`. Below: `_session`, `_session_store`.
 """
@@ -12,9 +12,9 @@ Must never know a message. Above: `_app`. Below: `_session`, `_session_store`.
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine
-from heapq import nsmallest
-from operator import itemgetter
+from collections import Counter, defaultdict
+from collections.abc import Callable, Coroutine, Iterable
+from heapq import heapify, heappop, heapreplace
 from typing import TypeAlias
 
 from mooring.server.http._event_store import EventStore
@@ -112,6 +112,7 @@ class Sessions:
             self._open[id] = session
             self._arm()
         session.last_used = loop.time()
+        session.is_used = True
         return session
 
     async def save(self, session: Session) -> None:
@@ -153,7 +154,7 @@ class Sessions:
             await self._events.forget(id)
 
     def _make_room(self) -> bool:
-        """End the session that was idle longest. False: none is.
+        """End an idle session of whoever has the most of them. False: none is idle.
 
         To find it all are looked at, so more than one is taken note of: whoever opens sessions without end costs the others
         a look for every hundred, and the log a line. What is noted holds while it is not used: any other was used later.
@@ -161,11 +162,10 @@ class Sessions:
         while self._longest_idle and not self._is_idle_since(*self._longest_idle[-1]):
             self._longest_idle.pop()
         if not self._longest_idle:
-            idle = [(session.last_used, session) for session in self._open.values() if session.is_idle]
-            if not idle:
+            self._longest_idle = _choose(self._open.values())[::-1]
+            if not self._longest_idle:
                 return False
-            logger.warning("there are %d sessions; those that were idle longest make room", len(self._open))
-            self._longest_idle = nsmallest(NOTED, idle, key=itemgetter(0))[::-1]
+            logger.warning("there are %d sessions; idle ones make room", len(self._open))
         _, oldest = self._longest_idle.pop()
         oldest.call(oldest.stop)
         return True
@@ -210,6 +210,36 @@ class Sessions:
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
         return task
+
+
+def _choose(sessions: Iterable[Session]) -> list[tuple[float, Session]]:
+    """Idle sessions to end, in order, each with when it was last used: always of the holder who has the most left.
+
+    Of one holder first those that nothing was sent to after `initialize`, then the one idle longest. Only holders with more
+    than half as many as the largest one are chosen from, because the largest may open new ones before the choice is used up.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    idle: dict[tuple[str, str], list[Session]] = defaultdict(list)
+    for session in sessions:
+        counts[session.holder] += 1
+        if session.is_idle:
+            idle[session.holder].append(session)
+    order = [(-counts[holder], holder) for holder in idle]
+    heapify(order)
+    floor = -order[0][0] / 2 if len(order) > 1 else 0
+    chosen: list[tuple[float, Session]] = []
+    while order and len(chosen) < NOTED and -order[0][0] > floor:
+        count, holder = order[0]
+        rest = idle[holder]
+        if -count == counts[holder]:
+            rest.sort(key=lambda session: (session.is_used, session.last_used), reverse=True)
+        session = rest.pop()
+        chosen.append((session.last_used, session))
+        if rest:
+            heapreplace(order, (count + 1, holder))
+        else:
+            heappop(order)
+    return chosen
 
 
 async def _guarded(chore: Coroutine[object, object, None]) -> None:

@@ -121,7 +121,8 @@ def test_stateless_requests_bring_their_meta_to_the_handler() -> None:
         {"clientInfo": ...},
         {"clientInfo": {"name": "x"}},
         {"clientInfo": {"name": "x", "version": 1}},
-        {"capabilities": {"experimental": {"x": "y" * 70_000}}},
+        {"clientInfo": {"name": "x" * 5000, "version": "1"}},
+        {"capabilities": {"experimental": {"x": "y" * 9000}}},
     ],
 )
 def test_initialize_with_bad_params_commits_nothing(params: dict[str, Any]) -> None:
@@ -259,3 +260,20 @@ def test_one_post_answers_initialize_and_any_other_connection_only_once() -> Non
     session = connect(S.OPERATING)
     SEQUENCE(session, S.OPERATING, session.receive(initialize(7), NOW))
     SEQUENCE(session, S.OPERATING, session.receive(initialize(7, 5), NOW))
+
+
+# --- what is kept of a client --------------------------------------------------------------------------------------------
+
+
+def test_of_a_long_client_info_only_the_name_and_the_version_are_kept() -> None:
+    """Icons may be data; what is kept of a session stays small."""
+    core = connect(S.FRESH)
+    info = {"name": "x", "version": "1", "icons": [{"src": "data:image/png;base64," + "A" * 100_000}]}
+    core.receive(initialize(1, clientInfo=info), NOW)
+    assert core.client is not None
+    assert core.client.info == b'{"name":"x","version":"1"}'
+    small = {"name": "x", "version": "1", "title": "T"}
+    core = connect(S.FRESH)
+    core.receive(initialize(1, clientInfo=small), NOW)
+    assert core.client is not None
+    assert b'"title"' in core.client.info

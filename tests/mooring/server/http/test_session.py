@@ -145,9 +145,9 @@ def test_what_nobody_listens_to_is_bounded_in_bytes_too() -> None:
     async def test() -> None:
         server = serving()
 
-        @server.resource("memo://{name}")
-        def memo(name: str) -> str:
-            return name
+        @server.resource("memo://{name}/{more}")
+        def memo(name: str, more: str) -> str:
+            return name + more
 
         app = server.asgi(sessions=True, max_stream_bytes=4096)
         async with asking(app) as http:
