@@ -522,10 +522,10 @@ class Connection:
                 error = encode_error(-32601, f"{method} is not handled here")
             else:
                 result = await self.on_request(method, params)
-        except JsonRpcError as refusal:
-            error = encode_error(refusal.code or -32603, refusal.message, refusal.data)
         except McpError as refusal:
-            error = encode_error(refusal.code or -32603, refusal.message)
+            code = -32603 if refusal.code is None else refusal.code  # 0 is a code, too
+            data = refusal.data if isinstance(refusal, JsonRpcError) else None
+            error = encode_error(code, refusal.message, data)
         except Exception:  # the edge of the user's handler; what it says stays here
             logger.exception("%s: the handler for %s raised", self.telemetry.client, method)
             error = encode_error(-32603, "the handler failed")

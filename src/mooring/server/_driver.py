@@ -458,7 +458,8 @@ def _failure(request: e.Serve, error: McpError) -> e.Failed:
     elif isinstance(error, JsonRpcError):
         data = error.data
     said = ABSENT if data is None else data
-    return e.Failed(request.id, request.serial, error.code or -32603, error.message, said)
+    code = -32603 if error.code is None else error.code  # 0 is a code, too
+    return e.Failed(request.id, request.serial, code, error.message, said)
 
 
 def perform_table(kind: type[Driver]) -> dict[type[e.Effect], Callable[[Any, Any], None]]:

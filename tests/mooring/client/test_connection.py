@@ -261,6 +261,8 @@ async def test_a_handler_that_cancels_itself_is_answered_for() -> None:
     [
         (JsonRpcError(-1, "no", {"why": 1}), -1, {"why": 1}),
         (JsonRpcError(-1, "no", float("nan")), -1, None),
+        (JsonRpcError(0, "no", {"why": 1}), 0, {"why": 1}),
+        (ProtocolError("no", code=0), 0, None),
         (UsageError("no"), -32603, None),
         (ProtocolError("no", code=-32602), -32602, None),
         (ZeroDivisionError("a secret"), -32603, None),

@@ -123,18 +123,19 @@ async def test_a_stateless_client_gets_what_its_revision_demands(back: str) -> N
         assert "ttlMs" not in await client.submit("tools/call", {"name": "t"})
 
 
+@pytest.mark.parametrize("code", [-32077, 0])
 @pytest.mark.parametrize(("front", "back"), PAIRS)
 @on_fake_clock
-async def test_an_error_of_the_server_passes_with_code_and_data(front: str, back: str) -> None:
+async def test_an_error_of_the_server_passes_with_code_and_data(front: str, back: str, code: int) -> None:
     def refuse(_: object) -> None:
-        raise Refusal(-32077, "not today", {"because": ["it", {"rains": True}]})
+        raise Refusal(code, "not today", {"because": ["it", {"rains": True}]})
 
     async with between(back) as made:
         client = await made.join(front)
         made.peer.on["tools/call"] = refuse
         with pytest.raises(JsonRpcError) as told:
             await client.tools.call("t")
-        assert told.value.code == -32077
+        assert told.value.code == code
         assert told.value.message == "not today"
         assert told.value.data == {"because": ["it", {"rains": True}]}
 

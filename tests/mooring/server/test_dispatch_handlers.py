@@ -95,12 +95,13 @@ def test_an_authors_own_words_reach_the_client(kind: str) -> None:
     run(test)
 
 
+@pytest.mark.parametrize("code", [-32042, 0, 1])
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_authors_own_error_is_the_answer(kind: str) -> None:
+def test_an_authors_own_error_is_the_answer(kind: str, code: int) -> None:
     async def test() -> None:
-        async with talking(failing(kind, JsonRpcError(-32042, "go there", {"x": 1}))) as peer:
+        async with talking(failing(kind, JsonRpcError(code, "go there", {"x": 1}))) as peer:
             error = await peer.error("tools/call", {"name": "fails"})
-            assert error == {"code": -32042, "message": "go there", "data": {"x": 1}}
+            assert error == {"code": code, "message": "go there", "data": {"x": 1}}
 
     run(test)
 

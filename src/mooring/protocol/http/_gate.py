@@ -115,10 +115,16 @@ def check_access(access: Access, headers: Headers) -> Refusal | None:
     browser still says whom it meant to call, in Host (2026-07-28 "Security & Endpoint"; conformance
     `dns-rebinding-protection`). An Origin, where there is one, must be allowed as well.
     """
-    return _judge_names(access, headers.get("host", ""), headers.get("origin"))
+    host, origin = headers.get("host", ""), headers.get("origin")
+    is_short = len(host) + len(origin or "") <= MAX_CACHED_NAMES
+    return (_judge_names if is_short else _judge_names.__wrapped__)(access, host, origin)
 
 
-# A server is called by few names, all day, and each answer is the same.
+# A server is called by few names, all day, and each answer is the same. Long ones are an attempt to fill memory, and are
+# judged each time: a DNS name has at most 253 characters.
+MAX_CACHED_NAMES = 600
+
+
 @lru_cache(maxsize=1024)
 def _judge_names(access: Access, host: str, origin: str | None) -> Refusal | None:
     if not access.is_any_host:

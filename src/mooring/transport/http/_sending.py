@@ -149,6 +149,10 @@ _IS_READ = frozenset((Next.ANSWER, Next.STREAM))
 _CALLS = frozenset((Sent.PROBE, Sent.INITIALIZE, Sent.REQUEST))
 
 
+# A longer one is judged by the rules each time: what a server sends must not stay in memory.
+MAX_CACHED_TYPE = 200
+
+
 @lru_cache(maxsize=64)
 def _usual(content_type: str) -> Verdict | None:
     """The verdict on what nearly every response is, without walking the rules for it."""
@@ -161,7 +165,8 @@ async def _judged(
 ) -> Reply:
     """The response judged, its body read where that decides something; then it is closed."""
     if response.status == 200 and sent in _CALLS:
-        usual = _usual(response.headers.get("content-type", ""))
+        content_type = response.headers.get("content-type", "")
+        usual = _usual(content_type) if len(content_type) <= MAX_CACHED_TYPE else None
         if usual is not None:
             return Reply(response, usual, url)
     verdict = judge(

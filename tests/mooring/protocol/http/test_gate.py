@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from mooring.errors import UsageError
 from mooring.protocol._versions import VERSIONS
 from mooring.protocol.http._gate import (
+    MAX_CACHED_NAMES,
     Accepts,
     Access,
     Endpoint,
     Refusal,
     Verb,
+    _judge_names,
     check_access,
     check_request,
     read_accept,
@@ -300,3 +302,21 @@ NAMES = st.sampled_from(
 def test_any_headers_pass_or_are_refused_with_a_status_of_their_own(pairs, verb, has_sessions):
     found = check_request(Endpoint(has_sessions=has_sessions), verb, fold_headers(pairs))
     assert isinstance(found, Accepts) or found.status in {400, 403, 406, 413, 415}
+
+
+def test_what_is_remembered_of_host_and_origin_is_bounded_in_bytes():
+    before = _judge_names.cache_info().currsize
+    for n in range(20):
+        origin = f"https://{n}{'x' * MAX_CACHED_NAMES}.example"
+        assert (
+            check_access(LOCAL, fold_headers([(b"host", b"localhost"), (b"origin", origin.encode())])).status
+            == 403
+        )
+        assert (
+            check_access(LOCAL, fold_headers([(b"host", f"{n}{'x' * MAX_CACHED_NAMES}".encode())])).status
+            == 403
+        )
+    assert _judge_names.cache_info().currsize == before
+    check_access(LOCAL, fold_headers([(b"host", b"only.asked.once")]))
+    assert _judge_names.cache_info().currsize == before + 1
+    assert _judge_names.cache_info().maxsize * MAX_CACHED_NAMES < 2**20

@@ -1,6 +1,7 @@
 """One request of ours: credentials added, the authorizer asked once and for one at a time, redirects that do no harm."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from mooring.errors import McpError, ProtocolError, TransportError
 from mooring.testing import on_fake_clock
 from mooring.transport import Challenge, HttpClient
 from mooring.transport.http import http
+from mooring.transport.http._sending import MAX_CACHED_TYPE, _usual
 from scripted.http import HANDSHAKE, STATELESS, Mcp, MemoryHttp, Reply, Script, Seen
 
 URL = "https://example.org/mcp"
@@ -299,3 +301,23 @@ async def test_a_server_that_says_nothing_does_not_get_the_time_of_a_sign_in() -
             pass
     assert asyncio.get_running_loop().time() - began == pytest.approx(30, abs=5)
     assert server.replies[0].gone.is_set()
+
+
+@on_fake_clock
+async def test_a_long_content_type_is_judged_and_not_remembered() -> None:
+    count = 0
+
+    async def call(seen: Seen, reply: Reply) -> None:
+        nonlocal count
+        count += 1
+        answer = {"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}}
+        reply.send(200, json.dumps(answer).encode(), f"application/json; x={count}{'y' * MAX_CACHED_TYPE}")
+
+    client, _ = client_of(Mcp(HANDSHAKE, tools__call=call))
+    async with client:
+        await client.tools.list()
+        before = _usual.cache_info().currsize
+        for _ in range(3):
+            await client.tools.call("t")
+        assert count == 3
+        assert _usual.cache_info().currsize == before
