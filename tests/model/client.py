@@ -70,7 +70,7 @@ class Search:
     def start(self) -> World:
         """The world in which every search and every walk begins."""
         world = World(self.kind(self.scene.settings, is_http=self.scene.is_http, is_strict=True))
-        world.outcomes = (0,) * len(self.scene.calls)
+        world.outcomes = world.refusals = (0,) * len(self.scene.calls)
         self._apply(world, world.core.start(world.clock))
         return world
 
@@ -218,6 +218,8 @@ class Search:
         if world.alive == "live":
             for frame in world.refusable():
                 yield ("refuse from", frame.number)
+        if world.queued and world.alive in ("live", "closing"):
+            yield ("start", world.queued[0])
         if "room" in allowed and world.core.calls.is_full:
             yield ("room",)
         if "stale" in allowed:
@@ -257,17 +259,23 @@ class Search:
         refused = None
         if move[0] in ("session lost", "session lost later"):
             refused = core.calls.pending.get(move[1])
-        before = core.epoch
+        before, outcomes, posts = core.epoch, world.outcomes, self._open_posts(world)
         event = self._user_event(world, move) or self._transport_event(world, move)
         if event is None:
             effects = core.receive(self._frame(world, move), core.epoch, world.clock)
         else:
             effects = core.step(event, world.clock)
         self._apply(world, effects)
+        is_own_end = move[0] in ("answer", "lost alone", "session lost", "session lost later", "give up", "timer")
+        if posts and move[0] != "down" and core.state not in _OVER:
+            own = move[1] if is_own_end else None
+            ended = [id for id, caller in posts.items() if id != own and world.outcomes[caller] != outcomes[caller]]
+            if ended and move != ("timer", Timer.KEEPALIVE):
+                raise Violation(f"{ended} ended without a response of their own")
         if isinstance(event, e.SessionLost):
             if before not in (event.epoch, core.epoch):
                 raise Violation("the end of an old session ended the new one")
-            self._note_turned_away(world, refused)
+            self._check_refusal(world, refused, outcomes)
 
     def _refuse(self, world: World, number: int) -> None:
         """The transport is full: it takes nothing from this frame on, and says so of each in its order."""
@@ -329,6 +337,10 @@ class Search:
                 return e.Reaped(epoch)
             case ("write",):
                 return e.Wrote(epoch, self._write(world))
+            case ("start", id):
+                world.queued = world.queued[1:]
+                self._arrive(world, id)
+                return e.PostStarted(epoch, id)
             case ("room",):
                 return e.RoomMade(epoch)
             case ("stale down",):
@@ -411,6 +423,17 @@ class Search:
     # --- what comes of it ---------------------------------------------------------------------------------------------
 
     def _apply(self, world: World, effects: list[e.Effect]) -> None:
+        queued = world.queued
+        self._perform(world, effects)
+        if self.scene.is_http and world.alive == "renewed":  # a driver does it while it performs `Spawn`
+            world.alive, world.is_up, epoch = "live", True, world.core.epoch
+            self._apply(world, world.core.step(e.Spawned(epoch), world.clock))
+            self._apply(world, world.core.step(e.CameUp(epoch), world.clock))
+        for id in world.queued:
+            if id not in queued:  # a transport reports it as it takes the frame, before anything else happens
+                self._apply(world, world.core.step(e.PostQueued(world.core.epoch, id), world.clock))
+
+    def _perform(self, world: World, effects: list[e.Effect]) -> None:
         first = next((effect.number for effect in effects if isinstance(effect, e.Send)), None)
         if first is not None and "busy" in self.scene.transport:
             world.offered = first
@@ -422,7 +445,7 @@ class Search:
                     renews = self.scene.is_http and world.alive == "live"
                     if world.alive != "none" and not renews:
                         raise Violation(f"spawned over a transport that is {world.alive}")
-                    world.alive, world.is_up = "spawning", False
+                    world.alive, world.is_up = "renewed" if renews else "spawning", False
                     world.spins += 1
                     if world.spins > 3:  # the first, one after a fatal probe, one after a session loss
                         raise Violation("starts again and again without waiting")
@@ -435,7 +458,11 @@ class Search:
                     world.alive = "none"  # the ladder ended with SIGKILL: as gone as it can be made
                 case e.Send():
                     self._send(world, effect)
+                case e.HangUp():
+                    if effect.id not in world.written_ids:
+                        raise Violation("hung up what was never sent")
                 case e.Withdraw():
+                    world.queued = tuple(id for id in world.queued if id != effect.id)
                     world.unwritten = tuple(frame for frame in world.unwritten if frame.id != effect.id)
                     world.known = {id: what for id, what in world.known.items() if id != effect.id}
                     if effect.id in world.written_ids:
@@ -452,6 +479,7 @@ class Search:
     def stop_writing(self, world: World) -> None:
         """The first half of closing, which the driver does in the turn of the effect; the second half ends in "reaped"."""
         world.unwritten = ()
+        world.queued = ()
 
     def _close(self, world: World) -> None:
         self.stop_writing(world)
@@ -481,10 +509,22 @@ class Search:
             caller = exchange.caller if exchange is not None and exchange.role is Role.CALL else None
             world.known[effect.id] = Asked(caller, message["method"], world.core.epoch)
             self._check_repeat(world, caller)
-        if self.scene.is_http:
+        is_call = effect.id is not None and world.known[effect.id].caller is not None
+        if self.scene.is_http and is_call and "queue" in self.scene.transport and self._is_occupied(world):
+            world.queued = (*world.queued, effect.id)
+        elif self.scene.is_http:
             self._arrive(world, effect.id)
         else:
             world.unwritten = (*world.unwritten, effect)
+
+    def _open_posts(self, world: World) -> dict[int, Any]:
+        """HTTP: the caller of every request that the peer has and may still answer, by id."""
+        pending = world.core.calls.pending.values() if self.scene.is_http else ()
+        return {x.id: x.caller for x in pending if x.role is Role.CALL and x.state is ExchangeState.SENT}
+
+    def _is_occupied(self, world: World) -> bool:
+        """HTTP: whether the one connection for calls is in use, or others wait for it."""
+        return bool(world.queued) or any(id in world.written_ids for id in self._open_posts(world))
 
     def _check_repeat(self, world: World, caller: object) -> None:
         """What the peer had is sent again once if that is safe, else never."""
@@ -492,16 +532,30 @@ class Search:
         if isinstance(caller, int) and times > bool(self.scene.calls[caller].get("may_replay")):
             raise Violation(f"call {caller} was sent again, and may have run {times} times")
 
-    def _note_turned_away(self, world: World, refused: Exchange | None) -> None:
-        if refused is not None and isinstance(refused.caller, int):
-            if refused.caller in world.turned_away and not world.outcomes[refused.caller]:
-                raise Violation(f"call {refused.caller} was turned away twice and is still open")
-            world.turned_away |= {refused.caller}
+    def _check_refusal(self, world: World, refused: Exchange | None, outcomes: tuple[int, ...]) -> None:
+        """A 404 concerns its own request alone: that is queued again until its attempts are used up. Nothing is closed."""
+        if refused is not None and refused.role is Role.HANDSHAKE:
+            return  # a server that refuses `initialize` itself has no session to lose: that is a failed negotiation
+        caller = None if refused is None else refused.caller
+        if not isinstance(caller, int):
+            caller = None
+        if any(now != then for i, (now, then) in enumerate(zip(world.outcomes, outcomes, strict=True)) if i != caller):
+            raise Violation("a lost session ended the call of another")
+        if world.alive not in ("live", "spawning"):
+            raise Violation("a lost session closed the HTTP client")
+        if caller is not None and refused is not None and not outcomes[caller]:
+            world.refusals = _add(world.refusals, caller)
+            is_last = world.refusals[caller] >= self.scene.settings.session_attempts
+            if bool(world.outcomes[caller]) is not is_last:
+                raise Violation(f"call {caller} was refused {world.refusals[caller]} times; it ended: {not is_last}")
 
     def _check_error(self, world: World, effect: e.Fail) -> None:
+        has_reached = any(caller == effect.caller for caller, _ in world.reached)
+        if effect.error.may_have_run is False and has_reached:
+            raise Violation(f"{effect.error!r} reports that it did not run, but the peer had it")
+        if effect.error.may_have_run is True and not has_reached:
+            raise Violation(f"{effect.error!r} reports that it may have run, but the peer never had it")
         if effect.error.may_have_run is False:
-            if any(caller == effect.caller for caller, _ in world.reached):
-                raise Violation(f"{effect.error!r} says it did not run, but the peer had it")
             world.denied |= {effect.caller}
 
     def _check(self, world: World) -> None:
@@ -512,7 +566,8 @@ class Search:
         for exchange in core.calls.pending.values():
             if is_over:
                 raise Violation(f"a call is left in {core.state}")
-            if core.state is ClientState.BACKOFF and exchange.state is not ExchangeState.WAITING:
+            is_kept = core.wire is Wire.KEPT and world.alive == "live"
+            if core.state is ClientState.BACKOFF and exchange.state is not ExchangeState.WAITING and not is_kept:
                 raise Violation("a call that was handed over is left in backoff")
             if exchange.role is Role.CALL and exchange.id not in core.calls.timers:
                 raise Violation("a call without a deadline")

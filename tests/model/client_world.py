@@ -80,8 +80,10 @@ class World:
     cancelled: frozenset[int] = frozenset()
     # Caller and id of each request of which the peer ever had a byte, unless it said that it did not run it.
     reached: frozenset[tuple[object, int]] = frozenset()
-    # Callers whose request the server refused because it forgot the session.
-    turned_away: frozenset[object] = frozenset()
+    # How often the server refused the request of each caller because it forgot the session.
+    refusals: tuple[int, ...] = ()
+    # HTTP: requests that the transport has taken and not begun to send, in order.
+    queued: tuple[int, ...] = ()
     # Callers that were told that their call did not run: no byte of it may be written from then on.
     denied: frozenset[object] = frozenset()
     alive: str = "none"
@@ -94,7 +96,7 @@ class World:
     def copy(self) -> World:
         return World(
             self.core.copy(), self.made, self.outcomes, self.known.copy(), self.unwritten, self.offered, self.owes_resume, self.written_ids,
-            self.cancelled, self.reached, self.turned_away, self.denied, self.alive, self.is_up, self.was_stopped, self.spins,
+            self.cancelled, self.reached, self.refusals, self.queued, self.denied, self.alive, self.is_up, self.was_stopped, self.spins,
             self.clock,
         )  # fmt: skip
 
@@ -104,8 +106,8 @@ class World:
         return self.alive in ("live", "spawning")
 
     def has_just_lost_session(self) -> bool:
-        """True while another loss would be too soon."""
-        last = self.core._session_lost_at
+        """True while another loss delays the next session."""
+        last = self.core._renewed_at
         return last is not None and self.clock - last <= SESSION_LOSS_WINDOW
 
     def old_kinds(self) -> dict[tuple[str, object, bool], int]:
@@ -208,12 +210,13 @@ def request_key(
         id in world.written_ids,
         (exchange.caller, id) in world.reached,
         sum(caller == exchange.caller and other != id for caller, other in world.reached),
-        exchange.caller in world.turned_away,
+        world.queued.index(id) if id in world.queued else None,
+        exchange.is_unsent,
         id in world.cancelled,
         id in calls.timers,
         Retry(id) in calls.timers,
         exchange.was_sent,
-        exchange.was_turned_away,
+        exchange.refusals,
         # Whether it leads to a check of the server when its time runs out, and whether that is its deadline.
         core.settings.hang_timeout is not None and calls.is_unanswered(exchange),
         exchange.due_at is not None,
@@ -226,7 +229,7 @@ def request_key(
     has_left = is_written and id not in refusable
     # Written and not to be sent again, whatever happens: it waits for its end. Whether it came before another, how it
     # would have waited for room and how often it was offered is of no more use.
-    may_return = exchange.may_replay or (calls.is_http and not exchange.was_turned_away)
+    may_return = exchange.may_replay or (calls.is_http and exchange.refusals + 1 < calls.settings.session_attempts)
     if exchange.role is Role.CALL and has_left and not may_return:
         return True, facts
     return (
@@ -311,6 +314,7 @@ LEFT_OUT = {
     "is_strict": "never changes",
     "settings": "never changes",
     "server": "the same facts from every server here; the era is the verdict's",
+    "_has_warned": "a line in the log",
     "_cause": "words, and an error class that `_check_error` has looked at when somebody is told",
     "_last_line": "words",
     "_slow_starts": "only makes the connect deadline longer, and times are not compared",

@@ -63,10 +63,11 @@ REQUIREMENTS = (
     ),
     Requirement(
         "G4",
-        "a session 404 means a new session without delay, one at a time; the refused request is re-sent once; a late 404 changes nothing",
+        "a session 404 concerns one request alone: it did not run, and is sent again in a new session, within `session_attempts` and its deadline; sessions are made one at a time, at once or at the pace of the backoff; a late 404 changes nothing",
         (
             f"{HTTP_ROLLING}::test_a_redeployed_server_has_forgotten_every_session_and_callers_get_a_new_one",
             f"{HTTP_ROLLING}::test_workers_that_are_restarted_or_killed_under_load_hang_and_double_nothing",
+            f"{HTTP_TRANSPORT}/test_transport_forgotten.py::test_calls_behind_a_balancer_without_sticky_sessions_end_truthfully",
             f"{HTTP_TRANSPORT}/test_over_sockets.py::test_a_redeployed_server_forgets_the_session_and_the_next_call_works",
             f"{HTTP_TRANSPORT}/test_transport_sessions.py::test_a_forgotten_session_is_made_again_without_delay_and_the_refused_request_sent_again_once",
             f"{HTTP_TRANSPORT}/test_transport_sessions.py::test_many_refused_requests_make_one_new_session_and_a_late_404_cannot_end_it",

@@ -591,6 +591,7 @@ _PERFORM: dict[type[e.Effect], Callable[[Connection, Any], None]] = {
     e.EndSubscription: Connection._end_subscription,
     e.Transition: Connection._transition,
     e.Violation: Connection._violation,
+    e.Warn: lambda self, effect: logger.warning("%s: %s", self.telemetry.client, effect.message),
     e.Stray: Connection._stray,
     e.Leak: Connection._leak,
 }

@@ -49,6 +49,14 @@ class Owner:
         """As the contract says."""
         self.connection.step(e.ExchangeLost(self.epoch, id, error, was_declined))
 
+    def queued(self, id: int) -> None:
+        """As the contract says."""
+        self.connection.step(e.PostQueued(self.epoch, id))
+
+    def started(self, id: int) -> None:
+        """As the contract says."""
+        self.connection.step(e.PostStarted(self.epoch, id))
+
     def session_lost(self, id: int) -> None:
         """As the contract says."""
         self.connection.step(e.SessionLost(self.epoch, id))

@@ -248,6 +248,14 @@ class _Tap:
         self.track.lost(id, error.message)
         self._http_owner.exchange_lost(id, error, was_declined)
 
+    def queued(self, id: int) -> None:
+        """Pass it on."""
+        self._http_owner.queued(id)
+
+    def started(self, id: int) -> None:
+        """Pass it on."""
+        self._http_owner.started(id)
+
     def session_lost(self, id: int) -> None:
         """As above; 0 is no request."""
         if id:

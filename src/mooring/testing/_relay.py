@@ -124,6 +124,12 @@ class _HttpEnd(_End):
         code = ErrorCode.METHOD_NOT_FOUND if was_declined else ErrorCode.INTERNAL_ERROR
         self._fail(id, code, str(error), {"mayHaveRun": error.may_have_run})
 
+    def queued(self, id: int) -> None:
+        """As the contract says."""
+
+    def started(self, id: int) -> None:
+        """As the contract says."""
+
     def session_lost(self, id: int) -> None:
         """As the contract says. A client over stdio has no word for a new session: it must start anew."""
         error = TransportError("the server forgot the session")

@@ -62,6 +62,12 @@ class ExchangeOwner(Owner, Protocol):
     def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:
         """This request has no answer and gets none. `was_declined`: the server refused it, and not in JSON-RPC."""
 
+    def queued(self, id: int) -> None:
+        """This request, just taken by `send()`, waits for a free connection: nothing of it was sent. Called in `send()`."""
+
+    def started(self, id: int) -> None:
+        """This request waited, and is being sent from now on: it may run. Called before its first byte is written."""
+
     def session_lost(self, id: int) -> None:
         """The server forgot the session and refused this request; 0: one that was not a call's. Next: `renew()`."""
 

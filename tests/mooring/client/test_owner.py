@@ -40,6 +40,8 @@ def test_everything_that_is_told_carries_the_epoch() -> None:
     owner.wrote(3)
     owner.room_made()
     owner.exchange_lost(5, error, True)
+    owner.queued(8)
+    owner.started(8)
     owner.session_lost(6)
     owner.went_down(error, -9, True)
     assert heard.events == [
@@ -47,6 +49,8 @@ def test_everything_that_is_told_carries_the_epoch() -> None:
         e.Wrote(7, 3),
         e.RoomMade(7),
         e.ExchangeLost(7, 5, error, True),
+        e.PostQueued(7, 8),
+        e.PostStarted(7, 8),
         e.SessionLost(7, 6),
         -9,
         e.WentDown(7, error, -9, True),

@@ -266,12 +266,19 @@ class HttpRecorder(Recorder):
     def __init__(self) -> None:
         super().__init__()
         self.lost: list[Any] = []
+        self.calls: list[tuple[str, int]] = []
 
     def exchange_lost(self, id: int, error: Any, was_declined: bool) -> None:
         self.lost.append((id, error.message, was_declined))
 
     def session_lost(self, id: int) -> None:
         self.lost.append(id)
+
+    def queued(self, id: int) -> None:
+        self.calls.append(("queued", id))
+
+    def started(self, id: int) -> None:
+        self.calls.append(("started", id))
 
     def marked_arguments(self, tool: str) -> Any:
         return [tool]
@@ -319,6 +326,9 @@ async def test_over_http_single_requests_are_lost_hung_up_and_renewed(tmp_path: 
     web.owner.exchange_lost(1, TransportError("gone", stderr_tail="secret"), False)
     web.owner.session_lost(2)
     web.owner.session_lost(0)
+    web.owner.queued(5)
+    web.owner.started(5)
+    assert owner.calls[-2:] == [("queued", 5), ("started", 5)]
     transport.hang_up(3)
     later = HttpRecorder()
     transport.renew(later)

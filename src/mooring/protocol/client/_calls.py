@@ -311,8 +311,10 @@ class Calls:
     # --- what happens to them -----------------------------------------------------------------------------------------
 
     def is_written(self, exchange: Exchange) -> bool:
-        """True if any byte of it may have left: on HTTP as soon as it was handed over, for want of a better sign."""
-        return exchange.number > 0 and (self.is_http or exchange.number <= self.written)
+        """True if any byte of it may have left: on HTTP as soon as it was handed over and does not wait for a connection."""
+        if self.is_http:
+            return exchange.number > 0 and not exchange.is_unsent
+        return 0 < exchange.number <= self.written
 
     @property
     def is_checking(self) -> bool:
@@ -388,8 +390,10 @@ class Calls:
         for exchange in list(self.pending.values()):
             if exchange.role is Role.CALL:
                 self.advance(exchange, ExchangeEvent.RENEWED)
-            else:
-                self.bury(exchange)
+                continue
+            self.bury(exchange)
+            if exchange.role in (Role.PROBE, Role.HANDSHAKE):
+                self.out.append(HangUp(exchange.id))  # its response would begin a session that nobody uses
         self._sort_queue()
 
     def _sort_queue(self) -> None:
@@ -421,20 +425,19 @@ class Calls:
             return
         soft_at, hard_at = exchange.soft_at, exchange.hard_at
         is_hard = hard_at is not None and (soft_at is None or hard_at < soft_at)
-        error = TimeoutError(
+        error: McpError = TimeoutError(
             exchange.max_timeout if is_hard else exchange.timeout,
             sent=self._may_have_run(exchange),
             limit="max_timeout" if is_hard else "timeout",
         )
+        if exchange.refusals and exchange.state is ExchangeState.WAITING:
+            error = _no_session(exchange)
         self.advance(exchange, ExchangeEvent.EXPIRED, error)
 
     def turn_away(self, exchange: Exchange) -> None:
         """The server refused it before dispatch, so it did not run this time."""
-        error: McpError = SessionLostError()
-        if exchange.was_sent:  # but it may have run before
-            error = OutcomeUnknownError(error.message)
-        self.advance(exchange, ExchangeEvent.TURNED_AWAY, error)
-        exchange.was_turned_away = True
+        exchange.refusals += 1
+        self.advance(exchange, ExchangeEvent.TURNED_AWAY, _no_session(exchange))
         self._sort_queue()
 
     def _may_have_run(self, exchange: Exchange) -> bool:
@@ -506,6 +509,7 @@ class Calls:
 
     def _enqueue(self, exchange: Exchange, _: Said) -> None:
         exchange.number = exchange.attempts = 0
+        exchange.is_unsent = False
         self.timers.disarm(Retry(exchange.id))
         self.queue[exchange.id] = None
         if self.is_full:
@@ -513,6 +517,7 @@ class Calls:
 
     def _mark_sent(self, exchange: Exchange, _: Said) -> None:
         exchange.was_sent = self._may_have_run(exchange)
+        exchange.may_replay = False
 
     def _renew(self, exchange: Exchange, _: Said) -> None:
         """A new id, because the old one may still be answered. What is left of its deadline is kept."""
@@ -521,7 +526,6 @@ class Calls:
         self.bury(exchange)
         self.last_id += 1
         exchange.id = self.last_id
-        exchange.may_replay = False
         exchange.waits_for_ready = True
         self.pending[exchange.id] = exchange
         if deadline is not None:
@@ -533,6 +537,11 @@ class Calls:
 
     def _count_unknown(self, _exchange: Exchange, _: Said) -> None:
         self.unknown += 1
+
+
+def _no_session(exchange: Exchange) -> SessionLostError:
+    times = "once" if exchange.refusals == 1 else f"{exchange.refusals} times"
+    return SessionLostError(f"the server no longer knows this session (it answered HTTP 404 {times})")
 
 
 def _in_doubt(error: McpError) -> McpError:
@@ -565,5 +574,5 @@ _IF: dict[Enum, Callable[[Calls, Exchange], bool]] = {
     If.WAITS_FOR_READY: lambda _, exchange: exchange.waits_for_ready,
     If.HAS_ATTEMPTS_LEFT: lambda calls, exchange: exchange.attempts < calls.settings.retry_attempts,
     If.MAY_REPLAY: lambda _, exchange: exchange.may_replay,
-    If.IS_FIRST_TIME: lambda _, exchange: not exchange.was_turned_away,
+    If.HAS_SESSION_ATTEMPTS_LEFT: lambda calls, exchange: exchange.refusals < calls.settings.session_attempts,
 }

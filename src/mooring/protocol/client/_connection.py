@@ -120,14 +120,23 @@ class ClientConnection(UserRows, WireRows, RecoveryRows, FrameRows):
         return self.calls.is_checking
 
     def _is_frequent(self, _: e.Event) -> bool:
-        last = self._session_lost_at
+        last = self._renewed_at
         return last is not None and self.calls.now - last <= SESSION_LOSS_WINDOW
 
     def _answers_negotiation(self, event: e.AnswerReceived | e.ExchangeLost | e.SessionLost) -> bool:
         return event.id in (self._negotiation.probe_id, self._negotiation.handshake_id)
 
     def _is_open_post(self, event: e.AnswerReceived) -> bool:
-        return self.is_http and self.calls.pending[event.id].role is Role.CALL
+        exchange = self._open_exchange(event.id)
+        return self.is_http and exchange is not None and exchange.role is Role.CALL
+
+    def _has_open_posts(self, _: e.Event) -> bool:
+        return self.is_http and any(
+            x.role is Role.CALL and x.state is ExchangeState.SENT for x in self.calls.pending.values()
+        )
+
+    def _is_kept(self, _: e.Event) -> bool:
+        return self.wire is Wire.KEPT
 
 
 ClientConnection.DO = {
@@ -149,4 +158,6 @@ ClientConnection.WHEN = {
     When.FREQUENT: ClientConnection._is_frequent,
     When.ANSWERS_NEGOTIATION: ClientConnection._answers_negotiation,
     When.OPEN_POST: ClientConnection._is_open_post,
+    When.HAS_OPEN_POSTS: ClientConnection._has_open_posts,
+    When.KEPT: ClientConnection._is_kept,
 }

@@ -39,10 +39,14 @@ class Wire(Enum):
     NONE = "none"
     SPAWNING = "spawning"
     LIVE = "live"
+    # HTTP: the session is gone, the client and what is open over it stay.
+    KEPT = "kept"
     CLOSING = "closing"
 
 
 _ENTERED = e.Event()
+# About one request, which may be older than the session: what happens to it is true of it in any session.
+_OF_ANY_EPOCH = frozenset({e.ExchangeLost, e.PostStarted})
 
 
 class ClientCore:
@@ -56,13 +60,14 @@ class ClientCore:
     __slots__ = (
         "_cause",
         "_failures",
+        "_has_warned",
         "_is_up",
         "_last_exit",
         "_last_line",
         "_negotiation",
         "_reason",
+        "_renewed_at",
         "_serving",
-        "_session_lost_at",
         "_skips_probe",
         "_slow_starts",
         "_standing",
@@ -116,7 +121,9 @@ class ClientCore:
         self._strikes = 0
         self._last_line = ""
         self._last_exit: int | None = None
-        self._session_lost_at: float | None = None
+        # When the newest session was begun over an HTTP client that was kept.
+        self._renewed_at: float | None = None
+        self._has_warned = False
         self._unheard = 0
         self._is_up = False
         # The probe ended a server once, which gave it a start for nothing; and the next start begins with `initialize`.
@@ -164,7 +171,7 @@ class ClientCore:
 
     def _fire(self, event: e.Event) -> None:
         kind = type(event)
-        if isinstance(event, e.TransportEvent) and event.epoch != self.epoch and kind is not e.ExchangeLost:
+        if isinstance(event, e.TransportEvent) and event.epoch != self.epoch and kind not in _OF_ANY_EPOCH:
             if isinstance(event, e.SessionLost):
                 # A late 404 cannot clear the new session, but the request that got it still did not run.
                 self.DO[Do.TURN_AWAY](self, event)
@@ -265,7 +272,7 @@ class ClientCore:
             case e.ResetReceived():
                 return ResetError()
             case e.SessionLost():
-                return SessionLostError("the server forgets every session")
+                return SessionLostError("the server forgets sessions")
             case e.InitializeReceived():
                 return ProtocolError("the server sent initialize, which only a client may")
             case e.KeepaliveMissed():

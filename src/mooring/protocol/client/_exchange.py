@@ -12,6 +12,8 @@ then a tombstone, so that a late answer is told from one that was never asked fo
 *Written* is not a state but a fact about the wire: the first byte of the frame was given to the operating system. The
 transport counts the frames it has written, each exchange knows the number of its frame, and comparing the two says
 whether a call surely did not run. A flag per call would have to be set on the hot path; the count costs nothing.
+Over HTTP each request travels alone: it counts as written when it is handed over, unless the transport reports that it
+waits for a free connection (`is_unsent`).
 
 Above: the client's core, which runs this table for every call. Below: `_machine`.
 """
@@ -79,7 +81,7 @@ class If(Word):
     WAITS_FOR_READY = "wait_for_ready"
     HAS_ATTEMPTS_LEFT = "attempts left"
     MAY_REPLAY = "safe to repeat, not repeated yet"
-    IS_FIRST_TIME = "not turned away before"
+    HAS_SESSION_ATTEMPTS_LEFT = "session_attempts left"
 
 
 _WAITING, _BUSY, _SENT, _ABANDONED, _DONE = ExchangeState
@@ -137,12 +139,18 @@ ROWS: dict[ExchangeEvent, tuple[Cell, Cell, Cell, Cell, Cell]] = {
     ExchangeEvent.TURNED_AWAY: (
         IMPOSSIBLE,
         IMPOSSIBLE,
-        Cell((Then.RENEW, Then.QUEUE), _WAITING, If.IS_FIRST_TIME, _FAILED),
+        Cell((Then.RENEW, Then.QUEUE), _WAITING, If.HAS_SESSION_ATTEMPTS_LEFT, _FAILED),
         IGNORE,
         IGNORE,
     ),
     # The session is made again over the same HTTP client: what is open stays open, nothing is offered meanwhile.
-    ExchangeEvent.RENEWED: (IGNORE, Cell((Then.QUEUE,), _WAITING), IGNORE, IGNORE, IGNORE),
+    ExchangeEvent.RENEWED: (
+        IGNORE,
+        Cell((Then.QUEUE,), _WAITING),
+        Cell((), None, If.WRITTEN, Cell((Then.WITHDRAW, Then.QUEUE), _WAITING)),
+        IGNORE,
+        IGNORE,
+    ),
     # The connection is gone for good.
     ExchangeEvent.ENDED: (_FAILED, _FAILED, Cell((Then.FAIL,), _ABANDONED, If.WRITTEN, _FAILED), IGNORE, IGNORE),
     ExchangeEvent.SWEPT: (IMPOSSIBLE, IMPOSSIBLE, IMPOSSIBLE, Cell(to=_DONE), IGNORE),
@@ -222,7 +230,10 @@ class Exchange(msgspec.Struct):
     may_replay: bool = False
     # Written under an earlier id: whatever happens now, it may have run.
     was_sent: bool = False
-    was_turned_away: bool = False
+    # HTTP: the transport has it, and nothing of it was sent, because it waits for a free connection.
+    is_unsent: bool = False
+    # How often the server refused it because it did not know the session.
+    refusals: int = 0
 
 
 class Tombstones:

@@ -14,7 +14,12 @@ from mooring.protocol.client._core import ClientCore, Wire
 from mooring.protocol.client._exchange import Role
 from mooring.protocol.client._negotiation import speaks_both
 from mooring.protocol.client._settings import KEEPALIVE_MISSES, SETTLED_AFTER
-from mooring.protocol.client._table import ClientState, Timer
+from mooring.protocol.client._table import ClientState, Do, Timer
+
+FORGETS_SESSIONS = (
+    "the server forgets sessions: it answers HTTP 404 to a session that it has just created. Several workers without a"
+    " shared session store do that: use sticky sessions, a shared store, or a server without sessions"
+)
 
 
 class RecoveryRows(ClientCore):
@@ -33,8 +38,6 @@ class RecoveryRows(ClientCore):
                 talk.probe_id is not None and talk.handshake_id is None and speaks_both(self.settings)
             )
             self._skips_probe = isinstance(event, e.WentDown) and is_probes_fault
-        if isinstance(event, e.SessionLost):
-            self._session_lost_at = self.calls.now
         if isinstance(event, e.NegotiationFailed | e.NegotiationRefused | e.ConnectExpired):
             # A verdict that fails is forgotten: the server may have changed its era. One that only waited is kept.
             self.verdict = None if self._negotiation.held is None else Era.STATELESS
@@ -58,7 +61,7 @@ class RecoveryRows(ClientCore):
                 self._cause.details["attempts"] = self._failures
             self._fire(e.AttemptsExhausted())
 
-    def _lose_calls(self, _: e.Event) -> None:
+    def _lose_calls(self) -> None:
         self._stop_all_serving()
         self.calls.lose(self._cause or TransportError("the connection was lost"))
 
@@ -74,11 +77,23 @@ class RecoveryRows(ClientCore):
         for caller in waiters:
             self._do(e.Release(caller, self._ended()))
 
-    def _renew_session(self, _: e.Event) -> None:
-        self._session_lost_at = self.calls.now
-        self.wire = Wire.NONE  # nothing to close: the HTTP client stays, only the session is gone
+    def _let_go(self, event: e.Event) -> None:
+        if self.wire is not Wire.KEPT:
+            self._drop_client(event)
+
+    def _drop_client(self, event: e.Event) -> None:
+        self.DO[Do.CLOSE](self, event)
+        self._lose_calls()
+
+    def _keep_client(self, _: e.Event) -> None:
+        self.wire = Wire.KEPT
         self._stop_all_serving()
         self.calls.renew()
+
+    def _warn_of_sessions(self, _: e.Event) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            self._do(e.Warn(FORGETS_SESSIONS))
 
     def _turn_away(self, event: e.SessionLost) -> None:
         exchange = self._open_exchange(event.id)

@@ -19,7 +19,7 @@ from mooring.types import encode_json
 
 # Settled points of the connection's design that are not meant to be turned.
 SETTLED_AFTER = 10.0  # in `ready` for so long, a connection has proven itself: failures are forgotten
-SESSION_LOSS_WINDOW = 10.0  # two session losses within it are a failure
+SESSION_LOSS_WINDOW = 10.0  # a new session that is lost within it delays the next one
 MAX_STRIKES = 20  # bad lines in a row
 MAX_TOMBSTONES = 4096
 MAX_HANDLERS = 64  # server requests served at a time
@@ -56,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retry_attempts: int = 3
     retry_delay: float = 0.010
     retry_jitter: float = 0.5
+    session_attempts: int = 20
     replay: str = "never"
     max_frame_bytes: int = 16_777_216
     max_list_bytes: int = 67_108_864
@@ -140,6 +141,7 @@ class FleetKeywords(TypedDict, total=False):
     retry_attempts: int
     retry_delay: float
     retry_jitter: float
+    session_attempts: int
     replay: Literal["never", "safe"]
     max_frame_bytes: int
     max_list_bytes: int
@@ -269,6 +271,8 @@ SETTINGS = {
         Setting("retry_attempts", "Attempts to hand over a frame, the first included.", low=1, is_whole=True),
         Setting("retry_delay", "The wait between two attempts.", low=0),
         Setting("retry_jitter", "How far that wait is spread, as a share of it.", low=0, high=1),
+        Setting("session_attempts", "HTTP: how often a request is sent that the server refuses because it does not know the session (404), "
+                "the first time included. Then, or at its deadline, the call fails with SessionLostError.", low=1, is_whole=True),
         Setting("replay", "Whether calls lost with a connection are sent again, once: never, or those that are safe to repeat "
                 "(list, get, read, complete, discover, and tools hinted read-only or idempotent).", choices=("never", "safe")),
         Setting("max_frame_bytes", "The largest message, in both directions.", low=1024, high=2**31 - 1, is_whole=True),

@@ -15,7 +15,8 @@ closing what it started (`closing`) and is then `closed` for good.
 What holds in every state, whatever the peer does:
 
 1. A call has at most one outcome, and gets it from here.
-2. No call that was handed over is left in backoff, closing or closed, and no call at all in the last two.
+2. No call that was handed over is left in backoff, closing or closed, and no call at all in the last two. One exception:
+   requests that are open over HTTP when the session is lost stay open in backoff, until each has its own response.
 3. There are never two live transports; `closed` means that there is none.
 4. Every state that waits for somebody has a timer against his silence.
 
@@ -71,6 +72,8 @@ class Do(Word):
     KEEP_FRAME = "keep it for when there is room"
     SAY_KEPT = "send what was kept"
     MARK_WRITTEN = "mark as written"
+    MARK_UNSENT = "mark as not sent"
+    MARK_SENT = "mark as sent"
     SUBSCRIBE = "remember and open it"
     REMEMBER_SUBSCRIPTION = "remember it"
     FORGET_SUBSCRIPTION = "forget it, end it"
@@ -93,12 +96,14 @@ class Do(Word):
     NOTE_CAUSE = "keep the cause"
     BACK = "count a failure, arm backoff"
     BACK_SOON = "count a failure, arm backoff at its least"
-    LOSE_CALLS = "fail what was sent, keep what waits"
     RESET_CALLS = "ResetError to all that was sent"
     END_CALLS = "fail every call"
     END_WAITERS = "raise to everybody waiting"
-    RENEW_SESSION = "turn the request away, forget the session"
-    TURN_AWAY = "send that request again, once"
+    KEEP_CLIENT = "keep the HTTP client and every open request, forget the session"
+    TURN_AWAY = "queue that request again, or SessionLostError after the last attempt"
+    WARN_OF_SESSIONS = "warn, once, that the server forgets sessions"
+    LET_GO = "unless the HTTP client is kept: close the transport, fail what was sent, keep what waits"
+    DROP_CLIENT = "close the transport, fail what was sent, keep what waits"
     FAIL_EXCHANGE = "fail that call alone"
     CHECK_ATTEMPTS = "see whether attempts are left"
     REST = "clear tables and timers"
@@ -135,15 +140,19 @@ class When(Word):
     ELAPSED = "the wait is over"
     ONLY_PROBED = "only the probe was sent, for the first time"
     HOPELESS = "before the first ready it ended the same silent way again"
-    FREQUENT = "the second within 10 s"
+    FREQUENT = "a new session that is not 10 s old"
     SILENT = "nothing was received since the check"
     ANSWERS_NEGOTIATION = "it is the probe's or the handshake's"
     OPEN_POST = "HTTP: a POST open across a session loss"
+    HAS_OPEN_POSTS = "HTTP: POSTs are open across a session loss"
+    KEPT = "the HTTP client is kept"
 
 
 S, D, W = ClientState, Do, When
 
 _BACKOFF = Cell((D.NOTE_CAUSE, D.BACK), S.BACKOFF)
+# A session could not be made again. What was sent in the old one is still open, and ends by its own response.
+_PAUSE_OR_BACKOFF = Cell((D.NOTE_CAUSE, D.BACK, D.KEEP_CLIENT), S.BACKOFF, W.HAS_OPEN_POSTS, _BACKOFF)
 _TO_CLOSING = Cell((D.NOTE_CAUSE,), S.CLOSING)
 _COUNT = Cell((D.COUNT,))
 _TURN_AWAY = Cell((D.TURN_AWAY,))
@@ -159,7 +168,7 @@ _DROP = Cell((D.DROP_WAITER,))
 _REMEMBER, _FORGET = Cell((D.REMEMBER_SUBSCRIPTION,)), Cell((D.FORGET_SUBSCRIPTION,))
 _GIVE_UP, _EXPIRE = Cell((D.GIVE_UP,)), Cell((D.EXPIRE,))
 _CLOSE_LATE = Cell((D.CLOSE_LATE,))
-_MARK = Cell((D.MARK_WRITTEN,))
+_MARK, _MARK_SENT = Cell((D.MARK_WRITTEN,)), Cell((D.MARK_SENT,))
 _ = IGNORE
 NEVER = IMPOSSIBLE
 
@@ -181,6 +190,8 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.RoomMade: (_, Cell((D.SAY_KEPT,)), Cell((D.SAY_KEPT, D.FLUSH)), _, _, _),
     e.Resumed: (_, _, Cell((D.SEND_ON,)), _, _, _),
     e.Wrote: (_MARK, _MARK, _MARK, _MARK, _MARK, _),
+    e.PostQueued: (_, _, Cell((D.MARK_UNSENT,)), _, _, _),
+    e.PostStarted: (_MARK_SENT, _MARK_SENT, _MARK_SENT, _MARK_SENT, _, _),
     # A spawn that succeeds after we gave it up is closed, not adopted.
     e.Spawned: (Cell((), S.INITIALIZING), NEVER, NEVER, _CLOSE_LATE, _CLOSE_LATE, _CLOSE_LATE),
     e.SpawnFailed: (
@@ -203,18 +214,19 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.ProbeExpired: (NEVER, Cell((D.SEND_INITIALIZE,)), _, _, _, _),
     e.Negotiated: (NEVER, Cell((D.AGREE,), S.READY), _, _, _, _),
     e.Offered: (NEVER, Cell((D.TAKE_STEP,)), NEVER, _, _, _),
-    e.NegotiationFailed: (NEVER, _BACKOFF, NEVER, _, _, _),
+    e.NegotiationFailed: (NEVER, _PAUSE_OR_BACKOFF, NEVER, _, _, _),
     e.NegotiationRefused: (NEVER, _TO_CLOSING, NEVER, _, _, _),
-    e.ConnectExpired: (_BACKOFF, _BACKOFF, NEVER, _, _, _),
+    e.ConnectExpired: (_BACKOFF, _PAUSE_OR_BACKOFF, NEVER, _, _, _),
     e.AnswerReceived: (
         Cell((D.COMPLETE,), None, W.OPEN_POST, NEVER),
         Cell((D.NEGOTIATE,), None, W.ANSWERS_NEGOTIATION, Cell((D.COMPLETE,))),
         Cell((D.COMPLETE,)),
-        _, _, _,
+        Cell((D.COMPLETE,), None, W.OPEN_POST, _),
+        _, _,
     ),
     e.StrayReceived: (_, Cell((D.COUNT_STRAY,)), Cell((D.COUNT_STRAY,)), _, _, _),
     e.CancelReceived: (_, _, Cell((D.STOP_SERVING,)), _, _, _),
-    e.NotificationReceived: (_, Cell((D.KEEP_IF_EARLY,)), Cell((D.DELIVER,)), _, _, _),
+    e.NotificationReceived: (_, Cell((D.KEEP_IF_EARLY,)), Cell((D.DELIVER,)), Cell((D.KEEP_IF_EARLY,), None, W.KEPT, _), _, _),
     e.RequestReceived: (_, Cell((D.ANSWER_PING_ONLY,)), Cell((D.SERVE,)), _, _, _),
     e.InitializeReceived: (
         _,
@@ -236,7 +248,7 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
         Cell((D.NOTE_CAUSE, D.SKIP_PROBE), S.BACKOFF, W.ONLY_PROBED,
              Cell((D.NOTE_CAUSE,), S.CLOSING, W.HOPELESS, _BACKOFF)),
         _BACKOFF,
-        _,
+        Cell((D.NOTE_CAUSE, D.DROP_CLIENT), None, W.KEPT, _),
         _,
         _,
     ),
@@ -245,20 +257,22 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
         Cell((D.FAIL_EXCHANGE,)),
         Cell((D.NEGOTIATE,), None, W.ANSWERS_NEGOTIATION, Cell((D.FAIL_EXCHANGE,))),
         Cell((D.FAIL_EXCHANGE,)),
-        _, _, _,
+        Cell((D.FAIL_EXCHANGE,), None, W.KEPT, _),
+        _, _,
     ),
     e.SessionLost: (
         _TURN_AWAY,
         Cell((D.RESTART_HANDSHAKE,), None, W.ANSWERS_NEGOTIATION, _TURN_AWAY),
-        Cell((D.TURN_AWAY, D.NOTE_CAUSE, D.BACK), S.BACKOFF, W.FREQUENT,
-             Cell((D.TURN_AWAY, D.RENEW_SESSION), S.STARTING)),
-        _, _, _,
+        Cell((D.TURN_AWAY, D.NOTE_CAUSE, D.WARN_OF_SESSIONS, D.BACK, D.KEEP_CLIENT), S.BACKOFF, W.FREQUENT,
+             Cell((D.TURN_AWAY, D.KEEP_CLIENT), S.STARTING)),
+        Cell((D.TURN_AWAY,), None, W.KEPT, _),
+        _, _,
     ),
     e.KeepaliveDue: (_, _, Cell((D.KEEP_ALIVE,)), _, _, _),
     e.CheckExpired: (_, _, Cell((D.NOTE_CAUSE, D.BACK), S.BACKOFF, W.SILENT, Cell((D.END_CHECK,))), _, _, _),
     e.KeepaliveMissed: (_, _, _BACKOFF, _, _, _),
     e.Settled: (_, _, Cell((D.FORGET_FAILURES,)), _, _, _),
-    e.BackoffElapsed: (_, _, _, _START_AGAIN, _, _),
+    e.BackoffElapsed: (_, _, _, Cell((), S.STARTING, W.KEPT, _START_AGAIN), _, _),
     e.AttemptsExhausted: (_, _, _, Cell((), S.CLOSED, W.REAPED, Cell((), S.CLOSING)), _, _),
     e.SweepDue: (_SWEEP, _SWEEP, _SWEEP, _SWEEP, _, _),
     e.StopAsked: (
@@ -292,7 +306,7 @@ ENTRIES: dict[ClientState, tuple[Do, ...]] = {
     S.STARTING: (D.ARM_CONNECT, D.SPAWN),
     S.INITIALIZING: (D.OPEN_NEGOTIATION,),
     S.READY: (D.ARM_READY_TIMERS, D.REOPEN, D.RELEASE_WAITERS, D.FLUSH),
-    S.BACKOFF: (D.CLOSE, D.LOSE_CALLS, D.CHECK_ATTEMPTS),
+    S.BACKOFF: (D.LET_GO, D.CHECK_ATTEMPTS),
     S.CLOSING: (D.END_CALLS, D.END_WAITERS, D.CLOSE),
     S.CLOSED: (D.END_CALLS, D.END_WAITERS, D.REST),
 }

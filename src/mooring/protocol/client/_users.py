@@ -153,5 +153,15 @@ class UserRows(ClientCore):
         for answers, frame in kept:
             self.calls.say(frame, answers)
 
+    def _mark_unsent(self, event: e.PostQueued) -> None:
+        exchange = self._open_exchange(event.id)
+        if exchange is not None:
+            exchange.is_unsent = True
+
+    def _mark_sent(self, event: e.PostStarted) -> None:
+        exchange = self._open_exchange(event.id)
+        if exchange is not None:
+            exchange.is_unsent = False
+
     def _mark_written(self, event: e.Wrote) -> None:
         self.calls.written = max(self.calls.written, event.through)

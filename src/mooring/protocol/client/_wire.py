@@ -32,6 +32,8 @@ class WireRows(ClientCore):
 
     def _spawn(self, _: e.Event) -> None:
         self.epoch += 1
+        if self.wire is Wire.KEPT:
+            self._renewed_at = self.calls.now
         self.wire = Wire.SPAWNING
         self._is_up = False
         self._strikes = 0
@@ -43,7 +45,7 @@ class WireRows(ClientCore):
         self._do(e.Spawn(self.epoch))
 
     def _close(self, _: e.Event) -> None:
-        if self.wire in (Wire.SPAWNING, Wire.LIVE):
+        if self.wire in (Wire.SPAWNING, Wire.LIVE, Wire.KEPT):
             self.wire = Wire.CLOSING
             self.calls.timers.arm(Timer.CLOSE, self.calls.now + self.settings.close_timeout)
             self._do(e.Close(self.epoch))

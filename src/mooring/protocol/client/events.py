@@ -229,6 +229,18 @@ class ExchangeLost(TransportEvent, frozen=True):
     was_declined: bool = False
 
 
+class PostQueued(TransportEvent, frozen=True):
+    """the request waits for a free connection (HTTP): nothing of it was sent"""
+
+    id: int
+
+
+class PostStarted(TransportEvent, frozen=True):
+    """sending a request that waited begins (HTTP): from now on it may run"""
+
+    id: int
+
+
 class SessionLost(TransportEvent, frozen=True):
     """the server forgot the session and refused this request (HTTP 404)"""
 
@@ -485,6 +497,12 @@ class Violation(Effect, frozen=True):
     size: int
 
 
+class Warn(Effect, frozen=True):
+    """Log this as a warning."""
+
+    message: str
+
+
 class Stray(Effect, frozen=True):
     """An answer that nobody waits for: `late` or `unknown`, and how many so far."""
 
@@ -547,6 +565,8 @@ __all__ = [
     "Notified",
     "Offered",
     "OversizeReceived",
+    "PostQueued",
+    "PostStarted",
     "ProbeExpired",
     "ReadyAsked",
     "Reaped",
@@ -584,6 +604,7 @@ __all__ = [
     "Unsubscribed",
     "Violation",
     "WaitGivenUp",
+    "Warn",
     "WentDown",
     "Withdraw",
     "Wrote",

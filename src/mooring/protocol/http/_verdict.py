@@ -46,7 +46,7 @@ class Next(Enum):
     STREAM = "the body is a stream of events"
     ACCEPTED = "taken; there is nothing to read"
     ERROR = "the body is a JSON-RPC error, and that is the answer"
-    SESSION_LOST = "open a new session, then send it again, once"
+    SESSION_LOST = "open a new session, then send it again"
     TRY_INITIALIZE = "not a server of the stateless era: send `initialize`"
     TRY_LEGACY = "not Streamable HTTP either: try the transport of 2024-11-05"
     AUTHORIZE = "ask the authorizer, then send it again, once"

@@ -78,6 +78,8 @@ class HttpTransport:
         # Requests that count against `max_connections`: not those that stand, nor those that were answered.
         self._running = 0
         self._is_held = False
+        # The server forgot the session: what waits is for the next one.
+        self._is_lost = False
         self._standing: StandingStream | None = None
         self._legacy: LegacyStream | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -112,13 +114,17 @@ class HttpTransport:
                 return False
             self._waiting.append(post)
             self._waiting_bytes += len(frame)
+            self._owner.queued(post.id)
             return True
         self._start(post)
         return True
 
     def withdraw(self, number: int) -> bool:
         """As the contract says."""
-        return any(post.number == number and self._drop(post.id) for post in self._waiting)
+        was_here = any(post.number == number and self._drop(post.id) for post in self._waiting)
+        if was_here and self._was_busy:
+            asyncio.get_running_loop().call_soon(self._pump)
+        return was_here
 
     def next_frame(self) -> bytes | McpError | None:
         """As the contract says."""
@@ -146,6 +152,7 @@ class HttpTransport:
         self.session = Session()
         self.has_agreed = False
         self._is_held = True
+        self._is_lost = False
         for post in self._waiting:
             post.number = 0  # the new owner's count begins anew
         self._end_standing()
@@ -198,8 +205,9 @@ class HttpTransport:
     def _follow_up(self, post: Post) -> None:
         """What the end of some messages leads to."""
         if post.out.method == "notifications/initialized":
-            if post.session is self.session:  # else it was lost meanwhile, and the next is being made
+            if post.session is self.session and not self._is_lost:  # else the next is being made
                 self._is_held = False
+                self._pump()  # calls first: they use the connection of the handshake, which leads to the right worker
                 self._open_standing()
         elif post.out.cancels is not None:
             # The server was told; what it may still say about that request nobody reads.
@@ -214,9 +222,12 @@ class HttpTransport:
             self._running -= not post.out.stands
 
     def _pump(self) -> None:
+        if self._is_ended:
+            return
         while self._waiting and not self._is_held and self._running < self._max_connections:
             post = self._waiting.popleft()
             self._waiting_bytes -= len(post.out.frame)
+            self._owner.started(post.id)
             self._start(post)
         is_half_empty = (
             len(self._waiting) <= MAX_QUEUED_FRAMES // 2 and self._waiting_bytes <= MAX_QUEUED_BYTES // 2
@@ -271,6 +282,8 @@ class HttpTransport:
     def turned_away(self, post: Post) -> None:
         """The session that this was sent under is gone."""
         self._release(post)
+        if post.session is self.session:
+            self._is_held = self._is_lost = True
         post.owner.session_lost(post.id)
 
     def lost(self, post: Post, error: McpError, *, was_declined: bool, could_connect: bool) -> None:
@@ -345,6 +358,7 @@ class HttpTransport:
 
     def _lose_session(self, session: Session, owner: ExchangeOwner) -> None:
         if session is self.session:
+            self._is_held = self._is_lost = True
             owner.session_lost(0)
 
     def _end_standing(self) -> None:

@@ -11,11 +11,12 @@ from mooring.errors import (
     ResetError,
     SessionLostError,
     ShutdownError,
+    TimeoutError,
     TransportError,
 )
 from mooring.protocol.client._calls import Retry
 from mooring.protocol.client._exchange import Role
-from mooring.protocol.client.events import Accept, Fail
+from mooring.protocol.client.events import Accept, Fail, Withdraw
 from scripted.calls import Desk, E, X, desk_with
 
 # --- losing the connection --------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ def test_a_replayed_call_may_have_run_whatever_ends_it_in_the_queue(name, end):
 
 REPLAYED_AND_HANDED = [
     ("busy", lambda calls, x: calls.advance(x, E.REFUSED)),
-    ("turned away twice", lambda calls, x: calls.turn_away(x)),
+    ("turned away for the last time", lambda calls, x: calls.turn_away(x)),
     ("lost again", lambda calls, x: (setattr(x, "waits_for_ready", False), calls.lose(LOST))),
     ("reset", lambda calls, x: calls.reset()),
 ]
@@ -151,12 +152,11 @@ REPLAYED_AND_HANDED = [
 @pytest.mark.parametrize(("name", "end"), REPLAYED_AND_HANDED, ids=[row[0] for row in REPLAYED_AND_HANDED])
 def test_a_replayed_call_may_have_run_whatever_ends_it_on_the_way_out(name, end):
     """Row 25 and section 3: a BackpressureError that says "did not run" would be a lie here."""
-    desk = Desk(retry_attempts=1)
+    desk = Desk(retry_attempts=1, session_attempts=1)
     exchange = desk.sent(may_replay=True)
     desk.turn().lose(LOST)
     desk.calls.forget_transport()
     desk.turn().flush()
-    exchange.was_turned_away = True
     end(desk.turn(), exchange)
     assert desk.fail().error.may_have_run is True
     assert not desk.fail().error.retryable
@@ -221,20 +221,83 @@ def test_the_end_fails_every_call(where, reason, kind):
     assert len(desk.calls.timers) == 0
 
 
-def test_a_refused_session_sends_the_call_again_once():
-    """G4: the refused request is re-sent once."""
-    desk = Desk(is_http=True)
+def test_a_refused_session_sends_the_call_again_as_often_as_is_set():
+    """G4: the refused request is sent again; it surely did not run."""
+    desk = Desk(is_http=True, session_attempts=2)
     exchange = desk.make(timeout=10.0)
     desk.turn(1.0).turn_away(exchange)
     assert desk.out == [Accept("me", 2)]
-    assert (exchange.state, exchange.was_turned_away, exchange.was_sent) == (X.WAITING, True, False)
+    assert (exchange.state, exchange.refusals, exchange.was_sent) == (X.WAITING, 1, False)
     assert desk.calls.timers.armed == {2: 10.0}
     desk.turn().flush()
     desk.turn().turn_away(exchange)
     error = desk.fail().error
     assert type(error) is SessionLostError
     assert error.may_have_run is False
+    assert "404 2 times" in str(error)
     assert desk.calls.pending == {}
+
+
+def test_a_call_that_waits_for_a_new_session_at_its_deadline_reports_the_lost_session():
+    """G4: the deadline is the other limit, and the reason is still that the server forgot the session."""
+    desk = Desk(is_http=True)
+    exchange = desk.make(timeout=10.0)
+    desk.turn(1.0).turn_away(exchange)
+    desk.turn(10.0).expire(exchange)
+    assert type(desk.fail().error) is SessionLostError
+    assert desk.fail().error.may_have_run is False
+
+
+def test_a_call_that_was_refused_and_is_under_way_again_at_its_deadline_timed_out():
+    desk = Desk(is_http=True)
+    exchange = desk.make(timeout=10.0)
+    desk.turn(1.0).turn_away(exchange)
+    desk.turn(2.0).flush()
+    desk.turn(10.0).expire(exchange)
+    assert type(desk.fail().error) is TimeoutError
+    assert desk.fail().error.may_have_run is True
+
+
+def test_a_refused_session_does_not_use_up_the_one_replay():
+    """The refused request did not run: it may still be replayed once after a loss."""
+    desk = Desk(is_http=True)
+    exchange = desk.make(may_replay=True)
+    desk.turn().turn_away(exchange)
+    desk.turn().flush()
+    desk.turn().lose(LOST)
+    assert (exchange.state, exchange.was_sent, exchange.may_replay) == (X.WAITING, True, False)
+
+
+UNSENT = [
+    ("expired", lambda calls, x: calls.expire(x), TimeoutError),
+    ("lost", lambda calls, x: calls.lose(LOST), TransportError),
+    ("reset", lambda calls, x: calls.reset(), ResetError),
+    ("shut down", lambda calls, x: calls.end(ShutdownError()), ShutdownError),
+    ("closed", lambda calls, x: calls.end(TransportError("x")), ClosedError),
+]
+
+
+@pytest.mark.parametrize(("name", "end", "kind"), UNSENT, ids=[row[0] for row in UNSENT])
+@pytest.mark.parametrize("is_unsent", [True, False])
+def test_over_http_what_waits_for_a_connection_was_not_sent(name, end, kind, is_unsent):
+    """Row 14: `is_unsent` is the transport's report that nothing of the request has left."""
+    desk = Desk(is_http=True, wait_for_ready=False)
+    exchange = desk.make()
+    exchange.is_unsent = is_unsent
+    end(desk.turn(), exchange)
+    error = desk.fail().error
+    assert type(error) is (kind if is_unsent or kind is not TransportError else OutcomeUnknownError)
+    assert error.may_have_run is not is_unsent
+
+
+def test_over_http_what_waits_for_a_connection_is_withdrawn_when_the_session_is_made_again():
+    """It must go out under the new session, and until then its caller can still be told that it was not sent."""
+    desk = Desk(is_http=True)
+    unsent, sent = desk.make("unsent"), desk.make("sent")
+    unsent.is_unsent = True
+    desk.turn().renew()
+    assert desk.out == [Withdraw(unsent.id, 1)]
+    assert (unsent.state, unsent.is_unsent, sent.state) == (X.WAITING, False, X.SENT)
 
 
 def test_a_call_without_a_deadline_is_renewed_without_one():

@@ -66,8 +66,8 @@ TABLE = {
         "-",
         "-",
     ),
-    E.TURNED_AWAY: ("!", "!", "is_first_time? renew queue -> waiting : fail -> done", "-", "-"),
-    E.RENEWED: ("-", "queue -> waiting", "-", "-", "-"),
+    E.TURNED_AWAY: ("!", "!", "has_session_attempts_left? renew queue -> waiting : fail -> done", "-", "-"),
+    E.RENEWED: ("-", "queue -> waiting", "written? - : withdraw queue -> waiting", "-", "-"),
     E.ENDED: ("fail -> done", "fail -> done", "written? fail -> abandoned : fail -> done", "-", "-"),
     E.SWEPT: ("!", "!", "!", "-> done", "-"),
 }
@@ -148,7 +148,8 @@ def test_a_new_exchange_waits_and_was_never_sent():
     exchange = Exchange(1, "ping", b"{}")
     assert (exchange.state, exchange.role, exchange.number, exchange.attempts) == (X.WAITING, Role.CALL, 0, 0)
     assert not exchange.was_sent
-    assert not exchange.was_turned_away
+    assert exchange.refusals == 0
+    assert not exchange.is_unsent
 
 
 # --- tombstones -------------------------------------------------------------------------------------------------------

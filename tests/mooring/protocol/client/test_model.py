@@ -44,9 +44,10 @@ PATIENT: dict[str, object] = {"busy": "wait"}
 
 
 def settings(**changes: Any) -> Settings:
-    # Two attempts before the first ready: the count is only compared, so more would only make the search longer.
+    # Two attempts before the first ready and for a session: counts are only compared, more would make the search longer.
     # Waiting for ready is off here, so that a scene has calls of both kinds; hangs have scenes of their own.
-    return Settings(**{"max_attempts": 2, "wait_for_ready": False, "hang_timeout": None, **changes})
+    common = {"max_attempts": 2, "session_attempts": 2, "wait_for_ready": False, "hang_timeout": None}
+    return Settings(**{**common, **changes})
 
 
 FOUR = (PLAIN, WAITS, SAFE, PLAIN)
@@ -72,7 +73,7 @@ SCENES = {
     # A server that forgets its sessions, soon and late, and loses single requests.
     "session loss": Scene(
         settings(versions=ONE_ERA),
-        FOUR,
+        (PLAIN, WAITS, SAFE),
         is_http=True,
         peer=frozenset({"session", "alone"}),
         transport=frozenset({"down"}),
@@ -101,6 +102,21 @@ SCENES = {
         is_http=True,
         peer=frozenset({"session", "alone"}),
         transport=frozenset({"down"}),
+    ),
+    # One connection for calls: the others wait for it, and nothing of them was sent.
+    "queued over sessions": Scene(
+        settings(versions=ONE_ERA),
+        (PLAIN, SAFE),
+        is_http=True,
+        peer=frozenset({"session", "alone"}),
+        transport=frozenset({"down", "queue"}),
+    ),
+    "queued without sessions": Scene(
+        settings(versions=STATELESS),
+        FOUR,
+        is_http=True,
+        peer=frozenset({"alone"}),
+        transport=frozenset({"down", "queue"}),
     ),
     "keepalive": Scene(
         settings(versions=ONE_ERA, keepalive=5.0), FOUR, transport=frozenset({"fail", "down"})
@@ -154,6 +170,14 @@ LONG_SCENES = {
         is_http=True,
         peer=frozenset({"session", "alone"}),
         transport=frozenset({"fail", "down"}),
+        limit=2_000_000,
+    ),
+    "four requests over sessions": Scene(
+        settings(versions=ONE_ERA, session_attempts=3),
+        FOUR,
+        is_http=True,
+        peer=frozenset({"session", "alone"}),
+        transport=frozenset({"down"}),
         limit=2_000_000,
     ),
     "four requests over sessions, five epochs": Scene(
@@ -334,7 +358,7 @@ def busy_calls_survive_a_loss(patch: Patch) -> None:
 
 
 def a_loss_fails_nobody(patch: Patch) -> None:
-    patch.setitem(ENTRIES, S.BACKOFF, (Do.CLOSE, Do.CHECK_ATTEMPTS))
+    patch.setitem(ClientConnection.DO, Do.LET_GO, ClientConnection._close)
 
 
 def a_retry_outlives_its_call(patch: Patch) -> None:
@@ -450,8 +474,42 @@ def a_lost_session_repeats_every_open_call(patch: Patch) -> None:
     patch.setitem(_exchange.CELLS, (ExchangeEvent.RENEWED, ExchangeState.SENT), again)
 
 
-def a_second_lost_session_sends_again(patch: Patch) -> None:
-    patch.setitem(_calls._IF, If.IS_FIRST_TIME, lambda calls, exchange: True)
+def a_refused_call_is_sent_again_for_ever(patch: Patch) -> None:
+    patch.setitem(_calls._IF, If.HAS_SESSION_ATTEMPTS_LEFT, lambda calls, exchange: True)
+
+
+def a_refused_call_fails_at_once(patch: Patch) -> None:
+    patch.setitem(_calls._IF, If.HAS_SESSION_ATTEMPTS_LEFT, lambda calls, exchange: False)
+
+
+def a_frequent_loss_closes_the_client(patch: Patch) -> None:
+    lost = CELLS[e.SessionLost][S.READY]
+    frequent = Cell((Do.TURN_AWAY, Do.NOTE_CAUSE, Do.BACK), S.BACKOFF, lost.when, lost.otherwise)
+    patch.setitem(CELLS[e.SessionLost], S.READY, frequent)
+
+
+def a_failed_renewal_closes_the_client(patch: Patch) -> None:
+    patch.setitem(ClientConnection.WHEN, When.HAS_OPEN_POSTS, lambda self, event: False)
+
+
+def a_refusal_in_backoff_is_ignored(patch: Patch) -> None:
+    patch.setitem(CELLS[e.SessionLost], S.BACKOFF, IGNORE)
+
+
+def a_kept_client_is_forgotten_by_stop(patch: Patch) -> None:
+    patch.setitem(CELLS[e.StopAsked], S.BACKOFF, Cell((Do.NOTE_CAUSE,), S.CLOSED))
+
+
+def a_start_is_not_noticed(patch: Patch) -> None:
+    patch.setitem(ClientConnection.DO, Do.MARK_SENT, lambda self, event: None)
+
+
+def what_waits_counts_as_sent(patch: Patch) -> None:
+    patch.setitem(ClientConnection.DO, Do.MARK_UNSENT, lambda self, event: None)
+
+
+def what_waits_is_left_to_the_next_session(patch: Patch) -> None:
+    patch.setitem(_exchange.CELLS, (ExchangeEvent.RENEWED, ExchangeState.SENT), IGNORE)
 
 
 def a_call_of_an_old_session_renews_the_new_one(patch: Patch) -> None:
@@ -466,13 +524,13 @@ def a_call_of_an_old_session_renews_the_new_one(patch: Patch) -> None:
 
 
 def a_replay_may_be_repeated(patch: Patch) -> None:
-    original = _calls._THEN[Then.RENEW]
+    original = _calls._THEN[Then.MARK_SENT]
 
-    def renew(self: Calls, exchange: _exchange.Exchange, said: _calls.Said) -> None:
+    def mark_sent(self: Calls, exchange: _exchange.Exchange, said: _calls.Said) -> None:
         original(self, exchange, said)
         exchange.may_replay = True
 
-    patch.setitem(_calls._THEN, Then.RENEW, renew)
+    patch.setitem(_calls._THEN, Then.MARK_SENT, mark_sent)
 
 
 def closing_stops_the_writing_a_turn_later(patch: Patch) -> None:
@@ -511,7 +569,15 @@ DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
     (a_keepalive_answer_ends_the_second_open_call, "keepalive"),
     (a_keepalive_buries_what_is_open, "keepalive"),
     (a_lost_session_repeats_every_open_call, "session loss"),
-    (a_second_lost_session_sends_again, "session loss"),
+    (a_refused_call_is_sent_again_for_ever, "session loss"),
+    (a_refused_call_fails_at_once, "session loss"),
+    (a_frequent_loss_closes_the_client, "session loss"),
+    (a_failed_renewal_closes_the_client, "session loss"),
+    (a_refusal_in_backoff_is_ignored, "session loss"),
+    (a_kept_client_is_forgotten_by_stop, "session loss"),
+    (a_start_is_not_noticed, "queued without sessions"),
+    (what_waits_counts_as_sent, "queued without sessions"),
+    (what_waits_is_left_to_the_next_session, "queued over sessions"),
     (a_call_of_an_old_session_renews_the_new_one, "session loss"),
     (a_replay_may_be_repeated, "calls"),
     (closing_stops_the_writing_a_turn_later, "lifecycle"),

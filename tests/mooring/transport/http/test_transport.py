@@ -190,6 +190,7 @@ class Owner(Recorder):
         super().__init__()
         self.lost: list[tuple[int, McpError, bool]] = []
         self.sessions: list[int] = []
+        self.calls: list[tuple[str, int]] = []
 
     def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:
         self.lost.append((id, error, was_declined))
@@ -198,6 +199,12 @@ class Owner(Recorder):
     def session_lost(self, id: int) -> None:
         self.sessions.append(id)
         self._changed.set()
+
+    def queued(self, id: int) -> None:
+        self.calls.append(("queued", id))
+
+    def started(self, id: int) -> None:
+        self.calls.append(("started", id))
 
     def marked_arguments(self, tool: str) -> tuple[()]:
         return ()

@@ -70,19 +70,64 @@ async def test_many_refused_requests_make_one_new_session_and_a_late_404_cannot_
 
 
 @on_fake_clock
-async def test_a_request_that_is_refused_twice_fails_and_surely_did_not_run() -> None:
-    """G4: re-sent once. Two losses within 10 s are a failure: a server that forgets everything is not hammered."""
+async def test_a_request_that_is_always_refused_fails_after_its_attempts_and_surely_did_not_run() -> None:
+    """G4. A server that forgets everything is not hammered: new sessions are paced by the backoff."""
 
     async def forget(seen: Seen, reply: Reply) -> None:
         reply.send(404)
 
-    client, server = client_of(Mcp(HANDSHAKE, session="s", tools__call=forget))
+    client, server = client_of(Mcp(HANDSHAKE, session="s", tools__call=forget), session_attempts=4)
     async with client:
+        started = asyncio.get_running_loop().time()
         with pytest.raises(SessionLostError) as raised:
             await client.tools.call("echo")
         assert raised.value.may_have_run is False
-        assert len(server.heard("tools/call")) == 2
+        assert len(server.heard("tools/call")) == 4
+        assert asyncio.get_running_loop().time() - started >= 0.8 + 1.6, "at once, then 1 s, then 2 s, less the jitter"
         assert client.state == "backoff"
+        assert len(server.heard("initialize")) == 4
+        await client.ready()
+
+
+@on_fake_clock
+async def test_a_request_that_is_always_refused_fails_at_its_deadline_and_surely_did_not_run() -> None:
+    async def forget(seen: Seen, reply: Reply) -> None:
+        reply.send(404)
+
+    client, _ = client_of(Mcp(HANDSHAKE, session="s", tools__call=forget))
+    async with client:
+        with pytest.raises(SessionLostError, match="HTTP 404") as raised:
+            await client.tools.call("echo", timeout=5)
+        assert raised.value.may_have_run is False
+
+
+@on_fake_clock
+async def test_the_session_is_lost_twice_and_what_is_open_brings_its_answer() -> None:
+    """G3, G4: a 404 never closes the HTTP client and never touches another open POST."""
+    script = Mcp(HANDSHAKE, session="s")
+    gate = asyncio.Event()
+
+    async def call(seen: Seen, reply: Reply) -> None:
+        if seen.rpc["params"]["arguments"].get("slow"):
+            await gate.wait()
+            reply.result(seen.id, {"content": []})
+        else:
+            reply.send(404)
+
+    script.on["tools/call"] = call
+    client, server = client_of(script)
+    async with client:
+        slow = asyncio.ensure_future(client.tools.call("echo", {"slow": True}))
+        await turns()
+        refused = asyncio.ensure_future(client.tools.call("echo", {}, timeout=20))
+        while client.state != "backoff":
+            await asyncio.sleep(0)
+        gate.set()
+        assert (await slow).content == []
+        assert client.state == "backoff"
+        with pytest.raises(SessionLostError):
+            await refused
+        assert not server.is_closed
 
 
 @on_fake_clock

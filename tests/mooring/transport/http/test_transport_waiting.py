@@ -8,6 +8,8 @@ import pytest
 from mooring.errors import (
     BackpressureError,
     McpError,
+    ShutdownError,
+    TimeoutError,
     TransportError,
 )
 from mooring.testing import on_fake_clock
@@ -59,6 +61,48 @@ async def test_a_call_that_is_given_up_while_it_waits_was_never_sent_and_needs_n
         one.cancel()
         await turns()
         assert [seen.rpc["params"]["arguments"]["n"] for seen in server.heard("tools/call")] == [1]
+
+
+@pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
+@pytest.mark.parametrize("how", ["deadline", "stop", "server goes away"])
+@on_fake_clock
+async def test_what_waits_for_a_connection_is_reported_as_not_sent(how: str, version: str) -> None:
+    """2 connections and 5 calls: the 3 that never reached the server are known not to have run."""
+    script = Mcp(version, tools__call=idle)
+    client, server = client_of(script, max_connections=2, wait_for_ready=False)
+    async with client:
+        calls = [asyncio.ensure_future(client.tools.call("echo", {"n": n}, timeout=5)) for n in range(5)]
+        await turns()
+        assert len(server.heard("tools/call")) == 2
+        if how == "stop":
+            await client.stop()
+        elif how == "server goes away":
+            server.script = unreachable
+            for reply in server.replies:
+                reply.cut()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert [getattr(error, "may_have_run", None) for error in outcomes] == [True] * 2 + [False] * 3
+        kind = {"deadline": TimeoutError, "stop": ShutdownError, "server goes away": TransportError}[how]
+        assert all(type(error) is kind for error in outcomes[2:]), outcomes
+
+
+@on_fake_clock
+async def test_a_withdrawn_call_makes_room_in_a_full_queue() -> None:
+    """Row 14: room is reported whether it is made by sending or by withdrawing."""
+    client, server = client_of(Mcp(tools__call=idle), max_connections=1, max_pending=3000)
+    async with client:
+        calls = [asyncio.ensure_future(client.tools.call("echo", timeout=60)) for _ in range(1025)]
+        await turns()
+        waiting = asyncio.ensure_future(client.tools.call("echo", {"last": True}, busy="wait", timeout=None))
+        await turns()
+        for call in calls[1:]:
+            call.cancel()
+        await turns()
+        calls[0].cancel()
+        await turns()
+        assert [seen.rpc["params"]["arguments"] for seen in server.heard("tools/call")] == [{}, {"last": True}]
+        waiting.cancel()
+        await asyncio.gather(waiting, *calls, return_exceptions=True)
 
 
 @on_fake_clock
