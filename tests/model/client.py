@@ -266,10 +266,19 @@ class Search:
         else:
             effects = core.step(event, world.clock)
         self._apply(world, effects)
-        is_own_end = move[0] in ("answer", "lost alone", "session lost", "session lost later", "give up", "timer")
+        is_own_end = move[0] in (
+            "answer",
+            "lost alone",
+            "session lost",
+            "session lost later",
+            "give up",
+            "timer",
+        )
         if posts and move[0] != "down" and core.state not in _OVER:
             own = move[1] if is_own_end else None
-            ended = [id for id, caller in posts.items() if id != own and world.outcomes[caller] != outcomes[caller]]
+            ended = [
+                id for id, caller in posts.items() if id != own and world.outcomes[caller] != outcomes[caller]
+            ]
             if ended and move != ("timer", Timer.KEEPALIVE):
                 raise Violation(f"{ended} ended without a response of their own")
         if isinstance(event, e.SessionLost):
@@ -539,7 +548,11 @@ class Search:
         caller = None if refused is None else refused.caller
         if not isinstance(caller, int):
             caller = None
-        if any(now != then for i, (now, then) in enumerate(zip(world.outcomes, outcomes, strict=True)) if i != caller):
+        if any(
+            now != then
+            for i, (now, then) in enumerate(zip(world.outcomes, outcomes, strict=True))
+            if i != caller
+        ):
             raise Violation("a lost session ended the call of another")
         if world.alive not in ("live", "spawning"):
             raise Violation("a lost session closed the HTTP client")
@@ -547,7 +560,9 @@ class Search:
             world.refusals = _add(world.refusals, caller)
             is_last = world.refusals[caller] >= self.scene.settings.session_attempts
             if bool(world.outcomes[caller]) is not is_last:
-                raise Violation(f"call {caller} was refused {world.refusals[caller]} times; it ended: {not is_last}")
+                raise Violation(
+                    f"call {caller} was refused {world.refusals[caller]} times; it ended: {not is_last}"
+                )
 
     def _check_error(self, world: World, effect: e.Fail) -> None:
         has_reached = any(caller == effect.caller for caller, _ in world.reached)
@@ -567,7 +582,11 @@ class Search:
             if is_over:
                 raise Violation(f"a call is left in {core.state}")
             is_kept = core.wire is Wire.KEPT and world.alive == "live"
-            if core.state is ClientState.BACKOFF and exchange.state is not ExchangeState.WAITING and not is_kept:
+            if (
+                core.state is ClientState.BACKOFF
+                and exchange.state is not ExchangeState.WAITING
+                and not is_kept
+            ):
                 raise Violation("a call that was handed over is left in backoff")
             if exchange.role is Role.CALL and exchange.id not in core.calls.timers:
                 raise Violation("a call without a deadline")

@@ -229,7 +229,9 @@ def request_key(
     has_left = is_written and id not in refusable
     # Written and not to be sent again, whatever happens: it waits for its end. Whether it came before another, how it
     # would have waited for room and how often it was offered is of no more use.
-    may_return = exchange.may_replay or (calls.is_http and exchange.refusals + 1 < calls.settings.session_attempts)
+    may_return = exchange.may_replay or (
+        calls.is_http and exchange.refusals + 1 < calls.settings.session_attempts
+    )
     if exchange.role is Role.CALL and has_left and not may_return:
         return True, facts
     return (

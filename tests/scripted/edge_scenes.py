@@ -410,6 +410,55 @@ async def over_http(state: ClientState, what: str) -> None:
     await stage.end()
 
 
+async def with_open_posts(what: str) -> None:
+    """The session is lost while other requests are open: the HTTP client is kept, whatever becomes of the next session."""
+    stage = Stage(is_http=True)
+    stage.closing.set()
+    await stage.go(S.READY)
+    refused, other = stage.call(timeout=60), stage.call(timeout=60)
+    stage.owner.session_lost(refused.id)
+    await stage.turn()
+    if what == "the next handshake is lost":
+        stage.owner.exchange_lost(stage.id_of("initialize"), LOST, False)
+    elif what == "the next handshake is not answered":
+        await asyncio.sleep(10.5)
+    else:
+        await stage.agree()
+        stage.owner.session_lost(refused.id)
+    await stage.turn()
+    assert stage.state is S.BACKOFF
+    if what == "answered":
+        await stage.say(id=other.id, result={})
+    elif what == "a message":
+        await stage.say(method="notifications/message", params={"level": "info", "data": 1})
+    elif what == "lost":
+        stage.owner.exchange_lost(other.id, LOST, False)
+    elif what == "refused":
+        stage.owner.session_lost(other.id)
+    elif what == "down":
+        stage.down()
+    elif what == "the wait is over":
+        await asyncio.sleep(2)
+        assert stage.state is S.INITIALIZING
+    await stage.turn()
+    await stage.end()
+
+
+async def waits_for_a_connection() -> None:
+    stage = await Stage(is_http=True).go(S.READY)
+    stage.closing.set()
+    call = stage.call()
+    stage.owner.queued(call.id)
+    stage.owner.started(call.id)
+    await stage.end()
+
+
+WITH_OPEN_POSTS = (
+    "answered", "a message", "lost", "refused", "down", "the wait is over",
+    "the next handshake is lost", "the next handshake is not answered",
+)  # fmt: skip
+
+
 def scenes() -> dict[str, Callable[[], Awaitable[None]]]:
     async def thing(
         state: ClientState, happens: Callable[[Stage], Awaitable[None]], *, is_http: bool
@@ -477,5 +526,7 @@ def scenes() -> dict[str, Callable[[], Awaitable[None]]]:
         "HTTP: a request is lost": partial(over_http, S.READY, "exchange lost"),
         "HTTP: the session is lost": partial(over_http, S.READY, "an open POST is answered"),
         "HTTP: the session is lost twice": partial(over_http, S.READY, "twice"),
+        "HTTP: a request waits for a connection": waits_for_a_connection,
+        **{f"HTTP, with open POSTs: {what}": partial(with_open_posts, what) for what in WITH_OPEN_POSTS},
     }  # fmt: skip
     return found

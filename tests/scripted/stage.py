@@ -36,7 +36,7 @@ class Watched(ClientConnection):
 
     def _fire(self, event: e.Event) -> None:
         kind = type(event)
-        is_of_epoch = isinstance(event, e.TransportEvent) and kind is not e.ExchangeLost
+        is_of_epoch = isinstance(event, e.TransportEvent) and kind not in (e.ExchangeLost, e.PostStarted)
         if is_of_epoch and event.epoch != self.epoch:  # type: ignore[attr-defined]  # as just seen
             kind = e.StaleHappened
         cell, branch = CELLS[kind][self.state], 0

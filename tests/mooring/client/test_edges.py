@@ -83,6 +83,10 @@ BY_HAND: dict[str, tuple[tuple[Callable[[int], e.Event], tuple[ClientState, ...]
         (lambda epoch: e.FrameRefused(epoch, b"{}"), (S.STARTING, S.CLOSING, S.CLOSED)),
         (lambda epoch: e.Resumed(), (*EARLIER, S.CLOSING, S.CLOSED)),
     ),
+    "a request waits and is begun while ready; what waits when the session or the connection is lost is withdrawn": (
+        (lambda epoch: e.PostQueued(epoch, 1), (*EARLIER, *LATER)),
+        (lambda epoch: e.PostStarted(epoch, 1), (*EARLIER, *LATER)),
+    ),
     "the driver says that it was spawned first, and then that it is up, in one turn": (
         (lambda epoch: e.CameUp(epoch), (S.STARTING, S.READY)),
     ),

@@ -323,7 +323,11 @@ class Calls:
 
     def is_unanswered(self, exchange: Exchange) -> bool:
         """True if it was handed over and nothing at all was received since."""
-        return exchange.state is ExchangeState.SENT and exchange.number > self.received_after
+        return (
+            exchange.state is ExchangeState.SENT
+            and not exchange.is_unsent
+            and exchange.number > self.received_after
+        )
 
     def complete(self, exchange: Exchange, result: msgspec.Raw) -> None:
         """The hot path of an answer: one lookup was made by the caller, the rest is here."""

@@ -96,6 +96,7 @@ class RecoveryRows(ClientCore):
             self._do(e.Warn(FORGETS_SESSIONS))
 
     def _turn_away(self, event: e.SessionLost) -> None:
+        self.calls.received_after = self.calls.number  # a refusal is an answer, too
         exchange = self._open_exchange(event.id)
         if exchange is not None and exchange.role is Role.CALL:
             self.calls.turn_away(exchange)

@@ -33,6 +33,8 @@ from mooring.transport.http._streams import StandingStream
 
 logger = logging.getLogger("mooring.client")
 
+# These find out whether the server still answers, also while every connection is in use.
+_CHECKS: Final = frozenset(("ping", "server/discover"))
 _GUARD: Final = 1.0  # how long cancelled tasks may take to close their connections
 
 
@@ -107,7 +109,8 @@ class HttpTransport:
             return True  # it was never sent: there is nothing to cancel
         post = Post(self, out, number, self._owner)
         may_wait = post.kind is Sent.REQUEST and not out.stands
-        if may_wait and (self._is_held or self._running >= self._max_connections):
+        is_crowded = self._running >= self._max_connections and out.method not in _CHECKS
+        if may_wait and (self._is_held or is_crowded):
             is_full = len(self._waiting) >= MAX_QUEUED_FRAMES
             if is_full or (self._waiting and self._waiting_bytes + len(frame) > MAX_QUEUED_BYTES):
                 self._was_busy = True

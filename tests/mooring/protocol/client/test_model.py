@@ -245,6 +245,7 @@ def forget_attempts(facts: Any) -> Any:
     return facts if facts[0] else (*facts[:8], None, *facts[9:])
 
 
+@pytest.mark.guard(300)
 @pytest.mark.parametrize(
     ("forget", "scene"),
     [(forget_replay, "calls"), (forget_who_waits_for_ready, "calls"), (forget_attempts, "busy")],
@@ -508,10 +509,6 @@ def what_waits_counts_as_sent(patch: Patch) -> None:
     patch.setitem(ClientConnection.DO, Do.MARK_UNSENT, lambda self, event: None)
 
 
-def what_waits_is_left_to_the_next_session(patch: Patch) -> None:
-    patch.setitem(_exchange.CELLS, (ExchangeEvent.RENEWED, ExchangeState.SENT), IGNORE)
-
-
 def a_call_of_an_old_session_renews_the_new_one(patch: Patch) -> None:
     original = ClientConnection._fire
 
@@ -577,7 +574,6 @@ DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
     (a_kept_client_is_forgotten_by_stop, "session loss"),
     (a_start_is_not_noticed, "queued without sessions"),
     (what_waits_counts_as_sent, "queued without sessions"),
-    (what_waits_is_left_to_the_next_session, "queued over sessions"),
     (a_call_of_an_old_session_renews_the_new_one, "session loss"),
     (a_replay_may_be_repeated, "calls"),
     (closing_stops_the_writing_a_turn_later, "lifecycle"),
@@ -588,6 +584,7 @@ DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
 ]
 
 
+@pytest.mark.guard(300)
 @pytest.mark.parametrize(("plant", "scene"), DEFECTS, ids=lambda value: getattr(value, "__name__", value))
 def test_a_planted_defect_is_found(
     plant: Callable[[Patch], None], scene: str, monkeypatch: pytest.MonkeyPatch

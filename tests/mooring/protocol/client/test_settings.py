@@ -94,7 +94,11 @@ REFUSED = [
     *[(name, value) for name in OPTIONAL_SECONDS for value in SECONDS],
     *[(name, value) for name in PLAIN_SECONDS for value in [*SECONDS, None]],
     *[(name, value) for name in ("backoff_jitter", "retry_jitter") for value in SHARES],
-    *[(name, value) for name in ("max_attempts", "max_pending", "retry_attempts", "session_attempts") for value in COUNTS],
+    *[
+        (name, value)
+        for name in ("max_attempts", "max_pending", "retry_attempts", "session_attempts")
+        for value in COUNTS
+    ],
     *[("max_queued", value) for value in (-1, 0.5, True, None, "0")],
     *[("retry_delay", value) for value in (-0.1, NAN, INF, True, None, "10ms")],
     *[("max_frame_bytes", value) for value in (0, 1023, -1, 2**31, 2048.0, True, None)],

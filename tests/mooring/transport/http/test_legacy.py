@@ -167,6 +167,7 @@ async def test_a_message_that_cannot_be_sent_fails_alone_too(raised: Exception) 
     old = Old()
     client, _ = client_of(old)
     async with client:
+        await client.tools.call("echo")
 
         async def fail(seen: Seen, reply: Reply) -> None:
             raise raised

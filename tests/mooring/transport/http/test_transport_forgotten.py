@@ -17,7 +17,12 @@ from mooring.transport.http import http
 from scripted.http import HANDSHAKE, Mcp, Reply, Seen, served
 from scripted.loop import timed
 
-FAST: dict[str, Any] = {"backoff_min": 0.001, "backoff_max": 0.005, "session_attempts": 1000, "versions": (HANDSHAKE,)}
+FAST: dict[str, Any] = {
+    "backoff_min": 0.001,
+    "backoff_max": 0.005,
+    "session_attempts": 1000,
+    "versions": (HANDSHAKE,),
+}
 FORGETS = "the server forgets sessions"
 
 

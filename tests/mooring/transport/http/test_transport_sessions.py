@@ -83,7 +83,9 @@ async def test_a_request_that_is_always_refused_fails_after_its_attempts_and_sur
             await client.tools.call("echo")
         assert raised.value.may_have_run is False
         assert len(server.heard("tools/call")) == 4
-        assert asyncio.get_running_loop().time() - started >= 0.8 + 1.6, "at once, then 1 s, then 2 s, less the jitter"
+        assert asyncio.get_running_loop().time() - started >= 0.8 + 1.6, (
+            "at once, then 1 s, then 2 s, less the jitter"
+        )
         assert client.state == "backoff"
         assert len(server.heard("initialize")) == 4
         await client.ready()

@@ -84,6 +84,32 @@ async def test_what_waits_for_a_connection_is_reported_as_not_sent(how: str, ver
         assert [getattr(error, "may_have_run", None) for error in outcomes] == [True] * 2 + [False] * 3
         kind = {"deadline": TimeoutError, "stop": ShutdownError, "server goes away": TransportError}[how]
         assert all(type(error) is kind for error in outcomes[2:]), outcomes
+    await server.close()
+
+
+@pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
+@on_fake_clock
+async def test_calls_that_wait_behind_slow_ones_are_no_sign_of_a_hung_server(version: str) -> None:
+    """The check for a hung server does not wait for a free connection, and a call that was not sent leads to none."""
+    gate = asyncio.Event()
+
+    async def slow(seen: Seen, reply: Reply) -> None:
+        await gate.wait()
+        reply.result(seen.id, {"content": [], "resultType": "complete"})
+
+    client, _ = client_of(Mcp(version, tools__call=slow), max_connections=1, hang_timeout=1.0)
+    async with client:
+        first = asyncio.ensure_future(client.tools.call("echo", timeout=100))
+        await turns()
+        second = asyncio.ensure_future(client.tools.call("echo", timeout=5))
+        with pytest.raises(TimeoutError) as raised:
+            await second
+        assert raised.value.may_have_run is False
+        await client.ping()
+        await asyncio.sleep(5)
+        gate.set()
+        assert (await first).content == []
+        assert client.state == "ready"
 
 
 @on_fake_clock
@@ -100,7 +126,10 @@ async def test_a_withdrawn_call_makes_room_in_a_full_queue() -> None:
         await turns()
         calls[0].cancel()
         await turns()
-        assert [seen.rpc["params"]["arguments"] for seen in server.heard("tools/call")] == [{}, {"last": True}]
+        assert [seen.rpc["params"]["arguments"] for seen in server.heard("tools/call")] == [
+            {},
+            {"last": True},
+        ]
         waiting.cancel()
         await asyncio.gather(waiting, *calls, return_exceptions=True)
 
