@@ -82,11 +82,15 @@ class Heading(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """A page as it is stored: Markdown in lines of at most 4,000 characters, and all its headings."""
+    """A page as it is stored: Markdown in lines of at most 4,000 characters, and all its headings.
+
+    `final_url` is where a redirect to another host led; None where there was none.
+    """
 
     url: str
     lines: tuple[str, ...]
     headings: tuple[Heading, ...]
+    final_url: str | None = None
     cached: bool = False
     cached_at: datetime | None = None
     stale: bool = False

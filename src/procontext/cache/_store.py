@@ -25,6 +25,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from procontext.cache._private import make_private
 from procontext.cache._room import ROOM_SCHEMA, Room, delete_documents, delete_sections, file_bytes, weigh
 from procontext.cache._rows import CacheStatus, Document, Section
 from procontext.cache._words import names, stem
@@ -74,7 +75,7 @@ CREATE VIRTUAL TABLE IF NOT EXISTS section_text USING fts5 (
 
 # A word in the section's own heading says far more than one in its body; one in the headings above it, a little more.
 SEARCH: Final = """
-SELECT d.url, s.line, s.path, snippet(section_text, 2, '', '', ' … ', 32), -bm25(section_text, 10.0, 2.0, 1.0) AS score
+SELECT d.key, s.line, s.path, snippet(section_text, 2, '', '', ' … ', 32), -bm25(section_text, 10.0, 2.0, 1.0) AS score
 FROM section_text
 JOIN sections s ON s.id = section_text.rowid
 JOIN memberships m ON m.key = s.key AND m.library_id = ?
@@ -121,13 +122,14 @@ class Store:
 
     def _open(self) -> sqlite3.Connection:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self.path)
             try:
                 return self._connect(str(self.path))
             except sqlite3.DatabaseError as error:
                 if _code(error) not in _DAMAGED:
                     raise
                 self._remove(error)
+                make_private(self.path)
                 return self._connect(str(self.path))
         except (OSError, sqlite3.DatabaseError) as error:
             _log.warning("the cache %s cannot be used (%s); pages are kept in memory only", self.path, error)

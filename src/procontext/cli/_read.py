@@ -30,6 +30,8 @@ def run(arguments: Namespace) -> int:
         if arguments.json:
             print_json(found)
             return DONE
+        if found.final_url is not None:
+            print(styled(f"redirected to {printable(found.final_url)}", "dim", sys.stderr), file=sys.stderr)
         print(printable(found.headings if arguments.headings else found.content))
         if found.next_offset is not None and not arguments.headings:
             more = f"up to line {found.next_offset - 1} of {found.total_lines}; go on with"

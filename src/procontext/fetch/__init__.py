@@ -11,7 +11,7 @@ from mooring._lazy import lazy
 if TYPE_CHECKING:
     from procontext.fetch._addresses import is_public
     from procontext.fetch._decoding import decode, is_text, media_type
-    from procontext.fetch._failures import FetchError
+    from procontext.fetch._failures import FetchError, shown_host, shown_url
     from procontext.fetch._fetcher import Access, Fetched, Fetcher, Permits
     from procontext.fetch._flights import Flights, Grounded
     from procontext.fetch._network import Network, SystemNetwork
@@ -39,6 +39,8 @@ __getattr__ = lazy(
         "media_type": "_decoding",
         "read_url": "_urls",
         "registrable_domain": "_suffixes",
+        "shown_host": "_failures",
+        "shown_url": "_failures",
     },
 )
 
@@ -60,4 +62,6 @@ __all__ = [
     "media_type",
     "read_url",
     "registrable_domain",
+    "shown_host",
+    "shown_url",
 ]

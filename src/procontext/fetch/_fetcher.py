@@ -41,10 +41,14 @@ ACCEPT = "text/markdown, text/plain;q=0.9, text/html;q=0.8, */*;q=0.5"
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The caller's leave to go to an address, and what to send there: `headers` are for this origin alone."""
+    """The caller's leave to go to an address, and what to send there: `headers` are for this origin alone.
+
+    `reason` completes the error message where it is not allowed.
+    """
 
     is_allowed: bool
     headers: Headers = ()
+    reason: str = "its host is not one of a known library's documentation"
 
 
 # Asked before each hop, with what was read of the address: may we go there, and what is to be sent there?
@@ -124,9 +128,7 @@ class Fetcher:
     async def _hop(self, target: Target, validators: Headers) -> Answer:
         access = await self._permits(target)
         if not access.is_allowed:
-            raise FetchError(
-                "not_allowed", target.url, "its host is not one of a known library's documentation"
-            )
+            raise FetchError("not_allowed", target.url, access.reason)
         headers = (
             ("User-Agent", f"procontext/{__version__}"),
             ("Accept", ACCEPT),

@@ -1,7 +1,7 @@
 """Which sites may be asked, and with which headers: computed from the rows of the registry and the private sources.
 
 A site is allowed by its exact host, or by its registrable domain (never by a public suffix), and on the scheme's own port unless
-a row names another. Private sources may bring headers; they are bound to the source's own origins, so that a redirect, or
+a row names another. Plain HTTP is allowed only to a host that a row names with `http`. Private sources may bring headers; they are bound to the source's own origins, so that a redirect, or
 a second source on another host, never sees them. The exact links of a library's index are allowed beside this; the caller keeps them.
 
 Pure. Must never know addresses or sockets. Above: `procontext.page`, which asks before each hop. Below: `_urls`, `_suffixes`.
@@ -17,7 +17,7 @@ from procontext.fetch._urls import Target, read_url
 from procontext.models import Library
 
 # How nearly all rows write an address. Reading strictly takes ten times as long, and there may be 100,000 rows.
-_PLAIN = re.compile(r"https?://([a-z0-9.-]+)(?=[/?#]|$)")
+_PLAIN = re.compile(r"http(s?)://([a-z0-9.-]+)(?=[/?#]|$)")
 
 
 class Sites:
@@ -26,6 +26,7 @@ class Sites:
     def __init__(self, libraries: Iterable[Library]) -> None:
         self._rows = tuple(libraries)
         self._hosts: set[str] = set()
+        self._in_clear: set[str] = set()  # of those, the ones that a row names without TLS
         self._odd_ports: set[tuple[str, int]] = set()
         self._domains: dict[str, bool] = {}  # whether a row is on it, as far as was asked
         self._headers: list[tuple[str, str, tuple[tuple[str, str], ...]]] = []
@@ -41,23 +42,33 @@ class Sites:
     def _add(self, url: str) -> None:
         plain = _PLAIN.match(url)
         if plain is not None:
-            self._hosts.add(plain[1])
+            self._hosts.add(plain[2])
+            if not plain[1]:
+                self._in_clear.add(plain[2])
             return
         try:
             target = read_url(url)
         except FetchError:
             return  # a row with an address that we would not follow allows nothing
         self._hosts.add(target.host)
+        if not target.is_encrypted:
+            self._in_clear.add(target.host)
         self._odd_ports.add((target.host, target.port))
 
     def allows(self, target: Target) -> bool:
         """Whether this address is on a site of a row."""
+        if not target.is_encrypted and target.host not in self._in_clear:
+            return False  # on the way anybody could read it, and answer it
         if target.host in self._hosts:
             return target.has_plain_port or (target.host, target.port) in self._odd_ports
         if not target.has_plain_port or read_address(target.host) is not None:
             return False
         domain = registrable_domain(target.host)
         return domain is not None and self._has_domain(domain)
+
+    def names(self, target: Target) -> bool:
+        """Whether a row names this very host, not only another one of its domain."""
+        return target.host in self._hosts
 
     def _has_domain(self, domain: str) -> bool:
         found = self._domains.get(domain)

@@ -16,7 +16,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import msgspec
 
 from procontext.fetch._addresses import read_address
-from procontext.fetch._failures import FetchError
+from procontext.fetch._failures import FetchError, shown_host
 
 # Reference, 4.1.
 LONGEST_URL: Final = 2048
@@ -79,9 +79,14 @@ def read_url(url: str) -> Target:
         raise FetchError("invalid", url, "the address has a space, a backslash or a control character in it")
     try:
         parts = urlsplit(url)
-        port = parts.port
     except ValueError as error:
-        raise FetchError("invalid", url, f"it is no address: {error}") from error
+        raise FetchError(
+            "invalid", url, "it is no address: what stands for the host cannot be read"
+        ) from error
+    try:
+        port = parts.port
+    except ValueError as error:  # its text has what stands there, which may be a part of a password
+        raise FetchError("invalid", url, "it is no address: the port is no number up to 65535") from error
     scheme = parts.scheme.lower()
     if scheme not in DEFAULT_PORTS:
         raise FetchError("invalid", url, "the scheme must be http or https")
@@ -132,12 +137,13 @@ def follow(target: Target, location: str) -> Target:
     try:
         joined = urljoin(target.url, location.strip().replace(" ", "%20"))
     except ValueError as error:
-        raise FetchError("failed", target.url, f"it redirects to what is no address: {error}") from error
+        raise FetchError("failed", target.url, "it redirects to what is no address") from error
     try:
         return read_url(joined)
     except FetchError as error:
+        # The address of a redirect may carry a signature or a password: its host is enough.
         raise FetchError(
-            "not_allowed", target.url, f"it redirects to {joined[:200]!r}: {error.detail}"
+            "not_allowed", target.url, f"it redirects to {shown_host(joined)}: {error.detail}"
         ) from error
 
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -36,6 +37,8 @@ from procontext.fetch import (
     is_text,
     media_type,
     read_url,
+    shown_host,
+    shown_url,
 )
 from procontext.models import Hit, IndexSource, IndexText, Library, Page
 from procontext.page._finding import FoundIndex, find_index
@@ -236,13 +239,14 @@ class LibraryDocuments:
             target = read_url(url)
             if target.host == FOLDER_HOST:
                 return await self._folder_page(url, target)
-            if not (await self._access(target)).is_allowed:
-                raise FetchError("not_allowed", url, "")
+            access = await self._access(target, is_requested=True)
+            if not access.is_allowed:
+                raise FetchError("not_allowed", url, access.reason)
             kept, is_new = await self._page(target, library)
         except FetchError as error:
             raise _page_failure(url, error) from error
         except Grounded:
-            raise failure("PAGE_FETCH_FAILED", url, "the server is closing") from None
+            raise failure("PAGE_FETCH_FAILED", shown_url(url), "the server is closing") from None
         if is_new:
             return msgspec.structs.replace(kept.page, url=url)
         return self._told(url, kept)
@@ -286,7 +290,8 @@ class LibraryDocuments:
             page = kept.page
         else:
             lines = await asyncio.to_thread(_split, document.text)
-            page = Page(url=document.url, lines=lines, headings=document.headings)
+            final = _left_host(key, document.url)
+            page = Page(url=key, lines=lines, headings=document.headings, final_url=final)
         return self._keep(key, page, document)
 
     def _keep(self, key: str, page: Page, document: Document) -> Kept:
@@ -319,7 +324,7 @@ class LibraryDocuments:
         document = Document(
             key=key,
             kind="page",
-            url=key,
+            url=made.page.final_url or key,
             text="\n".join(made.page.lines),
             headings=made.page.headings,
             etag=etag,
@@ -395,15 +400,23 @@ class LibraryDocuments:
 
     # --- who may be asked ---------------------------------------------------------------------------------------------
 
-    async def _access(self, target: Target) -> Access:
-        """The leave to go to an address: a site of the registry, or an exact link of a library's own index."""
+    async def _access(self, target: Target, is_requested: bool = False) -> Access:
+        """The leave to go to an address: a site of the registry, or an exact link of a library's own index.
+
+        A host that no row names, and that only shares a domain with one, may not be sent a query that the caller wrote
+        (`is_requested`): text on a page could have put something into it. A redirect may have one.
+        """
         sites = await self._current_sites()
-        if sites.allows(target):
+        has_query = is_requested and "?" in target.path and not sites.names(target)
+        if sites.allows(target) and not has_query:
             return Access(True, sites.headers(target))
         # A link may name any host, but not make us knock at any door of it: mail and databases listen elsewhere.
-        if not target.has_plain_port and not self._fetcher.is_private(target):
-            return Access(False)
-        return Access(bool(await self._cache.libraries_linking(target.url)))
+        if target.has_plain_port or self._fetcher.is_private(target):
+            linking = await self._cache.libraries_linking(target.url)
+            # The cache is shared: what a source of another folder linked to is no reason here.
+            if any(self._registry.get(library_id) is not None for library_id in linking):
+                return Access(True)
+        return Access(False, reason=_reason(sites, target, has_query, is_requested))
 
     async def _current_sites(self) -> Sites:
         generation = self._registry.generation
@@ -474,6 +487,19 @@ def _cache_directory(config: Config) -> Path:
     return Path(platformdirs.user_cache_dir("procontext"))
 
 
+def _reason(sites: Sites, target: Target, has_query: bool, is_requested: bool) -> str:
+    if not target.is_encrypted and sites.allows(_encrypted(target)):
+        return "this site is read over https only"
+    if has_query and sites.allows(target):
+        return "a query is sent only to a host that a library names itself"
+    return "" if is_requested else Access(False).reason  # what was asked for has a sentence of its own
+
+
+def _encrypted(target: Target) -> Target:
+    port = 443 if target.has_plain_port else target.port
+    return msgspec.structs.replace(target, scheme="https", port=port)
+
+
 def _moment(seconds: float) -> datetime:
     # Whole seconds, as the reference writes it.
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=0)
@@ -501,10 +527,11 @@ def _page_failure(url: str, error: FetchError) -> ProContextError:
     # What was asked for is the subject; the hop on which it failed, if it was another, stands in the detail.
     detail = error.detail
     if detail and error.url.partition("#")[0] != url.partition("#")[0]:
-        detail = f"{detail} ({error.url[:200]})"
+        # The hop was chosen by a host, and its address may be signed.
+        detail = f"{detail} ({shown_host(error.url)})"
     elif detail == "HTTP 404":
         detail = ""  # the row says so itself
-    return failure(_PAGE_CODES[error.reason], url, detail)
+    return failure(_PAGE_CODES[error.reason], shown_url(url), detail)
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -534,7 +561,16 @@ def _make(fetched: Fetched) -> _Made:
     text = decode(fetched.body, fetched.content_type)
     if media_type(fetched.content_type) in ("text/html", "application/xhtml+xml") or is_html(text):
         text = html_to_markdown(text, fetched.final_url)
-    return _make_page(fetched.url, text)
+    made = _make_page(fetched.url, text)
+    final = _left_host(fetched.url, fetched.final_url)
+    return (
+        made if final is None else _Made(msgspec.structs.replace(made.page, final_url=final), made.sections)
+    )
+
+
+def _left_host(url: str, final_url: str) -> str | None:
+    """Where a redirect led, if that is another host."""
+    return None if urlsplit(url).hostname == urlsplit(final_url).hostname else final_url
 
 
 def _make_page(url: str, text: str) -> _Made:

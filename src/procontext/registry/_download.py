@@ -10,7 +10,16 @@ import msgspec
 
 from procontext.config import FetcherSettings
 from procontext.errors import RegistryError
-from procontext.fetch import Access, Fetcher, FetchError, Network, Target, read_url, registrable_domain
+from procontext.fetch import (
+    Access,
+    Fetcher,
+    FetchError,
+    Network,
+    Target,
+    read_url,
+    registrable_domain,
+    shown_url,
+)
 from procontext.registry._document import MOST_BYTES
 
 
@@ -21,7 +30,7 @@ class Downloader:
         try:
             self._home = read_url(url)
         except FetchError as error:
-            raise RegistryError(url, error.detail) from error
+            raise RegistryError(shown_url(url), error.detail) from error
         # A registry of a hundred thousand rows is larger than any page may be.
         large = msgspec.structs.replace(settings, max_bytes=MOST_BYTES)
         self._fetcher = Fetcher(large, self._permit, network)

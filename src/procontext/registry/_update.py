@@ -18,6 +18,7 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from procontext.errors import ProContextError, RegistryError
+from procontext.fetch import shown_host, shown_url
 from procontext.registry._document import checksum, read_document
 from procontext.registry._registry import UNKNOWN, is_older
 from procontext.registry._store import State, Store
@@ -53,11 +54,11 @@ async def update(store: Store, url: str, download: Download, in_use: str = UNKNO
     try:
         described = msgspec.json.decode(await download(url), type=Description)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RegistryError(url, f"is not the description of a registry: {error}") from error
+        raise RegistryError(shown_url(url), f"is not the description of a registry: {error}") from error
     except (ProContextError, OSError) as error:
-        raise RegistryError(url, f"cannot be fetched: {_said(error)}") from error
+        raise RegistryError(shown_url(url), f"cannot be fetched: {_said(error)}") from error
     if _SHA256.fullmatch(described.sha256) is None:
-        raise RegistryError(url, "gives no SHA-256 checksum")
+        raise RegistryError(shown_url(url), "gives no SHA-256 checksum")
     state = store.state()
     if state is not None and _is_whole(store):
         is_same = state.sha256 == described.sha256.lower()
@@ -67,13 +68,13 @@ async def update(store: Store, url: str, download: Download, in_use: str = UNKNO
         return None  # a mirror that is behind must not undo what the package brought
     file = urljoin(url, described.url)
     if urlsplit(url).scheme == "https" and urlsplit(file).scheme != "https":
-        raise RegistryError(url, f"leads from https to {file}")
+        raise RegistryError(shown_url(url), f"leads from https to {shown_host(file)}")
     try:
         data = await download(file)
     except (ProContextError, OSError) as error:
-        raise RegistryError(file, f"cannot be fetched: {_said(error)}") from error
+        raise RegistryError(shown_url(file), f"cannot be fetched: {_said(error)}") from error
     if checksum(data) != described.sha256.lower():
-        raise RegistryError(file, "does not have the checksum that was published")
+        raise RegistryError(shown_url(file), "does not have the checksum that was published")
     try:
         return await asyncio.to_thread(_put_in_place, store, data, file, described.version)
     except OSError as error:
@@ -83,7 +84,7 @@ async def update(store: Store, url: str, download: Download, in_use: str = UNKNO
 def _put_in_place(store: Store, data: bytes, file: str, version: str) -> State:
     found = read_document(data, file).version
     if found != version:
-        raise RegistryError(file, f"is version {found}, not {version} as was published")
+        raise RegistryError(shown_url(file), f"is version {found}, not {version} as was published")
     return store.replace(data, file)
 
 

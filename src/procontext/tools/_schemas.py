@@ -241,6 +241,10 @@ READ_PAGE: Final = ToolRow(
                 "type": "boolean",
                 "description": "True if there are so many headings that the deepest levels were left out.",
             },
+            "final_url": {
+                "type": ["string", "null"],
+                "description": "Where the page was read, if a redirect led to another host; else null.",
+            },
         },
         "url",
         "headings",

@@ -62,6 +62,7 @@ class PageWindow(msgspec.Struct, frozen=True, kw_only=True):
     stale: bool
     next_offset: int | None
     headings_truncated: bool
+    final_url: str | None
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -148,6 +149,7 @@ class Tools:
             stale=page.stale,
             next_offset=found.next_offset,
             headings_truncated=found.headings_truncated,
+            final_url=page.final_url,
         )
 
     async def search_docs(self, library_id: str, query: str, limit: int = 10) -> Hits:

@@ -28,7 +28,8 @@ ROWS = [
 ALLOWED = [
     "https://docs.langchain.com/a",
     "https://api.python.langchain.com/b",
-    "http://langchain.com/",
+    "https://langchain.com/",
+    "https://docs.corp/sdk/x",
     "https://me.github.io/anything",
     "https://docs.odd.dev:8443/",
     "https://docs.odd.dev/",
@@ -48,6 +49,11 @@ REFUSED = [
     "http://10.0.0.8:8080/",
     "http://10.0.0.7:8081/",
     "https://wrong.example/",
+    # Rows with https: nothing of them goes over the network in clear.
+    "http://langchain.com/",
+    "http://docs.langchain.com/",
+    "http://docs.odd.dev:8443/",
+    "http://me.github.io/mine/",
 ]
 
 

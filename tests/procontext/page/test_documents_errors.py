@@ -3,9 +3,11 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from procontext.errors import ProContextError
+from procontext.fetch import read_url
 from procontext.models import Library
 from procontext.page import LibraryDocuments
 from scripted.documentation import (
@@ -76,7 +78,7 @@ def test_the_message_names_what_was_asked_for_and_where_it_failed(tmp_path: Path
                 await documents.page(f"{site.url}/a")
             assert (
                 caught.value.message
-                == f"There is no page at '{site.url}/a' (HTTP 404). HTTP 404 ({site.url}/b)."
+                == f"There is no page at '{site.url}/a' (HTTP 404). HTTP 404 (http://127.0.0.1/...)."
             )
 
     scenario()
@@ -133,5 +135,142 @@ def test_closing_ends_what_waits(tmp_path: Path) -> None:
                 "PAGE_FETCH_FAILED",
                 "LLMS_TXT_FETCH_FAILED",
             ]
+
+    scenario()
+
+
+# --- what goes where, and what is shown of it -------------------------------------------------------------------------
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"https://me:{SECRET}@docs.example.com/",
+        f"https://{SECRET}@docs.example.com/a",
+        f"https://me:{SECRET}@evil.example/",
+        f"https://me:{SECRET}@docs.example.com:99999/",
+        f"https://docs.example.com:{SECRET}/",
+        f"https://me:x/{SECRET}@docs.example.com/",
+        f"https:/me:{SECRET}@docs.example.com/",
+        f"https:me:{SECRET}@docs.example.com/",
+        f"https://me:{SECRET}@[docs.example.com/",
+        f"HTTPS://me:{SECRET}@docs.example.com\\x/",
+        f"https://me:{SECRET}@docs.example.com/ x",
+    ],
+)
+def test_a_password_in_an_address_is_in_no_message(url: str, tmp_path: Path) -> None:
+    @timed
+    async def scenario() -> None:
+        rows = Rows(Library(id="lib", name="Lib", docs_url="https://docs.example.com"))
+        network = RecordingNetwork()
+        documents = await LibraryDocuments.open(settings(tmp_path), rows, network=network)
+        with pytest.raises(ProContextError) as caught:
+            await documents.page(url)
+        assert SECRET not in str(caught.value)
+        assert SECRET not in repr(caught.value.__cause__)
+        assert SECRET not in str(caught.value.__cause__)
+        await documents.close()
+        assert network.connected == []
+
+    scenario()
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        f"https://me:{SECRET}@127.0.0.1/x",
+        f"https://elsewhere.example/x?signature={SECRET}",
+        f"https://elsewhere.example:{SECRET}/",
+        f"ftp://elsewhere.example/{SECRET}",
+        f"http://[{SECRET}",
+    ],
+)
+def test_a_redirect_is_named_by_its_host_alone(location: str, tmp_path: Path) -> None:
+    """A signed address is as good as a password."""
+
+    @timed
+    async def scenario() -> None:
+        async with Site({"/a": redirect(location)}) as site, opened(tmp_path, site) as documents:
+            with pytest.raises(ProContextError) as caught:
+                await documents.page(f"{site.url}/a")
+            assert SECRET not in str(caught.value)
+
+    scenario()
+
+
+class AnyName(LoopbackNetwork):
+    """Every name is this machine."""
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+
+def test_a_page_that_another_host_gave_has_the_final_address_also_from_the_cache(tmp_path: Path) -> None:
+    @timed
+    async def scenario() -> None:
+        async with Site({"/b": text("B")}) as site:
+            one, two = f"http://one.test:{site.port}", f"http://two.test:{site.port}"
+            site.routes |= {"/a": redirect(f"{two}/b"), "/same": redirect("/b")}
+            rows = Rows(
+                Library(id="one", name="One", docs_url=one), Library(id="two", name="Two", docs_url=two)
+            )
+            hosts = (f"one.test:{site.port}", f"two.test:{site.port}")
+            config = settings(tmp_path, site)
+            fetcher = msgspec.structs.replace(config.fetcher, allowed_private_hosts=hosts)
+            config = msgspec.structs.replace(config, fetcher=fetcher)
+            for is_cached in (False, True):
+                documents = await LibraryDocuments.open(config, rows, network=AnyName())
+                away = await documents.page(f"{one}/a")
+                assert (away.url, away.final_url, away.cached) == (f"{one}/a", f"{two}/b", is_cached)
+                assert (await documents.page(f"{one}/same")).final_url is None
+                await documents.close()
+
+    scenario()
+
+
+def test_a_site_known_by_https_is_not_read_in_clear_and_siblings_get_no_query(tmp_path: Path) -> None:
+    """Text on a page could have a secret sent over the network, or into an address of a host that nobody named."""
+
+    @timed
+    async def scenario() -> None:
+        rows = Rows(Library(id="lib", name="Lib", docs_url="https://docs.example.com"))
+        network = RecordingNetwork()
+        documents = await LibraryDocuments.open(settings(tmp_path), rows, network=network)
+        for url, reason in {
+            "http://docs.example.com/": "this site is read over https only",
+            "http://docs.example.com/?secret=1": "this site is read over https only",
+            "http://other.example.com/": "this site is read over https only",
+            "https://other.example.com/?secret=1": "a query is sent only to a host that a library names",
+        }.items():
+            with pytest.raises(ProContextError) as caught:
+                await documents.page(url)
+            assert caught.value.code == "URL_NOT_ALLOWED"
+            assert reason in caught.value.message.lower()
+        assert network.connected == []
+        for url in ("https://docs.example.com/?page=1", "https://other.example.com/a"):
+            assert (await code_of(documents, url))[
+                0
+            ] == "PAGE_FETCH_FAILED"  # the network that records refuses
+        await documents.close()
+
+    scenario()
+
+
+def test_a_link_of_a_library_that_is_not_known_any_more_opens_nothing(tmp_path: Path) -> None:
+    """The cache is shared by all folders, and may hold what a source of another one linked to."""
+
+    @timed
+    async def scenario() -> None:
+        link = "https://elsewhere.example/page"
+        async with Site({"/llms.txt": text(f"[a]({link})")}) as site:
+            rows = Rows(library(site))
+            async with opened(tmp_path, site, rows=rows) as documents:
+                await documents.index(library(site))
+                access = await documents._access(read_url(link))
+                assert access.is_allowed
+                rows.replace()
+                assert not (await documents._access(read_url(link))).is_allowed
 
     scenario()

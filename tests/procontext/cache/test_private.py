@@ -1,0 +1,90 @@
+"""The cache can be read by its owner alone, with every file that SQLite puts beside it."""
+
+import logging
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from procontext.cache import _private
+from procontext.cache._private import make_private
+from procontext.cache._store import FILE_NAME, Store
+
+
+@pytest.fixture(autouse=True)
+def usual_umask() -> object:
+    """What most systems have."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def mode(place: Path) -> int:
+    return stat.S_IMODE(place.stat().st_mode)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {entry.name: mode(entry) for entry in folder.iterdir()}
+
+
+def test_a_new_cache_is_private_with_its_side_files(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "cache"
+    store = Store(folder)
+    assert store.holds("x") is False
+    assert set(modes(folder)) >= {FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"}
+    assert set(modes(folder).values()) == {0o600}
+    assert (mode(folder), mode(folder.parent)) == (0o700, 0o700)
+    store.close()
+
+
+def test_a_cache_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    """As earlier versions left it: also files of another version, and side files of a process that was killed."""
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o755)
+    left = Store(folder)
+    for entry in folder.iterdir():
+        entry.chmod(0o644)
+    folder.chmod(0o755)
+    (folder / "pages-1.sqlite3").write_text("old")
+    store = Store(folder)
+    assert set(modes(folder).values()) == {0o600}
+    assert mode(folder) == 0o700
+    store.close()
+    left.close()
+
+
+def test_a_damaged_cache_is_made_anew_privately(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"no database" * 1000)
+    store = Store(tmp_path)
+    assert not store.is_in_memory
+    assert set(modes(tmp_path).values()) == {0o600}
+    store.close()
+
+
+def test_a_directory_with_other_things_in_it_keeps_its_mode(tmp_path: Path) -> None:
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o755)
+    (folder / "letter.txt").write_text("")
+    (folder / "pages-link").symlink_to("/dev/null")
+    Store(folder).close()
+    assert mode(folder) == 0o755
+    assert mode(folder / "letter.txt") == 0o644
+    assert mode(folder / FILE_NAME) == 0o600
+
+
+def test_what_cannot_be_changed_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / FILE_NAME
+    file.write_text("")
+
+    def refuse(self: Path, mode: int) -> None:
+        raise PermissionError(1, "not yours")
+
+    monkeypatch.setattr(Path, "chmod", refuse)
+    with caplog.at_level(logging.WARNING, _private.__name__):
+        make_private(file)
+    assert "other users may be able to read the cache" in caplog.text
+    monkeypatch.setattr(Path, "stat", lambda self: (_ for _ in ()).throw(FileNotFoundError()))
+    _private._close_to_others(tmp_path / "gone")
