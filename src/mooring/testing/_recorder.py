@@ -8,8 +8,10 @@ that is killed leaves a file that ends with a whole line. A disk that is full en
 Must never know what a frame means. Above: tests, `mooring record`. Below: `_recording`, the contract of `mooring.transport`.
 """
 
+import errno
 import logging
 import os
+import stat
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -43,7 +45,7 @@ class Tape:
         self.redaction = redaction
         self.error: OSError | None = None
         self._target = target
-        self._flags = os.O_TRUNC if overwrite else os.O_EXCL
+        self._overwrite = overwrite
         # What is in the file already, if it is gone on with: its connections and its time count.
         said = [] if before is None else [entry.said for entry in before.entries]
         self._is_begun = before is not None
@@ -57,13 +59,12 @@ class Tape:
         """The number of a new connection. Raises: TransportError, if the file cannot be made."""
         if self._file is None and self.error is None:
             try:
-                # Nobody else may read it: it holds what was said.
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if self._is_begun else self._flags)
-                self._file = os.open(self.path, flags, 0o600)
+                self._file = _open(self.path, is_new=not self._is_begun, overwrite=self._overwrite)
                 self._size = os.fstat(self._file).st_size
             except OSError as error:
+                reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
                 raise TransportError(
-                    f"cannot write the recording {self.path}: {error.strerror}", permanent=True
+                    f"cannot write the recording {self.path}: {reason}", permanent=True
                 ) from error
             if not self._is_begun:  # later connections go on where the last one ended
                 self._is_begun = True
@@ -114,6 +115,23 @@ class Tape:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _open(path: str, *, is_new: bool, overwrite: bool) -> int:
+    """Open the file for appending, readable and writable by its owner alone, whatever it was before. Raises: OSError."""
+    flags = (
+        os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    )  # not through a link that others made
+    file = os.open(path, flags | (os.O_EXCL if is_new and not overwrite else 0), 0o600)
+    try:
+        if stat.S_ISREG(os.fstat(file).st_mode):  # not of a device
+            os.fchmod(file, 0o600)
+            if is_new:
+                os.ftruncate(file, 0)
+    except OSError:
+        os.close(file)
+        raise
+    return file
 
 
 class RecordedTarget:

@@ -354,3 +354,49 @@ async def test_an_owner_that_cannot_hear_of_single_requests_is_refused(tmp_path:
     target = recorded(http("http://127.0.0.1:9/mcp"), tmp_path / "x")
     with pytest.raises(UsageError, match="ExchangeOwner"):
         await target.open(Recorder(), 1 << 20, 1.0)
+
+
+@pytest.mark.parametrize("how", [{"overwrite": True}, {"append": True}])
+@on_fake_clock
+async def test_a_file_that_was_there_is_read_by_nobody_else_either(
+    how: dict[str, bool], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.jsonl"
+    async with ScriptedPeer() as peer:
+        async with connect(recorded(peer.target, path)):
+            pass
+        path.chmod(0o644)
+        before = path.read_bytes()
+        async with connect(recorded(peer.target, path, **how)):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes().startswith(before) is ("append" in how)
+    assert len([row for row in rows(path) if "mooring" in row]) == 1
+
+
+@on_fake_clock
+async def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
+    other, path = tmp_path / "other", tmp_path / "x.jsonl"
+    other.write_text("mine")
+    other.chmod(0o644)
+    path.symlink_to(other)
+    async with ScriptedPeer() as peer:
+        with pytest.raises(TransportError, match="it is a symbolic link"):
+            await connect(recorded(peer.target, path, overwrite=True)).open()
+    assert other.read_text() == "mine"
+    assert stat.S_IMODE(other.stat().st_mode) == 0o644
+
+
+@on_fake_clock
+async def test_a_file_whose_mode_cannot_be_changed_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "not yours")
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    path = tmp_path / "x.jsonl"
+    path.write_text("somebody else's")
+    async with ScriptedPeer() as peer:
+        with pytest.raises(TransportError, match="not yours"):
+            await connect(recorded(peer.target, path, overwrite=True)).open()
+    assert path.read_text() == "somebody else's"

@@ -25,7 +25,29 @@ ROWS = [
     (["method"], {"method": "x", "params": {}}, {"method": "x", "params": {}}),
     (["token"], [{"params": {"token": 1}}], [{"params": {"token": REDACTED}}]),
     (["token"], {"params": {"Token": 1}}, {"params": {"Token": 1}}),
-]
+    (["token"], {"id": 1, "token": "x", "result": {}}, {"id": 1, "token": REDACTED, "result": {}}),
+    # JSON inside a string, at any depth of strings
+    (["token"], {"result": {"text": '{"token": "x", "n": 1}'}}, {"result": {"text": '{"token":"[redacted]","n":1}'}}),
+    (["token"], {"result": {"text": ' [{"token" : ["x"]}]'}}, {"result": {"text": '[{"token":[]}]'}}),
+    (["token"], {"params": {"a": json.dumps({"b": json.dumps({"token": "x"})})}}, {"params": {"a": json.dumps({"b": '{"token":"[redacted]"}'}, separators=(",", ":"))}}),
+    (["token"], {"params": {"a": '{"t\\u006fken": "x"}'}}, {"params": {"a": '{"token":"[redacted]"}'}}),
+    # what looks like JSON and cannot be read
+    (["token"], {"result": {"text": '{"token": "x"}\n{"token": "y"}'}}, {"result": {"text": REDACTED}}),
+    (["token"], {"result": {"text": '{"token": "x'}}, {"result": {"text": REDACTED}}),
+    (["token"], {"result": {"text": '{"token": "x', "token": 1}}, {"result": {"text": REDACTED, "token": REDACTED}}),
+    # words stay, unless they stand beside structured content that had the name
+    (["token"], {"result": {"text": 'the "token": x', "token": 1}}, {"result": {"text": 'the "token": x', "token": REDACTED}}),
+    (
+        ["token"],
+        {"result": {"content": [{"type": "text", "text": "it is x"}, {"type": "image", "data": "y"}], "structuredContent": {"a": [{"token": "x"}]}}},
+        {"result": {"content": [{"type": "text", "text": REDACTED}, {"type": "image", "data": "y"}], "structuredContent": {"a": [{"token": REDACTED}]}}},
+    ),
+    (
+        ["token"],
+        {"result": {"content": [{"type": "text", "text": "it is x"}], "structuredContent": {"a": 1}, "_meta": {"token": 1}}},
+        {"result": {"content": [{"type": "text", "text": "it is x"}], "structuredContent": {"a": 1}, "_meta": {"token": REDACTED}}},
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("names", "message", "written"), ROWS)
@@ -71,3 +93,44 @@ def test_what_cannot_be_looked_into_is_not_kept() -> None:
 def test_what_is_no_list_of_names_is_refused(names: Any) -> None:
     with pytest.raises(UsageError, match="redact takes a list of names"):
         Redaction(names)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'{"params":{"token":"SECRET","token":"[redacted]"}}',
+        b'{"params":{"a":{"token":"SECRET"},"a":1}}',
+        b'{"params":{"token":"SECRET"},"params":{}}',
+        rb'{"params":{"t\u006fken":"SECRET"},"params":{}}',
+        rb'{"params":{"a":"{\"token\":\"SECRET\",\"token\":\"[redacted]\"}"}}',
+        rb'{"params":{"a":"{\"token\" \n : \"SECRET\"}"},"params":{}}',
+    ],
+)
+def test_of_members_with_the_same_name_none_is_written_but_the_last(frame: bytes) -> None:
+    written = Redaction(["token"]).of_frame(frame)
+    assert written is not None
+    assert b"SECRET" not in written
+
+
+def test_a_name_with_escapes_of_its_own_is_found_inside_strings() -> None:
+    name = 'a"b'
+    message = {"params": {"x": json.dumps({"y": json.dumps({name: "SECRET"})})}}
+    written = Redaction([name]).of_frame(json.dumps(message).encode())
+    assert written is not None
+    assert b"SECRET" not in written
+
+
+def test_json_inside_a_string_is_compared_as_it_is_written() -> None:
+    redaction = Redaction(["token"])
+    for before, now in (("x", "y"), ([1], "y"), ({"deep": 1}, None)):
+        written = redaction.of_frame(json.dumps({"params": {"a": json.dumps({"token": before})}}).encode())
+        assert written is not None
+        assert redaction.of(json.loads(written)["params"]) == redaction.of({"a": json.dumps({"token": now})})
+
+
+def test_what_our_own_server_repeats_as_text_is_redacted() -> None:
+    structured = {"token": "SECRET", "name": "ann"}
+    content = [{"type": "text", "text": json.dumps(structured, indent=2)}]
+    written = redacted({"result": {"content": content, "structuredContent": structured}}, "token")
+    assert "SECRET" not in json.dumps(written)
+    assert json.loads(written["result"]["content"][0]["text"])["name"] == "ann"
