@@ -11,6 +11,7 @@ import logging
 import os
 
 from mooring.errors import Json, JsonRpcError, McpError
+from mooring.server._entries import check_scopes
 
 logger = logging.getLogger("mooring.server")
 
@@ -41,13 +42,15 @@ class InsufficientScopeError(JsonRpcError):
 
     Over HTTP it is a 403 whose challenge names the scopes, so that a client can ask its user for them; where the answer
     is a stream already, and on other transports, it is an error in the answer.
+
+    Raises: UsageError for what cannot be a scope (RFC 6749, section 3.3): it would end up in a header.
     """
 
     def __init__(self, *scopes: str) -> None:
-        named: list[Json] = [*sorted(scopes)]
-        message = f"this needs a token with the scopes {', '.join(sorted(scopes))}"
+        self.scopes = check_scopes(scopes)
+        named: list[Json] = [*sorted(self.scopes)]
+        message = f"this needs a token with the scopes {', '.join(sorted(self.scopes))}"
         super().__init__(-32600, message, {"reason": "insufficient_scope", "scopes": named})
-        self.scopes = frozenset(scopes)
 
 
 def report(what: str, error: BaseException) -> str:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mooring.errors import McpError
+from mooring.errors import McpError, UsageError
 from mooring.server import InsufficientScopeError, ResourceNotFoundError, ToolError
 from mooring.server._failures import report
 
@@ -35,3 +35,15 @@ def test_an_accident_is_logged_whole_and_told_by_its_reference(caplog: pytest.Lo
     assert found is not None
     assert found[1] in caplog.text
     assert "the password is 1234" in caplog.text
+
+
+@pytest.mark.parametrize("scope", ['a", resource_metadata="https://evil"', "\U0001f600", 'a\nb"', "\\"])
+def test_what_cannot_be_a_scope_never_gets_into_a_challenge(scope: str) -> None:
+    with pytest.raises(UsageError):
+        InsufficientScopeError("files", scope)
+
+
+def test_the_scopes_of_an_error_are_named_once_each() -> None:
+    error = InsufficientScopeError("b", "a c", "b")
+    assert error.scopes == {"a", "b", "c"}
+    assert error.data == {"reason": "insufficient_scope", "scopes": ["a", "b", "c"]}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         refuse,
         too_large,
         verb_of,
+        with_port,
     )
     from mooring.protocol.http._headers import (
         LAST_EVENT_HEADER,
@@ -126,6 +127,7 @@ __all__ = [
     "session_header",
     "too_large",
     "verb_of",
+    "with_port",
 ]
 
 if not TYPE_CHECKING:
@@ -163,6 +165,7 @@ if not TYPE_CHECKING:
             "answer_status": "_server",
             "build_param_headers": "_headers",
             "check_access": "_gate",
+            "with_port": "_gate",
             "check_method_headers": "_headers",
             "check_param_headers": "_headers",
             "check_request": "_gate",

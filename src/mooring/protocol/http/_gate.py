@@ -108,6 +108,13 @@ class Access(msgspec.Struct, frozen=True, eq=False):
         )
 
 
+def with_port(origin: str) -> str:
+    """An origin with the port it has in any case; what has no default port, or is no origin, as it is."""
+    found = _ORIGIN.fullmatch(origin.lower())
+    port = None if found is None else _DEFAULT_PORTS.get(found[1])
+    return origin if found is None or found[3] or port is None else f"{origin}:{port}"
+
+
 def check_access(access: Access, headers: Headers) -> Refusal | None:
     """Refuse what comes under a foreign name, which is how a web page reaches a server on its reader's machine.
 

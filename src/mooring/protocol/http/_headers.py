@@ -145,7 +145,11 @@ def decode_header_value(value: str, header: str = "") -> str:
         return value
     inner = value[len(_MARK) : -len(_MARK_END)]
     try:
-        return binascii.a2b_base64(inner, strict_mode=True).decode()
+        decoded = binascii.a2b_base64(inner, strict_mode=True)
+        # The bits of the last character that belong to no byte must be zero, or one value had several spellings.
+        if binascii.b2a_base64(decoded, newline=False) != inner.encode():
+            raise binascii.Error("stray bits")
+        return decoded.decode()
     except binascii.Error as error:
         raise _malformed(header, "is marked as base64 but is not", value) from error
     except UnicodeDecodeError as error:

@@ -13,12 +13,12 @@ import logging
 import weakref
 from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from mooring.errors import RequestId
-from mooring.protocol import REVISIONS, Revision
+from mooring.protocol import REVISIONS
 from mooring.protocol.http import (
     ACCEPTED,
     JSON_HEADERS,
@@ -29,12 +29,9 @@ from mooring.protocol.http import (
     Refusal,
     Route,
     Verb,
-    check_param_headers,
     check_request,
-    decode_header_value,
     fold_headers,
     legacy_session,
-    mismatch_refusal,
     refuse,
     route_post,
     route_verb,
@@ -60,6 +57,7 @@ from mooring.server.http._asgi import (
     respond_to_nobody,
 )
 from mooring.server.http._auth import read_auth
+from mooring.server.http._call_headers import check_call_headers
 from mooring.server.http._cors import Cors
 from mooring.server.http._edge import make_access, make_edge
 from mooring.server.http._legacy import LegacyConnection
@@ -130,15 +128,6 @@ class _Asked:
 
 
 _NO_MESSAGE = Batch()
-
-
-class _CallParams(msgspec.Struct):
-    arguments: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-_read_call = msgspec.json.Decoder(_CallParams).decode
-_read_arguments = msgspec.json.Decoder(dict[str, Any]).decode
-_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Place(Enum):
@@ -382,7 +371,7 @@ class App:
         route = route_post(self._endpoint, headers, message, known, version)
         refused: Refusal | None
         if isinstance(route, Route):
-            refused = self._check_params(message, headers, route.revision)
+            refused = check_call_headers(self.server, message, headers, route.revision)
             if refused is None:
                 refused = await self._serve_post(asked, route, session)
         else:
@@ -478,23 +467,6 @@ class App:
     @property
     def _posts(self) -> list[Post]:
         return [post for lookout in list(self._lookouts.values()) for post in lookout.all]
-
-    def _check_params(self, message: Message, headers: Headers, revision: Revision) -> Refusal | None:
-        """Compare the arguments that travel in headers with the body (2026-07-28, "Custom Headers from Tool Parameters")."""
-        if not revision.has_method_headers or type(message) is not Request or message.method != "tools/call":
-            return None
-        # The header says the body's name: that was compared already.
-        name = headers.get("mcp-name", "")
-        rows = self.server.param_headers(decode_header_value(name) if name[:2] == "=?" else name)
-        if not rows or message.params is None:
-            return None
-        try:
-            call = _read_call(message.params)
-            arguments = None if call.arguments is msgspec.UNSET else _read_arguments(call.arguments)
-        except _REFUSALS:
-            return None  # its params are wrong, and the dispatch says so better
-        mismatch = check_param_headers(rows, headers, arguments)
-        return None if mismatch is None else mismatch_refusal(mismatch)
 
     # --- other verbs --------------------------------------------------------------------------------------------------
 

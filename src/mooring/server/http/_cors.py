@@ -23,6 +23,7 @@ from mooring.protocol.http import (
     Access,
     HeaderPairs,
     check_access,
+    with_port,
 )
 
 METHODS: Final = "GET, POST, DELETE, OPTIONS"
@@ -48,6 +49,8 @@ MAX_AGE: Final = "7200"
 class Cors:
     """The pages that may read the answers, as rows: `https://app.example.com`, or `*` for all.
 
+    A row without a port is an origin as browsers write it: the default port of its scheme.
+
     Raises: UsageError for a row that is no origin.
     """
 
@@ -56,7 +59,7 @@ class Cors:
             origins = (origins,)
         if not origins:
             raise UsageError("cors needs at least one origin; without CORS leave it out", path="cors")
-        self.origins = tuple(origins)
+        self.origins = tuple(map(with_port, origins))
         self._access = Access.allow(("*",), self.origins)
 
     def __repr__(self) -> str:

@@ -3,8 +3,9 @@
 It stands before the endpoint: it looks at the path and a few headers, and answers, or lets the endpoint answer, with at most
 the headers added that let a page read it. Where nothing of this was asked for, it is not there.
 
-These answers are for everybody: no token is asked for, because they say how to get one, and no Host is compared, because
-health checks come to an address and not to a name. They tell nothing that is not public.
+These answers are for everybody: no token is asked for, because they say how to get one, and no Host is refused, because
+health checks come to an address and not to a name. Under a foreign name, as a web page reaches it by DNS rebinding, `/health` has
+the state alone.
 
 Above: `_app`. Below: `_auth`, `_cors`, `_health`, `_asgi`.
 """
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mooring.errors import UsageError
-from mooring.protocol.http import Access, HeaderPairs, fold_headers
+from mooring.protocol.http import Access, HeaderPairs, check_access, fold_headers
 from mooring.server.http._asgi import AsgiMessage, HeaderLines, Scope, Send, lines, respond
 from mooring.server.http._auth import WELL_KNOWN, BearerAuth
 from mooring.server.http._cors import Cors
@@ -22,6 +23,7 @@ from mooring.server.http._health import Counts, HealthCheck, health_answer
 
 if TYPE_CHECKING:
     from mooring.server._server import Server
+    from mooring.server.http._app import App
     from mooring.server.http._options import HttpOptions
 
 # A document that rarely changes, for clients of any origin: it holds no secret and acts on nothing.
@@ -44,6 +46,7 @@ class Edge:
         *,
         name: str,
         version: str,
+        access: Access,
         auth: BearerAuth | None = None,
         cors: Cors | None = None,
         health: str | None = None,
@@ -51,6 +54,7 @@ class Edge:
         self._counts = counts
         self._name = name
         self._version = version
+        self._access = access
         self._auth = auth
         self._cors = cors
         self._health = health
@@ -67,7 +71,10 @@ class Edge:
         method: str = scope["method"]
         if method in ("GET", "HEAD"):
             if path == self._health:
-                status, body = await health_answer(self._counts, self._name, self._version, self.check)
+                is_foreign = check_access(self._access, fold_headers(scope["headers"])) is not None
+                status, body = await health_answer(
+                    self._counts, self._name, self._version, self.check, is_public=is_foreign
+                )
                 await respond(send, status, _HEALTH_LINES, body)
                 return None
             if self._auth is not None and path.startswith(WELL_KNOWN):
@@ -98,7 +105,7 @@ def _with(pairs: HeaderPairs, send: Send) -> Send:
 
 
 def make_edge(
-    counts: Counts, server: "Server", options: "HttpOptions", auth: BearerAuth | None, cors: Cors | None
+    counts: "App", server: "Server", options: "HttpOptions", auth: BearerAuth | None, cors: Cors | None
 ) -> Edge | None:
     """What stands before this endpoint; None if nothing does.
 
@@ -114,7 +121,15 @@ def make_edge(
     if auth is None and cors is None and health is None:
         return None
     said = server.options
-    return Edge(counts, name=said.name, version=said.version, auth=auth, cors=cors, health=health)
+    return Edge(
+        counts,
+        name=said.name,
+        version=said.version,
+        access=counts.access,
+        auth=auth,
+        cors=cors,
+        health=health,
+    )
 
 
 def make_access(hosts: Sequence[str], origins: Sequence[str] | None, cors: Cors | None) -> Access:

@@ -47,18 +47,21 @@ class Health(msgspec.Struct, frozen=True):
 
 
 async def health_answer(
-    counts: Counts, name: str, version: str, check: HealthCheck | None = None
+    counts: Counts, name: str, version: str, check: HealthCheck | None = None, *, is_public: bool = False
 ) -> tuple[int, bytes]:
-    """The status and the body."""
+    """The status and the body. `is_public`: the state alone, for whoever asks under a foreign name."""
     more: Mapping[str, Json] = {}
     status = "ok"
     if check is not None:
         status, more = await check()
     if counts.is_draining:
         status = "draining"
+    code = 200 if status == "ok" else 503
+    if is_public:
+        return code, msgspec.json.encode({"status": status})
     health = Health(status, name, version, counts.connections, counts.sessions)
     body = {**msgspec.structs.asdict(health), **more} if more else health
-    return (200 if status == "ok" else 503), msgspec.json.encode(body)
+    return code, msgspec.json.encode(body)
 
 
 __all__ = ["PATH", "Counts", "HealthCheck", "health_answer"]

@@ -10,6 +10,7 @@ Must never know a token. Above: `_jwt`. Below: an HTTP client (`mooring.transpor
 import asyncio
 import logging
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
@@ -42,6 +43,10 @@ Fetch: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 
 # The kind of key that each family of algorithms takes; that they match is what refuses a public key used as a secret.
 FAMILIES: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP", "HS": "oct"}
+
+
+# The least bits of a key, by kind (RFC 7518, sections 3.2, 3.3 and 3.5). A secret must also be as long as the hash.
+MIN_BITS: Final = {"RSA": 2048, "oct": 256}
 
 
 class KeySource:
@@ -92,6 +97,7 @@ class KeySource:
             if key.key_type == kind
             and (kid is None or key.get("kid") == kid)
             and key.get("alg", algorithm) == algorithm
+            and (kind != "oct" or _bits(key) >= int(algorithm[2:]))
         ]
 
     def _refresh(self) -> asyncio.Task[None] | None:
@@ -121,9 +127,9 @@ class KeySource:
 def read_keys(given: Mapping[str, Any], *, is_fetched: bool = False) -> tuple["Key", ...]:
     """The keys of a set that can check signatures. A key that is not understood is skipped (RFC 7517, section 5).
 
-    A secret that came over the network is skipped too: it would be no secret.
+    A secret that came over the network is skipped too: it would be no secret. So is a fetched key that is too weak.
 
-    Raises: UsageError for what is no set at all.
+    Raises: UsageError for what is no set at all, and for a given key that is too weak.
     """
     from joserfc.errors import JoseError  # noqa: PLC0415  # see `need_jose`
     from joserfc.jwk import JWKRegistry  # noqa: PLC0415  # see `need_jose`
@@ -135,13 +141,32 @@ def read_keys(given: Mapping[str, Any], *, is_fetched: bool = False) -> tuple["K
     found = []
     for row in rows:
         try:
-            key = JWKRegistry.import_key(row)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the library's about weak keys: they are refused below
+                key = JWKRegistry.import_key(row)
             is_for_signatures = key.get("use", "sig") == "sig"
         except (JoseError, ValueError, TypeError, AttributeError, KeyError):
             continue
-        if is_for_signatures and not (is_fetched and key.key_type == "oct"):
+        if not is_for_signatures or (is_fetched and key.key_type == "oct"):
+            continue
+        least = MIN_BITS.get(key.key_type, 0)
+        if _bits(key) >= least:
             found.append(key)
+        elif is_fetched:
+            logger.warning("a key of %d bits is not used: %d are the least", _bits(key), least)
+        else:
+            raise UsageError(
+                f"a key in jwks has {_bits(key)} bits; {key.key_type} keys need {least} or more", path="jwks"
+            )
     return tuple(found)
+
+
+def _bits(key: "Key") -> int:
+    """The size of a key whose strength is its size; 0 for others."""
+    raw: Any = key.raw_value
+    if key.key_type == "RSA":
+        return int(raw.key_size)
+    return 8 * len(raw) if key.key_type == "oct" else 0
 
 
 def fetch_from(url: str, client: "HttpClient | None") -> Fetch:

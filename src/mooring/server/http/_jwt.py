@@ -47,6 +47,9 @@ MOST_HEADER_CHARACTERS: Final = 4_096
 # What an access token may call itself; RFC 8725, 3.11: another kind of token must not pass for one.
 _TYPES: Final = (None, "jwt", "at+jwt", "application/at+jwt")
 
+# Claims that say whose a token is, in order, and the kind of principal that each names.
+_KINDS: Final = {"sub": "sub", "client_id": "client_id", "azp": "client_id"}
+
 # What `jwks=` takes: a URL, a set of keys, or an async function that gives one.
 JwksLike: TypeAlias = str | Mapping[str, Any] | Fetch
 
@@ -63,13 +66,14 @@ _read_claims = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class JwtVerifier:
-    """Checks JWTs of one issuer. The principal is `issuer|subject`; its claims are the token's.
+    """Checks JWTs of one issuer. The principal is `issuer|sub|subject`, or for a token without `sub` `issuer|client_id|client`,
+    so that a program never passes for a user of the same name (RFC 9068, section 5); its claims are the token's.
 
     `audience` is what the tokens must be meant for: the URL of your endpoint, or what the authorization server calls it.
     `jwks` is where the issuer publishes its keys: a URL, the set itself, or an async function that gives it. Scopes are
-    read from `scope`, or from `scp`.
+    read from `scope`, or from `scp`. RSA keys have 2,048 bits or more, secrets as many as the hash of their algorithm (RFC 7518).
 
-    Raises: UsageError for a setting that cannot be used, or without the extra `http`.
+    Raises: UsageError for a setting or a key that cannot be used, or without the extra `http`.
     """
 
     def __init__(
@@ -218,13 +222,14 @@ def _is_time(value: object) -> TypeGuard[float]:
 
 def _principal_of(issuer: str, claims: dict[str, Any]) -> Principal | None:
     # A program's own token may name the program alone (RFC 9068, 2.2 wants `sub` all the same; not everybody reads it).
-    subject = next((claims[name] for name in ("sub", "client_id", "azp") if claims.get(name)), None)
+    name = next((name for name in _KINDS if claims.get(name)), "")
+    subject = claims.get(name)
     if not isinstance(subject, str):
         return None
     said = claims.get("scope") or claims.get("scp")
     words = said.split() if isinstance(said, str) else said if isinstance(said, list) else ()
     scopes = frozenset(word for word in words if isinstance(word, str))
-    return Principal(f"{issuer}|{subject}", scopes, claims)
+    return Principal(f"{issuer}|{_KINDS[name]}|{subject}", scopes, claims)
 
 
 __all__ = ["ALGORITHMS", "JwksLike", "JwtVerifier"]

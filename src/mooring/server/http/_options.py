@@ -174,7 +174,7 @@ HTTP_OPTIONS: Final = {
         Setting("messages_path", "Where clients of `sse_path` send to.", holds=_is_path, must=_PATH),
         Setting("auth", "Who may call: [keys, tokens, or both](server.md#who-may-call). None: everybody who can reach it.",
                 is_optional=True, holds=_has(), must="keys(...), a token verifier, several of them, or a BearerAuth"),
-        Setting("cors", 'Web pages that may call and read the answers, by origin; `"*"` is any.',
+        Setting("cors", 'Web pages that may call and read the answers, by origin; `"*"` is any. One without a port has the default port.',
                 holds=_are_origins, must='origins such as "https://app.example.com", or "*"'),
         Setting("health", "Where load balancers ask whether to send requests here. True: at /health.",
                 holds=_is_health, must="a path of its own, like /health, or True or False"),

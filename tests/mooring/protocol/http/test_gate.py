@@ -22,6 +22,7 @@ from mooring.protocol.http._gate import (
     read_accept,
     too_large,
     verb_of,
+    with_port,
 )
 from mooring.protocol.http._headers import fold_headers
 
@@ -320,3 +321,18 @@ def test_what_is_remembered_of_host_and_origin_is_bounded_in_bytes():
     check_access(LOCAL, fold_headers([(b"host", b"only.asked.once")]))
     assert _judge_names.cache_info().currsize == before + 1
     assert _judge_names.cache_info().maxsize * MAX_CACHED_NAMES < 2**20
+
+
+@pytest.mark.parametrize(
+    ("origin", "with_it"),
+    [
+        ("https://a.example", "https://a.example:443"),
+        ("http://a.example", "http://a.example:80"),
+        ("https://a.example:8443", "https://a.example:8443"),
+        ("ext://abc", "ext://abc"),
+        ("null", "null"),
+        ("*", "*"),
+    ],
+)
+def test_an_origin_has_a_port_in_any_case(origin: str, with_it: str) -> None:
+    assert with_port(origin) == with_it

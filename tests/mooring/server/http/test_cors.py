@@ -80,4 +80,21 @@ def test_what_is_no_origin_is_refused(origins: Any) -> None:
 
 
 def test_it_says_whom_it_is_for() -> None:
-    assert repr(Cors(PAGE)) == f"<Cors for {PAGE}>"
+    assert repr(Cors(PAGE)) == f"<Cors for {PAGE}:443>"
+
+
+def test_a_row_without_a_port_is_the_default_port_alone() -> None:
+    """Another port of the same machine is another origin, and may be somebody else's."""
+    cors = Cors(["https://app.example", "http://localhost:5173", "ext://abc"])
+    for origin, is_allowed in (
+        ("https://app.example", True),
+        ("https://app.example:443", True),
+        ("https://app.example:8443", False),
+        ("http://localhost:5173", True),
+        ("http://localhost", False),
+        ("ext://abc", True),
+    ):
+        assert (
+            bool(cors.preflight("OPTIONS", {"origin": origin, "access-control-request-method": "POST"}))
+            is is_allowed
+        )

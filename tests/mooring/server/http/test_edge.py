@@ -64,6 +64,11 @@ def test_health_is_there_on_request_only(server: Server) -> None:
 def test_health_needs_no_token_and_no_name(server: Server) -> None:
     app = server.asgi(health=True, auth=keys(ALICE))
     assert asked(app, "GET", "/health", host="10.0.0.7:8000").status == 200
+    for foreign in ({"host": "evil.example"}, {"host": "10.0.0.7"}, {"origin": "http://evil.example"}):
+        answer = asked(app, "GET", "/health", **foreign)
+        assert (answer.status, answer.json) == (200, {"status": "ok"}), (
+            "a page could read it by DNS rebinding"
+        )
     assert asked(app, "POST", "/health", body={}).status == 404
 
 

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import time
+import warnings
 from typing import Any
 
 import pytest
@@ -67,7 +68,7 @@ def test_a_good_token_is_its_subject(key: Any, alg: str) -> None:
     token = signed(key=key, alg=alg)
     principal = checked(token)
     assert principal is not None
-    assert principal.id == f"{ISSUER}|alice"
+    assert principal.id == f"{ISSUER}|sub|alice"
     assert principal.scopes == {"read", "write"}
     assert principal.claims["sub"] == "alice"
 
@@ -370,3 +371,59 @@ def test_it_says_whose_tokens_it_checks() -> None:
 def test_the_clock_is_the_real_one_by_default() -> None:
     real = JwtVerifier(issuer=ISSUER, audience=AUDIENCE, jwks=JWKS)
     assert asyncio.run(real.verify(signed({"exp": time.time() + 60, "iat": time.time()}))) is not None
+
+
+# --- strength, and kinds of principals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("claims", "id"),
+    [
+        ({"sub": "alice"}, "sub|alice"),
+        ({"sub": "alice", "client_id": "app"}, "sub|alice"),
+        ({"sub": None, "client_id": "alice"}, "client_id|alice"),
+        ({"sub": None, "azp": "alice"}, "client_id|alice"),
+        ({"sub": "client_id|alice"}, "sub|client_id|alice"),
+    ],
+)
+def test_a_program_is_never_the_user_of_its_name(claims: dict[str, Any], id: str) -> None:
+    """RFC 9068, 5: whoever may register a client could choose a user's name for it."""
+    principal = checked(signed(claims))
+    assert principal is not None
+    assert principal.id == f"{ISSUER}|{id}"
+
+
+def weak_key(kind: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the library warns of it
+        if kind == "RSA":
+            return RSAKey.generate_key(1024, {"kid": "weak"})
+        return OctKey.import_key("x", {"kid": "weak"})
+
+
+@pytest.mark.parametrize("kind", ["RSA", "oct"])
+def test_a_weak_key_that_is_given_is_refused(kind: str) -> None:
+    """RFC 7518, 3.2 and 3.3."""
+    weak = weak_key(kind)
+    algorithms = "HS256" if weak.key_type == "oct" else "RS256"
+    with pytest.raises(UsageError, match=r"bits; .* keys need (2048|256) or more"):
+        verifier(algorithms=algorithms, jwks={"keys": [weak.as_dict()]})
+
+
+def test_a_secret_is_as_long_as_the_hash_of_its_algorithm() -> None:
+    secret = OctKey.generate_key(384, {"kid": "s"})
+    jwks = {"keys": [secret.as_dict()]}
+    for alg, is_enough in (("HS256", True), ("HS384", True), ("HS512", False)):
+        token = jwt.encode({"alg": alg, "kid": "s"}, CLAIMS, secret, algorithms=[alg])
+        assert (checked(token, algorithms=alg, jwks=jwks) is not None) is is_enough
+
+
+def test_a_weak_key_that_is_published_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    weak = weak_key("RSA")
+
+    async def fetch() -> dict[str, Any]:
+        return {"keys": [key.as_dict(private=False) for key in (weak, EC)]}
+
+    assert checked(signed(key=weak, alg="RS256"), jwks=fetch) is None
+    assert checked(signed(), jwks=fetch) is not None
+    assert "a key of 1024 bits is not used" in caplog.text
