@@ -33,9 +33,9 @@ MAP: dict[str, tuple[str, ...]] = {
     "transport": (*RULES, "extras"),
     "client": CARRIERS,
     "server": CARRIERS,
-    # The suites of what workers share speak of the server's contracts.
-    "testing": (*CARRIERS, "server"),
     "oauth": CARRIERS,
+    # The suites of stores check contracts of the server and of the authorizers.
+    "testing": (*CARRIERS, "server", "oauth"),
     "models": (*CARRIERS, "client"),
     "shell": ("lazy",),
     "proxy": (*CARRIERS, "client", "server"),

@@ -244,6 +244,21 @@ class TokenAuthorizer(ABC):
         """Use the refresh token, if there is one. False where it is no good any more, which is no error: people sign in."""
         if tokens.refresh_token is None or tokens.issuer != access.issuer:
             return False
+        # A refresh token may be used once, and the second use may revoke them all (RFC 9700, 4.14.2): one at a time, whoever
+        # shares the store, and never one that another has spent.
+        async with self.store.lock(tokens_key(access.issuer, access.resource)):
+            stored = await self._stored(access)
+            if stored is not None and stored != tokens and stored.obtained_at >= tokens.obtained_at:
+                place.tokens = tokens = stored
+                if not stored.is_due(self._clock()):
+                    return True
+                if stored.refresh_token is None:
+                    return False
+            return await self._use_refresh_token(client, place, access, tokens)
+
+    async def _use_refresh_token(
+        self, client: HttpClient, place: Place, access: Access, tokens: Tokens
+    ) -> bool:
         registered = await self._client_of(tokens, access)
         if registered is None:
             return False
@@ -261,7 +276,7 @@ class TokenAuthorizer(ABC):
                 await forget_client(self.store, access.issuer)
             stored = await self._stored(access)
             if stored is not None and stored != tokens:
-                # Another program was faster, and the refresh token was spent by it.
+                # Somebody signed in meanwhile, which needs no lock.
                 place.tokens = stored
                 return not stored.is_due(self._clock())
             # Spent or revoked: it must not be tried again with every request.
@@ -369,7 +384,7 @@ def _check_kinds(identity: object, store: object, scopes: object) -> None:
         raise UsageError(f"identity must be an Identity(...), not {type(identity).__name__}", path="identity")
     if not isinstance(store, TokenStore):
         raise UsageError(
-            "store must be FileStore(), MemoryStore(), or have load() and save() as TokenStore has",
+            "store must be FileStore(), MemoryStore(), or have load(), save() and lock() as TokenStore has",
             path="store",
         )
     if not isinstance(scopes, Iterable):

@@ -1,7 +1,7 @@
 """Tokens in a file that only its owner can read: for people who sign in once and run programs many times.
 
 One JSON file. It is replaced whole, by a rename, so that a crash leaves the old or the new one; a lock beside it makes
-several programs take turns. A file that is not ours is never overwritten: it is an error that says what to do, because
+several programs take turns, and one more for each key lets one of them renew a token at a time. A file that is not ours is never overwritten: it is an error that says what to do, because
 the path may be a mistake and the file somebody's work.
 
 Above: users and commands. Below: the operating system.
@@ -9,17 +9,19 @@ Above: users and commands. Below: the operating system.
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
 
 from mooring.errors import UsageError
+from mooring.oauth._store import poll_lock
 
 _LOG = logging.getLogger("mooring.oauth")
 _FORMAT = "mooring tokens 1"
@@ -48,8 +50,38 @@ class FileStore:
 
         Raises: UsageError where the file is not one of ours, or cannot be written.
         """
-        # Shielded: a cancelled call must not leave a token that was paid for with a sign-in unsaved.
-        await asyncio.shield(asyncio.to_thread(self._save, key, value))
+        # A cancelled call must not leave a token that was paid for with a sign-in unsaved, nor release a lock before it is.
+        saving = asyncio.ensure_future(asyncio.to_thread(self._save, key, value))
+        try:
+            await asyncio.shield(saving)
+        except asyncio.CancelledError:
+            await asyncio.wait((saving,))
+            raise
+
+    @contextlib.asynccontextmanager
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        """Exclude every other program that shares the file. The operating system ends the lock of a program that dies.
+
+        Raises: TransportError where another program keeps it too long, UsageError where no lock can be made.
+        """
+        name = hashlib.sha256(key.encode()).hexdigest()[:16]
+        path = self.path.with_name(f"{self.path.name}.{name}.lock")
+        descriptor = await asyncio.to_thread(self._open_lock, path)
+        try:
+            await poll_lock(lambda: _try_lock(descriptor), str(path))
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _open_lock(self, path: Path) -> int:
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UsageError(
+                f"tokens cannot be locked by {path}: {error.strerror}; give FileStore another path",
+                path="path",
+            ) from error
 
     def __repr__(self) -> str:
         """Where, never what."""
@@ -128,6 +160,19 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    """Whether the lock of this open file is ours now. Without file locks (Windows) programs do not exclude each other."""
+    try:
+        import fcntl  # noqa: PLC0415 - not on Windows
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _replace(path: Path, body: bytes) -> None:

@@ -4,8 +4,8 @@
         def make(self):
             return MySessions("redis://...")
 
-One suite for each contract of `mooring.server`: the session store, the event store, the change bus. Each test checks one
-sentence of the contract. `make()` gives one handle to an implementation that holds nothing yet. Every wait has a guard.
+One suite for each contract: the session store, the event store and the change bus of `mooring.server`, the token store of
+`mooring.oauth`. Each test checks one sentence of the contract. `make()` gives one handle to an implementation that holds nothing yet. Every wait has a guard.
 
 Must never know how a store works. Above: the tests of stores. Below: the contracts.
 """
@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Final
 
+from mooring.oauth import TokenStore
 from mooring.protocol.server import ClientFacts
 from mooring.server import ChangeBus
 from mooring.server.http import EventStore, SessionRecord, SessionStore
@@ -265,6 +266,113 @@ class ChangeBusSuite:
         stay()
 
 
+class TokenStoreSuite:
+    """Subclass it as `Test...` and say in `make()` what to test: two handles to one store, as two programs have."""
+
+    def make(self) -> tuple[TokenStore, TokenStore]:
+        """Two handles to one store that holds nothing yet."""
+        raise NotImplementedError
+
+    def test_the_value_that_was_saved_last_is_loaded_by_everybody(self) -> None:
+        """By key; None where there is none."""
+
+        async def test() -> None:
+            one, other = self.make()
+            assert await other.load("tokens a") is None
+            await one.save("tokens a", b'{"n":1}')
+            await other.save("tokens a", b'{"n":2}')
+            await one.save("tokens b", b'{"n":3}')
+            assert (await one.load("tokens a"), await other.load("tokens b")) == (b'{"n":2}', b'{"n":3}')
+
+        run(test)
+
+    def test_a_key_is_forgotten_with_none(self) -> None:
+        """Also one that was never there."""
+
+        async def test() -> None:
+            one, other = self.make()
+            await one.save("tokens a", b"1")
+            await other.save("tokens a", None)
+            await other.save("tokens c", None)
+            assert await one.load("tokens a") is None
+
+        run(test)
+
+    def test_a_save_that_is_cancelled_is_finished_or_was_never_begun(self) -> None:
+        """When the CancelledError arrives, nothing is written any more: a lock may be released then."""
+
+        async def test() -> None:
+            one, other = self.make()
+            saving = asyncio.ensure_future(one.save("tokens a", b"1"))
+            await asyncio.sleep(0)
+            saving.cancel()
+            await asyncio.gather(saving, return_exceptions=True)
+            found = await other.load("tokens a")
+            await other.save("tokens a", b"2")
+            await asyncio.sleep(SHORT)
+            assert found in (None, b"1")
+            assert await one.load("tokens a") == b"2"
+
+        run(test)
+
+    def test_one_at_a_time_has_the_lock_of_a_key(self) -> None:
+        """Through any handle, and as often as it is asked for."""
+
+        async def test() -> None:
+            handles = self.make()
+            inside = most = 0
+
+            async def renew(store: TokenStore) -> None:
+                nonlocal inside, most
+                async with store.lock("tokens a"):
+                    inside += 1
+                    most = max(most, inside)
+                    await asyncio.sleep(0.005)
+                    inside -= 1
+
+            await asyncio.gather(*(renew(handles[number % 2]) for number in range(10)))
+            assert most == 1
+
+        run(test)
+
+    def test_the_locks_of_two_keys_are_two(self) -> None:
+        """And both handles load and save while either is held."""
+
+        async def test() -> None:
+            one, other = self.make()
+            async with one.lock("tokens a"), other.lock("tokens b"):
+                await other.save("tokens a", b"1")
+                assert await one.load("tokens a") == b"1"
+
+        run(test)
+
+    def test_a_lock_ends_with_its_holder(self) -> None:
+        """By an error or by being cancelled, too."""
+
+        async def test() -> None:
+            one, other = self.make()
+
+            async def hold(has_it: asyncio.Event) -> None:
+                async with one.lock("tokens a"):
+                    has_it.set()
+                    await asyncio.Event().wait()
+
+            has_it = asyncio.Event()
+            holding = asyncio.ensure_future(hold(has_it))
+            await has_it.wait()
+            holding.cancel()
+            await asyncio.gather(holding, return_exceptions=True)
+            try:
+                async with other.lock("tokens a"):
+                    raise ValueError
+            except ValueError:
+                pass
+            async with one.lock("tokens a"):
+                pass
+
+        run(test)
+
+
 __all__ = [
     "GUARD_SECONDS",
     "LONG",
@@ -273,5 +381,6 @@ __all__ = [
     "ChangeBusSuite",
     "EventStoreSuite",
     "SessionStoreSuite",
+    "TokenStoreSuite",
     "run",
 ]

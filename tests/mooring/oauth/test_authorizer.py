@@ -5,6 +5,7 @@ The store, and signing in beforehand, are in `test_authorizer_store`.
 
 import asyncio
 import contextlib
+import json
 from typing import Any
 
 import pytest
@@ -278,24 +279,42 @@ async def test_a_server_that_refuses_every_refreshed_token_comes_to_an_end() -> 
 
 
 @timed
-async def test_a_refresh_token_that_another_program_spent_is_replaced_by_what_it_got() -> None:
+async def test_a_refresh_token_that_is_refused_never_replaces_what_somebody_got_meanwhile() -> None:
+    """Somebody signs in while the refresh token is used, which needs no lock: the result of that is kept and used."""
     async with a_world() as world:
         store = MemoryStore()
-        mine, others = signer(world, store=store), signer(world, store=store)
-        await mine.challenged(world.client, world.server.refuse())
+        auth = signer(world, store=store)
+        await auth.challenged(world.client, world.server.refuse())
+        (key,) = [key for key in store._entries if key.startswith("tokens ")]
         world.clock.now += 3600
         token = world.issuing.routes["POST", "/token"]
 
         async def overtaken(request: Request) -> Response:
             world.issuing.routes["POST", "/token"] = token
-            await others.headers(world.client, world.server.endpoint)
-            return token(request)
+            answer = world.issuing.issue("")
+            tokens = json.loads(store._entries[key])
+            tokens |= {"access_token": answer["access_token"], "refresh_token": answer["refresh_token"]}
+            tokens |= {"obtained_at": world.clock.now, "expires_at": world.clock.now + 3600}
+            await store.save(key, json.dumps(tokens).encode())
+            return Response(400, {"error": "invalid_grant"})
 
         world.issuing.routes["POST", "/token"] = overtaken
-        assert await bearer(mine, world) == await bearer(others, world)
+        assert await bearer(auth, world) == json.loads(store._entries[key])["access_token"]
         world.clock.now += 3600
-        assert await bearer(mine, world), "what it got can be refreshed in its turn"
+        assert await bearer(auth, world), "what was got can be refreshed in its turn"
         assert len(world.browser.visits) == 1
+
+
+@timed
+async def test_authorizers_that_share_a_store_renew_one_at_a_time() -> None:
+    async with a_world() as world:
+        store = MemoryStore()
+        auths = [signer(world, store=store) for _ in range(3)]
+        await auths[0].challenged(world.client, world.server.refuse())
+        world.clock.now += 3600
+        tokens = await asyncio.gather(*(bearer(auth, world) for auth in auths))
+        assert len(set(tokens)) == 1
+        assert grants(world) == ["authorization_code", "refresh_token"]
 
 
 @timed

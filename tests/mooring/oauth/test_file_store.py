@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from mooring.errors import UsageError
-from mooring.oauth import FileStore
+from mooring.oauth import FileStore, TokenStore
 from mooring.oauth import _file_store as storing
 from mooring.oauth._file_store import default_path
+from mooring.testing import store_suites
 from scripted.loop import timed
 
 
@@ -114,6 +115,23 @@ def test_several_programs_lose_nothing(tmp_path: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", code, str(path), str(n)]) for n in range(4)]
     assert [program.wait(40) for program in running] == [0] * 4
     assert len(json.loads(path.read_bytes())["entries"]) == 80
+
+
+class TestFileStore(store_suites.TokenStoreSuite):
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path: Path) -> None:
+        self.path = tmp_path / "deep" / "tokens.json"
+
+    def make(self) -> tuple[TokenStore, TokenStore]:
+        return FileStore(self.path), FileStore(self.path)
+
+
+@timed
+async def test_a_lock_that_cannot_be_made_is_an_error_that_names_the_path(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UsageError, match=r"cannot be locked by .*file/tokens"):
+        async with FileStore(tmp_path / "file" / "tokens.json").lock("k"):
+            pass
 
 
 @timed

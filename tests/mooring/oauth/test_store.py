@@ -1,10 +1,15 @@
 """The contract of stores, kept by the one that forgets, and entries that cannot be read."""
 
-import msgspec
+import asyncio
 
+import msgspec
+import pytest
+
+from mooring.errors import TransportError
 from mooring.oauth import FileStore, MemoryStore, TokenStore
+from mooring.oauth import _store as stores
 from mooring.oauth._store import client_key, load_entry, save_entry, server_key, tokens_key
-from mooring.testing import on_fake_clock
+from mooring.testing import on_fake_clock, store_suites
 
 
 class Entry(msgspec.Struct):
@@ -44,3 +49,29 @@ async def test_an_entry_that_cannot_be_read_is_none() -> None:
     for strange in (b'{"of": "another version"}', b'{"x":' + b"[" * 50_000):
         await store.save("k", strange)
         assert await load_entry(store, "k", Entry) is None
+
+
+class TestMemoryStore(store_suites.TokenStoreSuite):
+    def make(self) -> tuple[TokenStore, TokenStore]:
+        store = MemoryStore()
+        return store, store
+
+
+def test_a_lock_that_is_not_released_is_waited_for_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On any loop: a memory store may serve several threads."""
+    monkeypatch.setattr(stores, "LOCK_SECONDS", 5.0)
+    store = MemoryStore()
+
+    @on_fake_clock
+    async def second() -> None:
+        with pytest.raises(TransportError, match="5 s and seems to hang") as raised:
+            async with store.lock("k"):
+                raise AssertionError("two at a time")
+        assert raised.value.retryable
+        assert asyncio.get_running_loop().time() < 6
+
+    async def first() -> None:
+        async with store.lock("k"):
+            await asyncio.to_thread(second)
+
+    asyncio.run(first())

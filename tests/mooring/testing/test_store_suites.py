@@ -1,13 +1,23 @@
 """The suites can fail: each is run against stores with one defect, and must find it."""
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from mooring.errors import TransportError
+from mooring.oauth import MemoryStore
+from mooring.oauth import _store as stores
 from mooring.server import ChangeBus, MemoryChanges
 from mooring.server.http import MemoryEvents, MemorySessions, SessionRecord
 from mooring.testing import store_suites
-from mooring.testing.store_suites import ChangeBusSuite, EventStoreSuite, SessionStoreSuite
+from mooring.testing.store_suites import (
+    ChangeBusSuite,
+    EventStoreSuite,
+    SessionStoreSuite,
+    TokenStoreSuite,
+)
 
 
 def failures(suite: object) -> set[str]:
@@ -195,3 +205,80 @@ def test_a_suite_must_be_told_what_to_test() -> None:
     for suite in (SessionStoreSuite(), EventStoreSuite(), ChangeBusSuite()):
         with pytest.raises(NotImplementedError):
             suite.make()
+
+
+# --- token stores -----------------------------------------------------------------------------------------------------
+
+
+class KeepsOld(MemoryStore):
+    async def save(self, key: str, value: bytes | None) -> None:
+        if value is not None and key not in self._entries:
+            await super().save(key, value)
+
+
+class SavesLater(MemoryStore):
+    async def save(self, key: str, value: bytes | None) -> None:
+        async def later() -> None:
+            await asyncio.sleep(0.1 if value == b"1" else 0)
+            await MemoryStore.save(self, key, value)
+
+        await asyncio.shield(asyncio.ensure_future(later()))
+
+
+class LocksNothing(MemoryStore):
+    @contextlib.asynccontextmanager
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        yield
+
+
+class LocksEverything(MemoryStore):
+    def lock(self, key: str) -> contextlib.AbstractAsyncContextManager[None]:
+        return super().lock("")
+
+
+def token_suite(kind: type[MemoryStore]) -> TokenStoreSuite:
+    class Suite(TokenStoreSuite):
+        def make(self) -> tuple[MemoryStore, MemoryStore]:
+            store = kind()
+            return store, store
+
+    return Suite()
+
+
+TOKEN_DEFECTS: list[tuple[type[MemoryStore], str]] = [
+    (KeepsOld, "the_value_that_was_saved_last_is_loaded_by_everybody"),
+    (KeepsOld, "a_key_is_forgotten_with_none"),
+    (SavesLater, "a_save_that_is_cancelled_is_finished_or_was_never_begun"),
+    (LocksNothing, "one_at_a_time_has_the_lock_of_a_key"),
+]
+
+
+def test_a_token_store_without_a_defect_passes() -> None:
+    assert failures(token_suite(MemoryStore)) == set()
+
+
+@pytest.mark.parametrize(("kind", "expected"), TOKEN_DEFECTS)
+def test_a_defect_of_a_token_store_is_found(kind: type[MemoryStore], expected: str) -> None:
+    assert expected in failures(token_suite(kind))
+
+
+def test_a_token_store_with_one_lock_for_all_keys_or_one_that_stays_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stores, "LOCK_SECONDS", 0.2)
+    kept: list[object] = []
+
+    class Stays(MemoryStore):
+        @contextlib.asynccontextmanager
+        async def lock(self, key: str) -> AsyncIterator[None]:
+            manager = super().lock(key)
+            kept.append(manager)  # else it is released when it is collected
+            await manager.__aenter__()
+            yield
+
+    for kind, test in (
+        (LocksEverything, "the_locks_of_two_keys_are_two"),
+        (Stays, "a_lock_ends_with_its_holder"),
+    ):
+        with pytest.raises(TransportError, match="seems to hang"):
+            getattr(token_suite(kind), f"test_{test}")()

@@ -1,0 +1,38 @@
+"""A program that shares a token file with others: for every line on standard input it asks for a bearer header, and prints it.
+
+    python oauth_refresher.py ISSUER RESOURCE
+
+A line is the path of a token file. With `hold PATH KEY` it takes the lock of that key, prints "held" and keeps it.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+
+from mooring.errors import McpError
+from mooring.oauth import FileStore, Identity, OAuth
+from mooring.transport.http import default_http_client
+
+
+async def main(issuer: str, resource: str) -> None:
+    client = default_http_client()
+    try:
+        for line in iter(sys.stdin.readline, ""):
+            words = line.strip().split(" ", 2)
+            if words[0] == "hold":
+                async with FileStore(words[1]).lock(words[2]):
+                    print("held", flush=True)
+                    await asyncio.sleep(600)
+            auth = OAuth(Identity(client_id="me", issuer=issuer), store=FileStore(words[0]), show=None)
+            try:
+                headers = dict(await auth.headers(client, resource))
+                print(headers.get("Authorization", "nothing"), flush=True)
+            except McpError as error:
+                print(f"{type(error).__name__}: {error}", flush=True)
+    finally:
+        await client.close()
+
+
+asyncio.run(main(*sys.argv[1:3]))
