@@ -356,17 +356,15 @@ class Context:
             self._waiting.discard(waiting)
 
     async def _elicit(self, params: bytes, key: str | None, form: "Form | None") -> Elicited:
-        while True:
-            answer = decode(ElicitResult, await self._ask("elicitation/create", params, key))
-            content: dict[str, Any] | None = None if answer.content is None else dict(answer.content)
-            if form is None or answer.action != "accept":
-                return Elicited(answer.action, content)
-            try:
-                return Elicited(answer.action, content, form.read(content or {}))
-            except UsageError as error:
-                if self._rounds is None:
-                    raise ProtocolError(f"the client's answer cannot be used: {error.message}") from error
-                self._rounds.discard()  # asked again: nothing is lost but a round
+        answer = decode(ElicitResult, await self._ask("elicitation/create", params, key))
+        content: dict[str, Any] | None = None if answer.content is None else dict(answer.content)
+        if form is None or answer.action != "accept":
+            return Elicited(answer.action, content)
+        try:
+            return Elicited(answer.action, content, form.read(content or {}))
+        except UsageError as error:
+            # Not asked again, in either era: a client that answers by a program would answer the same.
+            raise ProtocolError(f"the client's answer cannot be used: {error.message}") from error
 
     async def _ask(self, method: str, params: bytes, key: str | None) -> bytes | msgspec.Raw:
         if not self._is_stateless:

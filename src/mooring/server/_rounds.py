@@ -198,11 +198,6 @@ class Rounds:
         self._questions[name] = method, params
         return None
 
-    def discard(self) -> None:
-        """The last answer that was looked up is of no use: ask that question again, and all that followed it."""
-        del self._state.asked[self._at - 1 :]
-        self._at -= 1
-
     def recall(self, key: str) -> bytes | None:
         """What `once` computed for this key in an earlier round, encoded."""
         said = self._state.once.get(key)

@@ -295,17 +295,17 @@ def test_a_user_may_say_no(version: str, action: str) -> None:
     run(test)
 
 
-def test_an_answer_that_does_not_fit_the_form_is_asked_for_again_or_an_error() -> None:
+@pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
+def test_an_answer_that_does_not_fit_the_form_is_an_error(version: str) -> None:
+    """In both eras: asked again, a program that answers for its user would answer the same, eight times."""
+
     async def ask(ctx: Context) -> str:
         return str((await ctx.elicit("who?", Person)).data)
 
     wrong = {"action": "accept", "content": {"name": 3}}
-    right = {"action": "accept", "content": {"name": "Ada"}}
 
     async def test() -> None:
-        async with talking(serving(ask), STATELESS, EVERYTHING) as peer:
-            assert text_of(await answered(peer, "ask", wrong, right)) == "Person(name='Ada', age=0)"
-        async with talking(serving(ask), "2025-11-25", EVERYTHING) as peer:
+        async with talking(serving(ask), version, EVERYTHING) as peer:
             assert (await answered(peer, "ask", wrong))["isError"] is True
 
     run(test)

@@ -80,14 +80,6 @@ def test_an_answer_without_a_state_that_fits_no_question_is_ignored(
     assert rounds.is_asking
 
 
-def test_an_answer_without_a_state_that_is_of_no_use_is_not_used_again() -> None:
-    rounds = begin(KeyRing(), None, {"k": ACCEPT})
-    assert rounds.look_up(ELICIT, b"{}", "k") is not None
-    rounds.discard()
-    assert rounds.look_up(ELICIT, b"{}", "k") is None
-    assert asked(rounds)[0].keys() == {"k"}
-
-
 def test_questions_without_a_key_are_numbered() -> None:
     rounds = begin(KeyRing())
     rounds.look_up(ELICIT, b"{}", None)
@@ -114,18 +106,6 @@ def test_a_handler_that_asks_something_else_discards_the_answers_from_there_on()
     assert second.look_up(ELICIT, b"changed", "b") is None
     assert second.look_up(ELICIT, b"3", "c") is None, "it followed the question that changed"
     assert repr(second) == "<Rounds 1: 1 of 3 answered, 2 to ask>"
-
-
-def test_an_answer_that_is_of_no_use_is_asked_for_again_with_all_that_followed() -> None:
-    ring = KeyRing()
-    first = begin(ring)
-    first.look_up(ELICIT, b"{}", "a")
-    first.look_up(ELICIT, b"{}", "b")
-    second = begin(ring, asked(first)[1], dict.fromkeys("ab", ACCEPT))
-    assert second.look_up(ELICIT, b"{}", "a") is not None
-    second.discard()
-    assert second.look_up(ELICIT, b"{}", "a") is None
-    assert second.look_up(ELICIT, b"{}", "b") is None
 
 
 def test_what_was_computed_once_is_carried_along() -> None:

@@ -14,17 +14,17 @@ Must never know the endpoint's rules. Above: `_app`. Below: `_stream`, the drive
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import msgspec
 
-from mooring.errors import GuardRefusedError, McpError
+from mooring.errors import GuardRefusedError, Json, McpError, RequestId
 from mooring.protocol import REVISIONS
 from mooring.protocol.http import ACCEPTED, JSON_HEADERS, RETRY_HEADERS, Accepts, answer_status
 from mooring.protocol.server import ServerConnection, ServerState
 from mooring.protocol.server import events as e
-from mooring.protocol.wire import Message, encode_event, join_batch
+from mooring.protocol.wire import ErrorCode, Message, encode_error, encode_event, join_batch
 from mooring.server._driver import Driver, Terms, perform_table
 from mooring.server._failures import InsufficientScopeError
 from mooring.server.http._asgi import (
@@ -74,6 +74,22 @@ def status_of(version: str | None, error: McpError | None) -> int:
     return answer_status(REVISIONS[version], error.code, is_envelope="key" in more, is_refused=is_refused)
 
 
+async def respond_cancelled(
+    send: Send, ids: Sequence[RequestId], more: HeaderLines, *, takes_stream: bool
+) -> None:
+    """Answer a POST whose requests were all cancelled: a stream without a message, or JSON where only that is taken.
+
+    A cancelled request has no response (basic/utilities/cancellation), but the POST that brought it needs a body of one of the
+    two types; 202 is for POSTs without a request (2025-11-25 basic/transports, "Sending Messages to the Server").
+    """
+    if takes_stream:
+        await respond(send, 200, [*EVENTS_LINES, *more], b": cancelled\n\n")
+        return
+    data: dict[str, Json] = {"reason": "cancelled"}
+    errors = [encode_error(id, ErrorCode.INTERNAL_ERROR, "the request was cancelled", data) for id in ids]
+    await respond(send, 200, [*JSON_LINES, *more], errors[0] if len(errors) == 1 else join_batch(errors))
+
+
 def head_of(answering: Answering, version: str | None, error: McpError | None) -> tuple[int, HeaderLines]:
     """The status and the headers that go with an answer."""
     if error is None:
@@ -93,6 +109,7 @@ class Post(Driver):
         *(
             "_answering",
             "_answers",
+            "_cancelled",
             "_error",
             "_is_busy",
             "_is_gone",
@@ -129,6 +146,8 @@ class Post(Driver):
         self._lookout = lookout
         self._takes_json, self._takes_stream = answering.taking(accepts)
         self._answers: list[bytes] = []
+        # Requests that will have no answer.
+        self._cancelled: tuple[RequestId, ...] = ()
         self._error: McpError | None = None
         self._stream: Stream | None = None
         self._work: tuple[e.Serve, Coroutine[Any, Any, bytes]] | None = None
@@ -210,6 +229,8 @@ class Post(Driver):
             await respond(send, *head_of(self._answering, self.core.version, self._error), body)
         elif self._is_stopped and self.core.state is ServerState.CLOSED:
             await respond(send, 503, [])  # at the end of a drain: no error of ours could say whether it ran
+        elif self._cancelled:
+            await respond_cancelled(send, self._cancelled, [], takes_stream=self._takes_stream)
         else:
             await respond(send, ACCEPTED, [])
 
@@ -292,6 +313,7 @@ class Post(Driver):
 
     def _stop_serving(self, effect: e.StopServing) -> None:
         super()._stop_serving(effect)
+        self._cancelled += (effect.id,)
         if self._work is not None and self._work[0].serial == effect.serial:
             self._is_stopped = True
             if self._task is not None:

@@ -28,7 +28,7 @@ from mooring.protocol.wire import Batch, Message, Request, encode_event, join_ba
 from mooring.server._driver import Caller, Driver, Terms, perform_table
 from mooring.server.http._asgi import HeaderLines, Receive, Send, respond, until_gone
 from mooring.server.http._event_store import EventStore
-from mooring.server.http._post import Answering, head_of
+from mooring.server.http._post import Answering, head_of, respond_cancelled
 from mooring.server.http._session_store import SessionRecord
 from mooring.server.http._stream import STREAM_LINES, Stream
 from mooring.transport import MAX_QUEUED_BYTES
@@ -232,6 +232,8 @@ class Session(Driver):
             await respond(
                 send, 503, []
             )  # stopped with the session: no error of ours could say whether it ran
+        elif channel.ids:
+            await respond_cancelled(send, channel.ids, more, takes_stream=channel.takes_stream)
         else:
             await respond(send, ACCEPTED, more)
 

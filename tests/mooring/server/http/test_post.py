@@ -264,7 +264,16 @@ def test_a_member_that_a_later_member_cancels_has_no_answer() -> None:
         cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
         async with asking(server.asgi(), mcp_protocol_version="2025-03-26") as http:
             answer = await http.post([tool("wait", 1), cancel])
-            assert (answer.status, answer.body) == (202, b"")
+            assert (answer.status, answer.kind) == (200, "text/event-stream")
+            assert answer.messages == []
+            answer = await http.post([tool("wait", 1), cancel], headers={"accept": "application/json"})
+            assert (answer.status, answer.kind) == (200, "application/json")
+            assert (answer.json["id"], answer.json["error"]["data"]) == (1, {"reason": "cancelled"})
+            cancel_2 = {**cancel, "params": {"requestId": 2}}
+            answer = await http.post(
+                [tool("wait", 1), tool("wait", 2), cancel, cancel_2], headers={"accept": "application/json"}
+            )
+            assert [member["id"] for member in answer.json] == [1, 2]
             answer = await http.post([tool("wait", 1), tool("echo", 2, text="b"), cancel])
             assert [member["id"] for member in answer.json] == [2]
 

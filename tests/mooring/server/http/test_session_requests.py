@@ -114,7 +114,7 @@ def test_a_client_that_leaves_has_not_cancelled() -> None:
     run(test)
 
 
-def test_a_cancelled_request_that_was_never_a_stream_is_accepted() -> None:
+def test_a_cancelled_request_that_was_never_a_stream_is_answered_by_an_empty_one() -> None:
     async def test() -> None:
         server = serving()
         gate = Gate(server)
@@ -125,7 +125,7 @@ def test_a_cancelled_request_that_was_never_a_stream_is_accepted() -> None:
             cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 8}}
             await http.post(cancel)
             await response.end()
-            assert (response.status, response.body) == (202, b"")
+            assert (response.status, response.kind, response.messages) == (200, "text/event-stream", [])
             assert gate.cancelled.is_set()
 
     run(test)
