@@ -2,10 +2,12 @@
 
 `MOORING_PROFILE=quick` (the default) gives the same examples on every run, so that a failure is the change's and not
 the day's; `soak` gives many, different each time. `MOORING_ORDER=word` shuffles the tests, always in the same way for the
-same word: no test may need another that ran before it. Any test may raise its own limit with `@pytest.mark.guard(seconds)`.
+same word: no test may need another that ran before it. `MOORING_LOOP=uvloop` runs everything on uvloop, in the processes
+that tests start, too (`loops`). Any test may raise its own limit with `@pytest.mark.guard(seconds)`.
 """
 
 import faulthandler
+import importlib
 import os
 import random
 import signal
@@ -16,6 +18,8 @@ from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+import loops
 
 GUARD_SECONDS = 60.0
 SOAK_FACTOR = 60  # a soak runs about fifty times the examples
@@ -50,11 +54,31 @@ def pytest_configure(config: pytest.Config) -> None:
     if profile not in ("quick", "soak"):
         raise pytest.UsageError(f"MOORING_PROFILE is {profile!r}; it must be quick or soak")
     settings.load_profile(profile)
+    loop = os.environ.get("MOORING_LOOP") or "asyncio"
+    if loop not in loops.NAMES:
+        raise pytest.UsageError(f"MOORING_LOOP is {loop!r}; it must be asyncio or uvloop")
+    if loop == "uvloop":
+        _use_uvloop()
     # Under nohup and in a shell's background these are ignored, by everything we start, too; the tests are about what is not.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def _use_uvloop() -> None:
+    loops.use_uvloop()
+    loops.install()
+    # uvloop opens a pipe for signals with its first loop and keeps it: no test may take that for a leak of its own.
+    loops.new_event_loop().close()
+    # Children get few variables from us. This one tells them which loop to use.
+    environment = importlib.import_module("mooring.transport._environment")
+    environment.PASSED = (*environment.PASSED, "MOORING_LOOP")  # type: ignore[attr-defined]
+
+
+def pytest_report_header() -> str:
+    """Which loop this is."""
+    return f"event loop: {os.environ.get('MOORING_LOOP') or 'asyncio'}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

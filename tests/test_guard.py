@@ -76,16 +76,19 @@ def test_show():
 """
 
 
-def run_pytest(folder: Path, source: str, profile: str = "quick") -> subprocess.CompletedProcess[str]:
+def run_pytest(
+    folder: Path, source: str, profile: str = "quick", loop: str = ""
+) -> subprocess.CompletedProcess[str]:
     (folder / "test_planted.py").write_text(source)
-    (folder / "conftest.py").write_text((HERE / "conftest.py").read_text())
+    for name in ("conftest.py", "loops.py"):
+        (folder / name).write_text((HERE / name).read_text())
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = guard(seconds): limit\n")
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(folder)],
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**os.environ, "MOORING_PROFILE": profile},
+        env={**os.environ, "MOORING_PROFILE": profile, "MOORING_LOOP": loop},
         timeout=50,
         check=False,
     )
@@ -115,6 +118,12 @@ def test_an_unknown_profile_is_refused_by_name(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, "def test_nothing():\n    pass\n", profile="fast")
     assert done.returncode == 4
     assert "MOORING_PROFILE is 'fast'; it must be quick or soak" in done.stderr + done.stdout
+
+
+def test_an_unknown_loop_is_refused_by_name(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, "def test_nothing():\n    pass\n", loop="trio")
+    assert done.returncode == 4
+    assert "MOORING_LOOP is 'trio'; it must be asyncio or uvloop" in done.stderr + done.stdout
 
 
 @pytest.mark.parametrize(("profile", "count", "is_same"), [("quick", 100, True), ("soak", 5_000, False)])

@@ -31,7 +31,7 @@ class Answering:
         self.refusal: TransportError | None = None
         self.opened = 0
         self.thread = 0
-        self._pair = memory_pair(name)
+        self.pair = memory_pair(name)
         self._end: Any = None
         self._sent = 0
 
@@ -40,8 +40,8 @@ class Answering:
             raise self.refusal
         self.opened += 1
         self.thread = threading.get_ident()
-        self._end = await self._pair.server.open(self, max_frame_bytes, close_step)
-        return await self._pair.client.open(owner, max_frame_bytes, close_step)
+        self._end = await self.pair.server.open(self, max_frame_bytes, close_step)
+        return await self.pair.client.open(owner, max_frame_bytes, close_step)
 
     def methods(self) -> list[str]:
         """What arrived, by name, without the opening."""
@@ -62,7 +62,7 @@ class Answering:
 
     def cut(self) -> None:
         """End the connection; on the loop's thread."""
-        self._pair.cut()
+        self.pair.cut()
 
     # --- as the owner of the server's end -----------------------------------------------------------------------------
 

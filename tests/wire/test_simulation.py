@@ -158,6 +158,6 @@ def test_a_client_that_forgets_what_was_written_does_not_survive_the_storms(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """G7: a call that ran must not be called one that did not."""
-    monkeypatch.setattr(Calls, "_may_have_run", lambda self, exchange: False)
+    monkeypatch.setattr(Calls, "may_have_run", lambda self, exchange: False)
     with pytest.raises(AssertionError, match="was called not run"):
         test_in_any_storm_everybody_is_told_the_truth_and_after_it_all_is_well(0, ERAS[0], "cuts", caplog)

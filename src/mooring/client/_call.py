@@ -32,6 +32,7 @@ class Call(Generic[R]):
         "corr_id",
         "future",
         "id",
+        "may_have_run",
         "method",
         "on_progress",
         "progress_at",
@@ -49,6 +50,8 @@ class Call(Generic[R]):
         self.future = future
         self.method = method
         self.id = 0
+        # Of a call that was cancelled: False once it is known that nothing of it was written.
+        self.may_have_run = True
         self.on_progress = on_progress
         # When the newest report of progress arrived, which moved the soft deadline.
         self.progress_at: float | None = None

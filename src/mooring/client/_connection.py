@@ -132,13 +132,13 @@ class Connection:
         exchange = self.core.calls.pending.get(call.id)
         if exchange is None or exchange.caller is not call:
             return  # it ended meanwhile
+        call.may_have_run = self.core.calls.may_have_run(exchange)
         if self.telemetry.listeners and call.corr_id:
-            may_have_run = exchange.was_sent or self.core.calls.is_written(exchange)
             call.emit_end(
                 self.telemetry,
                 "mooring.request.exception",
                 reason=asyncio.CancelledError("the caller gave it up"),
-                may_have_run=may_have_run,
+                may_have_run=call.may_have_run,
             )
         self.step(e.GaveUp(call.id))
 
@@ -190,7 +190,12 @@ class Connection:
         mine = asyncio.current_task()
         self._stoppers.add(mine)
         try:
-            self.step(e.StopAsked())
+            try:
+                await asyncio.sleep(
+                    0
+                )  # one turn: what is queued is flushed, such as the cancellation of a call
+            finally:
+                self.step(e.StopAsked())
             await self._closed.wait()
             if self._consumer is not None and self._consumer not in self._stoppers:
                 self._consumer.cancel()

@@ -215,10 +215,23 @@ def flush_in_time() -> None:
     is_done.acquire(timeout=WATCH_SECONDS)
 
 
+def fill_standard_descriptors() -> None:
+    """Open /dev/null for each of the descriptors 0 to 2 that is closed, so that none of them becomes a socket.
+
+    What is printed would go to that socket; and libuv aborts the process when it closes one of its own with such a number.
+    """
+    for standard in range(3):
+        try:
+            os.fstat(standard)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+
+
 def run(server: "Server", loop_factory: _LoopFactory = None, leave: Callable[[int], Any] = os._exit) -> int:
     """As `Server.run`; `leave` ends the process."""
     if asyncio._get_running_loop() is not None:
         raise UsageError("run() makes its own loop; inside one use `await server.serve_stdio()`")
+    fill_standard_descriptors()
     threads = set(threading.enumerate())
     loop = (loop_factory or asyncio.new_event_loop)()
     # More time for handlers is more time for all of it: the promise of 1.5 s is made with the second they get by default.

@@ -7,6 +7,7 @@ which are refused there.
 Above: users, `_fleet`. Below: `_portal`, `_features`, `mooring.client`.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
@@ -15,7 +16,7 @@ from mooring.client import Cache, CallOptions, Listener, NotificationHandler, Pr
 from mooring.client import Call as AsyncCall
 from mooring.client import Client as AsyncClient
 from mooring.client import connect as connect_async
-from mooring.errors import ClosedError, Json, McpError
+from mooring.errors import ClosedError, Json, McpError, ShutdownError
 from mooring.protocol.client import ClientKeywords, Settings
 from mooring.sync._features import (
     Completions,
@@ -66,10 +67,19 @@ class Call(Generic[R]):
         return self._call.method
 
     def result(self) -> R:
-        """Wait for it. Ctrl-C while waiting gives it up. Raises: as every request, and ShutdownError after `cancel()`."""
+        """Wait for it. Ctrl-C while waiting gives it up.
+
+        Raises: as every request; after `cancel()` ShutdownError, whose `may_have_run` is False if nothing was written.
+        """
 
         async def awaited() -> R:
-            return await self._call
+            try:
+                return await self._call
+            except asyncio.CancelledError:
+                if not self._call.future.cancelled():
+                    raise
+                cancelled = ShutdownError("the call was cancelled", sent=self._call.may_have_run)
+                raise cancelled.about(self._call.method, self._call.id) from None
 
         return self._passage.portal.wait(awaited)
 

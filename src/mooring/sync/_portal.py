@@ -240,7 +240,8 @@ def _waited(
         loop.call_soon_threadsafe(begin)
         return outcome.result()
     except CancelledError:
-        raise ShutdownError("the work was cancelled while it was waited for") from None
+        # What it had sent by then is not known here.
+        raise ShutdownError("the work was cancelled while it was waited for", sent=True) from None
     except BaseException:
         if (
             not outcome.done()

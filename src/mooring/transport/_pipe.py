@@ -8,8 +8,9 @@ Must never know whose descriptors they are, nor about frames. Above: the transpo
 """
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 # A Linux pipe holds 64 KiB, so one read takes what there is.
@@ -21,6 +22,19 @@ DRAIN_BYTES: Final = 4 * 1_048_576
 
 # POSIX: where a pipe is writable, so many bytes are taken without waiting (PIPE_BUF on Linux; 512 is the least allowed).
 UNWAITING_BYTES: Final = 4_096 if os.name == "posix" and os.uname().sysname == "Linux" else 512
+
+
+@contextlib.contextmanager
+def keeping_mode(fd: int) -> Iterator[None]:
+    """Keep the blocking mode of this descriptor while a loop begins to watch it.
+
+    uvloop makes what it watches non-blocking (libuv's `uv_poll_init`). The mode belongs to everybody who has the same open file
+    description, such as the terminal or the pipe that stdout shares with stderr.
+    """
+    is_blocking = os.get_blocking(fd)
+    yield
+    if is_blocking:
+        os.set_blocking(fd, True)
 
 
 class ReadPipe:
@@ -53,7 +67,8 @@ class ReadPipe:
         """Read, from now on or again."""
         if not self._is_reading and not self.has_ended:
             self._is_reading = True
-            self._loop.add_reader(self._fd, self._read)
+            with keeping_mode(self._fd):
+                self._loop.add_reader(self._fd, self._read)
 
     def pause(self) -> None:
         """Do not read until `resume()`."""
@@ -124,7 +139,8 @@ class WritePipe:
         self._said = is_writable
         if not self._is_watched:
             self._is_watched = True
-            self._loop.add_writer(self._fd, self._became_writable)
+            with keeping_mode(self._fd):
+                self._loop.add_writer(self._fd, self._became_writable)
 
     def unwatch(self) -> None:
         """Do not call it."""

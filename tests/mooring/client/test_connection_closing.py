@@ -20,6 +20,7 @@ from mooring.client._connection import Connection
 from mooring.errors import McpError
 from mooring.protocol.client import events as e
 from mooring.protocol.client._table import ROWS, ClientState
+from mooring.testing import ScriptedPeer, on_fake_clock
 from mooring.transport import MemoryTransport, Target, memory_pair, stdio
 from mooring.transport._child import ChildTransport
 from peers import closing
@@ -39,8 +40,9 @@ KINDS: dict[str, type[e.Event]] = {
     "negotiation failed": e.NegotiationFailed,
     "negotiation refused": e.NegotiationRefused,
 }
-# Events of time: they are stepped by the test, which waits for no clock.
-TIMED: dict[str, Callable[[], e.Event]] = {
+# Stepped by the test: it waits for no clock, and `stop()` itself lets what is queued be flushed first.
+STEPPED: dict[str, Callable[[], e.Event]] = {
+    "stop": e.StopAsked,
     "keepalive missed": e.KeepaliveMissed,
     "check expired": e.CheckExpired,
     "connect expired": e.ConnectExpired,
@@ -223,15 +225,14 @@ async def breaches_of(kind: str, server: Any) -> list[str]:
                 await client.ready()
                 caller.call("trigger")
                 caller.is_calling = True
-            if kind in ("stop", *TIMED):
+            if kind in STEPPED:
                 caller.call()
                 caller.call()
-            if kind == "check expired":  # the newest frame is the check, and nothing was received since
-                client._requests.connection.core.calls.check = client._requests.connection.core.calls.number
-            if kind in TIMED:
-                client._requests.connection.step(TIMED[kind]())
-            if kind != "stop":
-                await caller.left.wait()
+                connection = client._requests.connection
+                if kind == "check expired":  # the newest frame is the check, and nothing was received since
+                    connection.core.calls.check = connection.core.calls.number
+                connection.step(STEPPED[kind]())
+            await caller.left.wait()
             if kind not in FINAL:
                 await client.ready()
                 await asyncio.gather(caller.call(), caller.call())
@@ -275,6 +276,28 @@ def test_what_callers_are_told_is_what_the_server_received(
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("where", ["memory", "stdio"])
+def test_what_was_queued_before_a_stop_is_written_and_reported_so(
+    where: str, loop: str, tmp_path: Path
+) -> None:
+    async def stopped_at_once() -> list[str]:
+        server = served(where, "none", tmp_path)
+        async with server:
+            client = connect(server.target, versions=("2025-11-25",))
+            await client.open()
+            caller = Caller(client)
+            for _ in range(4):
+                caller.call()
+            await client.stop()
+            outcomes: list[Any] = await asyncio.gather(*caller.calls.values(), return_exceptions=True)
+            assert [outcome.may_have_run for outcome in outcomes] == [True] * 4
+            assert server.ledger == dict.fromkeys(caller.calls, 1)
+            return judged(caller.calls, outcomes, server)
+
+    assert run(loop, stopped_at_once) == []
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("where", ["memory", "stdio"])
 @pytest.mark.parametrize(
     "kind", ["stop", "reset", "second initialize", "strikes", "oversize", "keepalive missed"]
 )
@@ -284,3 +307,17 @@ def test_a_transport_that_stops_writing_a_turn_later_is_found(
     for transport in (MemoryTransport, ChildTransport):
         monkeypatch.setattr(transport, "stop_writing", lambda self: None)
     assert run(loop, lambda: breaches_of(kind, served(where, kind, tmp_path))) != []
+
+
+@on_fake_clock
+async def test_a_stop_that_is_cancelled_at_once_ends_the_client_all_the_same() -> None:
+    async with ScriptedPeer() as peer:
+        client = connect(peer.target)
+        await client.open()
+        stopping = asyncio.ensure_future(client.stop())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        await asyncio.wait([stopping])
+        assert client.state in ("closing", "closed")
+        await client.stop()
+        assert client.state == "closed"

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -441,3 +442,21 @@ def test_flushing_survives_streams_that_are_closed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stdout", closed)
     monkeypatch.setattr(sys, "stderr", None)
     flush()
+
+
+STDIO_ON_UVLOOP = """
+import sys, uvloop
+from mooring.server import Server
+sys.exit(Server("x").run(loop_factory=uvloop.new_event_loop))
+"""
+
+
+def test_a_server_whose_stdin_is_closed_ends_in_order_on_uvloop() -> None:
+    """libuv aborts the process when it closes a descriptor of its own whose number is below 3."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" "$@" <&-', sys.executable, "-c", STDIO_ON_UVLOOP],
+        capture_output=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b""), done.stderr

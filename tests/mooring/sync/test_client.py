@@ -206,8 +206,44 @@ def test_a_submitted_call_that_is_given_up_is_cancelled_on_the_wire() -> None:
         target.wait_for("tools/call")
         assert call.cancel() is True
         assert target.wait_for("notifications/cancelled")["params"]["requestId"] == call.id
-        with pytest.raises(ShutdownError):
+        with pytest.raises(ShutdownError, match="cancelled") as raised:
             call.result()
+        assert raised.value.may_have_run is True
+        assert (raised.value.method, raised.value.request_id) == ("tools/call", call.id)
+
+
+def test_a_submitted_call_that_is_given_up_before_it_was_written_did_not_run() -> None:
+    target = hanging()
+    with connect(target) as client:
+        client._portal.ask(target.pair.client.stall)
+        call = client.submit("tools/call", {"name": "t", "arguments": {}})
+        assert call.cancel() is True
+        with pytest.raises(ShutdownError, match="cancelled") as raised:
+            call.result()
+        assert raised.value.may_have_run is False
+        client._portal.ask(target.pair.client.resume)
+        assert client.tools.list() == []
+    assert target.methods() == ["tools/list"]
+
+
+def test_a_call_whose_waiting_is_cancelled_while_it_is_not_itself_may_have_run() -> None:
+    """A handler, or the end of the loop, may cancel any task of the loop."""
+    target = hanging()
+    with connect(target) as client:
+
+        async def call() -> None:
+            asyncio.get_running_loop().call_soon(_current_task().cancel)
+            await client._client.tools.call("t")
+
+        with pytest.raises(ShutdownError) as raised:
+            client._portal.wait(call)
+        assert raised.value.may_have_run is True
+
+
+def _current_task() -> "asyncio.Task[Any]":
+    task = asyncio.current_task()
+    assert task is not None
+    return task
 
 
 def test_time_that_runs_out_is_our_error() -> None:

@@ -408,7 +408,7 @@ class Calls:
         """The server said that it starts over: everything handed over fails with ResetError."""
         for exchange in list(self.pending.values()):
             if exchange.role is Role.CALL and exchange.state is not ExchangeState.WAITING:
-                self.advance(exchange, ExchangeEvent.ENDED, ResetError(sent=self._may_have_run(exchange)))
+                self.advance(exchange, ExchangeEvent.ENDED, ResetError(sent=self.may_have_run(exchange)))
 
     def end(self, reason: McpError) -> None:
         """The connection is gone for good: everything fails."""
@@ -416,7 +416,7 @@ class Calls:
             if exchange.role is not Role.CALL:
                 self.bury(exchange)
                 continue
-            sent = self._may_have_run(exchange)
+            sent = self.may_have_run(exchange)
             is_stop = isinstance(reason, ShutdownError)
             error = ShutdownError(sent=sent) if is_stop else ClosedError(reason, sent=sent)
             self.advance(exchange, ExchangeEvent.ENDED, error)
@@ -431,7 +431,7 @@ class Calls:
         is_hard = hard_at is not None and (soft_at is None or hard_at < soft_at)
         error: McpError = TimeoutError(
             exchange.max_timeout if is_hard else exchange.timeout,
-            sent=self._may_have_run(exchange),
+            sent=self.may_have_run(exchange),
             limit="max_timeout" if is_hard else "timeout",
         )
         if exchange.refusals and exchange.state is ExchangeState.WAITING:
@@ -444,11 +444,12 @@ class Calls:
         self.advance(exchange, ExchangeEvent.TURNED_AWAY, _no_session(exchange))
         self._sort_queue()
 
-    def _may_have_run(self, exchange: Exchange) -> bool:
+    def may_have_run(self, exchange: Exchange) -> bool:
+        """Return False only if nothing of this call was written, under this id or an earlier one."""
         return exchange.was_sent or (exchange.state is ExchangeState.SENT and self.is_written(exchange))
 
     def _loss(self, exchange: Exchange, cause: McpError) -> McpError:
-        sent = self._may_have_run(exchange)
+        sent = self.may_have_run(exchange)
         if isinstance(cause, FrameTooLargeError):
             return FrameTooLargeError(cause.size, cause.limit, sent=sent)
         if isinstance(cause, ProtocolError):
@@ -520,7 +521,7 @@ class Calls:
             self.returned.append(exchange.id)
 
     def _mark_sent(self, exchange: Exchange, _: Said) -> None:
-        exchange.was_sent = self._may_have_run(exchange)
+        exchange.was_sent = self.may_have_run(exchange)
         exchange.may_replay = False
 
     def _renew(self, exchange: Exchange, _: Said) -> None:

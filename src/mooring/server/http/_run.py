@@ -25,7 +25,14 @@ from mooring.errors import UsageError
 from mooring.extras import install_command, missing_modules
 from mooring.protocol.client import Setting
 from mooring.protocol.http import LOCAL_HOSTS
-from mooring.server._run import END_TIMEOUT, Ending, hear_warnings, settle, still_running
+from mooring.server._run import (
+    END_TIMEOUT,
+    Ending,
+    fill_standard_descriptors,
+    hear_warnings,
+    settle,
+    still_running,
+)
 from mooring.server.http._auth import read_auth
 from mooring.server.http._options import (
     HTTP_OPTIONS,
@@ -171,6 +178,7 @@ def run_http(
     Raises: UsageError, TransportError.
     """
     _check_surroundings()
+    fill_standard_descriptors()
     refuse_unknown(given, (*RUN_OPTIONS, *HTTP_OPTIONS))
     options = _run_options({name: value for name, value in given.items() if name in RUN_OPTIONS})
     asked = _with_host(

@@ -7,6 +7,7 @@ Must never know MCP. Above: `_clients`. Below: httpx, by the object alone: nothi
 """
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from types import ModuleType
 from typing import Any
 
@@ -39,8 +40,9 @@ class HttpxResponse:
     async def chunks(self) -> AsyncIterator[bytes]:
         """As the contract says."""
         try:
-            async for chunk in self._response.aiter_bytes():
-                yield chunk
+            async with aclosing(self._response.aiter_bytes()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
         except (self._library.HTTPError, self._library.StreamError, OSError) as error:
             raise OutcomeUnknownError(f"the response broke off before its end: {_said(error)}") from error
 

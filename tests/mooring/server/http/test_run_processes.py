@@ -155,6 +155,46 @@ def test_logs_are_the_programs_own_affair() -> None:
     assert "uvicorn" not in serving.stderr
 
 
+STOPS_ITSELF = """
+import asyncio, os, signal, sys
+from mooring.server import Server
+server = Server("x")
+
+@server.on_startup
+async def end() -> None:
+    asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGTERM)
+
+status = server.run(transport="http", port=0, loop=sys.argv[1])
+with open(sys.argv[2], "w") as file:
+    file.write(str(status))
+"""
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+@pytest.mark.parametrize("redirections", ["<&- >&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_server_whose_standard_descriptors_are_closed_ends_as_any_other(
+    redirections: str, loop: str, tmp_path: Path
+) -> None:
+    """libuv aborts the process when it closes a descriptor of its own whose number is below 3."""
+    done = subprocess.run(
+        [
+            "/bin/sh",
+            "-c",
+            f'exec "$0" "$@" {redirections}',
+            sys.executable,
+            "-c",
+            STOPS_ITSELF,
+            loop,
+            str(tmp_path / "status"),
+        ],
+        timeout=50,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[4] / "src")},
+    )
+    assert done.returncode == 0
+    assert (tmp_path / "status").read_text() == "0"
+
+
 def test_the_http_stack_is_loaded_by_who_runs_it_and_by_nobody_else() -> None:
     code = "import sys; from mooring.server import Server; Server('x'); print('uvicorn' in sys.modules, 'mooring.server.http' in sys.modules)"
     done = subprocess.run(

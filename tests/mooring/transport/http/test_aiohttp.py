@@ -9,7 +9,7 @@ import socket
 import ssl
 import traceback
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -401,9 +401,10 @@ async def test_closing_a_response_that_goes_on_ends_the_connection(make: Make) -
 
     async with served(stream) as server, make() as client:
         response = await client.send("POST", server.url, [], b"x")
-        async for chunk in response.chunks():
-            assert chunk
-            break
+        async with aclosing(response.chunks()) as chunks:
+            async for chunk in chunks:
+                assert chunk
+                break
         await response.close()
         await response.close()
         connection = next(iter(server.connections), None)
