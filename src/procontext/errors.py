@@ -112,13 +112,20 @@ class ProContextError(Exception):
         return f"{self.code}: {self.message}"
 
 
-def failure(code: Code, subject: str, detail: str = "", *, suggestion: str | None = None) -> ProContextError:
-    """The row's error about `subject`; `detail` follows its sentence, and is a sentence of its own without the full stop."""
+def failure(
+    code: Code, subject: str, detail: str = "", *, suggestion: str | None = None, remedy: str = ""
+) -> ProContextError:
+    """The row's error about `subject`; `detail` follows its sentence, and is a sentence of its own without the full stop.
+
+    `remedy` takes the place of the row's suggestion where trying again does not help, whatever the row says.
+    """
     row = CATALOGUE[code]
     shown = subject if len(subject) <= _LONGEST_SUBJECT else f"{subject[:_LONGEST_SUBJECT]}…"
     message = row.message.format(shown)
     if detail:
         message = f"{message} {detail[:1].upper()}{detail[1:]}."
+    if remedy:
+        return ProContextError(code, message, remedy, False)
     return ProContextError(
         code, message, row.suggestion if suggestion is None else suggestion, row.recoverable
     )

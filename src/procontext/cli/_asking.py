@@ -39,6 +39,8 @@ def advice(error: ProContextError, arguments: Namespace) -> str:
     """What a person at a terminal does next."""
     if error.recoverable and getattr(arguments, "offline", False):
         return WHEN_OFFLINE
+    if error.suggestion.startswith("Trying again does not help"):
+        return error.suggestion
     return ADVICE.get(error.code, error.suggestion)
 
 

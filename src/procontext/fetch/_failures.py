@@ -41,13 +41,17 @@ def shown_host(url: str) -> str:
 
 
 class FetchError(Exception):
-    """A fetch that gave no document. `detail` is a clause for a person, without a full stop."""
+    """A fetch that gave no document. `detail` is a clause for a person, without a full stop.
 
-    def __init__(self, reason: Reason, url: str, detail: str) -> None:
+    `remedy` is what to do, in whole sentences, where the same request fails again however often it is made.
+    """
+
+    def __init__(self, reason: Reason, url: str, detail: str, remedy: str = "") -> None:
         super().__init__(reason, shown_url(url), detail)
         self.reason: Reason = reason
         self.url = url
         self.detail = detail
+        self.remedy = remedy
 
     def __str__(self) -> str:
         return f"{shown_url(self.url)}: {self.detail}"

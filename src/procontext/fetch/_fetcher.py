@@ -283,7 +283,15 @@ def _refused(target: Target, address: str) -> FetchError:
     detail = f"the host {target.host} is at {address}, which is no public address"
     if address == target.host:
         detail = f"{address} is no public address"
-    return FetchError("not_allowed", target.url, detail)
+    read = read_address(address)
+    remedy = "Trying again does not help: documentation is never read from such an address."
+    if read is not None and is_inside(read):
+        host = f"[{target.host}]" if ":" in target.host else target.host
+        remedy = (
+            "Trying again does not help. If this host is the user's own, it must be named in the user's procontext.yaml:"
+            f' fetcher: {{allowed_private_hosts: ["{host}:{target.port}"]}}'
+        )
+    return FetchError("not_allowed", target.url, detail, remedy)
 
 
 def _said(error: BaseException) -> str:

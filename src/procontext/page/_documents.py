@@ -13,14 +13,12 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
-from procontext.cache import Cache, CacheStatus, Document, Section
+from procontext.cache import Cache, CacheStatus, Document
 from procontext.config import Config
 from procontext.errors import Code, ProContextError, failure
 from procontext.fetch import (
@@ -33,9 +31,6 @@ from procontext.fetch import (
     Network,
     Sites,
     Target,
-    decode,
-    is_text,
-    media_type,
     read_url,
     shown_host,
     shown_url,
@@ -51,9 +46,9 @@ from procontext.page._folders import (
     read_folder_page,
     split_address,
 )
-from procontext.page._html import html_to_markdown, is_html
 from procontext.page._indexes import links_of
-from procontext.page._markdown import markdown_page, sections
+from procontext.page._limits import PageTooLargeError, check_lines
+from procontext.page._making import Made, left_host, make, make_page, too_large
 from procontext.page._shelf import Kept, Shelf
 from procontext.sources import Libraries, Progress
 
@@ -68,8 +63,8 @@ CLEAN_SECONDS: Final = 6 * 3600.0
 # Requests at a time while prefetching: polite to one host, and enough to hide its latency.
 PREFETCHING: Final = 6
 MOST_PREFETCHED: Final = 5_000
-# Of a page that are searched. The largest real ones have a few thousand; a million would keep the disk busy for a minute.
-MOST_SECTIONS: Final = 20_000
+# Pages that are converted at a time, however many are fetched.
+CONVERTING: Final = 2
 # Files that an index may link and nobody can read.
 _UNREADABLE: Final = (
     *(".png", ".jpg", ".jpeg", ".gif", ".svg", ".ico", ".webp", ".pdf", ".zip", ".gz", ".whl", ".mp4"),
@@ -118,6 +113,8 @@ class LibraryDocuments:
         self._joined: set[tuple[str, str]] = set()
         self._sites: tuple[int, Sites] | None = None
         self._cleaning: asyncio.Task[None] | None = None
+        # A page may take some hundred megabytes while it is converted.
+        self._converting = asyncio.Semaphore(CONVERTING)
 
     @classmethod
     async def open(
@@ -169,7 +166,8 @@ class LibraryDocuments:
             try:
                 found = await self._finds.join(key, lambda: self._find(key, library, None))
             except FetchError as error:
-                raise failure(_INDEX_CODES[error.reason], library.id, error.detail) from error
+                code = _INDEX_CODES[error.reason]
+                raise failure(code, library.id, error.detail, remedy=error.remedy) from error
             except Grounded:
                 raise failure("LLMS_TXT_FETCH_FAILED", library.id, "the server is closing") from None
             return IndexText(text=found.text, source=_source(found), url=found.url)
@@ -203,6 +201,10 @@ class LibraryDocuments:
             assert kept is not None
             await self._cache.confirm(key, self._clock())
             return kept
+        try:
+            check_lines(found.text)
+        except PageTooLargeError as error:
+            raise too_large(found.url, error) from error
         now = self._clock()
         document = Document(
             key=key,
@@ -224,6 +226,8 @@ class LibraryDocuments:
             text, links = await asyncio.to_thread(folder_index, root, library.id, library.name, limit)
         except OSError as error:
             raise FetchError("failed", str(root), str(error)) from error
+        except PageTooLargeError as error:
+            raise too_large(str(root), error) from error
         if not links and not text.strip():
             raise FetchError("not_found", str(root), "the folder has no Markdown or HTML in it")
         return FoundIndex(text=text, source="folder", url=folder_address(library.id), links=links)
@@ -290,7 +294,7 @@ class LibraryDocuments:
             page = kept.page
         else:
             lines = await asyncio.to_thread(_split, document.text)
-            final = _left_host(key, document.url)
+            final = left_host(key, document.url)
             page = Page(url=key, lines=lines, headings=document.headings, final_url=final)
         return self._keep(key, page, document)
 
@@ -315,10 +319,11 @@ class LibraryDocuments:
             again = msgspec.structs.replace(kept, checked_at=now)
             self._shelf.put(target.url, again)
             return again
-        made = await asyncio.to_thread(_make, fetched)
+        async with self._converting:
+            made = await asyncio.to_thread(make, fetched)
         return await self._store(made, ids, fetched.etag, fetched.last_modified)
 
-    async def _store(self, made: "_Made", ids: Iterable[str], etag: str, last_modified: str) -> Kept:
+    async def _store(self, made: Made, ids: Iterable[str], etag: str, last_modified: str) -> Kept:
         now = self._clock()
         key = made.page.url
         document = Document(
@@ -351,10 +356,14 @@ class LibraryDocuments:
             kept = await self._kept(target.url)
             if kept is not None and kept.etag == mark:
                 return msgspec.structs.replace(self._told(url, kept), stale=False)
-            read = await asyncio.to_thread(read_folder_page, file, target.url, self._config.fetcher.max_bytes)
+            limit = self._config.fetcher.max_bytes
+            async with self._converting:
+                read = await asyncio.to_thread(read_folder_page, file, target.url, limit)
+                made = await asyncio.to_thread(make_page, target.url, read.text)
         except OSError as error:
             raise FetchError("failed", url, f"the file cannot be read: {error}") from error
-        made = await asyncio.to_thread(_make_page, target.url, read.text)
+        except PageTooLargeError as error:
+            raise too_large(url, error) from error
         await self._store(made, (library_id,), read.mark, "")
         return msgspec.structs.replace(made.page, url=url)
 
@@ -531,7 +540,7 @@ def _page_failure(url: str, error: FetchError) -> ProContextError:
         detail = f"{detail} ({shown_host(error.url)})"
     elif detail == "HTTP 404":
         detail = ""  # the row says so itself
-    return failure(_PAGE_CODES[error.reason], shown_url(url), detail)
+    return failure(_PAGE_CODES[error.reason], shown_url(url), detail, remedy=error.remedy)
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -541,41 +550,6 @@ def _split(text: str) -> tuple[str, ...]:
 
 class _Unchanged(Exception):  # no failure
     """The table of contents that we have is still the one."""
-
-
-class _Made(msgspec.Struct, frozen=True):
-    """A page and its sections, made from one text."""
-
-    page: Page
-    sections: tuple[Section, ...]
-
-
-def _make(fetched: Fetched) -> _Made:
-    """A page from what was fetched.
-
-    Raises: FetchError for what is no text.
-    """
-    if not is_text(fetched.content_type, fetched.body):
-        kind = media_type(fetched.content_type) or "binary data"
-        raise FetchError("failed", fetched.url, f"it is {kind}, and only text can be read")
-    text = decode(fetched.body, fetched.content_type)
-    if media_type(fetched.content_type) in ("text/html", "application/xhtml+xml") or is_html(text):
-        text = html_to_markdown(text, fetched.final_url)
-    made = _make_page(fetched.url, text)
-    final = _left_host(fetched.url, fetched.final_url)
-    return (
-        made if final is None else _Made(msgspec.structs.replace(made.page, final_url=final), made.sections)
-    )
-
-
-def _left_host(url: str, final_url: str) -> str | None:
-    """Where a redirect led, if that is another host."""
-    return None if urlsplit(url).hostname == urlsplit(final_url).hostname else final_url
-
-
-def _make_page(url: str, text: str) -> _Made:
-    page = markdown_page(url, text)
-    return _Made(page, tuple(islice(sections(page), MOST_SECTIONS)))
 
 
 __all__ = ["LibraryDocuments"]

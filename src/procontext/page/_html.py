@@ -21,6 +21,7 @@ from urllib.parse import urljoin
 from html_to_markdown import ConversionError, ConversionOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from procontext.page._limits import Deadline
 from procontext.page._nesting import is_too_deep
 
 _log = logging.getLogger(__name__)
@@ -118,9 +119,13 @@ def is_html(text: str) -> bool:
     return head.startswith(("<!doctype html", "<html", "<head", "<?xml")) and "<html" in text[:4096].lower()
 
 
-def html_to_markdown(html: str, url: str) -> str:
-    """The content of a page as Markdown; empty if there is none. `url` is where it was found: links are relative to it."""
-    if is_too_deep(html):
+def html_to_markdown(html: str, url: str, deadline: Deadline | None = None) -> str:
+    """The content of a page as Markdown; empty if there is none. `url` is where it was found: links are relative to it.
+
+    Raises: PageTooLargeError, if it is more work than a page may be.
+    """
+    deadline = Deadline() if deadline is None else deadline
+    if is_too_deep(html, deadline):
         return _flat(html)
     tree = LexborHTMLParser(html)
     base = _base(tree, url)
@@ -131,12 +136,13 @@ def html_to_markdown(html: str, url: str) -> str:
     content = _content(tree)
     if content is None:
         return ""
-    _settle_code(content)
-    _settle_tables(content)
-    _settle_tabs(content)
-    _settle_headings(content)
-    _settle_signatures(content)
-    _settle_text(content, base)
+    _settle_code(content, deadline)
+    _settle_tables(content, deadline)
+    _settle_tabs(content, deadline)
+    _settle_headings(content, deadline)
+    _settle_signatures(content, deadline)
+    _settle_text(content, base, deadline)
+    deadline.check()
     try:
         markdown = (convert(content.html or "", _options()).content or "").strip()
     except ConversionError as error:
@@ -193,13 +199,13 @@ def _node(html: str, tag: str) -> LexborNode:
     return found
 
 
-def _settle_code(content: LexborNode) -> None:
+def _settle_code(content: LexborNode, deadline: Deadline) -> None:
     """Every block of code as `pre` and `code` with its language: no spans, no line numbers, no tables around it."""
-    for table in content.css("table.highlighttable"):
+    for table in deadline.each(content.css("table.highlighttable")):
         block = table.css_first("td.code pre") or table.css_first("pre")
         if block is not None:
             table.replace_with(block)
-    for block in content.css("pre"):
+    for block in deadline.each(content.css("pre")):
         for line_end in block.css("br"):
             line_end.replace_with("\n")
         text = block.text(deep=True).strip("\n")
@@ -227,16 +233,16 @@ def _language(block: LexborNode) -> str:
     return ""
 
 
-def _settle_tables(content: LexborNode) -> None:
+def _settle_tables(content: LexborNode, deadline: Deadline) -> None:
     """Tables that would become far larger than they are, as lines of their cells.
 
     A table in Markdown is as wide in every row as in its widest, and a cell that spans a thousand columns is a thousand
     cells: ten megabytes of that would become gigabytes.
     """
     spare = _SPARE_CELLS
-    for table in reversed(content.css("table")):  # the inner first, as in `_remove`
+    for table in deadline.each(reversed(content.css("table"))):  # the inner first, as in `_remove`
         rows = table.css("tr")
-        lines = [[cell for cell in row.iter() if cell.tag in ("td", "th")] for row in rows]
+        lines = [[cell for cell in row.iter() if cell.tag in ("td", "th")] for row in deadline.each(rows)]
         width = max((sum(map(_span, line)) for line in lines), default=0)
         surplus = len(rows) * min(width, _WIDEST) - _MOST_PADDED * sum(map(len, lines))
         if surplus <= 0:
@@ -254,7 +260,7 @@ def _span(cell: LexborNode) -> int:
     return min(int(written), _WIDEST) if written.isdecimal() and len(written) < 10 else 1
 
 
-def _settle_tabs(content: LexborNode) -> None:
+def _settle_tabs(content: LexborNode, deadline: Deadline) -> None:
     """The label of each tab in bold above what it shows. The inner tabs first: then what is left belongs to the outer ones."""
     groups = content.css(_TABS)
     if len(groups) > _MOST_TABS:
@@ -262,7 +268,7 @@ def _settle_tabs(content: LexborNode) -> None:
     marks = {group.mem_id for group in groups}
     if any(_depth_in(group, marks) > _DEEPEST_TABS for group in groups):
         return
-    for group in reversed(groups):
+    for group in deadline.each(reversed(groups)):
         for names, shown in _TAB_PARTS:
             labels, blocks = group.css(names), group.css(shown)
             if len(labels) == len(blocks):
@@ -292,18 +298,18 @@ def _label_tab(label: LexborNode, block: LexborNode) -> None:
             del block.attrs[mark]
 
 
-def _settle_headings(content: LexborNode) -> None:
+def _settle_headings(content: LexborNode, deadline: Deadline) -> None:
     """Each heading as text and code alone, with its anchor at the end."""
-    for summary in content.css("summary"):
+    for summary in deadline.each(content.css("summary")):
         if summary.css_first(_HEADINGS) is not None:
             summary.unwrap()  # it would be written in bold, stars and all
     headings = content.css(_HEADINGS)
     anchors = {
-        heading.mem_id: _anchor(heading) for heading in headings
+        heading.mem_id: _anchor(heading) for heading in deadline.each(headings)
     }  # before the links go that some stand in
     links = content.css("a.anchor, a[aria-label^='Permalink'], a[aria-label^='Direct link']")
     _remove([link for link in links if not link.text().strip(_PERMALINK)])
-    for heading in reversed(headings):  # the inner first, as in `_remove`
+    for heading in deadline.each(reversed(headings)):  # the inner first, as in `_remove`
         anchor = anchors[heading.mem_id]
         text = _inline(heading)
         if not text:
@@ -339,13 +345,13 @@ def _anchor(heading: LexborNode) -> str:
     return ""
 
 
-def _settle_signatures(content: LexborNode) -> None:
+def _settle_signatures(content: LexborNode, deadline: Deadline) -> None:
     """What Sphinx writes for a function or class as a heading of its own, so that it can be found and read as a section.
 
     One level below the heading that it stands under, and a method one below its class: then the section of a class has its methods.
     """
     level = 1
-    for node in content.css(f"{_HEADINGS}, dl > dt.sig[id]"):
+    for node in deadline.each(content.css(f"{_HEADINGS}, dl > dt.sig[id]")):
         if node.tag != "dt":
             level = int((node.tag or "h1")[1])
             continue
@@ -369,10 +375,10 @@ def _objects_above(term: LexborNode) -> int:
     return count
 
 
-def _settle_text(content: LexborNode, base: str) -> None:
+def _settle_text(content: LexborNode, base: str, deadline: Deadline) -> None:
     """Links absolute, pictures by their description, titles of notes in bold."""
     spare = _SPARE_CHARACTERS
-    for link in content.css("a"):
+    for link in deadline.each(content.css("a")):
         href = link.attributes.get("href") or ""
         is_link = bool(href) and spare > 0 and not href.startswith(("javascript:", "data:", "mailto:"))
         whole = _joined(base, href) if is_link else None
@@ -381,14 +387,14 @@ def _settle_text(content: LexborNode, base: str) -> None:
             link.unwrap()
         else:
             link.attrs["href"] = whole
-    for picture in content.css("img"):
+    for picture in deadline.each(content.css("img")):
         described = (picture.attributes.get("alt") or "").strip()
         picture.replace_with(f"[{described}]") if described else picture.decompose()
-    for kind in content.css("dt > .classifier"):
+    for kind in deadline.each(content.css("dt > .classifier")):
         kind.insert_before(" : ")  # what a theme writes by its style sheet: `x : int`
-    for title in content.css(_TITLES):
+    for title in deadline.each(content.css(_TITLES)):
         title.replace_with(_node(f"<p><strong>{escape(' '.join(title.text().split()))}</strong></p>", "p"))
-    for paragraph in content.css("p"):
+    for paragraph in deadline.each(content.css("p")):
         first = paragraph.first_child
         if first is not None and first.is_text_node and (first.text() or "").lstrip().startswith("#"):
             first.replace_with(f"\\{(first.text() or '').lstrip()}")  # it would read as a heading

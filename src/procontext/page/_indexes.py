@@ -21,6 +21,8 @@ import msgspec
 from selectolax.lexbor import LexborHTMLParser
 
 from procontext.fetch import FetchError, read_url
+from procontext.page._limits import Deadline, PageTooLargeError
+from procontext.page._nesting import is_too_deep
 
 # What of a site is listed. A site with more is not a table of contents any more.
 MOST_ENTRIES: Final = 20_000
@@ -216,11 +218,20 @@ def from_addresses(addresses: Iterable[str], base: str, name: str) -> str | None
 
 def from_navigation(html: str, url: str, name: str) -> str | None:
     """From the links of a front page: those of its navigation, or all of them if it has none; same site and folder only."""
-    tree = LexborHTMLParser(html)
+    deadline = Deadline()
+    try:
+        if is_too_deep(html, deadline):
+            return None  # parsing it would take for ever
+        return _from_links(LexborHTMLParser(html), url, name, deadline)
+    except PageTooLargeError:
+        return None
+
+
+def _from_links(tree: LexborHTMLParser, url: str, name: str, deadline: Deadline) -> str | None:
     base = folder_of(url)
     for selector in ("nav a, aside a, [role=navigation] a, [class*=sidebar] a", "a"):
         entries: dict[str, Entry] = {}
-        for link in tree.css(selector):
+        for link in deadline.each(tree.css(selector)):
             title = " ".join(link.text().split())
             address = _joined(url, link.attributes.get("href") or "")
             if address is None or not title:

@@ -15,6 +15,7 @@ from typing import Final
 
 from procontext.cache import Section
 from procontext.models import Heading, Page
+from procontext.page._limits import Deadline, check_lines
 
 LONGEST_LINE: Final = 4000
 DEEPEST: Final = 4
@@ -70,12 +71,18 @@ def _raw_lines(text: str) -> list[str]:
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
 
 
-def markdown_page(url: str, text: str) -> Page:
-    """A text as a page: its lines as they are counted, and its headings."""
+def markdown_page(url: str, text: str, deadline: Deadline | None = None) -> Page:
+    """A text as a page: its lines as they are counted, and its headings.
+
+    Raises: PageTooLargeError, if it is more work than a page may be.
+    """
+    check_lines(text)
+    deadline = Deadline() if deadline is None else deadline
     raw = _raw_lines(text)
     if raw == [""]:
         return Page(url=url, lines=(), headings=())
-    found = list(_headings(raw))
+    found = list(deadline.each(_headings(raw)))
+    deadline.check()
     if max(map(len, raw)) <= LONGEST_LINE:
         return Page(url=url, lines=tuple(raw), headings=tuple(found))
     lines: list[str] = []

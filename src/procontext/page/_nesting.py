@@ -12,6 +12,8 @@ Pure. Must never know what a page says. Above: `_html`. Below: nothing.
 import re
 from typing import Final
 
+from procontext.page._limits import MAX_ELEMENTS, Deadline, PageTooLargeError
+
 # Pages have fewer than 100, and some that never close what they open are counted to a few hundred.
 DEEPEST: Final = 1000
 # Attributes of one tag: the parser compares each with all before it. Real ones have a few dozen.
@@ -65,16 +67,20 @@ _LEFT_OPEN: Final = _BLOCKS | {"span"}
 _REACH: Final = 8
 
 
-def is_too_deep(html: str) -> bool:
-    """Whether elements are nested deeper than on any page, or a tag has more attributes than any tag."""
-    return _Reading(html).is_too_deep()
+def is_too_deep(html: str, deadline: Deadline | None = None) -> bool:
+    """Whether elements are nested deeper than on any page, or a tag has more attributes than any tag.
+
+    Raises: PageTooLargeError, if there are too many elements, or no time is left.
+    """
+    return _Reading(html, Deadline() if deadline is None else deadline).is_too_deep()
 
 
 class _Reading:
     """One walk over the tags of a page. `stack` has at least the elements that a parser has open, without the unclosed ones."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, html: str, deadline: Deadline | None = None) -> None:
         self._html = html
+        self._deadline = Deadline() if deadline is None else deadline
         self._stack: list[str] = []
         # Of the page and of each open element: what is open in it and not counted.
         self._barriers: list[set[str]] = [set()]
@@ -89,8 +95,12 @@ class _Reading:
     def is_too_deep(self) -> bool:
         """Walk, and stop at the first thing that no page has."""
         at: int | None = 0
+        tags = elements = 0
         while at is not None and (found := _BEGINNING.search(self._html, at)) is not None:
             at = found.end()
+            tags += 1
+            if tags % 1024 == 0:
+                self._deadline.check()
             comment, data, bogus, slash, name = found.groups()
             if comment:
                 at = self._after_comment(at)
@@ -104,6 +114,9 @@ class _Reading:
                 at, count = self._after_attributes(at)
                 if count > MOST_ATTRIBUTES:
                     return True
+                elements += not slash
+                if elements > MAX_ELEMENTS:
+                    raise PageTooLargeError(f"the page has more than {MAX_ELEMENTS} elements")
                 if at is not None:
                     at = self._close(name.lower(), at) if slash else self._open(name.lower(), at)
             if len(self._stack) > DEEPEST:

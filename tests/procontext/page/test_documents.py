@@ -158,7 +158,7 @@ def test_a_defect_in_a_refresh_is_logged_with_its_trace(
         async with Site({"/a": text("old")}) as site, opened(tmp_path, site, clock) as documents:
             await documents.page(f"{site.url}/a")
             clock.pass_hours(25)
-            monkeypatch.setattr("procontext.page._documents._make", None)
+            monkeypatch.setattr("procontext.page._documents.make", None)
             await documents.page(f"{site.url}/a")
             await settled(documents)
         assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]

@@ -90,7 +90,7 @@ def test_a_page_of_headings_only_is_searched_up_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Design, section 4: a hostile page must not keep the disk busy for a minute."""
-    monkeypatch.setattr("procontext.page._documents.MOST_SECTIONS", 3)
+    monkeypatch.setattr("procontext.page._making.MOST_SECTIONS", 3)
 
     @timed
     async def scenario() -> None:
