@@ -14,10 +14,11 @@ LEG ?=
 ORDER ?=
 PORT ?= 8000
 SECONDS ?= 600
+FUZZ_SECONDS ?= 600
 LOOPS ?= asyncio uvloop
 
 .DEFAULT_GOAL := help
-.PHONY: help environment site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak chaos interop conformance browser clean
+.PHONY: help environment site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop conformance browser clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -114,8 +115,12 @@ bench: $(VENV)/.installed ## measure; ONLY=core runs bench/core.py alone
 		echo "== $$program"; $(RUN) "$$program" || exit 1; \
 	done
 
-soak: $(VENV)/.installed ## the tests with many more random examples, different ones each time
+soak: $(VENV)/.installed ## the tests with many more random examples, different ones each time; then every fuzz entry for FUZZ_SECONDS
 	MOORING_PROFILE=soak $(RUN) -m pytest
+	$(MAKE) --no-print-directory fuzz
+
+fuzz: $(VENV)/.installed ## every fuzz entry for FUZZ_SECONDS=600, one after the other
+	$(RUN) tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
 
 chaos: $(VENV)/.installed ## kill, stop and confuse real servers and compare what callers were told with what ran; SECONDS=60 for each loop
 	@for loop in $(LOOPS); do PYTHONPATH=tests $(RUN) -m chaos.ledger.run --seconds $(SECONDS) --loop "$$loop" || exit 1; done

@@ -10,10 +10,11 @@ from importlib.util import find_spec
 # The modules that must be importable for the extra to count as installed. `uvloop` is in none of them: it does not
 # install on Windows, and nothing needs it.
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "http": ("aiohttp", "httptools", "joserfc", "uvicorn"),
+    "http": ("aiohttp", "h11", "httptools", "joserfc", "uvicorn"),
     "schema": ("jsonschema", "referencing"),
     "apcore": (
         "apcore",
+        "h11",
         "httptools",
         "jsonschema",
         "prometheus_client",

@@ -9,6 +9,7 @@ CORPUS = [
     b"\xef\xbb\xbfdata: a\r\ndata: b\r\r: comment\ndata\n\n",
     b"data: " + b"x" * 80 + b"\nid: 9\n\ndata: a\n\n",
     b"event: \xff\ndata: a\n\n",
+    b"event: a\x00b\ndata: a\n\n",
     b"event: endpoint\r\ndata: /messages?session=1\r\n\r\n",
 ]
 

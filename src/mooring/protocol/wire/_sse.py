@@ -260,7 +260,7 @@ def encode_event(
     line end cannot stand inside a JSON string.
 
     Raises:
-        UsageError: a line end, NUL or lone surrogate in `event` or `id`, an empty `event`, a `retry` out of range.
+        UsageError: a line end or lone surrogate in `event` or `id`, NUL in `id`, an empty `event`, a `retry` out of range.
     """
     if b"\n" in data or b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
@@ -287,16 +287,18 @@ def encode_comment(text: str) -> bytes:
     """A comment, which readers skip: for keep-alives and for people who look at the wire.
 
     Raises:
-        UsageError: a line end, NUL or lone surrogate in `text`.
+        UsageError: a line end or lone surrogate in `text`.
     """
     return b": " + _encode_field("comment", text) + b"\n\n"
 
 
 def _encode_field(field: str, value: str) -> bytes:
-    if "\n" in value or "\r" in value or "\0" in value:
-        raise UsageError(
-            f"a server-sent {field} must not contain a line end or NUL: {value[:64]!r}", path=field
-        )
+    if "\n" in value or "\r" in value:
+        raise UsageError(f"a server-sent {field} must not contain a line end: {value[:64]!r}", path=field)
+    if (
+        field == "id" and "\0" in value
+    ):  # readers ignore such an id, and no other field (WHATWG HTML, "event stream")
+        raise UsageError(f"a server-sent id must not contain NUL: {value[:64]!r}", path=field)
     try:
         return value.encode()
     except UnicodeEncodeError as error:

@@ -373,6 +373,11 @@ def test_comments_are_skipped_by_the_reader():
     assert read(encode_comment("data: x") + KEEP_ALIVE)[0] == []
 
 
+def test_a_nul_is_refused_in_an_id_alone():
+    event = encode_event(b"x", event="a\0b")
+    assert read(event)[0] == [Event(b"x", event="a\0b")]
+
+
 REFUSED = [
     (lambda: encode_event(b"", id="a\nb"), "id"),
     (lambda: encode_event(b"", id="a\rb"), "id"),

@@ -1,0 +1,85 @@
+"""No lower bound of a dependency admits a release with a published hole, as far as tests/advisories.toml knows."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parent.parent
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ADVISORIES: list[dict[str, str]] = tomllib.loads(
+    (ROOT / "tests" / "advisories.toml").read_text(encoding="utf-8")
+)["advisory"]
+
+# What users install. The tools of developers are not among them, but are held to the same.
+REQUIREMENTS = [
+    (extra, Requirement(line))
+    for extra, lines in {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}.items()
+    for line in lines
+]
+
+
+def lower_bound(requirement: Requirement) -> Version | None:
+    """The oldest release that the requirement admits; None: any."""
+    bounds = [Version(spec.version) for spec in requirement.specifier if spec.operator in (">=", "==", "~=")]
+    return max(bounds, default=None)
+
+
+def admitted(requirement: Requirement, advisories: list[dict[str, str]]) -> list[str]:
+    """The advisories for releases that the requirement admits."""
+    bound = lower_bound(requirement)
+    return [
+        f"{row['id']}: {row['package']} before {row['fixed']}: {row['what']}"
+        for row in advisories
+        if canonicalize_name(row["package"]) == canonicalize_name(requirement.name)
+        and (bound is None or bound < Version(row["fixed"]))
+    ]
+
+
+@pytest.mark.parametrize(("extra", "requirement"), REQUIREMENTS, ids=str)
+def test_no_lower_bound_admits_a_release_with_a_known_hole(extra: str, requirement: Requirement) -> None:
+    assert admitted(requirement, ADVISORIES) == []
+
+
+@pytest.mark.parametrize(("extra", "requirement"), REQUIREMENTS, ids=str)
+def test_everything_that_users_install_has_a_lower_bound(extra: str, requirement: Requirement) -> None:
+    is_own = canonicalize_name(requirement.name) == PROJECT["name"]
+    assert extra == "dev" or is_own or lower_bound(requirement) is not None
+
+
+@pytest.mark.parametrize("row", ADVISORIES, ids=lambda row: row["id"])
+def test_an_advisory_names_a_dependency_a_release_and_what_it_is(row: dict[str, str]) -> None:
+    assert set(row) == {"package", "fixed", "id", "what"}
+    assert re.fullmatch(r"(CVE|GHSA|PYSEC)-[\w-]+", row["id"])
+    assert Version(row["fixed"])
+    assert row["what"]
+    names = {canonicalize_name(requirement.name) for _, requirement in REQUIREMENTS}
+    assert canonicalize_name(row["package"]) in names, "nothing here depends on it any more: delete the row"
+
+
+def test_a_server_over_http_never_runs_on_an_old_h11() -> None:
+    """uvicorn requires h11 without a bound that excludes the hole, and uses it where httptools is missing."""
+    for extra in ("http", "apcore", "procontext"):
+        names = [requirement.name for where, requirement in REQUIREMENTS if where == extra]
+        assert "h11" in names
+
+
+@pytest.mark.parametrize(
+    ("line", "is_admitted"),
+    [
+        ("x", True),
+        ("x>=1.1", True),
+        ("x>=1.2", False),
+        ("x==1.1.9", True),
+        ("X>=1.10,<2", False),
+        ("y>=1", False),
+    ],
+)
+def test_a_bound_that_is_too_low_is_noticed(line: str, is_admitted: bool) -> None:
+    rows = [{"package": "x", "fixed": "1.2", "id": "CVE-1", "what": "a hole"}]
+    assert bool(admitted(Requirement(line), rows)) is is_admitted
