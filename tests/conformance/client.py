@@ -161,7 +161,12 @@ def authorizer() -> Authorizer:
         case "auth/client-credentials-jwt":
             key, algorithm = CONTEXT["private_key_pem"], CONTEXT["signing_algorithm"]
             return ClientCredentials(
-                Identity(client_id=CONTEXT["client_id"], private_key=key, signing_algorithm=algorithm)
+                Identity(
+                    client_id=CONTEXT["client_id"],
+                    private_key=key,
+                    signing_algorithm=algorithm,
+                    issuer=_issuer(),
+                )
             )
         case "auth/client-credentials-basic":
             return ClientCredentials(_given())
@@ -180,7 +185,26 @@ def authorizer() -> Authorizer:
 
 
 def _given() -> Identity:
-    return Identity(client_id=CONTEXT["client_id"], client_secret=CONTEXT["client_secret"])
+    return Identity(client_id=CONTEXT["client_id"], client_secret=CONTEXT["client_secret"], issuer=_issuer())
+
+
+def _issuer() -> str:
+    """The issuer that the scenario's server names: a user would know it, and the suite does not give it beforehand."""
+    parts = urlsplit(sys.argv[-1])
+    for path in (
+        f"/.well-known/oauth-protected-resource{parts.path}",
+        "/.well-known/oauth-protected-resource",
+    ):
+        connection = http.client.HTTPConnection(parts.netloc, timeout=10)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            body = response.read()
+        finally:
+            connection.close()
+        if response.status == 200:
+            return str(json.loads(body)["authorization_servers"][0])
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 # --- the play -------------------------------------------------------------------------------------------------------------

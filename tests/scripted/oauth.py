@@ -288,7 +288,8 @@ class AuthorizationSite(Site):
             digest = hashlib.sha256(form["code_verifier"].encode()).digest()
             challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
             assert challenge == asked["code_challenge"], "PKCE"
-            assert (form["redirect_uri"], form["resource"]) == (asked["redirect_uri"], asked["resource"])
+            assert form["redirect_uri"] == asked["redirect_uri"]
+            assert form.get("resource") == asked.get("resource")
             return Response(body=self.issue(asked.get("scope", "")))
         if form["grant_type"] == "refresh_token":
             if form["refresh_token"] not in self.refresh_tokens:

@@ -46,7 +46,10 @@ class ClientCredentials(TokenAuthorizer):
 
     async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
         applicant = self._applicant(access)
-        form = {"grant_type": CLIENT_CREDENTIALS, "resource": access.resource}
+        form = {
+            "grant_type": CLIENT_CREDENTIALS,
+            **self.identity.resource_form(access.issuer, access.resource),
+        }
         if scopes:
             form["scope"] = " ".join(scopes)
         answer = await request_token(client, applicant, form, self._clock())

@@ -78,7 +78,11 @@ class EnterpriseManaged(ClientCredentials):
     async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
         applicant = self._applicant(access)
         assertion = await self._vouched(client, access, scopes)
-        form = {"grant_type": JWT_BEARER, "assertion": assertion, "resource": access.resource}
+        form = {
+            "grant_type": JWT_BEARER,
+            "assertion": assertion,
+            **self.identity.resource_form(access.issuer, access.resource),
+        }
         if scopes:
             form["scope"] = " ".join(scopes)
         answer = await request_token(client, applicant, form, self._clock())

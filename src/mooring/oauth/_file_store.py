@@ -41,7 +41,7 @@ class FileStore:
     async def load(self, key: str) -> bytes | None:
         """The value that was saved last, or None.
 
-        Raises: UsageError where the file is not one of ours, or may not be read.
+        Raises: UsageError where the file is not one of ours, may not be read, or may be written by others.
         """
         return await asyncio.to_thread(self._load, key)
 
@@ -108,10 +108,28 @@ class FileStore:
                 path="path",
             ) from error
 
+    def _check_owner(self, found: os.stat_result) -> None:
+        """Refuse what somebody else may have written: a token of theirs would let them see what you send.
+
+        Raises: UsageError.
+        """
+        if found.st_uid != os.geteuid():
+            raise UsageError(
+                f"{self.path} belongs to {_whose(found.st_uid)}; tokens are read from a file of your own only:"
+                " delete it, or give another path",
+                path="path",
+            )
+        if stat.S_IMODE(found.st_mode) & 0o022:
+            raise UsageError(
+                f"{self.path} can be written by others (mode {stat.S_IMODE(found.st_mode):o}), so its tokens may not be"
+                " yours: delete it and sign in again, or, if you know what is in it, chmod 600",
+                path="path",
+            )
+
     def _read(self) -> _File:
         try:
             with self.path.open("rb") as opened:
-                mode = os.fstat(opened.fileno()).st_mode
+                found = os.fstat(opened.fileno())
                 body = opened.read()
         except FileNotFoundError:
             return _File(_FORMAT)
@@ -119,7 +137,9 @@ class FileStore:
             raise UsageError(
                 f"tokens cannot be read from {self.path}: {error.strerror}", path="path"
             ) from error
-        if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+        if os.name == "posix":
+            self._check_owner(found)
+        if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
             _LOG.warning("%s could be read by others; it is made private when it is next written", self.path)
         try:
             file = msgspec.json.decode(body, type=_File)
@@ -131,6 +151,15 @@ class FileStore:
                 path="path",
             )
         return file
+
+
+def _whose(uid: int) -> str:
+    try:
+        import pwd  # noqa: PLC0415 - not on Windows
+
+        return pwd.getpwuid(uid).pw_name
+    except (ImportError, KeyError):
+        return f"user {uid}"
 
 
 def default_path() -> Path:

@@ -20,6 +20,7 @@ from mooring.oauth._challenge import read_scopes
 from mooring.oauth._discovery import Access
 from mooring.oauth._documents import AUTHORIZATION_CODE
 from mooring.oauth._errors import AuthorizationError, quoted
+from mooring.oauth._identity import Identity
 
 OFFLINE_ACCESS = "offline_access"
 
@@ -35,19 +36,27 @@ class SignIn(msgspec.Struct, frozen=True):
     verifier: str
     scopes: tuple[str, ...]
     is_issuer_promised: bool
+    # What the token request says of the resource.
+    token_form: dict[str, str]
 
     def __repr__(self) -> str:
         """Without what is secret."""
         return f"SignIn(at {self.issuer!r} for {self.resource!r})"
 
 
-def begin(access: Access, client_id: str, redirect_uri: str, scopes: tuple[str, ...]) -> SignIn:
+def begin(
+    access: Access,
+    client_id: str,
+    redirect_uri: str,
+    scopes: tuple[str, ...],
+    identity: Identity = Identity(),  # noqa: B008 - frozen
+) -> SignIn:
     """Start a sign-in. Open its `url`, then `read_callback`.
 
     Raises: AuthorizationError where the authorization server has no such flow, or not with PKCE.
     """
     server = access.server
-    check_flow(access)
+    check_flow(access, identity)
     state = secrets.token_urlsafe(32)
     verifier = secrets.token_urlsafe(64)
     challenge = urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
@@ -58,12 +67,14 @@ def begin(access: Access, client_id: str, redirect_uri: str, scopes: tuple[str, 
         "state": state,
         "code_challenge": challenge,
         "code_challenge_method": "S256",
-        "resource": access.resource,
+        **identity.resource_form(server.issuer, access.resource),
     }
     if scopes:
         query["scope"] = " ".join(scopes)
     if OFFLINE_ACCESS in scopes:
         query["prompt"] = "consent"  # without it, OpenID Connect ignores that scope (core, section 11)
+    if identity.issuer == server.issuer:
+        query |= identity.sign_in_parameters
     parts = urlsplit(server.authorization_endpoint or "")
     # The endpoint may have a query of its own, which stays (RFC 6749, 3.1).
     joined = "&".join(piece for piece in (parts.query, urlencode(query)) if piece)
@@ -75,11 +86,12 @@ def begin(access: Access, client_id: str, redirect_uri: str, scopes: tuple[str, 
         state=state,
         verifier=verifier,
         scopes=scopes,
+        token_form=identity.resource_form(server.issuer, access.resource),
         is_issuer_promised=server.authorization_response_iss_parameter_supported is True,
     )
 
 
-def check_flow(access: Access) -> None:
+def check_flow(access: Access, identity: Identity = Identity()) -> None:  # noqa: B008 - frozen
     """Whether people can sign in there. Asked before anything is registered or opened.
 
     Raises: AuthorizationError.
@@ -89,11 +101,12 @@ def check_flow(access: Access) -> None:
         raise AuthorizationError(f"{server.issuer} has no page to sign in at", issuer=server.issuer)
     # 2025-11-25 "Authorization Code Protection": refuse where it is absent. Where nothing at all is published (2025-03-26)
     # nobody can know, and S256 is sent all the same.
-    methods = server.code_challenge_methods_supported or ()
-    if "S256" not in methods and not access.is_guessed:
+    methods = server.code_challenge_methods_supported
+    is_assumed = access.is_guessed or (methods is None and identity.assumes_pkce(server.issuer))
+    if "S256" not in (methods or ()) and not is_assumed:
         raise AuthorizationError(
-            f"{server.issuer} does not say that it supports PKCE with S256, without which a code can be stolen; "
-            f"its operator must list it in code_challenge_methods_supported",
+            f"{server.issuer} does not list PKCE with S256 in code_challenge_methods_supported; without PKCE a code can be"
+            " stolen. Its operator must list it. If you know that it supports PKCE: Identity(issuer=..., assume_pkce=True)",
             issuer=server.issuer,
         )
 
@@ -149,7 +162,7 @@ def code_form(sign_in: SignIn, code: str) -> dict[str, str]:
         "code": code,
         "redirect_uri": sign_in.redirect_uri,
         "code_verifier": sign_in.verifier,
-        "resource": sign_in.resource,
+        **sign_in.token_form,
     }
 
 

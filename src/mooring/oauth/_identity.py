@@ -18,12 +18,31 @@ from mooring.transport.http import is_loopback
 AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
 
 
+# What a sign-in sets itself (RFC 6749, RFC 7636, RFC 8707); `audience` and `scope` have options of their own.
+_OWN_PARAMETERS = frozenset(
+    {
+        "response_type",
+        "client_id",
+        "redirect_uri",
+        "state",
+        "code_challenge",
+        "code_challenge_method",
+        "resource",
+        "scope",
+        "audience",
+    }
+)
+
+
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Who you are. All of it is optional: without anything the program registers itself, where that is possible.
 
     `client_id` (and `client_secret`, or `private_key` with `signing_algorithm`) are what an authorization server gave you;
-    `issuer` says which one, and then nobody else ever sees them. Without it they are for the first one that the server
-    names. `metadata_url` is the https URL of your client ID metadata document. `name` and `homepage` are shown to people.
+    `issuer` says which one, and then nobody else ever sees them. A secret or a key needs it; a `client_id` alone is for the
+    first one that the server names. `metadata_url` is the https URL of your client ID metadata document. `name` and
+    `homepage` are shown to people.
+
+    The last four are for authorization servers that differ from the specification, and hold for `issuer` only.
     """
 
     client_id: str = ""
@@ -37,6 +56,14 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     metadata_url: str = ""
     name: str = "Mooring"
     homepage: str = ""
+    # It supports PKCE with S256 and does not list it in its metadata (Microsoft Entra ID, Amazon Cognito).
+    assume_pkce: bool = False
+    # False: it refuses the parameter `resource` (Microsoft Entra ID).
+    send_resource: bool = True
+    # It wants to know by `audience` what the token is for (Auth0).
+    audience: str = ""
+    # More parameters of the address to sign in at, such as {"access_type": "offline"} (Google).
+    sign_in_parameters: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         if self.auth_method and self.auth_method not in AUTH_METHODS:
@@ -58,6 +85,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
                 "private_key and signing_algorithm go together: give both, or neither",
                 path="signing_algorithm",
             )
+        self._check_issuer()
         if self.metadata_url:
             parts = urlsplit(self.metadata_url)
             if parts.scheme != "https" or not parts.hostname or parts.path in ("", "/"):
@@ -65,6 +93,38 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
                     f"metadata_url is {self.metadata_url!r}; it must be an https URL with a path",
                     path="metadata_url",
                 )
+
+    def _check_issuer(self) -> None:
+        """What is for one authorization server only must name it. Raises: UsageError."""
+        if self.issuer:
+            taken = sorted(_OWN_PARAMETERS & self.sign_in_parameters.keys())
+            if taken:
+                raise UsageError(
+                    f"sign_in_parameters has {taken[0]!r}, which is set by the sign-in itself",
+                    path="sign_in_parameters",
+                )
+            return
+        if self.client_id and (self.client_secret or self.private_key):
+            raise UsageError(
+                "client_secret and private_key need the issuer that they are for: else the first server that names an"
+                " issuer would get them; give issuer='https://...'",
+                path="issuer",
+            )
+        for name in ("assume_pkce", "audience", "sign_in_parameters"):
+            if getattr(self, name):
+                raise UsageError(f"{name} needs the issuer that it is for", path="issuer")
+        if not self.send_resource:
+            raise UsageError("send_resource=False needs the issuer that it is for", path="issuer")
+
+    def assumes_pkce(self, issuer: str) -> bool:
+        """Whether PKCE may be used there though it is not listed."""
+        return self.assume_pkce and issuer == self.issuer
+
+    def resource_form(self, issuer: str, resource: str) -> dict[str, str]:
+        """How a request to this issuer names what the token is for (RFC 8707, or as `Identity` has it)."""
+        is_there = issuer == self.issuer
+        form = {"audience": self.audience} if is_there and self.audience else {}
+        return form if is_there and not self.send_resource else {"resource": resource, **form}
 
     def __repr__(self) -> str:
         """Without the secrets."""

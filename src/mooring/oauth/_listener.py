@@ -8,6 +8,7 @@ Knows nothing of OAuth but that. Above: `_browser`. Below: asyncio.
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import Callable
 from types import TracebackType
@@ -66,10 +67,13 @@ class RedirectListener:
                     self._serve, host, self._port, limit=MAX_REQUEST, family=socket.AF_UNSPEC
                 )
             except OSError as error:
-                if host != hosts[0]:
+                if host != hosts[0] and _is_absent(error):
                     continue
+                # Anything else at the second address, too: whoever listens there would get the code from the browser.
+                for listening in self._servers:
+                    listening.close()
                 raise UsageError(
-                    f"nothing can listen at {self.redirect_uri}: {error.strerror}; give another redirect_uri",
+                    f"nothing can listen at {self.redirect_uri} ({host}): {error.strerror}; give another redirect_uri",
                     path="redirect_uri",
                 ) from error
             self._servers.append(server)
@@ -154,6 +158,13 @@ class RedirectListener:
         if hosts != [f"{ours}:{self._port}"] and not (self._port == 80 and hosts == [ours]):
             return None
         return words[1] if words[1].partition("?")[0] == self._path else None
+
+
+def _is_absent(error: OSError) -> bool:
+    """Whether this machine has no such address, so that nobody else can listen at it either."""
+    # asyncio reports a family without any socket by an error without a number; a resolver by one of its own.
+    is_unresolved = isinstance(error, socket.gaierror)
+    return is_unresolved or error.errno in (None, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 def free_port() -> int:

@@ -64,7 +64,7 @@ class OAuth(TokenAuthorizer):
         return f"OAuth({self.identity!r}, store={self.store!r})"
 
     async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
-        check_flow(access)
+        check_flow(access, self.identity)
         if self._redirect is None and self._show is None:
             raise AuthorizationError(
                 f"access to {access.resource} needs a sign-in at {access.issuer}, and nobody may be asked here",
@@ -72,7 +72,7 @@ class OAuth(TokenAuthorizer):
                 issuer=access.issuer,
             )
         registered, redirect_uri = await self._registered(client, access, scopes)
-        sign_in = begin(access, registered.client_id, redirect_uri, scopes)
+        sign_in = begin(access, registered.client_id, redirect_uri, scopes, self.identity)
         try:
             callback = await self._sent_back(sign_in)
         except BaseException:

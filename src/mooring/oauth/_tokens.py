@@ -89,7 +89,7 @@ async def refresh(client: HttpClient, applicant: Applicant, tokens: Tokens, now:
     form = {
         "grant_type": REFRESH_TOKEN,
         "refresh_token": tokens.refresh_token or "",
-        "resource": tokens.resource,
+        **applicant.identity.resource_form(applicant.server.issuer, tokens.resource),
     }
     answer = await request_token(client, applicant, form, now)
     renewed = read_tokens(answer, applicant, tokens.resource, tokens.scopes, now)

@@ -13,7 +13,11 @@ from scripted.oauth import AuthorizationSite, Request, Response, a_world, bearer
 
 
 def program(world: SimpleNamespace, identity: Identity | None = None, **options: Any) -> ClientCredentials:
-    given = Identity(client_id="robot", client_secret="s3:cret") if identity is None else identity
+    given = (
+        Identity(client_id="robot", client_secret="s3:cret", issuer=world.issuing.issuer)
+        if identity is None
+        else identity
+    )
     world.issuing.registered["robot"] = {
         "client_secret": "s3:cret",
         "token_endpoint_auth_method": "client_secret_basic",
@@ -48,7 +52,9 @@ async def test_a_program_signs_in_with_a_signature() -> None:
     async with a_world() as world:
         key = jwk.ECKey.generate_key("P-256")
         pem = bytes(key.as_pem(private=True)).decode()
-        identity = Identity(client_id="robot", private_key=pem, signing_algorithm="ES256")
+        identity = Identity(
+            client_id="robot", private_key=pem, signing_algorithm="ES256", issuer=world.issuing.issuer
+        )
         auth = program(world, identity)
         world.issuing.overrides["token_endpoint_auth_methods_supported"] = ["private_key_jwt"]
 
@@ -109,20 +115,31 @@ async def test_the_secret_goes_to_the_issuer_it_belongs_to_whatever_the_server_s
 
 
 @timed
-async def test_without_a_named_issuer_the_first_one_keeps_the_secret() -> None:
+async def test_a_secret_goes_to_its_issuer_and_to_no_other_that_a_server_names() -> None:
     async with a_world() as world, AuthorizationSite() as second:
         auth = program(world)
         await auth.challenged(world.client, world.server.refuse())
         world.server.publish(second.issuer)
-        with pytest.raises(AuthorizationError, match="goes nowhere else"):
+        with pytest.raises(AuthorizationError, match="the identity is for"):
             await auth.challenged(world.client, world.server.refuse())
         assert second.got("POST", "/token") == []
 
 
 @timed
+async def test_an_audience_is_sent_and_a_resource_left_out_where_the_issuer_wants_it_so() -> None:
+    async with a_world() as world:
+        who = {"client_id": "robot", "client_secret": "s3:cret", "issuer": world.issuing.issuer}
+        auth = program(world, Identity(**who, send_resource=False, audience="https://api.example"))
+        await auth.challenged(world.client, world.server.refuse())
+        (asked,) = world.issuing.got("POST", "/token")
+        assert "resource" not in asked.form
+        assert asked.form["audience"] == "https://api.example"
+
+
+@timed
 async def test_a_wrong_secret_is_an_error_with_its_code() -> None:
     async with a_world() as world:
-        auth = program(world, Identity(client_id="robot", client_secret="wrong"))
+        auth = program(world, Identity(client_id="robot", client_secret="wrong", issuer=world.issuing.issuer))
         with pytest.raises(AuthorizationError, match="invalid_client") as caught:
             await auth.challenged(world.client, world.server.refuse())
         assert caught.value.error == "invalid_client"

@@ -21,7 +21,7 @@ def employee(world: SimpleNamespace, provider: IdentityProvider, **options: Any)
         "token_endpoint_auth_method": "client_secret_basic",
     }
     world.issuing.overrides |= {"token_endpoint_auth_methods_supported": ["client_secret_basic"]}
-    identity = Identity(client_id="robot", client_secret="s")
+    identity = Identity(client_id="robot", client_secret="s", issuer=world.issuing.issuer)
     return EnterpriseManaged(identity, provider, clock=world.clock, **options)
 
 

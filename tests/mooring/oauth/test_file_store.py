@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pwd
 import stat
 import subprocess
 import sys
@@ -83,6 +84,39 @@ async def test_a_file_that_others_can_read_is_told_of_and_made_private(
     assert "could be read by others" in caplog.text
     await store.save("k", b"2")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666, 0o660])
+@timed
+async def test_a_file_that_others_can_write_is_refused_and_left_alone(mode: int, tmp_path: Path) -> None:
+    """Its tokens may be somebody else's: whoever uses them sends that person what was meant for oneself."""
+    path = tmp_path / "tokens.json"
+    store = FileStore(path)
+    await store.save("k", b"1")
+    path.chmod(mode)
+    for attempt in (store.load("k"), store.save("k", b"2")):
+        with pytest.raises(UsageError, match=f"written by others .mode {mode:o}"):
+            await attempt
+    path.chmod(0o600)
+    assert await store.load("k") == b"1"
+
+
+@timed
+async def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tokens.json"
+    store = FileStore(path)
+    await store.save("k", b"1")
+    owner = pwd.getpwuid(os.geteuid()).pw_name
+    monkeypatch.setattr(storing.os, "geteuid", lambda: 987_653)
+    for attempt in (store.load("k"), store.save("k", b"2")):
+        with pytest.raises(
+            UsageError, match=f"belongs to {owner}; tokens are read from a file of your own only"
+        ):
+            await attempt
+
+
+def test_an_owner_without_a_name_is_a_number() -> None:
+    assert storing._whose(4_000_000_001) == "user 4000000001"
 
 
 @timed

@@ -21,6 +21,16 @@ from mooring.oauth._identity import RegisteredClient, application_type
         ),
         ({"client_id": "c", "private_key": "k"}, "signing_algorithm"),
         ({"client_id": "c", "signing_algorithm": "ES256"}, "signing_algorithm"),
+        ({"client_id": "c", "client_secret": "s"}, "issuer"),
+        ({"client_id": "c", "private_key": "k", "signing_algorithm": "ES256"}, "issuer"),
+        ({"client_id": "c", "assume_pkce": True}, "issuer"),
+        ({"client_id": "c", "send_resource": False}, "issuer"),
+        ({"client_id": "c", "audience": "a"}, "issuer"),
+        ({"client_id": "c", "sign_in_parameters": {"access_type": "offline"}}, "issuer"),
+        (
+            {"client_id": "c", "issuer": "https://as.example", "sign_in_parameters": {"state": "x"}},
+            "sign_in_parameters",
+        ),
         ({"metadata_url": "http://me.example/c.json"}, "metadata_url"),
         ({"metadata_url": "https://me.example"}, "metadata_url"),
         ({"metadata_url": "https://me.example/"}, "metadata_url"),
@@ -31,6 +41,17 @@ def test_what_does_not_go_together_is_refused_by_name(members: dict[str, Any], p
     with pytest.raises(UsageError) as caught:
         Identity(**members)
     assert caught.value.path == path
+
+
+def test_what_differs_from_the_specification_holds_for_its_issuer_only() -> None:
+    identity = Identity(
+        client_id="c", issuer="https://as.example", assume_pkce=True, send_resource=False, audience="a"
+    )
+    assert identity.assumes_pkce("https://as.example")
+    assert not identity.assumes_pkce("https://evil.example")
+    assert identity.resource_form("https://as.example", "r") == {"audience": "a"}
+    assert identity.resource_form("https://evil.example", "r") == {"resource": "r"}
+    assert Identity().resource_form("https://as.example", "r") == {"resource": "r"}
 
 
 def test_secrets_are_not_shown() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 
 import pytest
@@ -153,6 +154,63 @@ async def test_a_port_that_is_taken_is_an_error_that_says_so() -> None:
                 pass
         assert caught.value.path == "redirect_uri"
     assert is_free(port)
+
+
+@timed
+async def test_somebody_else_at_the_other_loopback_address_is_an_error() -> None:
+    """A browser may try `[::1]` first for `localhost`: the code would go to whoever listens there."""
+    if not has_ipv6_loopback():
+        pytest.skip("no IPv6 here")
+    with socket.socket(socket.AF_INET6) as taken:
+        taken.bind(("::1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=r"nothing can listen at .*\(::1\)"):
+            async with RedirectListener(f"http://localhost:{port}/x", wanted):
+                pass
+    assert is_free(port), "the first listener is closed"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_absent"),
+    [
+        (OSError(errno.EADDRNOTAVAIL, "x"), True),
+        (OSError(errno.EAFNOSUPPORT, "x"), True),
+        (OSError("could not bind on any address"), True),
+        (socket.gaierror(socket.EAI_FAMILY, "x"), True),
+        (OSError(errno.EADDRINUSE, "x"), False),
+        (OSError(errno.EACCES, "x"), False),
+        (OSError(errno.EMFILE, "x"), False),
+    ],
+)
+@timed
+async def test_only_a_machine_without_ipv6_listens_at_one_address(
+    error: OSError, is_absent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = asyncio.start_server
+
+    async def start(serve: object, host: str, port: int, **options: object) -> object:
+        if host == "::1":
+            raise error
+        return await original(serve, host, port, **options)  # type: ignore[arg-type]  # as it came
+
+    monkeypatch.setattr(listening.asyncio, "start_server", start)
+    here = listener("localhost")
+    if is_absent:
+        async with here:
+            assert len(here._servers) == 1
+    else:
+        with pytest.raises(UsageError, match="nothing can listen at"):
+            await here.__aenter__()
+
+
+def has_ipv6_loopback() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 @timed

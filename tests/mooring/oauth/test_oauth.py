@@ -17,7 +17,17 @@ from mooring.oauth._listener import free_port
 from mooring.oauth._oauth import _usable_uri
 from mooring.transport import Authorizer
 from scripted.loop import timed
-from scripted.oauth import REDIRECT_URI, AuthorizationSite, PlainClient, Response, a_world, bearer, signer
+from scripted.oauth import (
+    REDIRECT_URI,
+    AuthorizationSite,
+    PlainClient,
+    Request,
+    Response,
+    a_world,
+    bearer,
+    grants,
+    signer,
+)
 
 
 def test_it_is_an_authorizer() -> None:
@@ -91,7 +101,10 @@ async def test_what_was_given_goes_before_what_could_be_registered() -> None:
         }
         world.issuing.overrides["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]
         identity = Identity(
-            client_id="mine", client_secret="s", metadata_url="https://me.example/client.json"
+            client_id="mine",
+            client_secret="s",
+            issuer=world.issuing.issuer,
+            metadata_url="https://me.example/client.json",
         )
         auth = signer(world, identity)
         await auth.challenged(world.client, world.server.refuse())
@@ -166,10 +179,10 @@ async def test_another_authorization_server_means_another_registration() -> None
 @timed
 async def test_a_client_given_without_its_issuer_stays_with_the_first() -> None:
     async with a_world() as world, AuthorizationSite() as second:
-        given = {"client_secret": "s", "token_endpoint_auth_method": "client_secret_basic"}
+        given = {"token_endpoint_auth_method": "none"}
         world.issuing.registered["mine"] = second.registered["mine"] = given
         world.issuing.overrides["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]
-        auth = signer(world, Identity(client_id="mine", client_secret="s"))
+        auth = signer(world, Identity(client_id="mine"))
         await auth.challenged(world.client, world.server.refuse())
         world.server.publish(second.issuer)
         with pytest.raises(AuthorizationError, match=r"goes nowhere else.*Identity\(issuer="):
@@ -189,6 +202,59 @@ async def test_an_authorization_server_without_s256_is_refused_before_anything_i
             await signer(world).challenged(world.client, world.server.refuse())
         assert world.browser.visits == []
         assert world.issuing.got("POST", "/register") == []
+
+
+@pytest.mark.parametrize(("methods", "is_fine"), [(None, True), ([], False), (["plain"], False)])
+@timed
+async def test_pkce_that_is_not_listed_can_be_assumed_of_one_issuer(methods: Any, is_fine: bool) -> None:
+    """Microsoft Entra ID and Amazon Cognito publish no list. A list without S256 is refused all the same."""
+    async with a_world() as world:
+        world.issuing.overrides["code_challenge_methods_supported"] = methods
+        world.issuing.registered["mine"] = {"token_endpoint_auth_method": "none"}
+        auth = signer(world, Identity(client_id="mine", issuer=world.issuing.issuer, assume_pkce=True))
+        if is_fine:
+            await auth.challenged(world.client, world.server.refuse())
+            assert world.browser.query()["code_challenge_method"] == "S256"
+            assert await bearer(auth, world)
+        else:
+            with pytest.raises(AuthorizationError, match="PKCE with S256"):
+                await auth.challenged(world.client, world.server.refuse())
+
+
+@timed
+async def test_an_issuer_that_refuses_resource_gets_none_at_any_step() -> None:
+    """Microsoft Entra ID: at the sign-in, for the code, and with every refresh."""
+    async with a_world() as world:
+        world.issuing.registered["mine"] = {"token_endpoint_auth_method": "none"}
+        token = world.issuing.routes["POST", "/token"]
+
+        def strict(request: Request) -> Response:
+            if "resource" in request.form:
+                return Response(400, {"error": "invalid_target"})
+            return token(request)
+
+        world.issuing.routes["POST", "/token"] = strict
+        auth = signer(world, Identity(client_id="mine", issuer=world.issuing.issuer, send_resource=False))
+        await auth.challenged(world.client, world.server.refuse())
+        assert "resource" not in world.browser.query()
+        world.clock.now += 3600
+        assert await bearer(auth, world)
+        assert grants(world) == ["authorization_code", "refresh_token"]
+
+
+@timed
+async def test_more_parameters_of_the_sign_in_are_sent_to_their_issuer() -> None:
+    """Google gives refresh tokens for `access_type=offline`, Auth0 wants an `audience`."""
+    async with a_world() as world:
+        world.issuing.registered["mine"] = {"token_endpoint_auth_method": "none"}
+        who = {"client_id": "mine", "issuer": world.issuing.issuer}
+        identity = Identity(
+            **who, audience="https://api.example", sign_in_parameters={"access_type": "offline"}
+        )
+        await signer(world, identity).challenged(world.client, world.server.refuse())
+        query = world.browser.query()
+        assert (query["access_type"], query["audience"]) == ("offline", "https://api.example")
+        assert query["resource"] == world.server.endpoint
 
 
 @pytest.mark.parametrize(

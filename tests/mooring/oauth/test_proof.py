@@ -79,7 +79,9 @@ def test_basic_encodes_both_before_they_are_joined() -> None:
     ("key", "algorithm"), [(EC, "ES256"), (RSA, "RS256"), (RSA, "PS256"), (ED, "Ed25519")]
 )
 def test_an_assertion_is_signed_for_the_issuer_alone(key: Any, algorithm: str) -> None:
-    identity = Identity(client_id="me", private_key=private_pem(key), signing_algorithm=algorithm)
+    identity = Identity(
+        client_id="me", private_key=private_pem(key), signing_algorithm=algorithm, issuer=ISSUER
+    )
     form, headers = prove(RegisteredClient(ISSUER, "me"), identity, server(), NOW)
     assert headers == ()
     assert form["client_id"] == "me"
@@ -93,7 +95,7 @@ def test_an_assertion_is_signed_for_the_issuer_alone(key: Any, algorithm: str) -
 
 
 def test_an_algorithm_that_the_issuer_does_not_accept_is_refused_here() -> None:
-    identity = Identity(client_id="me", private_key=private_pem(EC), signing_algorithm="ES256")
+    identity = Identity(client_id="me", private_key=private_pem(EC), signing_algorithm="ES256", issuer=ISSUER)
     where = server(token_endpoint_auth_signing_alg_values_supported=("RS256",))
     with pytest.raises(AuthorizationError, match="by RS256, not ES256"):
         prove(RegisteredClient(ISSUER, "me"), identity, where, NOW)
