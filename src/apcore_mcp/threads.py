@@ -40,8 +40,11 @@ class ModuleThreads(ThreadPoolExecutor):
 
 
 def provide(loop: asyncio.AbstractEventLoop, *, is_ours: bool) -> None:
-    """Give a loop these threads. One that is somebody else's keeps the executor that it has."""
-    before = getattr(loop, "_default_executor", None)  # no public word for it
+    """Give a loop these threads. One that is somebody else's keeps the executor that it has, where that can be seen.
+
+    asyncio has no public way to read a loop's executor, and uvloop none at all: there an executor that was set before is replaced.
+    """
+    before = getattr(loop, "_default_executor", None)
     if before is not None and not is_ours:
         return
     loop.set_default_executor(ModuleThreads())

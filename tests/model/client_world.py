@@ -311,6 +311,7 @@ def _question(core: ClientConnection, id: int | None) -> bool | None:
 LEFT_OUT = {
     "calls": "looked at field by field",
     "counts": "counts",
+    "drain_at": "set by `stop(drain=)`, which no scene has; calls are refused before they are made",
     "epoch": "counted only where a scene asks for it; else it is compared",
     "is_http": "never changes",
     "is_strict": "never changes",

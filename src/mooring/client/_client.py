@@ -153,20 +153,32 @@ class Client:
     async def stop(self, drain: float | None = None) -> None:
         """End it: open calls fail with ShutdownError, the server is closed, and this returns when it is gone.
 
-        `drain` waits that many seconds for open calls first. May be called by many, from any task, and again.
+        `drain` waits that many seconds for open calls first; new calls are refused with ShutdownError meanwhile. May be
+        called by many, from any task, and again.
         """
         _check_seconds(drain, "drain")
         connection = self._connection
         if connection is None:
             return
         if drain is not None:
-            try:
-                async with asyncio.timeout(drain):
-                    while open_calls := connection.open_calls():
-                        await asyncio.wait(open_calls)
-            except builtins.TimeoutError:
-                pass  # as long as was asked for: the rest is ended by stopping
+            connection.check_loop()
+            await self._drain(connection, drain)
         await connection.stop()
+
+    async def _drain(self, connection: Connection, seconds: float) -> None:
+        """Wait for open calls; refuse new ones from now on, unless this wait is cancelled."""
+        calls = connection.core.calls
+        if calls.drain_at is None:
+            calls.drain_at = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(seconds):
+                while open_calls := connection.open_calls():
+                    await asyncio.wait(open_calls)
+        except builtins.TimeoutError:
+            pass  # as long as was asked for: the rest is ended by stopping
+        except BaseException:
+            calls.drain_at = None
+            raise
 
     # --- what is known ------------------------------------------------------------------------------------------------
 

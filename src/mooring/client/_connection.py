@@ -244,12 +244,8 @@ class Connection:
         try:
             while self._transport is transport and (frame := transport.next_frame()) is not None:
                 if isinstance(frame, McpError):
-                    fault = (
-                        e.OversizeReceived(epoch, frame)
-                        if isinstance(frame, FrameTooLargeError)
-                        else e.WentDown(epoch, frame)
-                    )
-                    self.step(fault)
+                    is_large = isinstance(frame, FrameTooLargeError)
+                    self.step(e.OversizeReceived(epoch, frame) if is_large else e.WentDown(epoch, frame))
                     continue
                 self._do(core.receive(frame, epoch, now, self._lots.random()))
                 if self._later:

@@ -313,6 +313,46 @@ async def test_stopping_releases_every_caller_at_once_and_says_whether_it_may_ha
 
 
 @on_fake_clock
+async def test_draining_refuses_new_calls_and_finishes_what_began_before() -> None:
+    async with ScriptedPeer() as peer:
+        client = connect(peer.target)
+        await client.open()
+        listing = asyncio.ensure_future(client.tools.list())  # two pages
+        first = await peer.expect("tools/list")
+        await asyncio.sleep(1)
+        stopping = asyncio.ensure_future(client.stop(drain=10))
+        await asyncio.sleep(0)
+        for refused in (client.tools.call("x"), client.prompts.list(), client.submit("ping", {})):
+            with pytest.raises(ShutdownError, match="no new calls") as raised:
+                await refused
+            assert raised.value.may_have_run is False
+        first.answer({"tools": [], "nextCursor": "2"})
+        second = await peer.expect("tools/list")
+        assert client.state == "ready"
+        second.answer({"tools": []})
+        assert await listing == []
+        await stopping
+        assert client.state == "closed"
+        assert [
+            frame for frame in peer.heard if frame.get("method") in ("tools/call", "prompts/list", "ping")
+        ] == []
+
+
+@on_fake_clock
+async def test_a_drain_that_is_cancelled_leaves_the_client_open_for_calls() -> None:
+    async with ScriptedPeer() as peer:
+        peer.on["prompts/list"] = {"prompts": []}
+        async with connect(peer.target) as client:
+            call = client.submit("tools/call", {"name": "x"})
+            stopping = asyncio.ensure_future(client.stop(drain=10))
+            await asyncio.sleep(1)
+            stopping.cancel()
+            await asyncio.wait([stopping])
+            assert await client.prompts.list() == []
+            call.cancel()
+
+
+@on_fake_clock
 async def test_draining_waits_for_open_calls_but_not_for_ever() -> None:
     async with opened() as (client, peer):
         call = client.submit("tools/call", {"name": "a"})

@@ -83,6 +83,7 @@ class Calls:
     __slots__ = (
         "can_send",
         "check",
+        "drain_at",
         "envelope",
         "hangs_up",
         "head",
@@ -120,6 +121,8 @@ class Calls:
         self.timers: Timers[TimerName] = Timers()
         # How many of the pending are the connection's own: they do not use up the room for calls.
         self.own = 0
+        # When the client began to drain: calls that began later are refused, the next request of an earlier one is not.
+        self.drain_at: float | None = None
         self.refusal: McpError | None = None
         self.last_id = 0
         self.number = 0
@@ -186,6 +189,10 @@ class Calls:
                 return
         if self.check and self.is_checking and self._waits_for_ready(event):
             may_send = False  # kept back: written now, it would be lost with a server that hangs
+        if self.drain_at is not None and (event.began_at is None or event.began_at >= self.drain_at):
+            refusal = ShutdownError("the client is being stopped and accepts no new calls")
+            self.out.append(Fail(event.caller, 0, refusal.about(event.method, None)))
+            return
         over = self._limit_reached(may_send)
         if over and not waits_for_room:
             self.out.append(Fail(event.caller, 0, BackpressureError(over).about(event.method, None)))
