@@ -56,10 +56,8 @@ async def asgi_app(
     made = make_options(**{"transport": "streamable-http", **options})
     with opened(registry_or_executor, made, owns_loop=False) as bridge:
         app = bridge.server.asgi(path=MCP_PATH, sessions=True, **bridge.http_options())
-        try:
+        async with app.lifespan():
             yield bridge.around(app)
-        finally:
-            await app.drain()
 
 
 @contextmanager

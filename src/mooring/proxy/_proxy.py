@@ -104,7 +104,7 @@ class Proxy(Server):
         self._asking = Asking(self._owners.get, self.lasting)
         self._news = News(self._tell_clients, self._owners.get, self.lasting, self._asking.sent_away)
         self._relay = Relay(self._find, self._owners.__contains__, self.lasting, self._asking, self._report)
-        self.on_startup(self.open)
+        self.on_startup(self._open)
 
     def __repr__(self) -> str:
         return f"<Proxy {self._eras!r}, {len(self._own)} for one client each>"
@@ -125,6 +125,9 @@ class Proxy(Server):
 
         Raises: why it cannot be started, after one attempt.
         """
+        await self.startup()
+
+    async def _open(self) -> None:
         if self._prepare is not None:
             await self._prepare()
         await self._eras.open()
@@ -133,11 +136,10 @@ class Proxy(Server):
         """Find out what the server declares to clients with a handshake, before the first of them gets its answer."""
         await self._eras.prepare_handshake()
 
-    async def shutdown(self) -> None:
-        """End the servers behind, and run the hooks."""
+    async def end_serving(self) -> None:
+        """End the servers behind."""
         self._asking.stop()
         await asyncio.gather(*(back.stop() for back in self._own.values()), self._eras.stop(), *self._leaving)
-        await super().shutdown()
 
     def run(
         self,

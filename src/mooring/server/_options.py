@@ -57,6 +57,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_frame_bytes: int = 16_777_216
     # What running handlers get when a connection ends.
     drain_timeout: float = 1.0
+    # What all shutdown hooks together get, other than over stdio, where the client waits: closing a database takes a while.
+    shutdown_timeout: float = 5.0
     # Blocking functions that run at once, for all connections.
     threads: int = THREADS
     page_size: int = PAGE_SIZE
@@ -91,6 +93,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise UsageError(
                 f"round_timeout must be a number of seconds up to 86400, not {seconds!r}",
                 path="round_timeout",
+            )
+        budget: object = self.shutdown_timeout
+        if not isinstance(budget, int | float) or not 0 < budget <= 3600:
+            raise UsageError(
+                f"shutdown_timeout must be a number of seconds up to 3600, not {budget!r}",
+                path="shutdown_timeout",
             )
         self.for_core(frozenset())
         self.for_catalogue()

@@ -15,14 +15,16 @@ import itertools
 import logging
 import os
 import threading
+import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from mooring.errors import Json, UsageError
 from mooring.server._catalogue import CHANGES, Catalogue, Kind
 from mooring.server._entries import check_function, refuse_name
+from mooring.server._lifetime import Lifetime
 from mooring.server._options import make_options
 from mooring.server._pool import Pool
 from mooring.server._registration import (
@@ -58,11 +60,8 @@ logger = logging.getLogger("mooring.server")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What each hook of an author may take when a server ends: the rest of its second and a half is spoken for.
-HOOKS_TIMEOUT = 0.05
-
-# Threads for hooks alone: those of the tools may all hang, and one hook that hangs must not keep the next from running.
-HOOK_THREADS = 8
+# What is left for shutdown hooks over stdio when handlers are done: the time that those and the last writes did not need.
+STDIO_FLUSH = 0.25
 
 
 class ServerKeywords(TypedDict, total=False):
@@ -78,6 +77,7 @@ class ServerKeywords(TypedDict, total=False):
     max_concurrent: int
     max_frame_bytes: int
     drain_timeout: float
+    shutdown_timeout: float
     threads: int
     page_size: int
     ttl_ms: int
@@ -106,7 +106,7 @@ class Server:
         self.options = make_options(name=name, version=version, instructions=instructions, **options)
         self.catalogue = Catalogue(self.options.for_catalogue(), self._changed)
         self._pool = Pool(self.options.threads)
-        self._hook_pool = Pool(HOOK_THREADS)
+        self._lifetime = Lifetime()
         self._telemetry = Telemetry(name)
         self._ring: KeyRing | None = None
         self._middleware: tuple[Middleware, ...] = ()
@@ -130,9 +130,6 @@ class Server:
         self._changes = changes
         if changes is not None:
             changes.listen(self._tell_here)
-        self._startup_hooks: list[Callable[[], object]] = []
-        self._starting: asyncio.Task[None] | None = None
-        self._shutdown_hooks: list[Callable[[], object]] = []
         # Silent unless somebody listens, as a library should be; not when it is imported, which changes nothing.
         ours = logging.getLogger("mooring")
         if not ours.handlers:
@@ -288,15 +285,15 @@ class Server:
             self.dispatch.middleware = self._middleware
 
     def on_startup(self, hook: F) -> F:
-        """Call this, sync or async, before `run()` or `serve_stdio()` serves anybody. What it raises ends them. A decorator."""
+        """Call this, sync or async, once before anybody is served, however that is done. A decorator."""
         check_function(hook, "on_startup")
-        self._startup_hooks.append(hook)
+        self._lifetime.startup_hooks.append(hook)
         return hook
 
     def on_shutdown(self, hook: F) -> F:
-        """Call this, sync or async, when the server that `run()` or `serve_stdio()` serves has ended. A decorator."""
+        """Call this, sync or async, once when nobody is served any more. A decorator."""
         check_function(hook, "on_shutdown")
-        self._shutdown_hooks.append(hook)
+        self._lifetime.shutdown_hooks.append(hook)
         return hook
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -348,7 +345,6 @@ class Server:
         It owns the process meanwhile: SIGINT, SIGTERM and SIGHUP drain, a second one ends at once. If a thread still
         runs at the end, the process ends here, after everything was flushed: a client does not wait for hung tools.
         The options are those of HTTP: `host`, `port`, `workers` and so on, and all of `asgi()`.
-
         `leave(code)` is how the process ends where something still runs. `around(app)` gives the ASGI app that is served
         in the place of the endpoint's: one that answers other paths itself, and hands the rest on.
 
@@ -378,7 +374,12 @@ class Server:
     @property
     def blocking_calls(self) -> int:
         """How many blocking functions run in threads now."""
-        return self._pool.busy + self._hook_pool.busy
+        return self._pool.busy + self._lifetime.pool.busy
+
+    @property
+    def hooks_timeout(self) -> float:
+        """What the shutdown hooks may take, other than over stdio; 0 where there are none."""
+        return self.options.shutdown_timeout if self._lifetime.shutdown_hooks else 0.0
 
     def asgi(self, *, guard: Guard | None = None, **options: Unpack[HttpKeywords]) -> App:
         """An ASGI 3 app that serves this server over HTTP, both eras at one URL: for uvicorn, or to mount anywhere.
@@ -401,32 +402,44 @@ class Server:
         from mooring.transport import own_stdio  # noqa: PLC0415  # loaded, and named where it is used
 
         target = own_stdio(framing)
-        target.on_end_of_input = self._stdio_ends
+        ended_at: list[float] = []
+
+        def ends() -> None:
+            is_starting = self._lifetime.is_starting
+            if not is_starting:
+                ended_at.append(time.monotonic())
+            if self.on_stdio_ending is not None:
+                self.on_stdio_ending(is_starting)
+
+        target.on_end_of_input = ends
         with target.held():  # what hooks print is no more for the client than what tools print
-            if await self.startup():
+            if await self.startup(target):
                 if target.has_input_ended:
-                    self._stdio_ends()
-                await self._serve(target, self._stdio_ends)
-            await self.shutdown()
+                    ends()
+                await self._serve(target, ends)
+            since = time.monotonic() - ended_at[0] if ended_at else 0.0
+            await self.shutdown(target, self.options.drain_timeout + STDIO_FLUSH - since)
         left = self.blocking_calls
         if left:
             logger.warning("%d blocking functions still run in threads", left)
         return left
 
-    def _stdio_ends(self) -> None:
-        if self.on_stdio_ending is not None:
-            self.on_stdio_ending(self._starting is not None)
-
     async def serve(self, target: Target) -> None:
         """Serve one connection until it ends: one end of a `memory_pair()`, or any other transport.
 
-        Cancelling this ends the connection at once.
+        Startup hooks run before the first of several that overlap, shutdown hooks after the last. Cancelling ends it at once.
 
-        Raises: TransportError, if it cannot be opened; UsageError for what is no target.
+        Raises: TransportError, if it cannot be opened; UsageError for what is no target; what a startup hook raises.
         """
         if not hasattr(target, "open"):
             raise UsageError(f"serve takes one end, as memory_pair().server, not {target!r}", path="target")
-        await self._serve(target, None)
+        user = object()
+        is_up = await self.startup(user)
+        try:
+            if is_up:
+                await self._serve(target, None)
+        finally:
+            await self.shutdown(user)
 
     async def _serve(self, target: Target, on_draining: Callable[[], None] | None) -> None:
         connection = self.open_connection()
@@ -471,41 +484,26 @@ class Server:
         with self._lock:
             self._connections.pop(connection.number, None)
 
-    async def startup(self) -> bool:
-        """Run the startup hooks, one after the other; for who serves. False: it is to end before it has begun.
+    def join(self, user: Hashable) -> bool:
+        """As `startup()`, without waiting. False: there are hooks to wait for."""
+        return self._lifetime.join(user)
 
-        Raises: what a hook raises.
+    async def startup(self, user: Hashable = None) -> bool:
+        """Run the startup hooks, one after the other, unless the server is served already. For programs that serve.
+
+        Each call with a `user` is matched by a `shutdown()` with the same. False: it is to end before it has begun.
+
+        Raises: what a hook raises. With the next attempt that hook runs again, and those before it do not.
         """
-        if not self._startup_hooks:
-            return True
-        self._starting = asyncio.ensure_future(self._start())
-        try:
-            await self._starting
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if current is not None and current.cancelling():
-                raise
-            return False
-        finally:
-            self._starting = None
-        return True
-
-    async def _start(self) -> None:
-        for hook in self._startup_hooks:
-            done = hook()
-            if inspect.isawaitable(done):
-                await done
+        return await self._lifetime.enter(user)
 
     def stop_starting(self) -> None:
         """Whatever startup still waits for is not wanted any more."""
-        if self._starting is not None:
-            self._starting.cancel()
+        self._lifetime.stop_starting()
 
     def drain(self) -> None:
         """End every connection: no new requests, and running ones get their time. From any thread."""
-        starting = self._starting
-        if starting is not None:
-            starting.get_loop().call_soon_threadsafe(self.stop_starting)
+        self._lifetime.stop_starting_threadsafe()
         with self._lock:
             connections = list(self._connections.values())
         for app in list(self._apps):
@@ -513,21 +511,18 @@ class Server:
         for connection in connections:
             connection.call(connection.drain)
 
-    async def shutdown(self) -> None:
-        """Run the shutdown hooks, each bounded, and let the pool go."""
-        for hook in self._shutdown_hooks:
-            try:
-                async with asyncio.timeout(HOOKS_TIMEOUT):
-                    if inspect.iscoroutinefunction(hook):
-                        await hook()
-                    else:
-                        done = await self._hook_pool.run(self, hook)
-                        if inspect.isawaitable(done):  # an object with an async `__call__`
-                            await done
-            except Exception:  # the edge of the author's hook
-                logger.exception("a shutdown hook failed, or took more than %g s", HOOKS_TIMEOUT)
-        self._pool.close()
-        self._hook_pool.close()
+    async def shutdown(self, user: Hashable = None, timeout: float | None = None) -> None:
+        """Run the shutdown hooks, and let the pools go; with a `user`, if it was the last for whom `startup()` was called.
+
+        The hooks have `timeout` seconds together, `shutdown_timeout` unless it is given.
+        """
+        budget = self.options.shutdown_timeout if timeout is None else timeout
+        if await self._lifetime.leave(user, budget, self.end_serving):
+            self._pool.close()
+            self._lifetime.pool.close()
+
+    async def end_serving(self) -> None:
+        """Called before the shutdown hooks: for servers that own something themselves."""
 
     @property
     def telemetry(self) -> Telemetry:

@@ -12,7 +12,7 @@ import pytest
 from chaos.servers_own.conversation import STATELESS, run, talking
 from chaos.standing_in import standing_in
 from mooring.errors import JsonRpcError, UsageError
-from mooring.server import Context, Kind, Server, _server, find_server
+from mooring.server import Context, Kind, Server, _lifetime, find_server
 from mooring.transport import memory_pair
 from mooring.types import PromptReference, ResourceTemplateReference
 
@@ -239,7 +239,7 @@ def test_hooks_run_at_the_end_each_bounded(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine takes longer to start a thread than a hook has.
-    monkeypatch.setattr(_server, "HOOKS_TIMEOUT", 0.5)
+    monkeypatch.setattr(_lifetime, "HOOKS_TIMEOUT", 0.5)
 
     async def test() -> None:
         server, ran = Server("x"), []
@@ -268,7 +268,9 @@ def test_hooks_run_at_the_end_each_bounded(
             ran.append("last")
 
         with caplog.at_level(logging.ERROR):
-            await server.shutdown()
+            assert await server.startup()
+            await server.shutdown(timeout=0.0)
+            await server.shutdown(timeout=0.0)
         assert ran == ["plain", "async", "object", "last"]
         assert len(caplog.records) == 2
 

@@ -61,6 +61,7 @@ from mooring.server.http._call_headers import check_call_headers
 from mooring.server.http._cors import Cors
 from mooring.server.http._edge import make_access, make_edge
 from mooring.server.http._legacy import LegacyConnection
+from mooring.server.http._life import Life
 from mooring.server.http._lookout import Lookout
 from mooring.server.http._options import HttpOptions
 from mooring.server.http._post import Answering, Post
@@ -188,6 +189,9 @@ class App:
         self._lookouts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Lookout[Post]] = (
             weakref.WeakKeyDictionary()
         )
+        self.life = Life(server, self)
+        # For the application that this one is mounted in: `FastAPI(lifespan=app.lifespan)`.
+        self.lifespan = self.life.lifespan
         self._requests = 0
         self._idle: asyncio.Event | None = None
         self._is_draining = False
@@ -239,20 +243,10 @@ class App:
                 if self._idle is not None and not self._requests:
                     self._idle.set()
         elif kind == "lifespan":
-            await self._live(receive, send)
+            await self.life.follow(receive, send)
         elif kind == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1000})
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                await send({"type": "lifespan.startup.complete"})
-            elif message["type"] == "lifespan.shutdown":
-                await self.drain()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         place = self._places.get(scope["path"]) or self._find_place(scope)
@@ -270,6 +264,11 @@ class App:
         if self._is_draining:
             await self._refuse(send, SHUTTING_DOWN, headers, more=_CLOSE)
             return
+        if not self.life.is_started:
+            not_started = await self.life.start_late()
+            if not_started is not None:
+                await self._refuse(send, not_started, headers)
+                return
         principal = NOBODY
         if self.guard is not None:
             admitted = await self.guard.admit(scope["method"], scope["path"], headers)
@@ -508,6 +507,10 @@ class App:
         data = ABSENT if refusal.data is None else refusal.data
         body = encode_error(said, refusal.code, refusal.message, data)
         await respond(send, refusal.status, [*JSON_LINES, *lines(refusal.headers), *(more or ())], body)
+
+    def accept_new(self) -> None:
+        """Take new requests, also after a drain."""
+        self._is_draining = False
 
     def refuse_new(self) -> None:
         """Take no new requests from now on: each is answered 503. From any thread."""

@@ -297,7 +297,7 @@ def _supervise(place: Place, leave: Callable[[int], Any]) -> int:
         place.sockets,
         place.options.workers,
         keys=server.keys or (os.urandom(32),),
-        end_timeout=server.drain_timeout + AFTER_HANDLERS,
+        end_timeout=_end_timeout(place.server),
         on_ready=place.announce,
         leave=leave,
     )
@@ -333,7 +333,7 @@ def _serve(
             http.should_exit = True
             server.stop_starting()
 
-        ending = Ending(drain, loop, leave, server.options.drain_timeout + AFTER_HANDLERS)
+        ending = Ending(drain, loop, leave, _end_timeout(server))
         ending.install()
         try:
             if worker is not None:
@@ -350,10 +350,15 @@ def _serve(
     return ending.code
 
 
+def _end_timeout(server: "Server") -> float:
+    """What the end takes at most: handlers, shutdown hooks, and the rest."""
+    return server.options.drain_timeout + server.hooks_timeout + AFTER_HANDLERS
+
+
 async def _serve_until_drained(place: Place, http: "uvicorn.Server") -> None:
-    if await place.server.startup():
+    if await place.app.life.start():
         await http.serve(sockets=place.sockets)
-    await place.server.shutdown()
+    await place.app.life.end()
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, worker: Worker, ending: Ending) -> None:
