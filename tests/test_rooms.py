@@ -89,7 +89,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "protocol": ("msgspec",),
     "transport": ("aiohttp", "msgspec", "yarl"),
     "client": ("jsonschema", "msgspec", "referencing"),
-    "server": ("httptools", "joserfc", "jsonschema", "msgspec", "referencing", "uvicorn", "uvloop"),
+    "server": ("h11", "httptools", "joserfc", "jsonschema", "msgspec", "referencing", "uvicorn", "uvloop"),
     "testing": ("msgspec",),
     "oauth": ("joserfc", "msgspec"),
     "models": ("msgspec",),

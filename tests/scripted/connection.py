@@ -27,7 +27,7 @@ def talked(
     async def test() -> None:
         config = uvicorn.Config(
             app,
-            http=protocol or _head.bounded(LIMIT, timeout),
+            http=_head.bounded(LIMIT, timeout) if protocol is None else protocol(timeout),
             log_config=None,
             lifespan="off",
             ws="none",

@@ -13,21 +13,15 @@ body, which Java's client and others send along, so the request is parsed again 
 A request that has to be refused here is answered only if no earlier request of the connection still waits for its response:
 an error written first would be read as the response to that one.
 
-Needs httptools; where it is not installed uvicorn runs on h11, which has a limit of bytes of its own.
-
-Must never know MCP. Above: `_run`. Below: uvicorn.
+Needs httptools; where it is not installed the server runs on h11 (`_h11`).
 """
 
-import asyncio
 from typing import Any, NoReturn
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-# How often a connection that cannot be written to is looked at, and how long its client may take nothing at all. A system may hold
-# some megabytes for one that reads slowly and say nothing of it meanwhile, so this must be generous.
-STUCK_SECONDS = 1.0
-STALLED_SECONDS = 300.0
+from mooring.server.http._clocks import Clocks
 
 # What belongs to an offer of another protocol: h2c is what clients offer.
 _OFFERS = frozenset((b"upgrade", b"http2-settings"))
@@ -56,11 +50,10 @@ class _Trailers(list[tuple[bytes, bytes]]):
             self._protocol.stop_too_large()
 
 
-class BoundedProtocol(HttpToolsProtocol):
+class BoundedProtocol(Clocks, HttpToolsProtocol):
     """A connection whose request heads are bounded. `bounded()` makes the class for a server's limits."""
 
     max_head_bytes = 65_536
-    head_timeout = 10.0
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
@@ -68,28 +61,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_in_head = False
         self._is_in_body = False
         self._is_too_large = False
-        # Nothing more is read: the connection is closed after the responses that are due.
-        self._is_refused = False
         # Bytes read since the parser got anywhere: to the end of a head, a part of a body, the end of a message.
         self._unparsed = 0
         self._has_parsed = False
         self._trailers = _Trailers(self)
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._stuck_timer: asyncio.TimerHandle | None = None
-        self._stuck_bytes = 0
-        self._stuck_since = 0.0
         self._is_declining = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        """A connection that asks nothing may stay as long as one that has asked."""
-        super().connection_made(transport)
-        self._start_timer(self.timeout_keep_alive)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is timed any more."""
-        self._stop_timer()
-        self._stop_looking()
-        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse, count what belongs to a part that is not complete, and time what the client still owes."""
@@ -145,43 +121,6 @@ class BoundedProtocol(HttpToolsProtocol):
                 lines.append(name + b": " + value)
         self._is_declining = False
         return b"\r\n".join(lines) + b"\r\n\r\n" + rest
-
-    def pause_writing(self) -> None:
-        """The client does not take what we say."""
-        super().pause_writing()
-        self._stop_looking()
-        self._stuck_bytes, self._stuck_since = 0, self.loop.time()
-        self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._look)
-
-    def resume_writing(self) -> None:
-        """It does again."""
-        self._stop_looking()
-        super().resume_writing()
-
-    def _look(self) -> None:
-        """A response that was cut short is of no use to who is still waiting for the rest of it; a whole one is."""
-        size, now = self.transport.get_write_buffer_size(), self.loop.time()
-        if size != self._stuck_bytes:
-            self._stuck_bytes, self._stuck_since = size, now
-        is_cut = self.transport.is_closing() and not self.cycle.response_complete
-        if is_cut or now - self._stuck_since >= STALLED_SECONDS:
-            self.transport.abort()
-        else:
-            self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._look)
-
-    def _stop_looking(self) -> None:
-        if self._stuck_timer is not None:
-            self._stuck_timer.cancel()
-            self._stuck_timer = None
-
-    def _is_over(self) -> bool:
-        return self._is_refused or self.transport.is_closing()
-
-    @property
-    def _is_serving(self) -> bool:
-        # None until the first request, whatever its type says.
-        cycle: RequestResponseCycle | None = vars(self)["cycle"]
-        return cycle is not None and not cycle.response_complete
 
     def on_message_begin(self) -> None:
         """A head begins."""
@@ -252,21 +191,6 @@ class BoundedProtocol(HttpToolsProtocol):
             head = [name + b": " + value for name, value in (*self.server_state.default_headers, *fields)]
             self.transport.write(b"\r\n".join((b"HTTP/1.1 " + status, *head, b"", text)))
             self.transport.close()
-
-    def _time_out(self) -> None:
-        """What the client owes did not come. An earlier request is still answered."""
-        self._is_refused = True
-        if not self._is_serving:
-            self.transport.close()
-
-    def _start_timer(self, seconds: float) -> None:
-        self._stop_timer()
-        self._head_timer = self.loop.call_later(seconds, self._time_out)
-
-    def _stop_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
 
 
 def bounded(max_bytes: int, timeout: float) -> type[BoundedProtocol]:

@@ -157,7 +157,7 @@ RUN_OPTIONS: Final = {
                 holds=_are_networks, must='addresses or networks such as "10.0.0.5" or "10.0.0.0/8", or "*"'),
         Setting("keepalive_timeout", "How long a connection may be idle.", low=0.001, high=86_400),
         Setting("max_header_bytes", "URL and headers together, and the trailers of a body; above it 431.", low=1_024, high=1_048_576, is_whole=True),
-        Setting("header_timeout", "How long URL and headers may take (with httptools).", low=0.001, high=86_400),
+        Setting("header_timeout", "How long URL and headers may take.", low=0.001, high=86_400),
         Setting("access_log", "A line for each request under `mooring.server.http.access`, without the query.", is_flag=True),
         Setting("parser", '"auto" takes httptools where it is installed.', choices=("auto", "httptools", "h11")),
         Setting("loop", '"auto" takes uvloop where it is installed.', choices=("auto", "uvloop", "asyncio")),
@@ -420,16 +420,22 @@ def _make_uvicorn(place: Place, on_ready: Callable[[], None], drain: Callable[[]
     return Uvicorn(config)
 
 
-def _parser(options: RunOptions) -> "type[asyncio.Protocol] | str":
+def _parser(options: RunOptions) -> type[asyncio.Protocol]:
     if options.parser == "h11":
-        return "h11"
+        return _h11(options)
     try:
         from mooring.server.http._head import bounded  # noqa: PLC0415  # needs httptools
     except ImportError as missing:
         if options.parser == "auto":
-            return "h11"
+            return _h11(options)
         raise UsageError(f"httptools is not installed: {install_command('http')}", path="parser") from missing
     return bounded(options.max_header_bytes, options.header_timeout)
+
+
+def _h11(options: RunOptions) -> type[asyncio.Protocol]:
+    from mooring.server.http._h11 import timed  # noqa: PLC0415  # an extra
+
+    return timed(options.header_timeout)
 
 
 def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:

@@ -1,12 +1,9 @@
 """The head of a request is bounded, in bytes and in time, on a real connection."""
 
 import asyncio
-import logging
-from collections.abc import Callable
 
 import pytest
 
-from mooring.server.http import _head
 from mooring.server.http._head import BoundedProtocol, bounded
 from scripted.connection import GET, LIMIT, mirror, mirrored, status, talked
 
@@ -77,49 +74,13 @@ def test_a_body_does_not_count() -> None:
     talked(talk)
 
 
-def test_a_head_that_takes_too_long_is_not_waited_for() -> None:
-    """One byte at a time for ever: the connection is closed."""
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(GET)
-        ended = asyncio.create_task(reader.read())
-        while not ended.done():
-            writer.write(b"x")
-            await asyncio.wait({ended}, timeout=0.01)  # then the next drop
-        try:
-            assert await ended == b""
-        except ConnectionResetError:
-            pass  # a byte was on its way
-
-    talked(talk, timeout=0.1)
-
-
-def test_a_second_head_is_timed_like_the_first() -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(GET + b"\r\n")
-        assert await status(reader) == b"200"
-        writer.write(GET)
-        assert await reader.read() == b""
-
-    talked(talk, timeout=0.1)
-
-
-def test_a_connection_that_asks_nothing_is_closed() -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        assert await reader.read() == b""
-
-    talked(talk, keepalive=1)
-
-
 @pytest.mark.parametrize(
     "unasked",
     [
         b"\r\n",
         GET + b"\r\n\r\n",
-        # A body that nobody reads: it was answered before.
-        b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nx",
     ],
-    ids=["a blank line", "a blank line after a request", "a body"],
+    ids=["a blank line", "a blank line after a request"],
 )
 def test_what_is_no_request_moves_no_clock(unasked: bytes) -> None:
     """Drop by drop for ever: uvicorn's own clock stops at the first byte of anything."""
@@ -196,78 +157,6 @@ def test_a_tunnel_is_refused(target: bytes) -> None:
         assert await status(reader) == b"400"
 
     talked(talk)
-
-
-LARGE = 16 * 1024 * 1024  # more than the system holds for a connection
-
-
-async def cut(scope: dict, receive: Callable, send: Callable) -> None:
-    """Says much, and returns in the middle of it."""
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"x" * LARGE, "more_body": True})
-
-
-async def whole(scope: dict, receive: Callable, send: Callable) -> None:
-    await send(
-        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % LARGE)]}
-    )
-    await send({"type": "http.response.body", "body": b"x" * LARGE})
-
-
-def losses(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Set when a connection is lost."""
-    lost = asyncio.Event()
-
-    class Told(BoundedProtocol):
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            lost.set()
-
-    monkeypatch.setattr(_head, "BoundedProtocol", Told)
-    return lost
-
-
-def test_a_response_that_was_cut_short_is_not_waited_out(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Its reader may never take what was written before: the connection is reset."""
-    monkeypatch.setattr(_head, "STUCK_SECONDS", 0.05)
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(GET + b"\r\n")
-        writer.transport.pause_reading()  # what came is not taken
-        await lost.wait()
-
-    lost = losses(monkeypatch)
-    with caplog.at_level(logging.CRITICAL, "uvicorn.error"):  # it minds what the app does
-        talked(talk, app=cut)
-
-
-def test_a_client_that_takes_nothing_for_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it was told is held here until it is read: not for ever."""
-    monkeypatch.setattr(_head, "STUCK_SECONDS", 0.02)
-    monkeypatch.setattr(_head, "STALLED_SECONDS", 0.2)
-    lost = losses(monkeypatch)
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(GET + b"\r\n")
-        writer.transport.pause_reading()
-        await lost.wait()
-
-    talked(talk, app=whole)
-
-
-def test_a_whole_response_may_be_read_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the connection is closed after it."""
-    monkeypatch.setattr(_head, "STUCK_SECONDS", 0.01)
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(GET + b"connection: close\r\n\r\n")
-        await reader.readuntil(b"\r\n\r\n")
-        await asyncio.sleep(0.2)  # some twenty looks
-        assert len(await reader.read()) == LARGE
-
-    talked(talk, app=whole)
 
 
 def test_what_is_no_http_is_told_so() -> None:

@@ -33,6 +33,7 @@ from mooring.server.http import (
     keys,
     run_http,
 )
+from mooring.server.http._h11 import TimedH11
 from mooring.server.http._sockets import bind_sockets, port_of
 from mooring.server.http._workers import Worker
 from peers.http_process import GUARD, Answer, answered, call
@@ -163,7 +164,7 @@ def test_a_missing_library_is_done_without_unless_it_was_asked_for(monkeypatch: 
     monkeypatch.setitem(sys.modules, "uvloop", None)
     monkeypatch.setitem(sys.modules, "mooring.server.http._head", None)
     assert _run._loop_factory("auto") is asyncio.new_event_loop
-    assert _run._parser(RunOptions()) == "h11"
+    assert issubclass(_run._parser(RunOptions()), TimedH11)
     with pytest.raises(UsageError, match="uvloop"):
         _run._loop_factory("uvloop")
     with pytest.raises(UsageError, match="httptools"):
