@@ -263,11 +263,11 @@ class Client:
 
     # --- what arrives -------------------------------------------------------------------------------------------------
 
-    def _take_arrival(self, method: str, params: msgspec.Raw | None) -> bool:
-        """What cannot wait for a slow handler: lists that changed, and the server's word that it listens."""
+    def _take_arrival(self, method: str, params: msgspec.Raw | None, call: Call[Any] | None) -> bool:
+        """What cannot wait for a slow handler: lists that changed, the server's word that it listens, all for `client.wire`."""
         self.cache.changed(method)
         if method != "notifications/subscriptions/acknowledged":
-            return False
+            return self.wire.take(method, params, call)
         try:
             self._subscriptions.acknowledged(b"{}" if params is None else params)
         except McpError as error:
@@ -318,7 +318,7 @@ class Client:
         if self.wire.on_state is not None:
             self.wire.on_state(transition.target)
         if transition.target == "ready":
-            if self._notification_handlers:
+            if self._notification_handlers or self.wire.on_message is not None:
                 self._subscriptions.want_lists()
             return
         if transition.target in ("backoff", "closing", "closed"):

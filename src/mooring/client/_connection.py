@@ -23,6 +23,7 @@ import msgspec
 
 from mooring.client._call import Call
 from mooring.client._error import encode_error
+from mooring.client._messages import REQUEST_SOURCE, source_of
 from mooring.client._owner import Owner
 from mooring.client._telemetry import Telemetry
 from mooring.errors import (
@@ -67,7 +68,7 @@ class Connection:
         self.settings = settings
         self.telemetry = telemetry
         self.core = ClientConnection(settings, is_http=target.is_http)
-        self.on_arrival: Callable[[str, msgspec.Raw | None], bool] | None = None
+        self.on_arrival: Callable[[str, msgspec.Raw | None, Call[Any] | None], bool] | None = None
         self.on_notice: Callable[[Notice], Awaitable[None]] | None = None
         self.on_request: Callable[[str, msgspec.Raw | None], Awaitable[bytes]] | None = None
         self.on_transition: Callable[[e.Transition], None] | None = None
@@ -475,21 +476,22 @@ class Connection:
     # --- effects: what the server says --------------------------------------------------------------------------------
 
     def _deliver(self, effect: e.Deliver) -> None:
-        if self.telemetry.listeners:
-            self.telemetry.tell("mooring.notification.received", method=effect.method)
-        if self.on_arrival is not None and self.on_arrival(effect.method, effect.params):
-            return
-        self._inbox.put(effect.method, effect.params)
-        self._wake_consumer()
+        self._arrived(effect.method, effect.params)
 
     def _report(self, effect: e.Report) -> None:
         call = effect.caller
         assert isinstance(call, Call)  # only `submit()` makes callers
-        if self.telemetry.listeners:
-            self.telemetry.tell("mooring.notification.received", method="notifications/progress")
         call.progress_at = self._running().time()
-        self._reported[effect.id] = call
-        self._inbox.put("notifications/progress", effect.params)
+        self._arrived("notifications/progress", effect.params, effect.id, call)
+
+    def _arrived(self, method: str, params: msgspec.Raw | None, id: int = 0, call: Any = None) -> None:
+        if self.telemetry.listeners:
+            self.telemetry.tell("mooring.notification.received", method=method)
+        if self.on_arrival is not None and self.on_arrival(method, params, call):
+            return
+        if call is not None:
+            self._reported[id] = call
+        self._inbox.put(method, params)
         self._wake_consumer()
 
     def _wake_consumer(self) -> None:
@@ -512,8 +514,8 @@ class Connection:
                 self._reported.clear()
 
     def _serve(self, effect: e.Serve) -> None:
-        # The frame is gone when the task runs: the params are copied here.
-        params = None if effect.params is None else msgspec.Raw(bytes(effect.params))
+        params = None if effect.params is None else msgspec.Raw(bytes(effect.params))  # the frame goes
+        REQUEST_SOURCE.set(source_of(self._transport))  # the task has a copy of this context
         self._handlers[effect.id] = self._task(self._handle(effect.id, effect.method, params))
 
     async def _handle(self, id: int | str, method: str, params: msgspec.Raw | None) -> None:

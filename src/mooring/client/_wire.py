@@ -8,12 +8,13 @@ Must never know what a message means. Above: `mooring.proxy`. Below: `_requests`
 """
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from mooring.client._asking import Asking
 from mooring.client._call import Call
+from mooring.client._messages import REQUEST_SOURCE, MessageHandler, report_now, source_of
 from mooring.client._requests import ProgressHandler, Requests
 from mooring.errors import McpError, ProtocolError
 from mooring.protocol.client import ServerFacts
@@ -25,10 +26,16 @@ _OPENS_OBJECT = b"{"
 
 
 class Wire:
-    """The connection of one client, as bytes. `on_state(state)` is called at every change of `client.state`."""
+    """The connection of one client, as bytes. `on_state(state)` is called at every change of `client.state`.
+
+    `on_message(method, params, source)`, set before `open()`, is called for every notification of the server, as it arrives and in
+    its order, in the place of `client.on_notification()`. Progress reports then go to `on_progress` of their call in the same way, and
+    none is left out. `source` is the id of the call whose HTTP response carried the notification; 0 where that is not known.
+    """
 
     def __init__(self, requests: Requests, asking: Asking) -> None:
         self.on_state: Callable[[str], None] | None = None
+        self.on_message: MessageHandler | None = None
         self._requests = requests
         self._asking = asking
 
@@ -41,6 +48,22 @@ class Wire:
     def cause(self) -> McpError | None:
         """Why the connection was lost or could not be made, the last time that happened. Raises: StateError before `open()`."""
         return self._requests.connection.core.cause
+
+    def take(self, method: str, params: msgspec.Raw | None, call: Call[Any] | None) -> bool:
+        """Hand a notification over, if somebody wants them here. For the client."""
+        if self.on_message is None:
+            return False
+        body = b"{}" if params is None else bytes(params)
+        if call is None:
+            self.on_message(method, body, source_of(self._requests.connection._transport))
+        else:
+            report_now(call, body)
+        return True
+
+    @staticmethod
+    def source() -> int:
+        """In a handler of `answer_with`: the id of the call whose HTTP response carried the request; 0: not known."""
+        return REQUEST_SOURCE.get()
 
     def answer_with(self, handler: RequestHandler) -> None:
         """Give every request of the server's to this handler, in the place of the features' own.

@@ -83,10 +83,10 @@ class Asking:
 
     # --- a server of the handshake era asks ---------------------------------------------------------------------------
 
-    async def asked(self, back: Back, method: str, params: bytes) -> bytes:
-        """The answer of the client that this is for. Raises: JsonRpcError."""
+    async def asked(self, back: Back, method: str, params: bytes, flight: Flight | None) -> bytes:
+        """The answer of the client that this is for: that of `flight`, where it is known. Raises: JsonRpcError."""
         connection, about = self._owner(back), None
-        whose = back.flights.whose()
+        whose = back.flights.whose() if flight is None else flight
         if isinstance(whose, Flight):
             if connection is None and whose.is_stateless:
                 return await self._ask_in_result(whose, method, params)

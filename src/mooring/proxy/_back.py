@@ -14,9 +14,10 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from mooring.client import Call, Client, Notification, ProgressHandler, connect
+from mooring.client import Call, Client, ProgressHandler, connect
 from mooring.errors import (
     BackpressureError,
     ClosedError,
@@ -67,11 +68,11 @@ class Listener(Protocol):
     def came_back(self, back: "Back") -> None:
         """It is there again, and may be another than before."""
 
-    def heard(self, back: "Back", notification: Notification) -> None:
-        """It said this."""
+    def heard(self, back: "Back", method: str, params: bytes, flight: Flight | None) -> None:
+        """It sent this notification; in the response to that call, where that is known."""
 
-    async def asked(self, back: "Back", method: str, params: bytes) -> bytes:
-        """It asks this; the encoded result. Raises: JsonRpcError, to refuse."""
+    async def asked(self, back: "Back", method: str, params: bytes, flight: Flight | None) -> bytes:
+        """It sent this request; the encoded result. Raises: JsonRpcError, to refuse."""
 
 
 class Sent(NamedTuple):
@@ -133,6 +134,8 @@ class Back:
         self._tasks: set[asyncio.Task[None]] = set()
         # Notifications of a client before its server was started.
         self._unsent: deque[tuple[str, bytes]] = deque()
+        # The calls under way by their ids at the server, for what arrives in their HTTP responses.
+        self._by_id: dict[int, Flight] = {}
         # Calls that wait for the server to be there.
         self._waiting = 0
         # Who wants to hear of which resource; and the log level that somebody wants.
@@ -267,7 +270,8 @@ class Back:
                 self._is_ready.clear()  # lost this very moment, and we are told in the next
                 continue
             self.flights.begin(flight)
-            call.future.add_done_callback(lambda future: self._settle(flight, future))
+            self._by_id[call.id] = flight
+            call.future.add_done_callback(partial(self._settle, call.id, flight))
             return Sent(client, call, is_stateless)
 
     async def answer(self, flight: Flight, sent: Sent) -> bytes:
@@ -278,8 +282,10 @@ class Back:
             self.give_up(flight, sent)
             raise
 
-    def _settle(self, flight: Flight, future: "asyncio.Future[bytes]") -> None:
+    def _settle(self, id: int, flight: Flight, future: "asyncio.Future[bytes]") -> None:
         """A call has ended, whether or not somebody waits for it now."""
+        if self._by_id.get(id) is flight:
+            del self._by_id[id]
         if not future.cancelled():
             future.exception()  # seen, so that it is not reported as lost
         self.flights.end(flight)
@@ -397,8 +403,16 @@ class Back:
 
     def _attach(self, client: Client) -> None:
         client.wire.on_state = lambda state: self._changed(client, state)
-        client.wire.answer_with(lambda method, params: self._listener.asked(self, method, params))
-        client.on_notification(lambda notification: self._listener.heard(self, notification))
+        wire = client.wire
+
+        def received(method: str, params: bytes, source: int) -> None:
+            self._listener.heard(self, method, params, self._by_id.get(source))
+
+        async def asked(method: str, params: bytes) -> bytes:
+            return await self._listener.asked(self, method, params, self._by_id.get(wire.source()))
+
+        wire.on_message = received
+        wire.answer_with(asked)
 
     def _changed(self, client: Client, state: str) -> None:
         if client is not self.client or self._is_stopping:

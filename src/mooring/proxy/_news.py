@@ -13,7 +13,6 @@ from typing import Protocol
 
 import msgspec
 
-from mooring.client import Notification
 from mooring.errors import McpError
 from mooring.proxy._back import Back
 from mooring.proxy._bodies import without_subscription
@@ -65,15 +64,14 @@ class News:
         # Messages that were for one client, and nobody knows for which.
         self.dropped = 0
 
-    def heard(self, back: Back, notification: Notification) -> None:
-        """The server said this."""
-        method, params = notification.method, without_subscription(notification.raw)
+    def heard(self, back: Back, method: str, params: bytes, flight: Flight | None) -> None:
+        """The server sent this; in the response to that call, where that is known."""
         try:
-            self._hear(back, method, params)
+            self._hear(back, method, without_subscription(params), flight)
         except msgspec.DecodeError as error:
             logger.info("%s of the server behind cannot be read: %s", method, error)
 
-    def _hear(self, back: Back, method: str, params: bytes) -> None:
+    def _hear(self, back: Back, method: str, params: bytes, flight: Flight | None) -> None:
         if method == _UPDATED:
             uri = _read_uri(params).uri
             for wanted in back.wanted_for(uri):
@@ -81,10 +79,13 @@ class News:
         elif method in _LIST_CHANGES:
             self.changed(back, method, "", params)
         elif method == "notifications/elicitation/complete":
-            connection = self._owner(back) or self._sent_away(params)
-            self._say([] if connection is None else [connection], method, params)
+            connection = self._sent_away(params)
+            if connection is None:  # requested in an error, or by another instance of the server
+                self._pass_on(back, method, params, flight)
+            else:
+                self._say([connection], method, params)
         else:
-            self._pass_on(back, method, params)
+            self._pass_on(back, method, params, flight)
 
     def changed(self, back: Back, method: str, uri: str = "", params: bytes = b"") -> None:
         """A list or a resource of this server changed."""
@@ -94,9 +95,9 @@ class News:
         else:
             owner.listening.changed(method, uri, params)
 
-    def _pass_on(self, back: Back, method: str, params: bytes) -> None:
+    def _pass_on(self, back: Back, method: str, params: bytes, flight: Flight | None) -> None:
         """A log message, or something that nobody here knows."""
-        owner, whose = self._owner(back), back.flights.whose()
+        owner, whose = self._owner(back), back.flights.whose() if flight is None else flight
         if isinstance(whose, Flight):
             if method != _MESSAGE or _wants(whose, params):
                 about = whose.id if whose.is_awaited else None

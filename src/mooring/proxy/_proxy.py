@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from mooring.client import Notification
 from mooring.errors import BackpressureError, Json
 from mooring.protocol import VERSIONS, Era
 from mooring.protocol.client import ServerFacts
@@ -23,6 +22,7 @@ from mooring.proxy._asking import Asking
 from mooring.proxy._back import Back, of_era
 from mooring.proxy._bodies import front_capabilities
 from mooring.proxy._eras import Eras
+from mooring.proxy._flights import Flight
 from mooring.proxy._front import FrontConnection
 from mooring.proxy._news import News
 from mooring.proxy._options import KEEPALIVE, ProxyOptions
@@ -360,10 +360,10 @@ class Proxy(Server):
         for method in await back.lists.changed(back.fetch, back.is_there):
             self._news.changed(back, method)
 
-    def heard(self, back: Back, notification: Notification) -> None:
-        """It said this."""
-        self._news.heard(back, notification)
+    def heard(self, back: Back, method: str, params: bytes, flight: Flight | None) -> None:
+        """It sent this notification; in the response to that call, where that is known."""
+        self._news.heard(back, method, params, flight)
 
-    async def asked(self, back: Back, method: str, params: bytes) -> bytes:
-        """It asks this. Raises: JsonRpcError."""
-        return await self._asking.asked(back, method, params)
+    async def asked(self, back: Back, method: str, params: bytes, flight: Flight | None) -> bytes:
+        """It sent this request. Raises: JsonRpcError."""
+        return await self._asking.asked(back, method, params, flight)

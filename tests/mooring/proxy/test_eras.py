@@ -68,11 +68,13 @@ class InMemory:
 
 
 @asynccontextmanager
-async def http_front(proxy: Proxy) -> AsyncIterator[Target]:
-    """The proxy on a port of the system's choice."""
+async def http_front(proxy: Server) -> AsyncIterator[Target]:
+    """The proxy, or a server, on a port of the system's choice."""
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(proxy.asgi(), lifespan="off", log_config=None, timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        proxy.asgi(sessions=True), lifespan="off", log_config=None, timeout_graceful_shutdown=2
+    )
     server = uvicorn.Server(config)
     task = asyncio.get_running_loop().create_task(server._serve([listening]))
     while not server.started:
@@ -307,3 +309,45 @@ async def test_a_server_that_comes_back_without_the_handshake_serves_its_clients
             assert not result.is_error
             assert second.is_stateless
     await proxy.shutdown()
+
+
+@pytest.mark.parametrize("server", ["handshake only", "stateless only"])
+@pytest.mark.parametrize("version", ERAS)
+@timed
+async def test_over_http_what_belongs_to_a_call_is_known_however_many_clients_there_are(
+    version: str, server: str
+) -> None:
+    """It arrives in the HTTP response to that call: log messages and requests reach their own client alone."""
+    names = ("one", "two", "three")
+    behind = Server("behind", versions=SERVERS[server])
+    arrived, all_there = [], asyncio.Event()
+
+    @behind.tool
+    async def work(ctx: Context, name: str) -> str:
+        arrived.append(name)
+        if set(arrived) == set(names):
+            all_there.set()
+        await all_there.wait()
+        ctx.log("info", f"secret of {name}")
+        answer = await ctx.elicit(f"for {name}", FORM, key="who")
+        return f"{name}: {(answer.content or {}).get('name')}"
+
+    async with AsyncExitStack() as stack:
+        back = await stack.enter_async_context(http_front(behind))
+        proxy = Proxy(back, settings={**FAST, "versions": SERVERS[server]})
+        await proxy.open()
+        front = await stack.enter_async_context(http_front(proxy))
+        stack.push_async_callback(proxy.shutdown)
+        calls, logs = [], {}
+        for name in names:
+            client, logs[name] = answering(front, version)
+            client.elicitation.handle(
+                lambda _, name=name: ElicitResult(action="accept", content={"name": name})
+            )
+            await stack.enter_async_context(client)
+            level = {"io.modelcontextprotocol/logLevel": "info"} if version == STATELESS else None
+            calls.append(client.tools.call("work", {"name": name}, meta=level))
+        results = await asyncio.gather(*calls)
+        assert [result.text for result in results] == [f"{name}: {name}" for name in names]
+        for name in names:
+            assert {one["data"] for one in logs[name]} == {f"secret of {name}"}

@@ -58,8 +58,8 @@ class Line(Protocol):
     def deliver(self, frame: bytes) -> None:
         """This frame came; where it is the answer to a POST of its own, `answered()` was called before."""
 
-    def hear(self, frame: bytes) -> None:
-        """This frame came on a stream; it may be anything, also another request's answer."""
+    def hear(self, frame: bytes, source: int = 0) -> None:
+        """This frame came on a stream; it may be anything, also another request's answer. `source` as for `Transport.source`."""
 
     def answered(self, post: "Post", frame: bytes) -> None:
         """The answer is here: nothing more is waited for."""
@@ -226,12 +226,12 @@ class Post:
                     if self.id in answered_ids(event.data, self.session.revision):
                         self._answer(event.data)
                         break
-                    self._line.hear(event.data)
+                    self._line.hear(event.data, self.id)
                 if self.was_answered:
                     async with asyncio.timeout(LINGER):
                         async for event in events:
                             if not isinstance(event, FrameTooLargeError) and event.event == "message":
-                                self._line.hear(event.data)
+                                self._line.hear(event.data, self.id)
         except TimeoutError:
             pass  # its connection is closed, that is all
         except OutcomeUnknownError as error:

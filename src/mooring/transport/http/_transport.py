@@ -71,7 +71,9 @@ class HttpTransport:
         self._close_step = close_step
         self._max_connections = max_connections
         self._owned_client = owned_client
-        self._inbox: deque[bytes] = deque()
+        self._inbox: deque[tuple[bytes, int]] = deque()
+        # The id of the request whose response carried the frame that was pulled last; 0: it came otherwise.
+        self.source = 0
         self._waiting: deque[Post] = deque()
         self._waiting_bytes = 0
         self._was_busy = False
@@ -131,7 +133,10 @@ class HttpTransport:
 
     def next_frame(self) -> bytes | McpError | None:
         """As the contract says."""
-        return self._inbox.popleft() if self._inbox else None
+        if not self._inbox:
+            return None
+        frame, self.source = self._inbox.popleft()
+        return frame
 
     async def flush(self) -> bool:
         """As the contract says: a request is with the operating system for sure when its response is here."""
@@ -250,13 +255,13 @@ class HttpTransport:
 
     # --- what posts tell (Line) ---------------------------------------------------------------------------------------
 
-    def deliver(self, frame: bytes) -> None:
+    def deliver(self, frame: bytes, source: int = 0) -> None:
         """Something came: for a request, or by itself."""
         if not self._is_ended:
-            self._inbox.append(frame)
+            self._inbox.append((frame, source))
             self._owner.frames_arrived()
 
-    def hear(self, frame: bytes) -> None:
+    def hear(self, frame: bytes, source: int = 0) -> None:
         """Something came on a stream. Servers have answered on another stream than the request's own: then nothing more is
         waited for there.
         """
@@ -265,7 +270,7 @@ class HttpTransport:
             if other is not None and other.task is not None and self._legacy is None:
                 other.was_answered = True
                 other.task.cancel()
-        self.deliver(frame)
+        self.deliver(frame, source)
 
     def responded(self, post: Post, reply: Reply) -> None:
         """The session begins with the headers of the response to `initialize`. Raises: ProtocolError."""
