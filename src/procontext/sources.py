@@ -48,6 +48,9 @@ class Documents(Protocol):
     async def search(self, library_id: str, query: str, limit: int = 10) -> list[Hit]:
         """The stored sections of a library that answer a query, best first. Never fetches."""
 
+    async def count_pages(self, library_id: str) -> int:
+        """How many pages of a library are stored, and so are searched."""
+
     async def prefetch(self, library: Library, progress: Progress | None = None) -> int:
         """Fetch and store the index and every page it names; returns how many pages are stored now.
 

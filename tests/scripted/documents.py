@@ -36,6 +36,9 @@ class ScriptedDocuments:
         self.asked.append((library_id, query))
         return self.hits.get(library_id, [])[:limit]
 
+    async def count_pages(self, library_id: str) -> int:
+        return len(self.pages)
+
     async def prefetch(self, library: Library, progress: Progress | None = None) -> int:
         self.asked.append(library.id)
         _said(self.indexes[library.id])

@@ -86,6 +86,10 @@ class Cache:
         """The libraries whose own index has this exact link."""
         return await self._run(lambda: self._store.libraries_linking(url))
 
+    async def count_pages(self, library_id: str) -> int:
+        """How many pages of a library can be searched."""
+        return await self._run(lambda: self._store.count_pages(library_id))
+
     async def search(self, library_id: str, query: str, limit: int) -> list[Hit]:
         """The sections of a library that answer a query, best first."""
         return await self._run(lambda: self._store.search(library_id, query, limit))

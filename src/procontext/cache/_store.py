@@ -252,6 +252,19 @@ class Store:
 
         return self._safely("look up a link", operation, ())
 
+    def count_pages(self, library_id: str) -> int:
+        """How many pages of a library can be searched."""
+
+        def operation() -> int:
+            rows = self._connection.execute(
+                "SELECT count(*) FROM memberships m JOIN documents d ON d.key = m.key"
+                " WHERE m.library_id = ? AND d.kind = 'page'",
+                (library_id,),
+            )
+            return int(rows.fetchone()[0])
+
+        return self._safely("count pages", operation, 0)
+
     def search(self, library_id: str, query: str, limit: int) -> list[Hit]:
         """The sections of a library that have every word of the query, then those that have some of them.
 

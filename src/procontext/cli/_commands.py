@@ -70,9 +70,7 @@ COMMANDS = (
         ("fastapi httpx",),
     ),
     CommandRow("setup", "get the newest registry, and say which one is used", "_setup", ("",)),
-    CommandRow(
-        "doctor", "check settings, registry, cache and network, and say what to do", "_doctor", ("", "--json")
-    ),
+    CommandRow("doctor", "check settings, registry, cache, network and sources", "_doctor", ("", "--json")),
     CommandRow(
         "completion",
         "print what completes these commands in your shell",

@@ -1,4 +1,4 @@
-"""`procontext doctor`: settings, registry, cache and network, each looked at, with what to do where something is wrong.
+"""`procontext doctor`: settings, registry, cache, network and every source, each looked at, with what to do where something is wrong.
 
 Above: `_main`. Below: `config`, `registry`, the file system, the name service. It changes nothing.
 """
@@ -20,6 +20,7 @@ from procontext.app import make_registry
 from procontext.cli._asking import add_config
 from procontext.cli._main import DONE, FAILED
 from procontext.cli._screen import print_json, styled
+from procontext.cli._source_check import check_sources
 from procontext.config import Config, load
 from procontext.config_files import find_files
 from procontext.errors import ConfigError, RegistryError
@@ -79,6 +80,8 @@ def examine(named: str | None = None) -> Iterator[Finding]:
     yield from _registry(config)
     yield _cache(config)
     yield _network(config)
+    for source in check_sources(config):
+        yield Finding(f"source {source.id}", source.state, source.detail, source.advice)
     yield _http()
 
 

@@ -22,6 +22,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_common(parser)
 
 
+def _counted(pages: int) -> str:
+    return "1 page is" if pages == 1 else f"{pages} pages are"
+
+
 def run(arguments: Namespace) -> int:
     """Fetch one after the other; one that fails does not keep the others from being fetched."""
 
@@ -45,10 +49,12 @@ def run(arguments: Namespace) -> int:
             told[library.id] = {"pages": pages, "left_out": left_out} if left_out else {"pages": pages}
             if left_out and not pages:
                 code = FAILED
-                print_error(f"none of the {left_out} pages of {library.id} could be stored", WHEN_LEFT_OUT)
+                which = "the one page" if left_out == 1 else f"none of the {left_out} pages"
+                could = "could not" if left_out == 1 else "could"
+                print_error(f"{which} of {library.id} {could} be stored", WHEN_LEFT_OUT)
             elif not arguments.json:
                 more = f", {left_out} could not be stored" if left_out else ""
-                print(f"{styled(library.id, 'green')}: {pages} pages are in the cache{more}")
+                print(f"{styled(library.id, 'green')}: {_counted(pages)} in the cache{more}")
         if arguments.json:
             print_json(told)
         sys.stdout.flush()

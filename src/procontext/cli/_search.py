@@ -26,10 +26,18 @@ def run(arguments: Namespace) -> int:
         if arguments.json:
             print_json(found)
         elif not found.hits:
-            print_error(
-                f"nothing that is cached of {library.name} matches",
-                f"procontext fetch {library.id} fetches its pages; a search never does",
-            )
+            count = await (await application.documents()).count_pages(library.id)
+            pages = "the one page" if count == 1 else f"the {count} pages"
+            if count:
+                print_error(
+                    f"none of these words was found in {pages} of {library.name} in the cache",
+                    f"Try other words; procontext fetch {library.id} gets pages that are not there yet.",
+                )
+            else:
+                print_error(
+                    f"no page of {library.name} is in the cache, and a search fetches none",
+                    f"procontext fetch {library.id} gets its pages.",
+                )
         for hit in () if arguments.json else found.hits:
             print(styled(" > ".join(map(printable, hit.heading_path)) or "(no heading)", "bold"))
             print(f"  {styled(f'{hit.url} line {hit.line}', 'cyan')}")

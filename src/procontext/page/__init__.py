@@ -10,6 +10,7 @@ from mooring._lazy import lazy
 
 if TYPE_CHECKING:
     from procontext.page._documents import LibraryDocuments
+    from procontext.page._folders import files_in
     from procontext.page._markdown import markdown_page, text_lines
     from procontext.page._windows import section, window
 
@@ -17,6 +18,7 @@ __getattr__ = lazy(
     __name__,
     {
         "LibraryDocuments": "_documents",
+        "files_in": "_folders",
         "markdown_page": "_markdown",
         "section": "_windows",
         "text_lines": "_markdown",
@@ -24,4 +26,4 @@ __getattr__ = lazy(
     },
 )
 
-__all__ = ["LibraryDocuments", "markdown_page", "section", "text_lines", "window"]
+__all__ = ["LibraryDocuments", "files_in", "markdown_page", "section", "text_lines", "window"]

@@ -373,6 +373,10 @@ class LibraryDocuments:
         """The stored sections of a library that answer a query, best first. Never fetches."""
         return await self._cache.search(library_id, query, limit)
 
+    async def count_pages(self, library_id: str) -> int:
+        """How many pages of a library are stored, and so are searched."""
+        return await self._cache.count_pages(library_id)
+
     async def prefetch(self, library: Library, progress: Progress | None = None) -> int:
         """Fetch and store the index and every page it names; returns how many pages are stored now.
 

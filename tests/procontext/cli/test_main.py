@@ -349,7 +349,7 @@ def test_fetch_does_not_call_stored_what_the_disk_would_not_have(
         return held[-1]
 
     monkeypatch.setattr("procontext.cache._store.Store.holds", holds)
-    assert typed("fetch", "ours")[:2] == (0, "ours: 1 pages are in the cache, 1 could not be stored\n")
+    assert typed("fetch", "ours")[:2] == (0, "ours: 1 page is in the cache, 1 could not be stored\n")
     assert json.loads(typed("fetch", "ours", "--json")[1]) == {"ours": {"pages": 1, "left_out": 1}}
     monkeypatch.setattr("procontext.cache._store.Store.holds", lambda *_: False)
     code, out, err = typed("fetch", "ours")
@@ -456,3 +456,15 @@ def test_what_keeps_a_server_from_listening_is_told(typed: Typing, monkeypatch: 
     code, _, err = typed("serve", "--transport", "http")
     assert code == 1
     assert "HTTP needs the extra" in err
+
+
+def test_a_search_without_hits_names_how_many_pages_were_searched(typed: Typing) -> None:
+    """Pages that are there and do not match, and no pages at all, are two things."""
+    code, _, err = typed("search", "ours", "nonexistentword")
+    assert code == 1
+    assert "no page of Our SDK is in the cache" in err
+    assert "procontext fetch ours" in err
+    assert typed("fetch", "ours")[0] == 0
+    code, _, err = typed("search", "ours", "nonexistentword")
+    assert code == 1
+    assert "none of these words was found in the 2 pages of Our SDK in the cache" in err
