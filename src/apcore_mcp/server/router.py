@@ -11,12 +11,19 @@ Must never know a transport. Above: the factory (MCP), the inspector. Below: `ca
 """
 
 import asyncio
+import dataclasses
 import json
 import math
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Set
+from datetime import date, timedelta
+from datetime import time as clock_time
+from decimal import Decimal
+from enum import Enum
 from typing import Any, Literal, Protocol, TypeAlias
+from uuid import UUID
 
 import msgspec
 from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
@@ -52,6 +59,10 @@ MAX_OUTPUT_DEPTH = 100
 # An output over so many characters is not said twice, as text and as structure: together they would be over what a frame may
 # have (16 MiB), and the text is for clients that know no structure (2025-06-18 server/tools: SHOULD).
 MAX_SAID_TWICE = 4 * 1024 * 1024
+
+
+# What JSON has a text for that is not `str()` of it, or is, by agreement (a datetime is a date).
+_SCALARS = (date, clock_time, timedelta, Decimal, UUID, bytes, bytearray, memoryview)
 
 
 class Caller(Protocol):
@@ -241,7 +252,7 @@ class ExecutionRouter:
             output = {}
         text, odd = to_json(output)
         content = [TextContent(text=text)]
-        if not entry.output_schema or not isinstance(output, dict):
+        if not entry.output_schema or text[:1] != "{":
             return CallToolResult(content=content)
         structured = msgspec.json.decode(text)
         if odd and ArgumentRules(entry.output_schema).problems(structured):
@@ -325,18 +336,49 @@ class _Shown:
 def to_json(value: Any) -> tuple[str, tuple[str, ...]]:
     """JSON of whatever a module may return, and the places where JSON has no form (NaN, Infinity): null is there.
 
-    Other objects become their text: dates, paths, ids.
+    Other objects are written by their JSON values (`json_value`), as members of structures and as keys.
 
     Raises: ValueError for what contains itself, or is nested without end.
     """
     try:
-        text = json.dumps(value, default=str, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(value, default=json_value, ensure_ascii=False, allow_nan=False)
         odd: list[str] = []
     except (TypeError, ValueError):
         odd = []
         text = json.dumps(_plain(value, "", odd, 0), ensure_ascii=False, allow_nan=False)
     # Half a character has no form in UTF-8.
     return text.encode(errors="replace").decode(), tuple(odd)
+
+
+def json_value(value: Any) -> Any:
+    """What stands for an object in JSON, not yet inside: a member of an enum by its value, models and dataclasses by their fields.
+
+    Bytes are base64, and times ISO 8601, as of `mooring.server`. An object that JSON has no form for is its text.
+    """
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, _SCALARS):
+        return msgspec.to_builtins(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Set | deque):
+        return list(value)
+    if isinstance(value, type):
+        return str(value)
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json", by_alias=True)
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, msgspec.Struct):
+        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        return {name: getattr(value, field) for name, field in names}
+    return str(value)
+
+
+def _json_key(key: Any) -> str:
+    plain = key if isinstance(key, str | tuple) else json_value(key)
+    return plain if type(plain) is str else str(plain)
 
 
 def _plain(value: Any, place: str, odd: list[str], depth: int) -> Any:
@@ -347,10 +389,13 @@ def _plain(value: Any, place: str, odd: list[str], depth: int) -> Any:
         return None
     if isinstance(value, dict):
         inside = f"{place}." if place else ""
-        return {str(key): _plain(part, f"{inside}{key}", odd, depth + 1) for key, part in value.items()}
+        named = {_json_key(key): part for key, part in value.items()}
+        return {key: _plain(part, f"{inside}{key}", odd, depth + 1) for key, part in named.items()}
     if isinstance(value, list | tuple):
         return [_plain(part, f"{place}[{at}]", odd, depth + 1) for at, part in enumerate(value)]
-    return value if value is None or isinstance(value, str | int | float) else str(value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return _plain(json_value(value), place, odd, depth + 1)
 
 
 def _merge(base: dict[str, Any], more: Mapping[str, Any]) -> None:

@@ -4,11 +4,16 @@ import asyncio
 import json
 import logging
 import uuid
-from datetime import datetime
+from collections import deque
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum
 from pathlib import PurePosixPath
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from apcore import ACL, ACLRule, Executor, ModuleError, ModuleTimeoutError, Registry
 from pydantic import BaseModel
@@ -16,6 +21,7 @@ from pydantic import BaseModel
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.server import ExecutionRouter
 from apcore_mcp.server.router import to_json
+from apcore_mcp.validation import ArgumentRules
 from mooring.types import CallToolResult
 
 
@@ -203,7 +209,7 @@ ODD = uuid.UUID(int=1)
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ({"when": datetime(2026, 1, 2, 3, 4)}, '{"when": "2026-01-02 03:04:00"}'),
+        ({"when": datetime(2026, 1, 2, 3, 4)}, '{"when": "2026-01-02T03:04:00"}'),
         ({"path": PurePosixPath("/a")}, '{"path": "/a"}'),
         ({"id": ODD, "raw": b"x"}, f'{{"id": "{ODD}", "raw": "b\'x\'"}}'),
         ({"é": "ü"}, '{"é": "ü"}'),
@@ -512,7 +518,82 @@ def test_a_module_that_was_replaced_is_called_by_its_new_rules(
 def test_keys_that_are_no_text_become_their_text() -> None:
     """apcore's redaction refuses them today; a module without an output schema may be given them by middleware."""
     assert to_json({1: 2, (1, 2): {3}, None: (float("nan"),)}) == (
-        '{"1": 2, "(1, 2)": "{3}", "None": [null]}',
+        '{"1": 2, "(1, 2)": [3], "None": [null]}',
         ("None[0]",),
     )
     assert to_json(float("inf")) == ("null", ("the root",))
+
+
+class Tone(Enum):
+    COLD = "cold"
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+class Weather(BaseModel):
+    tone: Tone = Tone.COLD
+
+
+@dataclass
+class Reading:
+    tone: Tone = Tone.COLD
+    degrees: float = 1.5
+
+
+class Named(msgspec.Struct, rename="camel"):
+    full_name: str = "x"
+
+
+JSON_VALUES: list[tuple[Any, Any]] = [
+    (Tone.COLD, "cold"),
+    (Level.LOW, 1),
+    (datetime(2026, 1, 2, 3, 4), "2026-01-02T03:04:00"),
+    (date(2026, 1, 2), "2026-01-02"),
+    (time(3, 4), "03:04:00"),
+    (timedelta(seconds=5), "PT5S"),
+    (Decimal("1.50"), "1.50"),
+    (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    (PurePosixPath("/x"), "/x"),
+    (b"ab", "YWI="),
+    ({1}, [1]),
+    (frozenset({Tone.COLD}), ["cold"]),
+    (deque([1]), [1]),
+    (MappingProxyType({"a": Tone.COLD}), {"a": "cold"}),
+    (Weather(), {"tone": "cold"}),
+    (Reading(), {"tone": "cold", "degrees": 1.5}),
+    (Named(), {"fullName": "x"}),
+    ({Tone.COLD: 1, Level.LOW: 2, date(2026, 1, 2): 3}, {"cold": 1, "1": 2, "2026-01-02": 3}),
+    (Tone, str(Tone)),
+    (ValueError("x"), "x"),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), JSON_VALUES, ids=lambda value: type(value).__name__)
+def test_objects_are_written_by_their_json_values(value: Any, expected: Any) -> None:
+    assert json.loads(to_json({"v": value})[0]) == {"v": expected}
+    # Beside a value that JSON has no form for, which takes another path.
+    text, odd = to_json({"v": value, "n": float("nan")})
+    assert json.loads(text) == {"v": expected, "n": None}
+    assert odd == ("n",)
+
+
+def test_a_dataclass_is_looked_into_and_one_that_contains_itself_is_refused() -> None:
+    assert to_json(Reading(degrees=float("nan"))) == ('{"tone": "cold", "degrees": null}', ("degrees",))
+    endless = Reading()
+    endless.tone = endless  # type: ignore[assignment]
+    with pytest.raises(ValueError, match=r"contains itself|Circular"):
+        to_json(endless)
+
+
+def test_structured_output_fits_the_schema_of_its_own_module(
+    registry: Registry, kinds: SimpleNamespace
+) -> None:
+    """Text and structure agree, and a client that checks the schema accepts them."""
+    schema = Weather.model_json_schema(mode="serialization")
+    module = kinds.Plain(lambda i, c: {"tone": Tone.COLD}, output_schema=Weather)
+    registry.register("weather.tone", module)
+    result = call(router_of(registry), "weather.tone")
+    assert result.structured_content == json.loads(result.text) == {"tone": "cold"}
+    assert ArgumentRules(schema).problems(result.structured_content) == []
