@@ -12,6 +12,7 @@ SKIP ?=
 FORMAT ?= table
 LEG ?=
 ORDER ?=
+LOOP ?=
 PORT ?= 8000
 SECONDS ?= 600
 FUZZ_SECONDS ?= 600
@@ -45,9 +46,9 @@ demo: $(VENV)/.installed ## a client that holds: real processes, about a minute;
 states: $(VENV)/.installed ## print the state machines (FORMAT=table, mermaid or dot)
 	@$(RUN) -m mooring states --format $(FORMAT)
 
-test: $(VENV)/.installed ## run the tests; at least 95 % of mooring and 90 % of the products must be covered
+test: $(VENV)/.installed ## run the tests; at least 95 % of mooring and 90 % of the products must be covered; LOOP=uvloop runs them on uvloop
 	@rm -f .coverage .coverage.*
-	tools/test_parts $(RUN) --cov --cov-report=
+	MOORING_LOOP="$(LOOP)" tools/test_parts $(RUN) --cov --cov-report=
 	@$(RUN) -m coverage combine --quiet
 	@for row in mooring:95 apcore_mcp:90 procontext:90; do \
 		$(RUN) -m coverage report --include="src/$${row%:*}/*" --fail-under="$${row#*:}" || exit 1; \
@@ -93,9 +94,12 @@ test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed h
 	@SKIP="$(SKIP)" tools/test_all
 
 # The searches over states need no second Python, nor do pages, pictures, the map of the rooms, storms and whole programs: a run
-# of everything must stay under twenty minutes. Elsewhere the order is another, too.
+# of everything must stay under twenty-five minutes. Storms and whole programs do need a second event loop: with LOOP=uvloop they
+# run as well. Elsewhere the order is another, too.
 test-bare: $(VENV)/.installed
-	MOORING_ORDER="$(ORDER)" tools/test_parts $(RUN) -m "not long" --ignore-glob="$(CURDIR)/tests/test_*.py" $(foreach part,chaos demonstration guides,--ignore=tests/$(part))
+	MOORING_ORDER="$(ORDER)" MOORING_LOOP="$(LOOP)" tools/test_parts $(RUN) -m "not long" \
+		$(if $(filter uvloop,$(LOOP)),$(foreach page,docs exports imports pictures rooms site,--ignore=tests/test_$(page).py),\
+		--ignore-glob="$(CURDIR)/tests/test_*.py" $(foreach part,chaos demonstration guides,--ignore=tests/$(part)))
 
 format: $(VENV)/.installed ## let ruff mend what it can
 	$(RUN) -m ruff check --fix $(CODE)
