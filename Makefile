@@ -38,7 +38,8 @@ run: $(VENV)/.installed ## serve the example modules over HTTP, with the inspect
 	@echo "The inspector: http://127.0.0.1:$(PORT)/inspector"
 	@echo 'For a client:  {"mcpServers": {"demo": {"url": "http://127.0.0.1:$(PORT)/mcp"}}}'
 	@echo "From a shell:  $(VENV)/bin/mooring tools http://127.0.0.1:$(PORT)/mcp"
-	@exec $(VENV)/bin/apcore-mcp --extensions-dir examples/apcore_demo/extensions --transport streamable-http --port $(PORT) --explorer --metrics --dynamic
+	@$(VENV)/bin/apcore-mcp --extensions-dir examples/apcore_demo/extensions --transport streamable-http --port $(PORT) --explorer --metrics --dynamic; \
+	  code=$$?; test $$code != 2 || echo "Is the port taken? make run PORT=8001"; exit $$code
 
 demo: $(VENV)/.installed ## a client that holds: real processes, about a minute; FAST=1 is shorter, RECORD=FILE.svg keeps it
 	@$(RUN) examples/demo $(if $(FAST),--fast) $(if $(RECORD),--record "$(RECORD)")

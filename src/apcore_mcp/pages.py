@@ -8,6 +8,7 @@ Above: `bridge`. Below: `health`, `metrics`, `inspector`, mooring's endpoint.
 
 from typing import TYPE_CHECKING
 
+from apcore_mcp.answers import answer
 from apcore_mcp.health import HEALTH_PATH, make_health
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 def around(bridge: "Bridge", app: "App") -> "Asgi":
     """The app that is served in the place of the endpoint `app`."""
     pages = pages_of(bridge, app)
+    has_root = app.options.path.rstrip("/") == ""
+    leads_to = bridge.options.inspector_prefix if bridge.options.explorer and not has_root else None
 
     async def served(scope: "Scope", receive: "Receive", send: "Send") -> None:
         path: str = scope.get("path", "").removeprefix(scope.get("root_path", ""))
@@ -25,6 +28,18 @@ def around(bridge: "Bridge", app: "App") -> "Asgi":
             if scope["type"] == "http" and (path == prefix or path.startswith(f"{prefix}/")):
                 await page(scope, receive, send)
                 return
+        if (
+            leads_to is not None
+            and scope["type"] == "http"
+            and path in ("", "/")
+            and scope["method"] == "GET"
+        ):
+            # Who opens the address of the server in a browser looks for the page.
+            place = f"{scope.get('root_path', '')}{leads_to}"
+            await answer(
+                send, 307, "text/plain; charset=utf-8", f"{place}\n".encode(), (("location", place),)
+            )
+            return
         await app(scope, receive, send)
 
     return served

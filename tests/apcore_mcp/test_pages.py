@@ -59,3 +59,22 @@ def test_a_mount_is_followed(registry: Registry) -> None:
             ]
 
     assert asyncio.run(main()) == [200, 200]
+
+
+def test_the_address_of_the_server_leads_to_the_inspector(registry: Registry) -> None:
+    """Only where there is one, and only for who reads."""
+
+    async def main() -> list[Any]:
+        async with asgi_app(registry, explorer=True) as app:
+            return [
+                await ask(app, "GET", "/"),
+                await ask(app, "GET", "/", root="/sub"),
+                await ask(app, "POST", "/", {}),
+                await ask(app, "GET", "/other"),
+            ]
+
+    plain, mounted, posted, other = asyncio.run(main())
+    assert (plain.status, plain.headers["location"]) == (307, "/inspector")
+    assert (mounted.status, mounted.headers["location"]) == (307, "/sub/inspector")
+    assert (posted.status, other.status) == (404, 404)
+    assert answers(registry, "/")[0].status == 404

@@ -14,7 +14,7 @@ from mooring.errors import TransportError, UsageError
 BACKLOG: Final = 2048
 
 _EXPLAINED: Final = {
-    errno.EADDRINUSE: "the port is taken: end what listens there, or choose another port",
+    errno.EADDRINUSE: "the port is taken: end what listens there, or choose another port (--port)",
     errno.EACCES: "this user may not listen there: ports below 1024 are reserved, choose a higher one",
     errno.EADDRNOTAVAIL: "this machine does not have that address",
 }
