@@ -73,6 +73,8 @@ class Client:
         self.settings = settings
         self.cache = Cache()
         self._target = target
+        # For a fleet: called with every new state.
+        self._on_state: Callable[[str], None] | None = None
         self._lots = lots
         self._telemetry = Telemetry(settings.name)
         self._asking = Asking()
@@ -315,6 +317,8 @@ class Client:
             logger.exception("%s: a handler raised", self.settings.name)
 
     def _note_transition(self, transition: e.Transition) -> None:
+        if self._on_state is not None:
+            self._on_state(transition.target)
         if self.wire.on_state is not None:
             self.wire.on_state(transition.target)
         if transition.target == "ready":

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Self, Unpack
 
@@ -22,6 +23,7 @@ from mooring.client._config import read_config
 from mooring.client._connect import connect
 from mooring.client._deadline import Deadline
 from mooring.client._requests import CallOptions
+from mooring.client._starts import PacedTarget, Starts
 from mooring.client._tools import ToolOptions, of_any_call
 from mooring.errors import ClosedError, Json, McpError, StateError, UsageError
 from mooring.protocol.client import FleetKeywords
@@ -45,8 +47,8 @@ class Fleet:
 
     `fleet["git"]` is the client of one server: register handlers with it before the fleet is opened, call what is not a tool
     through it. `separator` stands between the names of a server and a tool; with `require_all` a server that cannot be
-    opened fails the whole; `parallel_starts` is how many servers are started at the same time (default: as many as there are
-    processors, at least 4). `settings` are those of `docs/settings.md`, for every server.
+    opened fails the whole; `parallel_starts` is how many servers are started, or restarted, at the same time (default: as many
+    as there are processors, at least 4). `settings` are those of `docs/settings.md`, for every server.
 
     Raises: UsageError for a setting that is unknown or out of range.
     """
@@ -78,6 +80,11 @@ class Fleet:
         self.require_all = require_all
         self.parallel_starts = parallel_starts
         self._clients = {name: connect(target, name=name, **settings) for name, target in targets.items()}
+        self._starts = Starts(parallel_starts)
+        for name, client in self._clients.items():
+            if not client._target.is_http:
+                client._target = PacedTarget(client._target, name, self._starts)
+                client._on_state = partial(self._starts.changed, name)
         self._errors: dict[str, McpError] = {}
         self._listed: dict[str, list[Tool]] = {}
         self._table: dict[str, tuple[str, str]] = {}
@@ -163,8 +170,7 @@ class Fleet:
             raise StateError("open", message="a fleet is opened once; make a new one")
         self._was_opened = True
         try:
-            slots = asyncio.Semaphore(self.parallel_starts)
-            await asyncio.gather(*(self._open_one(name, slots) for name in self._clients))
+            await asyncio.gather(*(self._open_one(name) for name in self._clients))
             if self.require_all:
                 self._demand_all()
             await self._list_all({}, None)
@@ -176,11 +182,14 @@ class Fleet:
         """End every server, as `client.stop()` does; returns when all are gone."""
         await asyncio.gather(*(client.stop(drain) for client in self._clients.values()))
 
-    async def _open_one(self, name: str, slots: asyncio.Semaphore) -> None:
+    async def _open_one(self, name: str) -> None:
+        client = self._clients[name]
         try:
-            # Its deadlines count from here, and not from when it began to wait for the others.
-            async with slots:
-                await self._clients[name].open()
+            if client._target.is_http:
+                await client.open()
+                return
+            async with self._starts.opening(name):
+                await client.open()
         except McpError as error:
             logger.warning("%s: could not be opened: %s", name, error)
             self._errors[name] = error

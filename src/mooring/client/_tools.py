@@ -19,6 +19,7 @@ from mooring.errors import (
     OutcomeUnknownError,
     ProtocolError,
     TimeoutError,
+    TransportError,
     UsageError,
 )
 from mooring.extras import install_command
@@ -114,7 +115,7 @@ class Tools:
             if deadline is None:
                 deadline = self._requests.deadline(options)
                 deadline.began_at = deadline.moved_at = began_at
-            await self._list(of_any_call(options), deadline)
+            await self._list_before(options, deadline)
             result = await self._run(name, params, options, deadline)
         if self._known and must_check is not False:
             self._check_output(name, result, must=must_check is True)
@@ -162,6 +163,19 @@ class Tools:
                 error,
             )
 
+    async def _list_before(self, options: CallOptions, deadline: Deadline) -> None:
+        """Fetch the list that a call needs before it is sent. Raises: as a list does; `may_have_run` is that of the call."""
+        try:
+            await self._list(of_any_call(options), deadline)
+        except TimeoutError as late:
+            raise deadline.error(sent=False).about("tools/call", None) from late
+        except OutcomeUnknownError as lost:
+            unsent = TransportError(lost.message, exit_code=lost.exit_code, stderr_tail=lost.stderr_tail)
+            raise unsent.about("tools/call", None) from lost
+        except McpError as error:
+            error.may_have_run = False
+            raise
+
     def _why_not(self, name: str) -> str:
         if name in self._known:
             return f"{name!r} is hinted neither as read-only nor as idempotent"
@@ -179,9 +193,9 @@ class Tools:
     # --- output -------------------------------------------------------------------------------------------------------
 
     async def _prepare_check(self, name: str, options: CallOptions, deadline: Deadline) -> None:
-        """Before anything runs: is there what checking needs? Raises: UsageError, and as a list does."""
+        """Before anything runs: is there what checking needs? Raises: UsageError, and as `_list_before()`."""
         if name not in self._known:
-            await self._list(of_any_call(options), deadline)
+            await self._list_before(options, deadline)
         if self._check(name) is None and self._schema(name) is not None:
             message = f"checking output needs the extra `schema`: {install_command('schema')}"
             raise UsageError(message, path="check_output")

@@ -23,8 +23,8 @@ class Fleet:
 
     `fleet["git"]` is the client of one server: register handlers with it before the fleet is opened, call what is not a tool
     through it. `separator` stands between the names of a server and a tool; with `require_all` a server that cannot be
-    opened fails the whole; `parallel_starts` is how many servers are started at the same time (default: as many as there are
-    processors, at least 4). `settings` are those of `docs/settings.md`, for every server.
+    opened fails the whole; `parallel_starts` is how many servers are started, or restarted, at the same time (default: as many
+    as there are processors, at least 4). `settings` are those of `docs/settings.md`, for every server.
 
     Raises: UsageError for a setting that is unknown or out of range.
     """

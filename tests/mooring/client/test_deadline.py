@@ -14,8 +14,10 @@ from mooring.errors import (
     BackpressureError,
     McpError,
     OutcomeUnknownError,
+    ProtocolError,
     StateError,
     TimeoutError,
+    TransportError,
     UsageError,
 )
 from mooring.models import ModelCall, Toolbox
@@ -118,6 +120,26 @@ async def test_the_list_for_an_output_check_is_inside_the_deadline_of_the_call()
         assert now() == pytest.approx(3, abs=0.01)
         assert caught.value.sent
         assert caught.value.timeout == 3
+
+
+@on_fake_clock
+async def test_a_call_whose_list_for_the_check_fails_did_not_run() -> None:
+    async with opened() as (client, peer):
+        with pytest.raises(TimeoutError, match=r"not sent within 3 s \(timeout\)") as late:
+            await client.tools.call("x", check_output=True, timeout=3)
+        assert (late.value.method, late.value.may_have_run) == ("tools/call", False)
+        peer.on["tools/list"] = {"tools": "none"}
+        with pytest.raises(ProtocolError) as broken:
+            await client.tools.call("x", check_output=True)
+        assert broken.value.may_have_run is False
+        del peer.on["tools/list"]
+        call = asyncio.ensure_future(client.tools.call("x", check_output=True))
+        await peer.until(lambda: len(peer.got("tools/list")) == 3)
+        peer.die()
+        with pytest.raises(TransportError) as lost:
+            await call
+        assert (lost.value.method, lost.value.may_have_run) == ("tools/call", False)
+        assert peer.got("tools/call") == []
 
 
 @on_fake_clock

@@ -483,6 +483,24 @@ def test_a_fleet_of_slow_servers_becomes_ready_with_a_bounded_number_of_starts_a
     assert processors.running == 0
 
 
+def test_a_fleet_that_is_lost_as_a_whole_comes_back_a_few_servers_at_a_time() -> None:
+    """Each restart needs 4 s of a processor: 40 at once would take 80 s each, longer than any start may take."""
+    processors = Processors()
+
+    async def work() -> None:
+        targets = {f"s{n}": starting_slowly(f"s{n}", processors, 4) for n in range(40)}
+        async with Fleet(targets, parallel_starts=4) as fleet:
+            processors.most = 0
+            for target in targets.values():
+                target.cut()
+            await asyncio.gather(*(fleet[name].ready(2000) for name in fleet))
+            assert set(fleet.states.values()) == {"ready"}
+            assert fleet._starts._holders == set()
+
+    run_on_fake_clock(work())
+    assert processors.most == 4
+
+
 def test_by_default_there_are_as_many_starts_as_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     for count, most in ((None, 4), (1, 4), (16, 16)):
         monkeypatch.setattr(_fleet.os, "cpu_count", lambda count=count: count)
