@@ -65,6 +65,9 @@ _LONE_SURROGATE = (
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u)[dD][c-fC-F][0-9a-fA-F]{2})"
 )
 
+# Strings, and runs of brackets that open or close: 100,000 arrays in a row are one match.
+_BRACKETS = rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]+|[\]}]+'
+
 _NOT_NUMBERS = (b"NaN", b"Infinity", b"-Infinity")
 
 
@@ -184,6 +187,35 @@ def is_deeper_than(text: bytes, limit: int) -> bool:
         depth += 2 * steps.count(b"\x01") - len(steps)
         is_inside_string ^= len(pieces) % 2 == 0
     return False
+
+
+def flatten(text: bytes, limit: int) -> bytes:
+    """The text with every array and object inside its outermost value emptied, so that any depth of it can be read.
+
+    A longer text than `limit` is cut there, and closed if the cut is inside one of those. What is no JSON stays none.
+    """
+    depth = start = 0
+    pieces: list[bytes] = []
+    opener = b""
+    for token in re.finditer(_BRACKETS, text[:limit], re.DOTALL):
+        at, size, first = token.start(), token.end() - token.start(), token[0][:1]
+        if first == b'"':
+            continue
+        if first in b"[{":
+            if depth < 2 <= depth + size:
+                opened = at + 1 - depth
+                pieces.append(text[start : opened + 1])
+                opener = text[opened : opened + 1]
+            depth += size
+        else:
+            if depth - size < 2 <= depth:
+                start = at + depth - 2
+            depth -= size
+    if depth >= 2:
+        pieces.append(b"]}" if opener == b"[" else b"}}")
+    else:
+        pieces.append(text[start:limit])
+    return b"".join(pieces)
 
 
 def path_at(text: bytes, offset: int) -> str:

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from mooring.errors import Json, ProtocolError, RequestId, UsageError
-from mooring.protocol.wire._json_text import Flaw, explain, find_flaw, needs_look
+from mooring.protocol.wire._json_text import Flaw, explain, find_flaw, flatten, needs_look
 from mooring.types import encode_json
 
 # A server keeps the id of every request in flight, 1,024 of them for each connection, so an id may not be as long as
@@ -45,6 +45,9 @@ LONGEST_QUOTE: Final = 120
 
 # How long a frame may be that is read once more, leniently, for the id of an answer: that makes an object of every value.
 LONGEST_LENIENT: Final = 1 << 20
+
+# How much of a frame that is nested too deeply is searched for its id, bracket by bracket: beyond it, the id must come first.
+LONGEST_FLATTENED: Final = 1 << 17
 
 # Said of a member that is not there, as opposed to one that is `null`.
 ABSENT: Final = UNSET
@@ -332,6 +335,11 @@ def _identify(frame: bytes) -> tuple[RequestId | Absent, bool]:
     """The id of a message that is not one, if it can be read, and whether it was meant as an answer."""
     try:
         outline = _read_outline(frame)
+    except RecursionError:
+        try:
+            outline = _read_outline(flatten(frame, LONGEST_FLATTENED))
+        except _REFUSALS:
+            return ABSENT, False
     except _REFUSALS:
         id = _answered_id(frame)
         return id, id is not ABSENT

@@ -101,9 +101,18 @@ def answered_ids(frame: bytes, revision: Revision | None) -> tuple[int | str | N
         return _batched_ids(frame) if revision is not None and revision.has_batches else ()
     try:
         one = _read_answer(frame)
+    except RecursionError:
+        return _deep_ids(frame)
     except _REFUSALS:
         return ()
     return (one.id,) if one.is_one else ()
+
+
+def _deep_ids(frame: bytes) -> tuple[int | str | None, ...]:
+    """The id of an answer that is nested too deeply to be read. The core refuses it, and ends its call by that."""
+    message = decode(frame)
+    is_answer = isinstance(message, Malformed) and message.is_answer
+    return (message.id,) if is_answer and not isinstance(message.id, Absent) else ()
 
 
 def _batched_ids(frame: bytes) -> tuple[int | str | None, ...]:

@@ -196,3 +196,17 @@ def test_progress_of_an_open_post_is_reported_while_the_session_is_renewed():
     rig.up()
     rig.say(method="notifications/progress", params={"progressToken": open_post, "progress": 1})
     assert rig.only(e.Report).caller == "open"
+
+
+@pytest.mark.parametrize("depth", [150, 995, 1_000, 20_000])
+def test_an_answer_that_is_nested_too_deeply_ends_its_call(depth):
+    """Over any transport: whoever waits is told at once. Another call is untouched."""
+    rig = Rig().ready()
+    mine, other = rig.written_call("mine"), rig.written_call("other")
+    rig.receive(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (mine, b"[" * depth + b"]" * depth))
+    error = rig.error_of("mine")
+    assert isinstance(error, ProtocolError)
+    assert error.may_have_run is True
+    assert "nested more than 128 deep" in str(error)
+    rig.answer(other)
+    assert rig.only(e.Complete).caller == "other"

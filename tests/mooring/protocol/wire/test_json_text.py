@@ -20,6 +20,7 @@ from mooring.protocol.wire._json_text import (
     Flaw,
     explain,
     find_flaw,
+    flatten,
     is_deeper_than,
     needs_look,
     path_at,
@@ -349,3 +350,33 @@ def test_checking_sixteen_mebibytes_takes_a_fraction_of_their_memory() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 2 * 1024 * 1024
+
+
+# (text, limit, expected)
+FLATTENED = [
+    (b'{"id":1,"result":{"a":[1,{"b":2}]}}', 100, b'{"id":1,"result":{}}'),
+    (b'{"result":[[[]],{}],"id":1}', 100, b'{"result":[],"id":1}'),
+    (b'{"a":[1],"b":{"c":3},"d":"[{"}', 100, b'{"a":[],"b":{},"d":"[{"}'),
+    (b'{"a":["]\\"}",{"x":"\\\\"}],"id":1}', 100, b'{"a":[],"id":1}'),
+    (b"[[1],[2]]", 100, b"[[],[]]"),
+    (b'{"id":1}', 100, b'{"id":1}'),
+    (b"", 100, b""),
+    (b"1", 100, b"1"),
+    (b"]]]}", 100, b"]]]}"),
+    # Cut inside of what is emptied, it is closed; elsewhere it stays what it is.
+    (b'{"id":1,"result":{"a":{"b":1}},"c":2}', 25, b'{"id":1,"result":{}}'),
+    (b'{"id":1,"result":[[1]],"c":2}', 20, b'{"id":1,"result":[]}'),
+    (b'{"id":1,"result":[[1]],"c":2}', 25, b'{"id":1,"result":[],"c'),
+]
+
+
+@pytest.mark.parametrize(("text", "limit", "expected"), FLATTENED)
+def test_what_is_inside_the_outermost_value_is_emptied(text: bytes, limit: int, expected: bytes) -> None:
+    assert flatten(text, limit) == expected
+
+
+@pytest.mark.parametrize("depth", [2, 500, 1_000, 30_000])
+@pytest.mark.parametrize(("opens", "closes"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_any_depth_is_flattened(depth: int, opens: bytes, closes: bytes) -> None:
+    text = b'{"result":' + opens * depth + b"1" + closes * depth + b',"id":7}'
+    assert flatten(text, len(text)) == b'{"result":' + opens[:1] + closes + b',"id":7}'

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mooring.errors import ProtocolError
 from mooring.protocol.wire._jsonrpc import (
     ABSENT,
+    LONGEST_FLATTENED,
     LONGEST_LENIENT,
     LONGEST_QUOTE,
     MAX_BATCH_MEMBERS,
@@ -561,3 +562,46 @@ def test_every_code_of_the_specification_has_its_name() -> None:
         "MISSING_REQUIRED_CLIENT_CAPABILITY": -32021,
         "UNSUPPORTED_PROTOCOL_VERSION": -32022,
     }
+
+
+DEEP = [150, 900, 995, 1_000, 1_100, 5_000, 50_000]
+
+
+@pytest.mark.parametrize("depth", DEEP)
+@pytest.mark.parametrize("order", ["id first", "id last"])
+@pytest.mark.parametrize("member", ["result", "error"])
+def test_an_answer_of_any_depth_is_refused_with_its_id(depth: int, order: str, member: str) -> None:
+    """Whoever waits for it is told at once, not when the deadline passes."""
+    deep = b"[" * depth + b"]" * depth
+    body = b'{"content":%b}' % deep if member == "result" else b'{"code":1,"message":"m","data":%b}' % deep
+    parts = [b'"id":5', b'"%b":%b' % (member.encode(), body)]
+    frame = b'{"jsonrpc":"2.0",%b}' % b",".join(parts if order == "id first" else parts[::-1])
+    found = decode(frame)
+    assert isinstance(found, Malformed)
+    assert (found.id, found.is_answer, found.code) == (5, True, ErrorCode.INVALID_REQUEST)
+    assert "nested more than 128 deep" in found.message
+
+
+@pytest.mark.parametrize("depth", DEEP)
+def test_a_request_of_any_depth_is_refused_with_its_id(depth: int) -> None:
+    frame = b'{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":%b}}' % (
+        b'{"a":' * depth + b"1" + b"}" * depth
+    )
+    found = decode(frame)
+    assert isinstance(found, Malformed)
+    assert (found.id, found.is_answer) == ("a", False)
+
+
+@pytest.mark.parametrize(
+    ("frame", "id"),
+    [
+        (b'{"id":5,"result":' + b"[" * LONGEST_FLATTENED + b"]" * LONGEST_FLATTENED + b"}", 5),
+        (b'{"result":' + b"[" * LONGEST_FLATTENED + b"]" * LONGEST_FLATTENED + b',"id":5}', ABSENT),
+        (b"[" * 5_000 + b"]" * 5_000, ABSENT),
+        (b'{"id":[[1]],"result":' + b"[" * 5_000 + b"]" * 5_000 + b"}", ABSENT),
+    ],
+)
+def test_the_search_for_the_id_of_a_deep_frame_is_bounded(frame: bytes, id: object) -> None:
+    found = decode(frame)
+    assert isinstance(found, Malformed)
+    assert found.id == id

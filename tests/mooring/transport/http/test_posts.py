@@ -432,7 +432,8 @@ async def test_a_stateless_call_that_is_given_up_closes_its_response(script: Scr
         with pytest.raises(TimeoutError):
             await client.tools.call("echo", timeout=1)
         await asyncio.sleep(0)
-        assert server.replies[-1].gone.is_set()
+        last = server.seen.index(server.heard("tools/call")[-1])  # a check of the server follows it
+        assert server.replies[last].gone.is_set()
         assert server.heard("notifications/cancelled") == []
 
 
@@ -449,3 +450,33 @@ async def test_a_handshake_call_that_is_given_up_is_cancelled_by_a_notification_
             server.seen[call].id
         ]
         assert server.replies[call].gone.is_set()
+
+
+@pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
+@pytest.mark.parametrize("form", ["json", "event stream"])
+@pytest.mark.parametrize("depth", [150, 995, 1_000, 20_000])
+@on_fake_clock
+async def test_an_answer_that_is_nested_too_deeply_fails_at_once(depth: int, form: str, version: str) -> None:
+    """docs/design/bad-input.md. Also on a stream that the server keeps open."""
+
+    async def call(seen: Seen, reply: Reply) -> None:
+        deep = b"[" * depth + b"]" * depth
+        answer = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"x":%b}}}' % (
+            seen.id,
+            deep,
+        )
+        if form == "json":
+            reply.json(answer)
+        else:
+            reply.sse()
+            reply.event(answer)
+            await reply.gone.wait()
+
+    client, _ = client_of(Mcp(version, tools__call=call))
+    async with client:
+        started = asyncio.get_running_loop().time()
+        with pytest.raises(ProtocolError, match="nested more than 128 deep") as raised:
+            await client.tools.call("echo")
+        assert raised.value.may_have_run is True
+        assert asyncio.get_running_loop().time() == started
+        assert client.state == "ready"

@@ -60,7 +60,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
         (b'{"id":7,"method":null,"result":{}}', ()),
         (b'{"id":7}', ()),
         (b'{"id":"\xff","result":{}}', ()),
-        (b'{"id":7,"result":' + DEEP + b"}", ()),
+        (b'{"id":7,"result":' + DEEP + b"}", (7,)),
         (b'[{"id":1,"result":{}},{"id":7,"error":{}},{"id":8}]', (1, 7)),
         (b'[{"jsonrpc":"2.0","id":7,"result":{}},{"error":{}},5]', (7,)),
         (b'[{"id":7,"method":"x"}]', ()),
