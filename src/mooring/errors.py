@@ -188,7 +188,11 @@ class _Ended(McpError):
 
 
 class TransportError(_Ended, ConnectionError):
-    """Could not connect, or was not sent. `permanent` means that trying again cannot help."""
+    """Could not connect, or was not sent. `permanent` means that trying again cannot help.
+
+    `absent` means that no MCP server is there: the connection was refused, the host is unknown, the URL is another one's. It may
+    be there later.
+    """
 
     type = "transport"
 
@@ -199,6 +203,7 @@ class TransportError(_Ended, ConnectionError):
         exit_code: int | None = None,
         stderr_tail: str = "",
         permanent: bool = False,
+        absent: bool = False,
         retry_in: float | None = None,
         details: dict[str, Json] | None = None,
     ) -> None:
@@ -206,6 +211,7 @@ class TransportError(_Ended, ConnectionError):
             message, exit_code=exit_code, stderr_tail=stderr_tail, retry_in=retry_in, details=details
         )
         self.permanent = permanent
+        self.absent = absent
         self.is_passing = not permanent
 
 

@@ -54,6 +54,9 @@ class Rig:
     ) -> None:
         options.setdefault("versions", HANDSHAKE)
         options.setdefault("wait_for_ready", False)  # tests name it where a call is to wait
+        options.setdefault(
+            "max_attempts", 5
+        )  # whatever the failure shows; None is tried in test_recovery_first.py
         self.core = ClientConnection(
             Settings(**options), is_http=is_http, verdict=verdict, is_strict=is_strict
         )

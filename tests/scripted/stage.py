@@ -104,7 +104,13 @@ class Stage:
         self.closing = asyncio.Event()
         self.wires: list[Wire] = []
         self.owners: list[Any] = []
-        options = {"versions": ("2025-11-25",), "tombstone_sweep": 1_000.0, "close_step": 30.0, **options}
+        options = {
+            "versions": ("2025-11-25",),
+            "tombstone_sweep": 1_000.0,
+            "close_step": 30.0,
+            "max_attempts": 5,
+            **options,
+        }
         self.connection = Connection(self, Settings(**options), Telemetry("stage"))
         self.connection.on_request = self.handle
         self.answer_to_server = asyncio.Event()

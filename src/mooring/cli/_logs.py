@@ -57,11 +57,15 @@ class JsonLines(logging.Formatter):
 class Logs:
     """Logging of one logger and those below it, for as long as a command runs: use it with `with`. `""` is all of them."""
 
-    def __init__(self, level: str, format: str, logger: str = "mooring") -> None:
+    def __init__(
+        self, level: str, format: str, logger: str = "mooring", *, hides_transitions: bool = False
+    ) -> None:
         self._level = level
         self._logger = logging.getLogger(logger)
         self._handler = logging.StreamHandler(sys.stderr)
         self._handler.setFormatter(TextLines() if format == "text" else JsonLines())
+        if hides_transitions:
+            self._handler.addFilter(lambda record: not hasattr(record, "transition"))
         self._before = logging.NOTSET
 
     def __enter__(self) -> None:

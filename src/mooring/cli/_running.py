@@ -44,7 +44,8 @@ def with_client(
     client = connect(chosen.target, **_settings(arguments, chosen))
     if prepare is not None:
         prepare(client)
-    with Logs(arguments.log_level, arguments.log_format):
+    # The command reports itself why a call failed: at the usual level a lost server is not logged beside it.
+    with Logs(arguments.log_level, arguments.log_format, hides_transitions=arguments.log_level == "warning"):
         code = asyncio.run(_run(arguments, chosen, client, work, when_terminated))
     if code is None:  # raised here: inside the task, asyncio would tell of it as well
         raise KeyboardInterrupt

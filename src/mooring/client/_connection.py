@@ -550,7 +550,7 @@ class Connection:
             self.on_subscription_end(effect.key, effect.error)
 
     def _transition(self, effect: e.Transition) -> None:
-        logger.info("%s: %s -> %s", self.telemetry.client, effect.source, effect.target)
+        self.telemetry.log_transition(effect.source, effect.target, effect.reason, effect.attempt)
         if self.telemetry.listeners:
             fields = {"from": effect.source, "to": effect.target, "reason": effect.reason}
             self.telemetry.tell(

@@ -3,12 +3,14 @@
 Every event has `client`, the connection's name. With no listener an event costs its caller one attribute test; a
 listener that raises is logged once and kept. Adapters build on this: `_log_events` on the listener, `_otel` on the trace.
 
-Above: `_connection`, which tells; `_requests`, which traces; users, who listen. Below: nothing.
+Above: `_connection`, which tells; `_requests`, which traces; users, who listen. Below: `mooring.errors`.
 """
 
 import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
+
+from mooring.errors import McpError, SessionLostError, ShutdownError
 
 # What an event says, by name.
 Fields: TypeAlias = Mapping[str, object]
@@ -66,6 +68,20 @@ class Telemetry:
             self.listeners = tuple(other for other in self.listeners if other is not listener)
 
         return unsubscribe
+
+    def log_transition(self, source: str, target: str, reason: McpError | None, attempt: int) -> None:
+        """Log a change of state; a lost server and a failed attempt as a warning, with the cause.
+
+        Lost sessions are not among them: the core reports once that a server forgets them. An attempt that is not counted is a step of the negotiation: a server that ends at the probe is started again without it.
+        """
+        has_failed = target == "backoff" and attempt > 0
+        if target in ("closing", "closed") and source in ("starting", "initializing", "ready"):
+            has_failed = not isinstance(reason, ShutdownError)
+        if not has_failed or isinstance(reason, SessionLostError):
+            logger.info("%s: %s -> %s", self.client, source, target)
+            return
+        extra = {"transition": f"{source} -> {target}"}
+        logger.warning("%s: %s -> %s: %s", self.client, source, target, reason, extra=extra)
 
     def tell(self, name: str, **fields: object) -> None:
         """Give an event to every listener."""

@@ -124,6 +124,11 @@ def stdio(
         raise UsageError(
             "servers over stdio need a POSIX system: on Windows, run this program inside WSL", path="stdio"
         )
+    if isinstance(command, list | tuple):
+        wanted = ", ".join(repr(word) for word in (*command, *args))
+        raise UsageError(
+            f"the command and its arguments are passed one by one: stdio({wanted})", path="command"
+        )
     words = [_text_of(word) for word in (command, *args)]
     if not words[0]:
         raise UsageError("there is no command", path="command")
@@ -153,9 +158,30 @@ def _text_of(word: object, what: str = "a command and its arguments are", path: 
 
 
 def _name_of(command: str, arguments: tuple[str, ...]) -> str:
-    """What the server is called: the command, or what a launcher launches (`uvx mcp-server-git`)."""
+    """What the server is called: the command, or what it runs (`uvx mcp-server-git`, `env A=1 python server.py`)."""
     name = os.path.basename(command) or command
+    if name == "env":
+        rest = [argument for argument in arguments if not argument.startswith("-") and "=" not in argument]
+        if rest:
+            return _name_of(rest[0], arguments[arguments.index(rest[0]) + 1 :])
+    if name.rstrip("0123456789.") in ("python", "pypy", "pythonw"):
+        return _script_of(arguments) or name
     if name in SLOW_STARTERS:
         packages = [argument for argument in arguments if not argument.startswith("-")]
         name = packages[0] if packages else name
     return name
+
+
+def _script_of(arguments: tuple[str, ...]) -> str:
+    """The script or module that Python is to run, without directory and suffix; empty where there is none."""
+    options = iter(arguments)
+    for argument in options:
+        if argument == "-m":
+            return next(options, "")
+        if argument in ("-W", "-X"):
+            next(options, "")
+        elif argument == "-c":
+            return ""
+        elif not argument.startswith("-"):
+            return os.path.splitext(os.path.basename(argument))[0]
+    return ""

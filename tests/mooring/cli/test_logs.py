@@ -51,3 +51,11 @@ def test_all_of_the_process_may_be_heard(capsys: pytest.CaptureFixture[str]) -> 
     with Logs("info", "text", logger=""):
         logging.getLogger("somebody").info("else")
     assert capsys.readouterr().err[8:] == " info somebody: else\n"
+
+
+def test_transitions_may_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    with Logs("warning", "text", hides_transitions=True):
+        logger.warning("lost", extra={"transition": "ready -> backoff"})
+        logger.warning("kept")
+    assert capsys.readouterr().err[8:].endswith("kept\n")
+    assert "lost" not in capsys.readouterr().err

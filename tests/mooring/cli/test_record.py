@@ -230,21 +230,23 @@ def test_a_server_that_dies_is_told_and_dies_again_when_it_is_replayed(tmp_path:
     assert said.splitlines()[:2] == ["out of memory", "killed"], (
         "what the server says goes to our standard error"
     )
-    assert said.splitlines()[2:] == [f"mooring: the server {Path(sys.executable).name} exited [exit code 9]"]
+    assert said.splitlines()[2:] == ["mooring: the server stdio_server exited [exit code 9]"]
     again = Talk("replay", str(path))
     assert again.ask(HELLO)["result"]["serverInfo"]["name"] == "peer"
     assert again.ask(call(7, "die")) is None
     assert again.end() == (
         1,
-        f"mooring: the server {Path(sys.executable).name} exited (as it was recorded) [exit code 9]\n",
+        "mooring: the server stdio_server exited (as it was recorded) [exit code 9]\n",
     )
 
 
 def test_a_server_that_never_says_a_word_could_not_be_started(tmp_path: Path) -> None:
     talk = Talk("record", str(tmp_path / "x"), "--", *PEER, "--broken")
     assert talk.ask(HELLO) is None
-    name = Path(sys.executable).name
-    assert talk.end() == (3, f"cannot find its settings\nmooring: the server {name} exited [exit code 1]\n")
+    assert talk.end() == (
+        3,
+        "cannot find its settings\nmooring: the server stdio_server exited [exit code 1]\n",
+    )
 
 
 def test_a_client_that_starts_its_server_again_goes_on_in_the_file(tmp_path: Path) -> None:

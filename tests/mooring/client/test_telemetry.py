@@ -9,6 +9,7 @@ import pytest
 
 from mooring.client import EVENTS
 from mooring.client._telemetry import Telemetry
+from mooring.errors import ResetError, SessionLostError, ShutdownError, TransportError
 
 
 def test_every_listener_is_told_with_the_name_of_the_client_until_it_leaves() -> None:
@@ -56,3 +57,31 @@ def test_the_page_shows_every_event_with_its_fields() -> None:
     page = (Path(__file__).parents[3] / "docs" / "client.md").read_text(encoding="utf-8")
     shown = dict(re.findall(r"^\| `(mooring\.[a-z.]+)` \| (.+) \|$", page, re.MULTILINE))
     assert {name: tuple(re.findall(r"`(\w+)`", fields)) for name, fields in shown.items()} == EVENTS
+
+
+LOST = TransportError("the server x exited")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "reason", "attempt", "is_warned"),
+    [
+        ("ready", "backoff", LOST, 1, True),
+        ("ready", "backoff", ResetError(), 1, True),
+        ("initializing", "backoff", LOST, 0, False),  # the probe ended it: started again without
+        ("ready", "backoff", SessionLostError(), 1, False),  # reported once, by the core
+        ("initializing", "closing", LOST, 0, True),
+        ("starting", "closed", LOST, 0, True),
+        ("backoff", "closing", LOST, 5, False),  # warned of when it went to backoff
+        ("ready", "closing", ShutdownError(), 0, False),
+        ("initializing", "ready", None, 0, False),
+    ],
+)
+def test_a_loss_is_a_warning_with_its_cause(
+    *, source: str, target: str, reason: Any, attempt: int, is_warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "mooring.client"):
+        Telemetry("x").log_transition(source, target, reason, attempt)
+    (record,) = caplog.records
+    assert (record.levelname == "WARNING") is is_warned
+    assert (str(reason) in record.getMessage()) is is_warned
+    assert hasattr(record, "transition") is is_warned

@@ -187,6 +187,14 @@ def test_the_executable_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.Mo
             30.0,
         ),
         (("npx", "--help"), "npx", 30.0),
+        (("python", "servers/flaky.py", "--port", "1"), "flaky", None),
+        (("/usr/bin/python3.11", "-u", "-X", "dev", "flaky.py"), "flaky", None),
+        (("python", "-m", "mcp_server_git"), "mcp_server_git", None),
+        (("python", "-c", "pass"), "python", None),
+        (("python",), "python", None),
+        (("env", "-i", "A=1", "python", "flaky.py"), "flaky", None),
+        (("env", "A=1", "server", "x.py"), "server", None),
+        (("env",), "env", None),
         (("/",), "/", None),
     ],
 )
@@ -227,3 +235,9 @@ def test_the_same_command_can_send_its_stderr_elsewhere() -> None:
     assert (target._stderr, other._stderr) == ("log", lines.append)
     with pytest.raises(UsageError):
         target.with_stderr(5)  # type: ignore[arg-type]
+
+
+def test_a_command_in_a_list_is_shown_as_it_should_be_written() -> None:
+    command: Any = ["python", "flaky.py"]
+    with pytest.raises(UsageError, match=r"stdio\('python', 'flaky.py'\)"):
+        stdio(command)

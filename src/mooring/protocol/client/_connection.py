@@ -112,7 +112,7 @@ class ClientConnection(UserRows, WireRows, RecoveryRows, FrameRows):
         return (
             not self._was_ready
             and self._last_exit is not None
-            and event.was_silent
+            and self._said_nothing(event)
             and event.code == self._last_exit
         )
 

@@ -59,6 +59,7 @@ class ClientCore:
 
     __slots__ = (
         "_cause",
+        "_connect_by",
         "_failures",
         "_has_warned",
         "_is_up",
@@ -120,6 +121,8 @@ class ClientCore:
         self._failures = 0
         self._strikes = 0
         self._last_line = ""
+        # The connect deadline of this start, while a nearer one is armed because the program prints something else.
+        self._connect_by: float | None = None
         self._last_exit: int | None = None
         # When the newest session was begun over an HTTP client that was kept.
         self._renewed_at: float | None = None
@@ -234,6 +237,10 @@ class ClientCore:
         if self.state is ClientState.READY:
             self.calls.flush()
 
+    def _said_nothing(self, event: e.WentDown) -> bool:
+        """True if the program ended without a message of MCP; whatever else it printed counts only if attempts are limited."""
+        return event.was_silent or (not self._was_sane and self.settings.max_attempts is None)
+
     def _check_method(self) -> str:
         """The request that every server of the agreed era answers."""
         assert self.server is not None  # only while ready
@@ -264,6 +271,10 @@ class ClientCore:
 
     def _cause_of(self, event: e.Event) -> McpError:
         error = getattr(event, "error", None)
+        if isinstance(event, e.WentDown) and isinstance(error, TransportError) and self._printed:
+            return TransportError(
+                f"{error.message}; {self._printed}", exit_code=error.exit_code, stderr_tail=error.stderr_tail
+            )
         if isinstance(error, McpError):
             return error
         match event:
@@ -282,7 +293,17 @@ class ClientCore:
                     f"the server hangs: it answered neither a call nor {self._check_method()}"
                 )
             case _:
+                if self._printed:
+                    return ProtocolError(self._printed)
+                silence = "" if self._was_sane else ": nothing was received from the server"
                 limit = self.settings.start_timeout(self._slow_starts)
-                if self._strikes and not self._was_sane:
-                    return ProtocolError(f"nothing but bad lines for {limit:g} s", quote=self._last_line)
-                return TransportError(f"not ready within {limit:g} s")
+                return TransportError(f"not ready within {limit:g} s{silence}")
+
+    @property
+    def _printed(self) -> str:
+        """What is wrong with a program that has sent no message of MCP, and something else; else empty."""
+        if self._was_sane or not self._strikes:
+            return ""
+        if self.is_http:
+            return f"the server sent {self._last_line!r} and no MCP message; is this an MCP server?"
+        return f"the program printed {self._last_line!r} to its standard output and sent no MCP message; is this an MCP server?"

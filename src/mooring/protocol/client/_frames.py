@@ -5,13 +5,13 @@ Above: `_connection`. Below: `_core`, `_jsonrpc`.
 
 import msgspec
 
-from mooring.errors import JsonRpcError, ProtocolError
+from mooring.errors import FrameTooLargeError, JsonRpcError, ProtocolError
 from mooring.protocol._versions import REVISIONS
 from mooring.protocol.client import events as e
 from mooring.protocol.client._core import ClientCore
 from mooring.protocol.client._exchange import ExchangeEvent, Role
-from mooring.protocol.client._settings import MAX_HANDLERS, MAX_STRIKES
-from mooring.protocol.client._table import ClientState
+from mooring.protocol.client._settings import MAX_HANDLERS, MAX_STRIKES, RUBBISH_SHARE
+from mooring.protocol.client._table import ClientState, Timer
 from mooring.protocol.wire._jsonrpc import (
     Batch,
     Error,
@@ -63,7 +63,10 @@ class FrameRows(ClientCore):
             self._take_malformed(message, size)
             return
         self.calls.received_after = self.calls.number
-        self._was_sane = True
+        if not self._was_sane:
+            self._was_sane = True
+            if self._connect_by is not None and Timer.CONNECT in self.calls.timers:
+                self.calls.timers.arm(Timer.CONNECT, self._connect_by)
         self._strikes = 0
         if self.calls.check:
             self._end_check(message)
@@ -227,13 +230,30 @@ class FrameRows(ClientCore):
         self._strikes += 1
         error = event.error
         self._last_line = getattr(error, "quote", "")
-        self._do(
-            e.Violation(str(error), event.size)
-        )  # with the line: whoever reads the log can mend the server
+        # With the line: whoever reads the log can mend the server.
+        self._do(e.Violation(f"{error}{self._hint_at_printing()}", event.size))
+        if not self._was_sane and not self._was_ready and self._strikes == 1:
+            self._hurry_connect()
         if self._strikes >= MAX_STRIKES:
             said = ProtocolError(f"{MAX_STRIKES} bad lines in a row", quote=self._last_line)
             said.__cause__ = error
             self._fire(e.StruckOut(said))
 
-    def _violate(self, event: e.InitializeReceived) -> None:
-        self._do(e.Violation(self._cause_of(event).message, event.size))
+    def _hint_at_printing(self) -> str:
+        if self.is_http or self._last_line.lstrip()[:1] in ("", "{", "["):
+            return ""
+        return ": the server prints to its standard output, which is reserved for MCP messages"
+
+    def _hurry_connect(self) -> None:
+        """A program that prints something else is hardly an MCP server: it gets little time to send a message of MCP."""
+        settings, timers = self.settings, self.calls.timers
+        at = timers.at(Timer.CONNECT)
+        soon = self.calls.now + settings.init_timeout * RUBBISH_SHARE
+        if settings.max_attempts is None and at is not None and soon < at:
+            self._connect_by = at
+            timers.arm(Timer.CONNECT, soon)
+
+    def _violate(self, event: e.InitializeReceived | e.OversizeReceived) -> None:
+        error = self._cause_of(event)
+        size = error.size if isinstance(error, FrameTooLargeError) else getattr(event, "size", 0)
+        self._do(e.Violation(error.message, size))

@@ -4,6 +4,7 @@ Above: `_connection`. Below: `_core`, `_calls`, `_backoff`.
 """
 
 from mooring.errors import (
+    ProtocolError,
     ShutdownError,
     TransportError,
 )
@@ -13,7 +14,7 @@ from mooring.protocol.client._backoff import backoff_delay
 from mooring.protocol.client._core import ClientCore, Wire
 from mooring.protocol.client._exchange import Role
 from mooring.protocol.client._negotiation import speaks_both
-from mooring.protocol.client._settings import KEEPALIVE_MISSES, SETTLED_AFTER
+from mooring.protocol.client._settings import KEEPALIVE_MISSES, MAX_ATTEMPTS, SETTLED_AFTER
 from mooring.protocol.client._table import ClientState, Do, Timer
 
 FORGETS_SESSIONS = (
@@ -29,7 +30,10 @@ class RecoveryRows(ClientCore):
 
     def _note_cause(self, event: e.Event) -> None:
         has_exited = (
-            isinstance(event, e.WentDown) and event.was_silent and event.code is not None and event.code >= 0
+            isinstance(event, e.WentDown)
+            and self._said_nothing(event)
+            and event.code is not None
+            and event.code >= 0
         )
         self._last_exit = event.code if isinstance(event, e.WentDown) and has_exited else None
         if self.state is ClientState.INITIALIZING:
@@ -56,7 +60,11 @@ class RecoveryRows(ClientCore):
         self.calls.timers.arm(Timer.BACKOFF, self.calls.now + self.settings.backoff_min)
 
     def _check_attempts(self, _: e.Event) -> None:
-        if not self._was_ready and self._failures >= self.settings.max_attempts:
+        limit = self.settings.max_attempts
+        if limit is None:
+            is_absent = isinstance(self._cause, ProtocolError) or getattr(self._cause, "absent", False)
+            limit = 1 if is_absent else MAX_ATTEMPTS
+        if not self._was_ready and self._failures >= limit:
             if self._cause is not None:
                 self._cause.details["attempts"] = self._failures
             self._fire(e.AttemptsExhausted())

@@ -20,6 +20,9 @@ from mooring.types import encode_json
 # Settled points of the connection's design that are not meant to be turned.
 SETTLED_AFTER = 10.0  # in `ready` for so long, a connection has proven itself: failures are forgotten
 SESSION_LOSS_WINDOW = 10.0  # a new session that is lost within it delays the next one
+MAX_ATTEMPTS = 5  # failures before the first ready that may pass by themselves, where `max_attempts` is None
+# Of `init_timeout`: how long a program that prints anything but MCP may take to its first message.
+RUBBISH_SHARE = 0.15
 MAX_STRIKES = 20  # bad lines in a row
 MAX_TOMBSTONES = 4096
 MAX_HANDLERS = 64  # server requests served at a time
@@ -48,7 +51,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     backoff_min: float = 1.0
     backoff_max: float = 30.0
     backoff_jitter: float = 0.2
-    max_attempts: int = 5
+    max_attempts: int | None = None
     wait_for_ready: bool = True
     max_pending: int = 1024
     max_queued: int = 256
@@ -133,7 +136,7 @@ class FleetKeywords(TypedDict, total=False):
     backoff_min: float
     backoff_max: float
     backoff_jitter: float
-    max_attempts: int
+    max_attempts: int | None
     wait_for_ready: bool
     max_pending: int
     max_queued: int
@@ -261,8 +264,10 @@ SETTINGS = {
         Setting("backoff_min", "The least wait before a reconnect.", low=_SECOND),
         Setting("backoff_max", "The longest wait before a reconnect.", low=_SECOND),
         Setting("backoff_jitter", "How far a wait is spread around its base, as a share of it.", low=0, high=1),
-        Setting("max_attempts", "Failures before the first ready after which the connection is closed for good. "
-                "After the first ready there is no limit.", low=1, is_whole=True),
+        Setting("max_attempts", "Failures before the first ready after which the connection is closed for good. None: 5, but one where "
+                "it shows that no MCP server is there (connection refused, unknown host, another service at the URL, a program that prints "
+                "something else). A number: so many for each failure, for a server that starts later than its client. After the first "
+                "ready there is no limit.", low=1, is_whole=True, is_optional=True),
         Setting("wait_for_ready", "Whether a call made while there is no connection waits for it, within its deadline. False: it fails with StateError.", is_flag=True),
         Setting("max_pending", "Calls open at a time.", low=1, is_whole=True),
         Setting("max_queued", "Calls waiting for ready at a time.", low=0, is_whole=True),

@@ -153,6 +153,7 @@ S, D, W = ClientState, Do, When
 _BACKOFF = Cell((D.NOTE_CAUSE, D.BACK), S.BACKOFF)
 # A session could not be made again. What was sent in the old one is still open, and ends by its own response.
 _PAUSE_OR_BACKOFF = Cell((D.NOTE_CAUSE, D.BACK, D.KEEP_CLIENT), S.BACKOFF, W.HAS_OPEN_POSTS, _BACKOFF)
+_VIOLATED = Cell((D.VIOLATE, D.NOTE_CAUSE, D.BACK), S.BACKOFF)
 _TO_CLOSING = Cell((D.NOTE_CAUSE,), S.CLOSING)
 _COUNT = Cell((D.COUNT,))
 _TURN_AWAY = Cell((D.TURN_AWAY,))
@@ -228,12 +229,7 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.CancelReceived: (_, _, Cell((D.STOP_SERVING,)), _, _, _),
     e.NotificationReceived: (_, Cell((D.KEEP_IF_EARLY,)), Cell((D.DELIVER,)), Cell((D.KEEP_IF_EARLY,), None, W.KEPT, _), _, _),
     e.RequestReceived: (_, Cell((D.ANSWER_PING_ONLY,)), Cell((D.SERVE,)), _, _, _),
-    e.InitializeReceived: (
-        _,
-        Cell((D.VIOLATE, D.NOTE_CAUSE, D.BACK), S.BACKOFF),
-        Cell((D.VIOLATE, D.NOTE_CAUSE, D.BACK), S.BACKOFF),
-        _, _, _,
-    ),
+    e.InitializeReceived: (_, _VIOLATED, _VIOLATED, _, _, _),
     e.ResetReceived: (
         _,
         Cell((D.NOTE_CAUSE, D.BACK_SOON), S.BACKOFF),
@@ -242,7 +238,7 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     ),
     e.GarbageReceived: (_STRIKE, _STRIKE, _STRIKE, _, _, _),
     e.StruckOut: (_BACKOFF, _BACKOFF, _BACKOFF, _, _, _),
-    e.OversizeReceived: (_BACKOFF, _BACKOFF, _BACKOFF, _, _, _),
+    e.OversizeReceived: (_VIOLATED, _VIOLATED, _VIOLATED, _, _, _),
     e.WentDown: (
         _BACKOFF,
         Cell((D.NOTE_CAUSE, D.SKIP_PROBE), S.BACKOFF, W.ONLY_PROBED,

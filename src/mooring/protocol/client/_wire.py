@@ -39,6 +39,7 @@ class WireRows(ClientCore):
         self._strikes = 0
         self._was_sane = False
         self._last_line = ""
+        self._connect_by = None
         self._negotiation = Negotiation()
         self.calls.forget_transport()
         self.calls.envelope = b""

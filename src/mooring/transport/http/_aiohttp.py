@@ -22,6 +22,7 @@ from mooring import __version__
 from mooring.errors import OutcomeUnknownError, TransportError
 from mooring.protocol.http import fold_headers
 from mooring.transport.http._contract import Headers, HttpResponse
+from mooring.transport.http._reading import finds_nobody
 
 # Under the five seconds after which uvicorn and Node close an idle connection: a request sent into that moment is lost, and
 # nobody can tell whether it ran. A new connection costs a round trip.
@@ -116,7 +117,9 @@ class AiohttpClient:
             )
         except _NOT_SENT as error:
             raise TransportError(
-                f"cannot connect to {_place(url)}: {_said(error)}", permanent=isinstance(error, _NEVER)
+                f"cannot connect to {_place(url)}: {_said(error)}",
+                permanent=isinstance(error, _NEVER),
+                absent=finds_nobody(error),
             ) from (None if isinstance(error, _SHOW_URL) else error)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise OutcomeUnknownError(f"the connection was lost: {_said(error)}") from error

@@ -14,6 +14,7 @@ from typing import Any
 from mooring.errors import OutcomeUnknownError, TransportError
 from mooring.protocol.http import fold_headers
 from mooring.transport.http._contract import Headers, HttpResponse
+from mooring.transport.http._reading import finds_nobody
 
 # What httpx raises before the first byte of the request is written.
 _NOT_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol")
@@ -72,7 +73,9 @@ class HttpxClient:
             )
             response = await self._client.send(request, stream=True, follow_redirects=False)
         except self._not_sent as error:
-            raise TransportError(f"cannot connect to {_place(library, url)}: {_said(error)}") from error
+            raise TransportError(
+                f"cannot connect to {_place(library, url)}: {_said(error)}", absent=finds_nobody(error)
+            ) from error
         except library.InvalidURL as error:
             raise TransportError(f"not a URL for httpx: {_said(error)}", permanent=True) from error
         except (library.HTTPError, OSError) as error:

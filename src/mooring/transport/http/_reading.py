@@ -4,6 +4,8 @@ Must never know what is done about it. Above: `_sending`, `_posts`, `_streams`. 
 """
 
 import asyncio
+import errno
+import socket
 from typing import Any, Final
 
 import msgspec
@@ -174,3 +176,21 @@ def not_an_answer(body: bytes) -> ProtocolError:
     """What ends a call whose response is JSON, and not its answer."""
     what = "the response is empty" if not body.strip() else "the response is not the answer to this request"
     return ProtocolError(what, quote=quote(body), sent=True)
+
+
+def finds_nobody(error: BaseException) -> bool:
+    """True for a connection that was refused and a host without an address, however deep a library has wrapped it."""
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        each = todo.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, ConnectionRefusedError | socket.gaierror):
+            return True
+        if isinstance(each, OSError) and each.errno == errno.ECONNREFUSED:
+            return True
+        todo += [each.__cause__, each.__context__, getattr(each, "os_error", None)]
+        todo += getattr(each, "exceptions", ())
+    return False

@@ -27,7 +27,14 @@ from mooring.transport.http._contract import HttpClient
 from mooring.transport.http._legacy import LegacyStream, open_legacy
 from mooring.transport.http._outgoing import read_outgoing
 from mooring.transport.http._posts import Post, Session
-from mooring.transport.http._reading import answered_ids, error_for_id, is_result, negotiated_version
+from mooring.transport.http._reading import (
+    answered_ids,
+    error_for_id,
+    error_in,
+    is_result,
+    negotiated_version,
+    quote,
+)
 from mooring.transport.http._sending import CannotConnect, Reply, Sender
 from mooring.transport.http._streams import StandingStream
 
@@ -328,16 +335,18 @@ class HttpTransport:
         return reply.error()
 
     def _no_server(self, reply: Reply, how: str) -> McpError:
-        """Final, where this server was never seen: a wrong URL must be told soon. Else it may be back after a redeploy."""
+        """Where this server was never reached a wrong URL must be reported soon. Else it may be back after a redeploy."""
         error = reply.error()
         if self._memory.was_reached:
             return error
-        absent = TransportError(
-            f"there is no MCP server at this URL: it answered HTTP {reply.verdict.status} {how};"
-            " is the path right? Many servers are at /mcp",
-            permanent=True,
-            details=error.details,
-        )
+        refusal = error_in(reply.refusal)
+        url = reply.url.partition("?")[0]
+        said = f"there is no MCP server at this URL: HTTP {reply.verdict.status} from {url} {how}"
+        if refusal is not None and refusal.message:
+            said += f": {quote(refusal.message.encode())}"
+        else:
+            said += "; is the path right? Many servers are at /mcp"
+        absent = TransportError(said, absent=True, details=error.details)
         absent.__cause__ = error
         return absent
 
@@ -398,7 +407,7 @@ class HttpTransport:
             await self._post_legacy(post)
             return
         frame = error_for_id(reply.refusal, post.id)
-        if frame is not None:
+        if frame is not None and (reply.verdict.status == 400 or self._memory.was_reached):
             post.was_answered = True
             self.deliver(frame)
             return

@@ -90,7 +90,8 @@ def test_nothing_but_bad_lines_until_the_connect_deadline_says_so_and_quotes_one
     rig.wait(10.1)
     assert rig.state is S.BACKOFF
     assert isinstance(rig.core.cause, ProtocolError)
-    assert str(rig.core.cause) == "nothing but bad lines for 10 s: 'npm WARN deprecated'"
+    said = "the program printed 'npm WARN deprecated' to its standard output and sent no MCP message; is this an MCP server?"
+    assert str(rig.core.cause) == said
 
 
 def test_a_server_that_also_said_something_good_is_not_said_to_have_sent_nothing_but_bad_lines():

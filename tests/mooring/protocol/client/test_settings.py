@@ -38,7 +38,7 @@ DEFAULTS = [
     ("backoff_min", 1.0),
     ("backoff_max", 30.0),
     ("backoff_jitter", 0.2),
-    ("max_attempts", 5),
+    ("max_attempts", None),
     ("wait_for_ready", True),
     ("max_pending", 1024),
     ("max_queued", 256),
@@ -94,11 +94,8 @@ REFUSED = [
     *[(name, value) for name in OPTIONAL_SECONDS for value in SECONDS],
     *[(name, value) for name in PLAIN_SECONDS for value in [*SECONDS, None]],
     *[(name, value) for name in ("backoff_jitter", "retry_jitter") for value in SHARES],
-    *[
-        (name, value)
-        for name in ("max_attempts", "max_pending", "retry_attempts", "session_attempts")
-        for value in COUNTS
-    ],
+    *[(name, value) for name in ("max_pending", "retry_attempts", "session_attempts") for value in COUNTS],
+    *[("max_attempts", value) for value in COUNTS if value is not None],
     *[("max_queued", value) for value in (-1, 0.5, True, None, "0")],
     *[("retry_delay", value) for value in (-0.1, NAN, INF, True, None, "10ms")],
     *[("max_frame_bytes", value) for value in (0, 1023, -1, 2**31, 2048.0, True, None)],
@@ -256,7 +253,7 @@ RANGES = [
     (SETTINGS["open_timeout"], "a number from 0.001, or None"),
     (SETTINGS["init_timeout"], "a number from 0.001"),
     (SETTINGS["backoff_jitter"], "a number from 0 to 1"),
-    (SETTINGS["max_attempts"], "a whole number from 1"),
+    (SETTINGS["max_attempts"], "a whole number from 1, or None"),
     (SETTINGS["wait_for_ready"], "true or false"),
     (SETTINGS["busy"], '"retry" or "wait"'),
     (Setting("x", "", choices=("a",), is_optional=True), '"a", or None'),

@@ -50,7 +50,7 @@ def test_one_deadline_runs_from_spawn_to_ready(state):
     rig.wait(0.2)
     assert rig.state is S.BACKOFF
     assert rig.effects(e.Close) == [e.Close(1)]
-    assert str(rig.core.cause) == "not ready within 10 s"
+    assert str(rig.core.cause) == "not ready within 10 s: nothing was received from the server"
 
 
 def starts(rig, count):
@@ -80,7 +80,7 @@ def test_a_start_that_only_ran_out_of_time_gets_longer_the_next_time(options, gi
     rig = Rig(max_attempts=100, **options)
     rig.start()
     assert starts(rig, len(given)) == [pytest.approx(seconds) for seconds in given]
-    assert str(rig.core.cause) == f"not ready within {given[-1]} s"
+    assert str(rig.core.cause) == f"not ready within {given[-1]} s: nothing was received from the server"
 
 
 def test_once_ready_or_for_another_failure_a_start_gets_what_it_got_before():

@@ -365,9 +365,9 @@ async def test_a_page_that_is_no_mcp_server_is_quoted() -> None:
 
     async with served(page) as server:
         with pytest.raises(
-            TransportError, match="no MCP server at this URL: it answered HTTP 200 with 'text/html'"
+            TransportError, match=r"no MCP server at this URL: HTTP 200 from http://.* with 'text/html'"
         ) as raised:
             await connect(http(server.url)).open()
-        assert raised.value.permanent
+        assert raised.value.absent
         assert raised.value.details["quote"] == "<!doctype html><title>hello"
         assert [seen.what for seen in server.seen] == ["server/discover", "initialize"]

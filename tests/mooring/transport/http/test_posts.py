@@ -422,7 +422,7 @@ async def _silent_stream(seen: Seen, reply: Reply) -> None:
 @on_fake_clock
 async def test_a_stateless_call_that_is_given_up_closes_its_response(script: Script) -> None:
     """G11: also where the answer would have been plain JSON; no notification is sent."""
-    client, server = client_of(Mcp(tools__call=script))
+    client, server = client_of(Mcp(tools__call=script), hang_timeout=None)
     async with client:
         call = asyncio.ensure_future(client.tools.call("echo"))
         await asyncio.sleep(0.1)

@@ -119,9 +119,11 @@ async def test_a_url_without_a_server_says_so_at_once() -> None:
         reply.send(404, b"no such page", "text/html")
 
     client, server = client_of(nothing)
-    with pytest.raises(TransportError, match="no MCP server at this URL: it answered HTTP 404") as raised:
+    with pytest.raises(
+        TransportError, match=r"no MCP server at this URL: HTTP 404 from http://127.0.0.1/mcp"
+    ) as raised:
         await client.open()
-    assert raised.value.permanent
+    assert raised.value.absent
     assert raised.value.details["quote"] == "no such page"
     assert [seen.what for seen in server.seen] == ["server/discover", "initialize", "GET"]
 

@@ -1,0 +1,116 @@
+"""A first connect that cannot work fails soon, and says what was seen."""
+
+import asyncio
+import logging
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mooring import McpError, ProtocolError, Server, TransportError, connect, http, stdio
+from mooring.transport import Target
+from scripted.loop import timed
+
+# On an idle machine each takes well under two seconds. Five attempts with backoff, as before, take fifteen.
+SOON = 10.0
+
+
+async def failure(target: Target, **settings: object) -> McpError:
+    started = time.monotonic()
+    with pytest.raises(McpError) as caught:
+        async with connect(target, **settings):  # type: ignore[arg-type]  # settings by name
+            pass
+    assert time.monotonic() - started < SOON
+    return caught.value
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@timed
+async def test_a_port_where_nothing_listens() -> None:
+    error = await failure(http(f"http://127.0.0.1:{free_port()}/mcp"))
+    assert isinstance(error, TransportError)
+    assert error.absent
+    assert "nothing listens there (Connection refused)" in str(error)
+
+
+@timed
+async def test_a_host_that_does_not_exist() -> None:
+    error = await failure(http("http://no-such-host.invalid/mcp"))
+    assert isinstance(error, TransportError)
+    assert error.absent
+    assert "no address is known" in str(error)
+
+
+@timed
+async def test_a_wrong_path_of_our_own_server() -> None:
+    import uvicorn
+
+    port = free_port()
+    config = uvicorn.Config(Server("shop").asgi(), host="127.0.0.1", port=port, log_level="error")
+    server = uvicorn.Server(config)
+    serving = asyncio.ensure_future(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        error = await failure(http(f"http://127.0.0.1:{port}/wrong?secret=1"))
+    finally:
+        server.should_exit = True
+        await serving
+    assert f"HTTP 404 from http://127.0.0.1:{port}/wrong" in str(error)
+    assert "MCP is served at /mcp" in str(error)
+    assert "secret" not in str(error)
+
+
+PROGRAMS = {
+    "prints and exits": ("print('hello')", "printed 'hello' to its standard output"),
+    "prints and stays": (
+        "print('hello', flush=True); import sys; sys.stdin.read()",
+        "is this an MCP server?",
+    ),
+    "exits at once": ("raise SystemExit('no database')", r"exit code 1"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_that_is_no_server(name: str) -> None:
+    program, said = PROGRAMS[name]
+
+    @timed
+    async def run() -> None:
+        error = await failure(stdio(sys.executable, "-c", program))
+        assert isinstance(error, TransportError | ProtocolError)
+        assert said in str(error)
+
+    run()
+
+
+@timed
+async def test_a_program_that_never_answers_says_that_nothing_was_received() -> None:
+    silent = stdio(sys.executable, "-c", "import sys; sys.stdin.read()")
+    error = await failure(silent, init_timeout=0.5, max_attempts=1)
+    assert str(error) == "not ready within 0.5 s: nothing was received from the server"
+
+
+@timed
+async def test_losing_a_server_is_a_warning_with_its_cause() -> None:
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = records.append  # type: ignore[method-assign]  # the test's own handler
+    logger = logging.getLogger("mooring.client")
+    logger.addHandler(handler)
+    try:
+        target = stdio(sys.executable, str(Path(__file__).parent / "servers" / "working.py"), "unused")
+        async with connect(target, backoff_min=0.01) as client:
+            with pytest.raises(McpError):
+                await client.tools.call("die", timeout=5)
+    finally:
+        logger.removeHandler(handler)
+    said = [record.getMessage() for record in records]
+    assert any(line.startswith("working: ready -> backoff: the server working exited") for line in said), said
