@@ -1,7 +1,8 @@
 """What `/health` tells: whether to send requests here, since when, how many tools there are, and what is missing and why.
 
-Load balancers come without a key and by an address, so anybody is told the status and the numbers. The reasons why modules
-were skipped are the words of exceptions, with paths and names in them: only who may call the endpoint reads those.
+Load balancers come without a key and by an address, so anybody gets the status. Name, version and numbers are for requests under
+a name of the server's, because a web page can reach it under its own by DNS rebinding. The reasons why modules were skipped are the
+text of exceptions, with paths and names in it: only callers of the endpoint get those.
 
 Above: `pages`. Below: `catalogue`, `admission`, mooring's `App`.
 """
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from apcore_mcp.admission import admit
+from apcore_mcp.admission import admit, check_names
 from apcore_mcp.answers import Refused, answer, answer_refusal
 from mooring.protocol.http import refuse
 
@@ -59,13 +60,19 @@ def make_health(
         if scope["method"] not in ("GET", "HEAD"):
             await answer_refusal(send, refuse(405, "the health is read with GET"))
             return
+        status = 503 if app.is_draining else 200
+        try:
+            check_names(app, scope)
+        except Refused:
+            state = {"status": "draining" if app.is_draining else "ok"}
+            await answer(send, status, "application/json", msgspec.json.encode(state))
+            return
         try:
             await admit(app, scope)
             may_read = True
         except Refused:
             may_read = False
         health = describe(app, catalogue, clock() - started_at, may_read=may_read)
-        status = 503 if app.is_draining else 200
         await answer(send, status, "application/json", msgspec.json.encode(health))
 
     return page

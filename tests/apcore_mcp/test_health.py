@@ -42,12 +42,18 @@ def test_health_says_status_uptime_tools_and_what_is_missing_and_why(catalogue: 
     }
 
 
-@pytest.mark.parametrize("headers", [{}, {"host": "10.0.0.7"}, {"origin": "https://evil.example"}])
-def test_strangers_read_the_numbers_but_not_the_reasons(
+@pytest.mark.parametrize("headers", [{"host": "10.0.0.7"}, {"origin": "https://evil.example"}])
+def test_under_a_foreign_name_there_is_the_status_alone(
     catalogue: Catalogue, headers: dict[str, str]
 ) -> None:
+    """A web page can read it by DNS rebinding; a load balancer needs no more."""
+    answer = asked(page(Server("demo").asgi(), catalogue), "GET", "/health", **headers)
+    assert (answer.status, answer.json) == (200, {"status": "ok"})
+
+
+def test_strangers_read_the_numbers_but_not_the_reasons(catalogue: Catalogue) -> None:
     health = page(Server("demo").asgi(auth=keys(KEY)), catalogue)
-    answer = asked(health, "GET", "/health", **headers)
+    answer = asked(health, "GET", "/health")
     assert (answer.status, answer.json["skipped_count"]) == (200, 1)
     assert b"secret" not in answer.body
     assert "skipped" in asked(health, "GET", "/health", authorization=f"Bearer {KEY}").json
