@@ -1,5 +1,6 @@
 """Headers are read once, before the body: what an ASGI server adds to them later changes nothing."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from mooring.server import Server
 from mooring.server.http import keys
 from scripted.asgi import run, stateless
+from scripted.connection import status, talked
 
 LATE = [
     (b"authorization", b"Bearer 0123456789abcdef"),
@@ -55,3 +57,34 @@ def test_a_header_that_comes_with_the_body_is_not_read(name: bytes) -> None:
         assert await post(app, HEAD, [(name, b"other")]) == 200
 
     run(test)
+
+
+def test_under_an_own_uvicorn_with_h11_a_trailer_is_no_header() -> None:
+    """What docs/deployment.md recommends for apps that are not run by `run()`."""
+    server = Server("app")
+    runs = []
+
+    @server.tool
+    async def echo(text: str) -> str:
+        runs.append(text)
+        return text
+
+    body = json.dumps(stateless("tools/call", {"name": "echo", "arguments": {"text": "a"}})).encode()
+    head = b"".join(b"%b: %b\r\n" % row for row in HEAD if row[0] not in (b"authorization", b"origin"))
+    chunk = b"%x\r\n%b\r\n0\r\n" % (len(body), body)
+    bearer = b"authorization: Bearer 0123456789abcdef\r\n"
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        start = b"POST /mcp HTTP/1.1\r\ntransfer-encoding: chunked\r\n" + head
+        writer.write(start + b"\r\n" + chunk + bearer + b"\r\n")
+        assert await status(reader) == b"401"
+        assert runs == []
+
+    async def talk_plainly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        start = b"POST /mcp HTTP/1.1\r\ntransfer-encoding: chunked\r\n" + head
+        writer.write(start + bearer + b"\r\n" + chunk + b"\r\n")
+        assert await status(reader) == b"200"
+
+    app = server.asgi(auth=keys({"alice": "0123456789abcdef"}))
+    talked(talk, app=app, protocol=lambda _: "h11")
+    talked(talk_plainly, app=app, protocol=lambda _: "h11")
