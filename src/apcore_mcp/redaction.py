@@ -8,15 +8,13 @@ Pure: must never know who shows. Above: the catalogue, approval, the inspector. 
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from apcore_mcp.adapters.schema import Json, Schema
+from apcore_mcp.secrets import REDACTED
 from mooring.models import look_up
 
 logger = logging.getLogger("apcore_mcp.redaction")
-
-# What stands in the place of a sensitive value; apcore's own word.
-REDACTED: Final = "***REDACTED***"
 
 
 def redact(value: Mapping[str, Any], schema: Schema) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from apcore_mcp.secrets import hide, hide_exc_info, hide_in_record
+
 if TYPE_CHECKING:
     from apcore import TraceParent  # type: ignore[import-untyped]  # apcore ships no types
 
@@ -39,7 +41,8 @@ class TraceFilter(logging.Filter):
     """Ends every line with the trace id while there is one: for a handler, which then marks other people's lines, too."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """True; the record says its trace from here on."""
+        """True; the record says its trace from here on, and no sensitive value of the call."""
+        hide_in_record(record)
         trace_id = TRACE_ID.get()
         if trace_id and _MARK not in str(record.msg):
             record.msg = f"{record.msg} {_MARK}{trace_id}]"
@@ -48,6 +51,15 @@ class TraceFilter(logging.Filter):
 
 class TracedLogger(logging.LoggerAdapter[logging.Logger]):
     """A logger whose lines end with the trace id while there is one, whatever the format of the handlers."""
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Log, without the sensitive values of the call; only errors and warnings can quote them."""
+        exc_info = kwargs.get("exc_info")
+        if (exc_info or level >= logging.WARNING) and self.isEnabledFor(level):
+            msg, args = hide(str(msg) % args if args else str(msg)), ()
+            kwargs["exc_info"] = hide_exc_info(exc_info)
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # this method is not who logs
+        super().log(level, msg, *args, **kwargs)
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         """The line with the id."""

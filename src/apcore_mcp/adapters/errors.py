@@ -23,6 +23,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     SchemaValidationError,
 )
 
+from apcore_mcp.secrets import hide
 from apcore_mcp.tracing import traced
 from mooring.types import CallToolResult, TextContent
 
@@ -67,7 +68,7 @@ class ErrorMapper:
 
     def _make_error_result(self, message: str) -> CallToolResult:
         # What failed may have failed with half a character.
-        text = message.encode(errors="replace").decode()
+        text = hide(message).encode(errors="replace").decode()
         return CallToolResult(content=[TextContent(text=text)], is_error=True)
 
 

@@ -40,6 +40,7 @@ from apcore_mcp.adapters.errors import ErrorMapper, say_fields
 from apcore_mcp.approval import CONSENT, Answer, Consent, attach, refusal_of
 from apcore_mcp.catalogue import Catalogue, Entry
 from apcore_mcp.containment import contained
+from apcore_mcp.secrets import SECRETS, Secrets
 from apcore_mcp.threads import provide
 from apcore_mcp.tracing import TRACE_ID, read_parent, traced
 from apcore_mcp.validation import ArgumentRules
@@ -170,6 +171,7 @@ class ExecutionRouter:
         token = _Token(caller)
         context = self._context(caller, token)
         before = TRACE_ID.set(context.trace_id)
+        without = SECRETS.set(Secrets(arguments or {}, entry.redact))
         try:
             result = await self._call(_Call(entry, arguments or {}, caller, context))
             outcome = "error" if result.is_error else "ok"
@@ -186,6 +188,7 @@ class ExecutionRouter:
             if outcome is not None:
                 _logger.info("tool call %s: %s in %.1f ms", entry.id, outcome, seconds * 1000)
                 self._tell(entry, seconds, outcome)
+            SECRETS.reset(without)
             TRACE_ID.reset(before)
 
     async def _call(self, call: _Call) -> CallToolResult:
