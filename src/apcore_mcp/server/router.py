@@ -420,5 +420,6 @@ __all__ = [
     "Caller",
     "ExecutionRouter",
     "Outcome",
+    "json_value",
     "to_json",
 ]
