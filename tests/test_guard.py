@@ -89,7 +89,7 @@ def run_pytest(
         text=True,
         cwd=folder,
         env={**os.environ, "MOORING_PROFILE": profile, "MOORING_LOOP": loop},
-        timeout=50,
+        timeout=500,
         check=False,
     )
 
@@ -126,6 +126,7 @@ def test_an_unknown_loop_is_refused_by_name(tmp_path: Path) -> None:
     assert "MOORING_LOOP is 'trio'; it must be asyncio or uvloop" in done.stderr + done.stdout
 
 
+@pytest.mark.guard(600)  # it starts four runs of pytest, two of them with 5,000 examples
 @pytest.mark.parametrize(("profile", "count", "is_same"), [("quick", 100, True), ("soak", 5_000, False)])
 def test_quick_repeats_itself_and_soak_does_not(
     profile: str, count: int, is_same: bool, tmp_path: Path

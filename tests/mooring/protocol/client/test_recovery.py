@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.rig import STATELESS, Rig, S, rig_in
+from model.rig import BOTH, STATELESS, Rig, S, rig_in
 from mooring.errors import (
     ClosedError,
     FrameTooLargeError,
@@ -438,6 +438,19 @@ def test_anything_heard_is_a_sign_of_life():
         rig.say(method="notifications/message", params={})
 
 
+def test_an_answer_to_a_call_is_a_sign_of_life():
+    """The answer takes a shorter way through the core than any other message."""
+    rig = rig_in(S.READY, keepalive=5.0)
+    rig.wait(5.0)  # the handshake was heard before: from here on only the answers are
+    for _ in range(10):
+        id = rig.written_call()
+        rig.wait(4.9)
+        assert asked(rig) == []
+        rig.answer(id)
+        assert rig.effects(e.Complete) != []
+        rig.wait(0.1)
+
+
 def test_the_answer_to_a_keepalive_is_one():
     rig = rig_in(S.READY, keepalive=5.0)
     for _ in range(20):
@@ -498,3 +511,23 @@ def test_at_most_4096_abandoned_ids_are_remembered():
     assert rig.only(e.Stray).kind == "unknown"
     rig.answer(ids[-1])
     assert rig.only(e.Stray).kind == "late"
+
+
+def test_after_a_stateless_server_the_next_negotiation_carries_nothing_of_the_old_one():
+    """A server that speaks both eras takes `initialize` with the members of the stateless era for a stateless request."""
+    rig = Rig(versions=BOTH).connect().agree("2026-07-28")
+    rig.written_call()
+    assert "io.modelcontextprotocol/protocolVersion" in rig.frames(rig.history)[-1]["params"]["_meta"]
+    rig.down()
+    sent = len(rig.effects(e.Send, rig.history))
+    rig.reconnect()
+    # The server was replaced by one that knows the handshake only: `initialize` follows.
+    rig.say(id=rig.core._negotiation.probe_id, error={"code": -32601, "message": "unknown"})
+    probe, initialize = rig.frames(rig.history)[sent:]
+    assert (probe["method"], initialize["method"]) == ("server/discover", "initialize")
+    assert "_meta" not in initialize["params"]
+    members = [
+        effect.frame.count(b"io.modelcontextprotocol/protocolVersion")
+        for effect in rig.effects(e.Send, rig.history)[sent:]
+    ]
+    assert members == [1, 0]

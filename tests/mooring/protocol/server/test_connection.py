@@ -364,6 +364,18 @@ def test_what_is_held_when_the_connection_ends_fails_unsent(end: e.Event) -> Non
     assert core.counts["notification not held"] == 1
 
 
+@pytest.mark.parametrize("end", [e.DrainAsked(), e.ClientGone()])
+def test_what_is_held_fails_when_the_drain_begins_and_not_when_it_ends(end: e.Event) -> None:
+    core = connect(S.HANDSHAKE)
+    put_in_flight(core, 7)
+    core.step(LISTS, NOW)
+    core.step(e.Asked("a", "roots/list"), NOW)
+    fails = [effect for effect in core.step(end, NOW) if isinstance(effect, e.Fail)]
+    assert core.state is S.DRAINING
+    assert [(fail.key, fail.error.may_have_run) for fail in fails] == [("a", False)]
+    assert core._asks.held == []
+
+
 def test_what_is_held_is_bounded() -> None:
     core = connect(S.HANDSHAKE, offer=offer(max_concurrent=2))
     for _ in range(3):
