@@ -38,6 +38,8 @@ MODERN = b'{"resultType":"complete","supportedVersions":["2026-07-28"],"capabili
 
 
 _OVER = (ClientState.CLOSING, ClientState.CLOSED)
+# A server that does not answer loses its connection, and every open request with it.
+_HANGS = (("timer", Timer.KEEPALIVE), ("timer", Timer.CHECK))
 
 
 class Search:
@@ -279,7 +281,7 @@ class Search:
             ended = [
                 id for id, caller in posts.items() if id != own and world.outcomes[caller] != outcomes[caller]
             ]
-            if ended and move != ("timer", Timer.KEEPALIVE):
+            if ended and move not in _HANGS:
                 raise Violation(f"{ended} ended without a response of their own")
         if isinstance(event, e.SessionLost):
             if before not in (event.epoch, core.epoch):

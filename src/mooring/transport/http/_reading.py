@@ -113,8 +113,9 @@ def answered_ids(frame: bytes, revision: Revision | None) -> tuple[int | str | N
 def _deep_ids(frame: bytes) -> tuple[int | str | None, ...]:
     """The id of an answer that is nested too deeply to be read. The core refuses it, and ends its call by that."""
     message = decode(frame)
-    is_answer = isinstance(message, Malformed) and message.is_answer
-    return (message.id,) if is_answer and not isinstance(message.id, Absent) else ()
+    if not isinstance(message, Malformed) or not message.is_answer or isinstance(message.id, Absent):
+        return ()
+    return (message.id,)
 
 
 def _batched_ids(frame: bytes) -> tuple[int | str | None, ...]:

@@ -210,7 +210,7 @@ class Owner(Recorder):
         return ()
 
 
-def _request(id: int, method: str = "ping") -> bytes:
+def _request(id: int, method: str = "tools/list") -> bytes:
     return b'{"jsonrpc":"2.0","id":%d,"method":"%b"}' % (id, method.encode())
 
 
@@ -246,12 +246,14 @@ async def test_what_waits_can_be_withdrawn_and_flush_waits_for_the_rest() -> Non
     assert not transport.withdraw(1), "it is under way"
     assert transport.withdraw(2)
     assert not transport.withdraw(2)
+    assert owner.calls == [("queued", 2), ("queued", 3)]
     flushing = asyncio.ensure_future(transport.flush())
     await turns()
     assert not flushing.done()
     gate.set()
     assert await flushing
     assert [seen.id for seen in server.seen] == [1, 3]
+    assert owner.calls[2:] == [("started", 3)]
     assert [b'"id": 1' in owner.frames[0], b'"id": 3' in owner.frames[1]] == [True, True]
     await transport.close()
     await transport.close()
