@@ -282,7 +282,11 @@ class TimeoutError(McpError, builtins.TimeoutError):
 
 
 class JsonRpcError(McpError):
-    """The server answered with an error: `code`, the words in `message`, all of it in `server_error`."""
+    """The server answered with an error: `code`, the words in `message`, all of it in `server_error`.
+
+    `may_have_run` is what the server states as `mayHaveRun` in the error's `data`, as our server and the proxy do; else None.
+    It is `retryable` where the server states that, too.
+    """
 
     type = "jsonrpc"
 
@@ -290,7 +294,15 @@ class JsonRpcError(McpError):
         error: dict[str, Json] = {"code": code, "message": message}
         if data is not None:
             error["data"] = data
-        super().__init__(message, code=code, server_error=error, may_have_run=None)
+        claims = data if isinstance(data, dict) else {}
+        may_have_run = claims.get("mayHaveRun")
+        super().__init__(
+            message,
+            code=code,
+            server_error=error,
+            may_have_run=may_have_run if isinstance(may_have_run, bool) else None,
+        )
+        self.is_passing = claims.get("retryable") is True
         self.data = data
 
     def __str__(self) -> str:

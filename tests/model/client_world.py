@@ -345,6 +345,7 @@ LEFT_OUT = {
     "soft_at": "a time",
     "max_timeout": "a time",
     "made_at": "a time",
+    "_connect_by": "a time, and None where attempts are numbered, as in every scene",
     "wants_progress": "never changes, and the same for all here",
     "requested": "the one revision of the era that these scenes speak first",
     "proposed": "as `requested`",

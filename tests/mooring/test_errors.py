@@ -93,6 +93,15 @@ ROWS = [
     (TimeoutError(2, sent=False, message="gone"), "gone", "timeout", False, True),
     (JsonRpcError(-32601, "no such method"), "no such method [code -32601]", "jsonrpc", None, False),
     (JsonRpcError(-32603, "busy", {"retryable": True}), "busy [code -32603]", "jsonrpc", None, False),
+    (
+        JsonRpcError(-32603, "busy", {"retryable": True, "mayHaveRun": False}),
+        "busy [code -32603]",
+        "jsonrpc",
+        False,
+        True,
+    ),
+    (JsonRpcError(-32603, "lost", {"mayHaveRun": True}), "lost [code -32603]", "jsonrpc", True, False),
+    (JsonRpcError(-32603, "odd", {"mayHaveRun": "no", "retryable": 1}), "odd [code -32603]", "jsonrpc", None, False),
     (ProtocolError("not JSON"), "not JSON", "protocol", False, False),
     (
         ProtocolError("not JSON", path="$.id", quote="hello", code=-32700, sent=True),

@@ -57,5 +57,5 @@ def outcome(error: McpError) -> str:
     """What an error says of a call. Where it leaves that to the server, there is one word that means: it did not run."""
     if error.may_have_run is None:
         assert isinstance(error, JsonRpcError), repr(error)
-        assert error.data == {"retryable": True}, repr(error)
+        assert error.data == {"retryable": True, "mayHaveRun": False}, repr(error)
     return "unknown" if error.may_have_run else "failed"

@@ -10,8 +10,9 @@ from mooring.protocol._versions import REVISIONS
 from mooring.protocol.client import events as e
 from mooring.protocol.client._core import ClientCore
 from mooring.protocol.client._exchange import ExchangeEvent, Role
+from mooring.protocol.client._negotiation import speaks_both
 from mooring.protocol.client._settings import MAX_HANDLERS, MAX_STRIKES, RUBBISH_SHARE
-from mooring.protocol.client._table import ClientState, Timer
+from mooring.protocol.client._table import ClientState, Do, Timer
 from mooring.protocol.wire._jsonrpc import (
     Batch,
     Error,
@@ -192,9 +193,12 @@ class FrameRows(ClientCore):
             self._do(e.Report(exchange.caller, exchange.id, event.params))
 
     def _answer_ping_only(self, event: e.RequestReceived) -> None:
-        # Before the era is known, a server that asks can only be one of the handshake era: but once we wait for
-        # nothing but the probe, answering would write a response to a stateless server.
-        if self._negotiation.handshake_id is None:
+        talk = self._negotiation
+        if talk.handshake_id is None and talk.probe_id is not None and speaks_both(self.settings):
+            # A stateless server sends no requests (2026-07-28 basic): this one has a handshake, and need not be waited for.
+            self.calls.timers.disarm(Timer.PROBE)
+            self.DO[Do.SEND_INITIALIZE](self, event)
+        if talk.handshake_id is None:
             self._do(e.Violation(f"{event.method} asked before the handshake", event.size))
         elif event.method == "ping":
             self._answer(event, encode_result(event.id, b"{}"))

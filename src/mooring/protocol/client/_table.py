@@ -115,7 +115,7 @@ class Do(Word):
     STOP_SERVING = "cancel our handler, or end that subscription"
     KEEP_IF_EARLY = "keep log and list_changed"
     DELIVER = "to its call, its subscription, or the inbox"
-    ANSWER_PING_ONLY = "handshake: ping answered, others -32600; stateless: violation"
+    ANSWER_PING_ONLY = "send initialize too; ping answered, others -32600; stateless only: violation"
     SERVE = "handshake: ping, handler, or -32601; stateless: violation"
     STRIKE = "strike"
     VIOLATE = "warn, count a violation"

@@ -139,8 +139,13 @@ class RequestRows(ServerCore):
         self._refuse_sequence(event, ErrorCode.INVALID_REQUEST)
 
     def _refuse_shutdown(self, event: e.RequestEvent) -> None:
-        self._guard(event, ErrorCode.INTERNAL_ERROR, "server is shutting down", {"retryable": True})
+        self._guard(
+            event,
+            ErrorCode.INTERNAL_ERROR,
+            "server is shutting down",
+            {"retryable": True, "mayHaveRun": False},
+        )
 
     def _refuse_busy(self, event: e.RequestEvent) -> None:
-        more: dict[str, Json] = {"retryable": True, "reason": "busy"}
+        more: dict[str, Json] = {"retryable": True, "mayHaveRun": False, "reason": "busy"}
         self._guard(event, ErrorCode.INTERNAL_ERROR, "too many requests are in flight", more)

@@ -84,7 +84,7 @@ SHUTTING_DOWN = Refusal(
     503,
     ErrorCode.INTERNAL_ERROR,
     "server is shutting down",
-    {"retryable": True},
+    {"retryable": True, "mayHaveRun": False},
     RETRY_HEADERS,
 )
 
@@ -93,12 +93,16 @@ BUSY = Refusal(
     503,
     ErrorCode.INTERNAL_ERROR,
     "too many sessions are open",
-    {"retryable": True, "reason": "busy"},
+    {"retryable": True, "mayHaveRun": False, "reason": "busy"},
     RETRY_HEADERS,
 )
 
 UNAVAILABLE = Refusal(
-    503, ErrorCode.INTERNAL_ERROR, "sessions cannot be looked up now", {"retryable": True}, RETRY_HEADERS
+    503,
+    ErrorCode.INTERNAL_ERROR,
+    "sessions cannot be looked up now",
+    {"retryable": True, "mayHaveRun": False},
+    RETRY_HEADERS,
 )
 
 # What is left for the last writes when a drain's time is over.

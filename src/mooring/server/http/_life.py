@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mooring.server.http")
 
 NOT_STARTED = Refusal(
-    503, ErrorCode.INTERNAL_ERROR, "the server could not start", {"retryable": True}, RETRY_HEADERS
+    503,
+    ErrorCode.INTERNAL_ERROR,
+    "the server could not start",
+    {"retryable": True, "mayHaveRun": False},
+    RETRY_HEADERS,
 )
 
 

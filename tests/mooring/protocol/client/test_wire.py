@@ -609,3 +609,24 @@ def test_agreeing_leaves_open_posts_alone():
     rig.agree()
     rig.answer(open_post)
     assert rig.only(e.Complete).caller == "open"
+
+
+@pytest.mark.parametrize("method", ["ping", "roots/list"])
+def test_a_request_while_only_the_probe_is_out_is_answered_and_the_handshake_begun(method):
+    """A stateless server sends no requests, so it is proof of the other era; one that waits for its pong must get it."""
+    rig = both().connect()
+    rig.say(id="p", method=method)
+    frames = rig.frames()
+    assert [frame.get("method") for frame in frames] == ["initialize", None]
+    assert ("result" in frames[1]) is (method == "ping")
+    assert frames[1]["id"] == "p"
+    assert Timer.PROBE not in rig.core.calls.timers
+    rig.wrote()
+    rig.agree()
+
+
+def test_where_only_the_stateless_era_may_be_used_a_request_is_a_violation():
+    rig = Rig(versions=STATELESS).connect()
+    rig.say(id="p", method="ping")
+    assert rig.frames() == []
+    assert "before the handshake" in rig.only(e.Violation).reason

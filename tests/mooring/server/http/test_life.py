@@ -242,7 +242,7 @@ def test_a_failure_is_told_to_the_client_and_the_next_request_tries_again(
         async with asking(server.asgi()) as http:
             refused = await http.post(tool("echo"))
             assert refused.status == 503
-            assert refused.json["error"]["data"] == {"retryable": True}
+            assert refused.json["error"]["data"] == {"retryable": True, "mayHaveRun": False}
             assert "no database" not in refused.body.decode(), "what failed is for the log"
             assert (await http.post(tool("echo"))).status == 200
 

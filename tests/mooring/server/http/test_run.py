@@ -359,7 +359,7 @@ def test_a_new_request_on_an_old_connection_is_refused_while_draining(
         app[0].refuse_new()
         refused = request(port, "POST", "/mcp", call("wait"))
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
-        assert refused.json["error"]["data"] == {"retryable": True}
+        assert refused.json["error"]["data"] == {"retryable": True, "mayHaveRun": False}
         assert request(port).status == 503
         gate[0]._loop.call_soon_threadsafe(gate[0].set)  # type: ignore[attr-defined]  # the loop that waits on it
         waiting.join(GUARD)
