@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.server import Server
-from mooring.server.http import App, keys
+from mooring.server.http import App, MemorySessions, keys
 from mooring.testing import run_on_fake_clock
 from scripted.asgi import Http, asking, initialize, request, run, stateless
 
@@ -162,3 +162,23 @@ def test_a_stream_that_ends_gives_back_what_it_had() -> None:
             assert app._quota.used == 0
 
     run(test)
+
+
+def test_a_session_that_is_made_again_has_the_limits_of_its_worker(caplog: pytest.LogCaptureFixture) -> None:
+    """What does not fit is dropped, with a line in the log; the session goes on."""
+
+    async def test() -> None:
+        store = MemorySessions()
+        wide = serving().asgi(sessions=True, session_store=store)
+        narrow = serving().asgi(sessions=True, session_store=store, max_subscription_bytes=2048)
+        async with asking(wide) as http:
+            who: dict[str, Any] = {}
+            id = await opened(http, who)
+            for number in range(4):
+                assert await subscribe(http, who, id, f"test://{number}".ljust(1000, "x"))
+            http.app = narrow
+            assert await ping(http, who, id) == 200
+            assert narrow._quota.used == 2000
+
+    run(test)
+    assert "no room for the subscriptions of its record" in caplog.text
