@@ -15,8 +15,6 @@ class TimedH11(Clocks, H11Protocol):  # type: ignore[misc]  # the attributes tha
 
     def data_received(self, data: bytes) -> None:
         """Parse, and time what the client still owes."""
-        if self._is_over():
-            return
         was_in_head = self._is_in_head
         super().data_received(data)
         self._is_in_head = False
@@ -40,12 +38,6 @@ class TimedH11(Clocks, H11Protocol):  # type: ignore[misc]  # the attributes tha
             super().send_400_response(msg)
         else:
             self.transport.close()
-
-    def on_response_complete(self) -> None:
-        """A response is written; after a refusal it is the last."""
-        if self._is_refused:
-            self.transport.close()
-        super().on_response_complete()
 
 
 def timed(timeout: float) -> type[TimedH11]:
