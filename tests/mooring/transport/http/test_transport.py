@@ -265,7 +265,7 @@ async def test_what_waits_can_be_withdrawn_and_flush_waits_for_the_rest() -> Non
 async def test_a_large_frame_waits_only_behind_an_empty_queue() -> None:
     """The contract: an empty queue takes any legal frame, and holds 8 MiB otherwise."""
     transport, _, _ = await open_transport(idle, max_connections=1)
-    big = b'{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":"%b"}}' % (b"y" * 8 * 1024 * 1024)
+    big = b'{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"x":"%b"}}' % (b"y" * 8 * 1024 * 1024)
     assert transport.send(_request(1), 1)
     assert transport.send(big, 2)
     assert not transport.send(_request(3), 3)
