@@ -49,6 +49,7 @@ async def outcomes(directory: Path) -> dict[str, McpError | str]:
 @pytest.mark.guard(300)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_with_the_defaults_a_flaky_server_costs_only_the_calls_it_fails_in(loop: str, tmp_path: Path) -> None:
+    """G21: also where it hangs, and with crashes (G5) and rubbish among the rest."""
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         found = runner.run(outcomes(tmp_path))
     ran = Counter((tmp_path / "ran").read_text().split())

@@ -223,4 +223,13 @@ REQUIREMENTS = (
             f"{SERVER_DRIVER}::test_a_request_pipelined_right_after_initialize_is_served",
         ),
     ),
+    Requirement(
+        "G21",
+        "a server that hangs is found after a call timed out in silence, and restarted, by default; calls made meanwhile wait for the new one",
+        (
+            "tests/chaos/test_client_defaults.py::test_with_the_defaults_a_flaky_server_costs_only_the_calls_it_fails_in",
+            "tests/mooring/protocol/client/test_recovery_hang.py::test_a_call_that_times_out_in_silence_leads_to_a_check_and_to_a_restart",
+            "tests/mooring/protocol/client/test_recovery_hang.py::test_calls_made_during_the_check_wait_and_run_on_the_next_server",
+        ),
+    ),
 )

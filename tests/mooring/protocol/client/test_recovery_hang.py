@@ -21,6 +21,7 @@ def sent(rig: Rig) -> list[str]:
 @pytest.mark.parametrize(("versions", "method"), [(HANDSHAKE, "ping"), (STATELESS, "server/discover")])
 @pytest.mark.parametrize("is_http", [False, True])
 def test_a_call_that_times_out_in_silence_leads_to_a_check_and_to_a_restart(versions, method, is_http):
+    """G21, in both eras and over every transport."""
     rig = Rig(versions=versions, is_http=is_http, wait_for_ready=False).ready(versions[-1])
     rig.written_call("lost", timeout=2.0)
     other = rig.written_call("other", timeout=60.0)
@@ -139,6 +140,7 @@ def checked(**options) -> Rig:
 
 
 def test_calls_made_during_the_check_wait_and_run_on_the_next_server():
+    """G21: written to a hung server they would be lost."""
     rig = checked()
     kept = rig.call("kept", timeout=60.0)
     assert rig.effects(e.Send) == []
