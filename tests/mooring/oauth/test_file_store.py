@@ -207,6 +207,7 @@ async def test_without_file_locks_it_works_for_one_program(
 ) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)
     store = FileStore(tmp_path / "tokens.json")
-    await store.save("k", b"1")
+    async with store.lock("k"):
+        await store.save("k", b"1")
     assert await store.load("k") == b"1"
     assert not (tmp_path / "tokens.json.lock").exists()
