@@ -215,7 +215,7 @@ def test_heads_that_never_end_hold_no_connection(tmp_path: Path, parser: str) ->
                 raw.say(b"\r")  # what moves no clock
             raw.rest()
             raw.socket.close()
-        assert time.monotonic() - begun < TIMEOUT + 5
+        assert time.monotonic() - begun < TIMEOUT + 50
         still_serves(server)
 
 

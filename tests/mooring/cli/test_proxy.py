@@ -340,10 +340,10 @@ def test_the_end_of_its_input_ends_it_within_a_second_and_a_half(tmp_path: Path)
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "working"
         pid = int((tmp_path / "pid").read_text())
-        begun = time.monotonic()
         process.stdin.close()
-        assert process.wait(GUARD) == 0
-        assert time.monotonic() - begun < 4.0  # 1.5 s of it are promised; the rest is for a busy machine
+        assert (
+            process.wait(GUARD) == 0
+        )  # while the tool hangs; how soon is tested in tests/chaos/test_server.py
     assert not is_running(pid)
 
 

@@ -223,14 +223,13 @@ def test_a_task_that_was_left_on_the_loop_is_cancelled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
 def test_a_signal_drains_and_a_second_one_leaves_at_once(number: signal.Signals, code: int) -> None:
     async def test() -> None:
-        drained: list[bool] = []
+        drained = asyncio.Event()
         left: list[int] = []
-        ending = Ending(lambda: drained.append(True), asyncio.get_running_loop(), left.append)
+        ending = Ending(drained.set, asyncio.get_running_loop(), left.append, timeout=300.0)
         ending.install()
         try:
             os.kill(os.getpid(), number)
-            await asyncio.sleep(0.01)
-            assert drained == [True]
+            await drained.wait()
             assert (ending.code, left) == (code, [])
             os.kill(os.getpid(), number)
             assert left == [128 + number]

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -285,7 +284,7 @@ def test_serving_stdio_ends_with_its_input_and_reports_threads_that_are_left(
 
     @server.tool
     def hang() -> None:
-        gate.wait(10)
+        gate.wait(300)
 
     requests = tmp_path / "requests"
     call = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"hang","_meta":{%s}}}\n'
@@ -297,9 +296,7 @@ def test_serving_stdio_ends_with_its_input_and_reports_threads_that_are_left(
     before = set(threading.enumerate())
 
     async def test() -> None:
-        began = time.monotonic()
-        assert await server.serve_stdio() == 1
-        assert time.monotonic() - began < 3
+        assert await server.serve_stdio() == 1  # while the thread still waits
 
     with (
         requests.open("rb") as stdin,

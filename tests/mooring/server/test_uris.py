@@ -107,7 +107,7 @@ def test_reading_undoes_writing(simple: list[str], path: list[str]) -> None:
 
 def test_matching_takes_linear_time_on_what_would_make_an_expression_backtrack() -> None:
     template = UriTemplate("x://{a}-{b}-{c}-{d}-{e}-{f}!")
-    began = time.perf_counter()
+    began = time.process_time()  # of this process alone: others may be busy
     assert template.match("x://" + "-" * 200_000) is None
     assert template.match("x://" + "a-" * 100_000 + "!") is not None
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2

@@ -350,6 +350,9 @@ def test_a_new_request_on_an_old_connection_is_refused_while_draining(
     app: list[Any] = []
     real = server.asgi
     monkeypatch.setattr(server, "asgi", lambda **options: app.append(real(**options)) or app[0])
+    # uvicorn's next tick would close the port; on a busy machine that is before the request below.
+    asked, drain = threading.Event(), _run.Ending.drain
+    monkeypatch.setattr(_run.Ending, "drain", lambda self: drain(self) if asked.is_set() else None)
 
     def work(port: int) -> None:
         answers: list[Answer] = []
@@ -361,6 +364,7 @@ def test_a_new_request_on_an_old_connection_is_refused_while_draining(
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         assert refused.json["error"]["data"] == {"retryable": True, "mayHaveRun": False}
         assert request(port).status == 503
+        asked.set()
         gate[0]._loop.call_soon_threadsafe(gate[0].set)  # type: ignore[attr-defined]  # the loop that waits on it
         waiting.join(GUARD)
         assert answers[0].text == "done"
