@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,7 +33,8 @@ def stamp_of(peer: Peer) -> str:
     """What an environment is made from. Its place is part of it: scripts inside name their interpreter by path."""
     node_packages = () if peer.registry == "PyPI" else NODE.packages
     locked = () if peer.lock is None else (hashlib.sha256(peer.lock.read_bytes()).hexdigest(),)
-    return "\n".join((sys.version, str(peer.home), *node_packages, *peer.packages, *locked))
+    source = (peer.sdist, peer.sdist_sha256) if peer.sdist else ()
+    return "\n".join((sys.version, str(peer.home), *node_packages, *peer.packages, *locked, *source))
 
 
 def run(*command: str | Path) -> None:
@@ -70,6 +72,32 @@ def make_python(peer: Peer) -> None:
     pip = (sys.executable, "-m", "pip", "--python", peer.python, "--disable-pip-version-check", "--no-input")
     # Most modules are never imported by a test; those that are, Python compiles when they are.
     run(*pip, "install", "--quiet", "--no-compile", *peer.packages)
+    if peer.sdist:
+        unpack_source(peer)
+
+
+def unpack_source(peer: Peer) -> None:
+    """Download the source distribution of a peer, compare its hash, and unpack it. Raises: NotInstalledError."""
+    name = peer.sdist.partition("==")[0]
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-input", "--no-deps")
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        *quiet,
+        "--no-binary",
+        name,
+        "--dest",
+        peer.source.parent,
+        peer.sdist,
+    )
+    archive = peer.source.with_name(f"{peer.source.name}.tar.gz")
+    found = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if found != peer.sdist_sha256:
+        raise NotInstalledError(f"{archive.name} has the SHA-256 {found}, not {peer.sdist_sha256}")
+    with tarfile.open(archive) as packed:
+        packed.extractall(peer.source.parent, filter="data")
 
 
 def make_npm(peer: Peer) -> None:

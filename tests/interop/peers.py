@@ -19,15 +19,23 @@ class Peer:
     name: str
     registry: str  # "PyPI" or "npm"
     packages: tuple[str, ...]
-    role: str  # "server", "client", "both", "bridge", "tool", or "models"
+    role: str  # "server", "client", "both", "bridge", "tool", "suite", or "models"
     program: str = ""  # of a server or a command: relative to where it is installed
     lock: Path | None = None  # of an npm package: what everything below it is, to the byte
     under: Path = HOME
+    # A source distribution that is unpacked beside it, for the tests in it: what to download, and its SHA-256.
+    sdist: str = ""
+    sdist_sha256: str = ""
 
     @property
     def home(self) -> Path:
         """The directory of its own environment."""
         return self.under / self.name
+
+    @property
+    def source(self) -> Path:
+        """Where its source distribution is unpacked."""
+        return self.home / "source" / self.sdist.replace("==", "-")
 
     @property
     def python(self) -> Path:
@@ -46,6 +54,11 @@ PEERS = (
     Peer("fetch", "PyPI", ("mcp-server-fetch==2026.10.24", "mcp==2.3.0"), "server", "bin/mcp-server-fetch"),
     Peer("sdk1", "PyPI", ("mcp==1.30.0",), "both"),
     Peer("sdk2", "PyPI", ("mcp==2.3.0",), "both"),
+    # The SDK's own interaction tests, which are in its source distribution, and what those and our proxy need.
+    Peer("sdk_suite", "PyPI", ("mcp==2.3.0", "pytest==9.2.0", "anyio==4.16.0", "blockbuster==1.5.29", "dirty-equals==0.11",
+                               "inline-snapshot==0.36.1", "logfire==5.2.0", "opentelemetry-sdk==1.45.2", "trio==0.35.0",
+                               "msgspec", "aiohttp", "httptools", "uvicorn"), "suite",
+         sdist="mcp==2.3.0", sdist_sha256="8b147a50441cf059dc88c684e0aeed3687f0aa0f39c6cde7b90330effd2b34d8"),
     Peer("fastmcp3", "PyPI", ("fastmcp==3.4.10", "mcp==1.30.0"), "both"),
     Peer("fastmcp4", "PyPI", ("fastmcp==4.1.2", "mcp==2.3.0"), "both"),
     Peer("apcore", "PyPI", ("apcore-mcp==0.23.3",), "bridge"),

@@ -1,0 +1,78 @@
+"""A pytest plugin for the official Python SDK's own interaction tests: its client and its server, with our proxy between them.
+
+It replaces the connection factory of the suite's `streamable-http` leg. The SDK's server runs on a port of this machine; the
+proxy is mounted in the suite's in-process bridge. `MOORING_SUITE_ERA=same` limits the proxy to the revision of the
+client and gives each session a server of its own (`--per-client`); `MOORING_SUITE_ERA=free` leaves the era to the proxy, and clients
+share the server.
+
+Runs in the environment of the peer `sdk_suite`, not in ours: see `test_sdk_suite.py`.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import uvicorn
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+from tests.interaction import conftest
+from tests.interaction._connect import BASE_URL, NO_DNS_REBINDING_PROTECTION
+from tests.interaction.transports._bridge import StreamingASGITransport
+
+from mooring import http
+from mooring.proxy import Proxy, ProxyOptions
+
+ERA = os.environ["MOORING_SUITE_ERA"]
+
+
+@asynccontextmanager
+async def serving(app: Any) -> AsyncIterator[str]:
+    """Serve this app on a free port; its URL."""
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(app, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    task = asyncio.get_running_loop().create_task(server._serve([listening]))
+    while not server.started:
+        await asyncio.sleep(0.001)
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+    finally:
+        server.should_exit = True
+        await task
+        listening.close()
+
+
+@asynccontextmanager
+async def connect_through_proxy(
+    server: Any, *, spec_version: str = LATEST_HANDSHAKE_VERSION, **options: Any
+) -> AsyncIterator[Client]:
+    """As `connect_over_streamable_http` of the suite, with the proxy between the two."""
+    app = server.streamable_http_app(transport_security=NO_DNS_REBINDING_PROTECTION)
+    is_same = ERA == "same"
+    settings = {"versions": (spec_version,)} if is_same else {}
+    async with server.session_manager.run(), serving(app) as url:
+        proxy = Proxy(http(url), ProxyOptions(per_client=is_same), settings=settings)
+        await proxy.open()
+        try:
+            async with (
+                httpx2.AsyncClient(
+                    transport=StreamingASGITransport(proxy.asgi()), base_url=BASE_URL
+                ) as http_client,
+                Client(
+                    streamable_http_client(f"{BASE_URL}/mcp", http_client=http_client),
+                    mode=spec_version if spec_version in MODERN_PROTOCOL_VERSIONS else "legacy",
+                    **options,
+                ) as client,
+            ):
+                yield client
+        finally:
+            await proxy.shutdown()
+
+
+conftest._FACTORIES["streamable-http"] = connect_through_proxy

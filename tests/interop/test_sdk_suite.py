@@ -1,0 +1,125 @@
+"""The official Python SDK's own interaction tests, with our proxy between its client and its server.
+
+They run in the environment of the peer `sdk_suite`, from its source distribution. What fails must be a row of
+`sdk_suite/differences.py`, and every row must fail. The suite gives its tests five seconds: one that fails and has no row is run
+once more, alone, because a busy machine may need longer.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from interop.peers import BY_NAME, ROOT
+from interop.sdk_suite.differences import DIFFERENCES, REASONS
+
+PEER = BY_NAME["sdk_suite"]
+ERAS = ("same", "free")
+SUITE = "tests/interaction"
+# The streamable HTTP legs with sessions, in both eras.
+LEGS = ("-k", "streamable-http and not stateless", f"{SUITE}/lowlevel", f"{SUITE}/mcpserver")
+MIN_TESTS = 220
+GUARD = 400.0
+
+
+class Run:
+    """One run of the suite; `outcomes()` waits for its end."""
+
+    def __init__(self, era: str, directory: Path, *tests: str) -> None:
+        self._report = directory / f"{era}-{len(tests)}.xml"
+        quiet = (
+            "-q",
+            "--tb=short",
+            "-p",
+            "no:cacheprovider",
+            "-o",
+            "addopts=-p anyio",
+            "-o",
+            "log_cli=false",
+        )
+        self._log = self._report.with_suffix(".txt")
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    PEER.python,
+                    "-m",
+                    "pytest",
+                    *quiet,
+                    "-p",
+                    "through_proxy",
+                    f"--junitxml={self._report}",
+                    *tests,
+                ],
+                cwd=PEER.source,
+                env={
+                    **{
+                        name: value
+                        for name, value in os.environ.items()
+                        if not name.startswith(("PYTEST", "COV"))
+                    },
+                    "MOORING_SUITE_ERA": era,
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                    "PYTHONPATH": os.pathsep.join(
+                        (str(ROOT / "src"), str(Path(__file__).parent / "sdk_suite"), ".")
+                    ),
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def outcomes(self) -> dict[str, bool]:
+        """Whether each test passed, by its id below the suite."""
+        assert self.process.wait(GUARD) in (0, 1), self.shown()
+        found: dict[str, bool] = {}
+        for case in ElementTree.parse(self._report).iter("testcase"):  # our own pytest wrote it
+            path = case.attrib["classname"].removeprefix("tests.interaction.").replace(".", "/")
+            name = f"{path}.py::{case.attrib['name']}"
+            has_failed = case.find("failure") is not None or case.find("error") is not None
+            found[name] = found.get(name, True) and not has_failed
+        return found
+
+    def shown(self) -> str:
+        return self._log.read_text(errors="replace")[-6000:]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
+    """Both runs at a time: they mostly wait."""
+    directory = tmp_path_factory.mktemp("sdk_suite")
+    started = {era: Run(era, directory, *LEGS) for era in ERAS}
+    yield started
+    for run in started.values():
+        run.process.kill()
+        run.process.wait()
+
+
+@pytest.mark.guard(GUARD)
+@pytest.mark.parametrize("era", ERAS)
+def test_what_passes_without_us_passes_through_the_proxy(
+    era: str, runs: dict[str, Run], tmp_path: Path
+) -> None:
+    run = runs[era]
+    outcomes = run.outcomes()
+    assert len(outcomes) >= MIN_TESTS, run.shown()
+    expected = {row.test for row in DIFFERENCES if era in row.eras}
+    assert expected <= outcomes.keys(), "rows of tests that are not in the suite"
+    failed = {name for name, has_passed in outcomes.items() if not has_passed}
+    unexpected = failed - expected
+    if unexpected:
+        again = Run(era, tmp_path, *(f"{SUITE}/{name}" for name in sorted(unexpected)))
+        unexpected = {name for name, has_passed in again.outcomes().items() if not has_passed}
+        assert unexpected == set(), again.shown()
+    assert expected - failed == set(), "these pass now: delete their rows, and what docs/proxy.md has of them"
+
+
+def test_every_difference_has_a_reason_that_is_documented() -> None:
+    assert {row.reason for row in DIFFERENCES} == REASONS.keys()
+    assert len({row.test for row in DIFFERENCES}) == len(DIFFERENCES)
+    assert all(set(row.eras) <= set(ERAS) for row in DIFFERENCES)
+    page = (ROOT / "docs" / "proxy.md").read_text(encoding="utf-8")
+    for reason in REASONS.values():
+        assert f"- {reason}\n" in page, reason
