@@ -19,6 +19,8 @@ from mooring.errors import (
     UsageError,
 )
 from mooring.proxy._failures import told
+from mooring.testing import Refusal, on_fake_clock
+from scripted.between import PAIRS, between
 
 ROWS: list[tuple[McpError, str, bool, bool]] = [
     (StateError("backoff"), "down", False, True),
@@ -59,3 +61,36 @@ def test_an_error_of_the_server_passes_as_it_is() -> None:
 def test_what_was_misused_or_not_offered_has_the_code_for_it() -> None:
     assert told(UsageError("not JSON")).code == -32602
     assert told(CapabilityError("resources.subscribe")).code == -32601
+
+
+@pytest.mark.parametrize(("front", "back"), PAIRS)
+@on_fake_clock
+async def test_our_own_client_understands_what_the_proxy_reports(front: str, back: str) -> None:
+    """Whether the call may have run and may be sent again is in the error, as it is without a proxy."""
+    async with between(back, wait=1, settings={"backoff_min": 30.0, "backoff_max": 30.0}) as made:
+        client = await made.join(front)
+        call = client.submit("tools/call", {"name": "t"})
+        await made.peer.expect("tools/call")
+        made.peer.die()
+        with pytest.raises(McpError) as lost:
+            await call
+        assert (lost.value.may_have_run, lost.value.retryable) == (True, False)
+        with pytest.raises(McpError) as down:
+            await client.tools.call("t")
+        assert (down.value.may_have_run, down.value.retryable) == (False, True)
+
+
+@pytest.mark.parametrize(("front", "back"), PAIRS)
+@pytest.mark.parametrize("code", [0, 1, -32603, -32000])
+@on_fake_clock
+async def test_the_code_of_an_error_passes_whatever_it_is(code: int, front: str, back: str) -> None:
+    def refuse(_: object) -> None:
+        raise Refusal(code, "no", {"retryable": True, "mayHaveRun": False})
+
+    async with between(back) as made:
+        client = await made.join(front)
+        made.peer.on["tools/call"] = refuse
+        with pytest.raises(JsonRpcError) as told:
+            await client.tools.call("t")
+        assert told.value.code == code
+        assert told.value.data == {"retryable": True, "mayHaveRun": False}

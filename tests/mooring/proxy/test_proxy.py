@@ -134,6 +134,24 @@ async def test_tasks_pass_to_a_server_of_ones_own() -> None:
 
 
 @on_fake_clock
+async def test_notifications_before_the_first_request_reach_a_server_of_ones_own() -> None:
+    """Its server is started by them, and gets them before the first request."""
+    async with several() as made:
+        client = made.make(capabilities={"roots": {"listChanged": True}})
+        await client.open()
+        for _ in range(_back.MAX_UNSENT + 5):
+            client.wire.notify("notifications/roots/list_changed", b"{}")
+        call = client.submit("tools/call", {"name": "t"})
+        while len(made.peers) < 2 or not made.peers[1].got("tools/call"):
+            await asyncio.sleep(0.01)
+        methods = [one["method"] for one in made.peers[1].heard]
+        assert methods.count("notifications/roots/list_changed") == _back.MAX_UNSENT
+        assert methods[-1] == "tools/call"
+        made.peers[1].got("tools/call")[0].answer({"content": []})
+        await call
+
+
+@on_fake_clock
 async def test_a_server_of_ones_own_ends_with_its_client() -> None:
     async with several() as made:
         client = await made.join()
