@@ -253,7 +253,7 @@ class FrameRows(ClientCore):
         settings, timers = self.settings, self.calls.timers
         at = timers.at(Timer.CONNECT)
         soon = self.calls.now + settings.init_timeout * RUBBISH_SHARE
-        if settings.max_attempts is None and at is not None and soon < at:
+        if settings.max_attempts in (None, 1) and at is not None and soon < at:
             self._connect_by = at
             timers.arm(Timer.CONNECT, soon)
 

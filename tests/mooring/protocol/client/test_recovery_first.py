@@ -100,8 +100,10 @@ def test_one_that_exits_in_another_way_is_tried_on():
         rig.reconnect()
 
 
-def test_a_program_that_prints_something_else_gets_little_time():
-    rig = first().connect()
+@pytest.mark.parametrize("attempts", [None, 1])
+def test_a_program_that_prints_something_else_gets_little_time(attempts):
+    """One attempt, as the commands make, is no patience either."""
+    rig = first(max_attempts=attempts).connect()
     rig.wait(0.5)
     rig.receive(b"Serving on port 8000")
     rig.wait(1.4)
