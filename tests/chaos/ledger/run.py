@@ -40,6 +40,7 @@ FAST: dict[str, Any] = {
     "init_timeout": 3.0,
     "close_step": 0.3,
     "max_frame_bytes": FRAME_BYTES,
+    "max_attempts": 1_000_000,  # a fault may hit the first connect, too
 }
 # What the server does with a call, and how often: most calls are ordinary, so that faults meet calls in flight.
 FAULTS = {
