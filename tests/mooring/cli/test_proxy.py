@@ -296,6 +296,17 @@ def test_an_interrupt_ends_it_in_order_and_the_server_with_it(tmp_path: Path) ->
         assert not is_running(pid)
 
 
+def test_with_json_logs_every_line_is_an_object(tmp_path: Path) -> None:
+    """The line that tells where it is reached as well, whatever the level."""
+    with proxied("--log-format", "json", "--", *WORKING, "works", str(tmp_path)) as front:
+        front.told("serves")
+        front.signal(signal.SIGTERM)
+        assert front.ended() == 0
+        lines = [json.loads(line) for line in front.stderr.splitlines()]
+    assert "serves http://127.0.0.1:" in lines[0]["message"]
+    assert all(line["time"].endswith("+00:00") for line in lines)
+
+
 def test_a_second_signal_ends_it_at_once_and_the_server_with_it(tmp_path: Path) -> None:
     """One that ignores the end of its input and SIGTERM, and nobody waits for the ladder any more."""
     with proxied("--", *WORKING, "ignores_sigterm", str(tmp_path)) as front:

@@ -161,3 +161,25 @@ def test_a_question_is_put_into_a_result() -> None:
 )
 def test_the_id_of_our_own_subscription_is_kept_from_others(params: bytes, expected: bytes) -> None:
     assert bodies.without_subscription(params) == expected
+
+
+STAMP = b'"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}'
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (b'{ "content":[ ] }', b'{ "content":[ ] }'),
+        (b'{"resultType":"complete","content":[]}', b'{"content":[]}'),
+        (b'{"resultType":"complete","_meta":{%b},"content":[]}' % STAMP, b'{"content":[]}'),
+        (b'{"_meta":{%b,"own":1},"content":[]}' % STAMP, b'{"_meta":{"own":1},"content":[]}'),
+        (b'{"content":[{"type":"text","text":"io.modelcontextprotocol/serverInfo"}]}', None),
+        (b'{"_meta":{"own":"io.modelcontextprotocol/serverInfo"}}', None),
+        (b'{"_meta":[%b]}' % b'"io.modelcontextprotocol/serverInfo"', None),
+        (b'{"_meta":7,"x":"io.modelcontextprotocol/serverInfo"}', None),
+    ],
+)
+def test_a_client_with_a_handshake_sees_nothing_of_the_other_era(
+    result: bytes, expected: bytes | None
+) -> None:
+    assert bodies.for_handshake(result) == (result if expected is None else expected)
