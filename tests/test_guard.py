@@ -88,7 +88,7 @@ def run_pytest(
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**os.environ, "MOORING_PROFILE": profile, "MOORING_LOOP": loop},
+        env={**os.environ, "MOORING_PROFILE": profile, "MOORING_LOOP": loop, "MOORING_ORDER": ""},
         timeout=500,
         check=False,
     )
