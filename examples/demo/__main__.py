@@ -9,6 +9,7 @@ The exit code is 0 where everybody was told the truth, 1 where somebody was not,
 
 import argparse
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -46,6 +47,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 async def run(pace: float, screen: Screen, recorder: Recorder | None) -> Stage:
     """The story, shown while it happens. Raises: what it could not go on for; CancelledError after a signal."""
+    logging.getLogger("mooring").setLevel(logging.ERROR)  # losses are on the screen, which log lines would tear
     with tempfile.TemporaryDirectory(prefix="mooring-demo-") as directory:
         stage = Stage(Path(directory), pace)
 
