@@ -123,7 +123,7 @@ def test_the_deepest_headings_go_first() -> None:
 
 
 def test_a_window_of_a_megabyte_page_takes_less_than_a_millisecond() -> None:
-    """Design, section 3. The best of many, because the machine is shared; without the coverage tracer, which is no part of it."""
+    """Design, section 3. The best of many, in CPU time, because the machine is shared; without the coverage tracer, which is no part of it."""
     text = "\n".join(f"## Part {n}\n" + "A line of ordinary length in a page.\n" * 70 for n in range(400))
     page = markdown_page("u", text)
     assert sum(map(len, page.lines)) > 900_000
@@ -132,9 +132,9 @@ def test_a_window_of_a_megabyte_page_takes_less_than_a_millisecond() -> None:
     sys.settrace(None)
     try:
         for _ in range(50):
-            started = time.perf_counter()
+            started = time.thread_time()
             window(page, 14_000, 50, 40_000)
-            best = min(best, time.perf_counter() - started)
+            best = min(best, time.thread_time() - started)
     finally:
         sys.settrace(tracer)
     assert best < 0.001
