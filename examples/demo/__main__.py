@@ -47,7 +47,9 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 async def run(pace: float, screen: Screen, recorder: Recorder | None) -> Stage:
     """The story, shown while it happens. Raises: what it could not go on for; CancelledError after a signal."""
-    logging.getLogger("mooring").setLevel(logging.ERROR)  # losses are on the screen, which log lines would tear
+    logging.getLogger("mooring").setLevel(
+        logging.ERROR
+    )  # losses are on the screen, which log lines would tear
     with tempfile.TemporaryDirectory(prefix="mooring-demo-") as directory:
         stage = Stage(Path(directory), pace)
 

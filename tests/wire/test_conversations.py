@@ -107,7 +107,9 @@ def test_what_is_safe_is_repeated_once_where_that_was_asked_for(version: str, me
     @on_fake_clock
     async def test() -> None:
         async with opened(version, replay="safe") as (client, peer):
-            peer.on.setdefault("tools/list", {"tools": []})  # fetched first, to know whether the tool may be repeated
+            peer.on.setdefault(
+                "tools/list", {"tools": []}
+            )  # fetched first, to know whether the tool may be repeated
             peer.on[method] = None
             calling = asyncio.ensure_future(make(client, {"timeout": 100}))
             await peer.expect(method)
