@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 from mooring.server import Context, Server
 from mooring.server.http import keys
 
-OF_THE_SERVER = ("drain_timeout", "threads")
+OF_THE_SERVER = ("drain_timeout", "threads", "versions")
 
 
 def tell(words: str) -> None:

@@ -380,6 +380,9 @@ def _meta_refusal(message: str) -> Refusal:
 
 
 def _unsupported(endpoint: Endpoint, version: str) -> Refusal:
-    # Also to a client of the handshake era, which is only promised the 400: the list is what it can act on.
+    # Also to a client of the handshake era, which is only promised the 400: the list is what it can act on. A server without a
+    # stateless revision must not use a code of that era: clients would then never send `initialize` (2026-07-28 basic/versioning).
     data: Json = {"supported": [*sorted(endpoint.versions, reverse=True)], "requested": version[:64]}
-    return Refusal(400, ErrorCode.UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", data)
+    is_stateless = newest(endpoint.versions, Era.STATELESS) is not None
+    code = ErrorCode.UNSUPPORTED_PROTOCOL_VERSION if is_stateless else ErrorCode.INVALID_REQUEST
+    return Refusal(400, code, "Unsupported protocol version", data)

@@ -229,7 +229,7 @@ NARROWED = [
     ((STATELESS,), "initialize", None, (400, -32022)),  # M versioning: SHOULD name the versions
     ((STATELESS,), "tools/list", None, (400, -32020)),
     ((STATELESS,), "tools/list", "2025-11-25", (400, -32022)),
-    (("2025-03-26",), "tools/list", STATELESS, (400, -32022)),
+    (("2025-03-26",), "tools/list", STATELESS, (400, -32600)),  # no code of the stateless era: clients fall back to initialize
 ]
 
 
