@@ -98,7 +98,7 @@ SCENES = {
     # The clock jumps over the window of session losses here, and must not reach a deadline by that.
     "hang over sessions": Scene(
         settings(versions=ONE_ERA, hang_timeout=5.0, request_timeout=1e9, max_timeout=None),
-        (PLAIN, SAFE),
+        (SAFE,),
         is_http=True,
         peer=frozenset({"session", "alone"}),
         transport=frozenset({"down"}),
@@ -170,6 +170,14 @@ LONG_SCENES = {
         is_http=True,
         peer=frozenset({"session", "alone"}),
         transport=frozenset({"fail", "down"}),
+        limit=2_000_000,
+    ),
+    "two requests of a hung server over sessions": Scene(
+        settings(versions=ONE_ERA, hang_timeout=5.0, request_timeout=1e9, max_timeout=None),
+        (PLAIN, SAFE),
+        is_http=True,
+        peer=frozenset({"session", "alone"}),
+        transport=frozenset({"down"}),
         limit=2_000_000,
     ),
     "four requests over sessions": Scene(
