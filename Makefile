@@ -37,7 +37,7 @@ environment: $(VENV)/.installed ## make the environment in .venv, which everythi
 run: $(VENV)/.installed ## serve the example modules over HTTP, with the inspector, until Ctrl-C
 	@echo "The inspector: http://127.0.0.1:$(PORT)/inspector"
 	@echo 'For a client:  {"mcpServers": {"demo": {"url": "http://127.0.0.1:$(PORT)/mcp"}}}'
-	@echo "From a shell:  $(VENV)/bin/mooring tools http://127.0.0.1:$(PORT)/mcp"
+	@echo "From a shell:  $(VENV)/bin/jackstay tools http://127.0.0.1:$(PORT)/mcp"
 	@$(VENV)/bin/apcore-mcp --extensions-dir examples/apcore_demo/extensions --transport streamable-http --port $(PORT) --explorer --metrics --dynamic; \
 	  code=$$?; test $$code != 2 || echo "Is the port taken? make run PORT=8001"; exit $$code
 
@@ -45,13 +45,13 @@ demo: $(VENV)/.installed ## a client that holds: real processes, about a minute;
 	@$(RUN) examples/demo $(if $(FAST),--fast) $(if $(RECORD),--record "$(RECORD)")
 
 states: $(VENV)/.installed ## print the state machines (FORMAT=table, mermaid or dot)
-	@$(RUN) -m mooring states --format $(FORMAT)
+	@$(RUN) -m jackstay states --format $(FORMAT)
 
-test: $(VENV)/.installed ## run the tests; at least 95 % of mooring and 90 % of the products must be covered; LOOP=uvloop runs them on uvloop
+test: $(VENV)/.installed ## run the tests; at least 95 % of jackstay and 90 % of the products must be covered; LOOP=uvloop runs them on uvloop
 	@rm -f .coverage .coverage.*
-	MOORING_LOOP="$(LOOP)" tools/test_parts $(RUN) --cov --cov-report=
+	JACKSTAY_LOOP="$(LOOP)" tools/test_parts $(RUN) --cov --cov-report=
 	@$(RUN) -m coverage combine --quiet
-	@for row in mooring:95 apcore_mcp:90 procontext:90; do \
+	@for row in jackstay:95 apcore_mcp:90 procontext:90; do \
 		$(RUN) -m coverage report --include="src/$${row%:*}/*" --fail-under="$${row#*:}" || exit 1; \
 		echo "$${row%:*}: at least $${row#*:} % covered"; \
 	done
@@ -86,7 +86,7 @@ wheel-all: $(VENV)/.installed ## the same with every extra: the three commands d
 	$(RUN) tools/check_wheel.py --all
 
 test-shuffled: $(VENV)/.installed ## run the tests in another order; ORDER=word gives the same one again
-	@order="$(or $(ORDER),$(shell date +%s))"; echo "ORDER=$$order"; MOORING_ORDER="$$order" $(RUN) -m pytest
+	@order="$(or $(ORDER),$(shell date +%s))"; echo "ORDER=$$order"; JACKSTAY_ORDER="$$order" $(RUN) -m pytest
 
 walk: ## do what the README says, in a fresh clone with an empty home
 	$(or $(PYTHON),python3) tools/walk_readme.py
@@ -98,7 +98,7 @@ test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed h
 # of everything must stay under twenty-five minutes. Storms and whole programs do need a second event loop: with LOOP=uvloop they
 # run as well. Elsewhere the order is another, too.
 test-bare: $(VENV)/.installed
-	MOORING_ORDER="$(ORDER)" MOORING_LOOP="$(LOOP)" tools/test_parts $(RUN) -m "not long" \
+	JACKSTAY_ORDER="$(ORDER)" JACKSTAY_LOOP="$(LOOP)" tools/test_parts $(RUN) -m "not long" \
 		$(if $(filter uvloop,$(LOOP)),$(foreach page,docs exports imports pictures rooms site,--ignore=tests/test_$(page).py),\
 		--ignore-glob="$(CURDIR)/tests/test_*.py" $(foreach part,chaos demonstration guides,--ignore=tests/$(part)))
 
@@ -121,7 +121,7 @@ bench: $(VENV)/.installed ## measure; ONLY=core runs bench/core.py alone
 	done
 
 soak: $(VENV)/.installed ## the tests with many more random examples, different ones each time; then every fuzz entry for FUZZ_SECONDS
-	MOORING_PROFILE=soak $(RUN) -m pytest
+	JACKSTAY_PROFILE=soak $(RUN) -m pytest
 	$(MAKE) --no-print-directory fuzz
 
 fuzz: $(VENV)/.installed ## every fuzz entry for FUZZ_SECONDS=600, one after the other

@@ -1,8 +1,8 @@
 """What every test runs under: a Hypothesis profile, and a guard that ends a test which hangs.
 
-`MOORING_PROFILE=quick` (the default) gives the same examples on every run, so that a failure is the change's and not
-the day's; `soak` gives many, different each time. `MOORING_ORDER=word` shuffles the tests, always in the same way for the
-same word: no test may need another that ran before it. `MOORING_LOOP=uvloop` runs everything on uvloop, in the processes
+`JACKSTAY_PROFILE=quick` (the default) gives the same examples on every run, so that a failure is the change's and not
+the day's; `soak` gives many, different each time. `JACKSTAY_ORDER=word` shuffles the tests, always in the same way for the
+same word: no test may need another that ran before it. `JACKSTAY_LOOP=uvloop` runs everything on uvloop, in the processes
 that tests start, too (`loops`). Any test may raise its own limit with `@pytest.mark.guard(seconds)`.
 """
 
@@ -50,13 +50,13 @@ class TestHungError(BaseException):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    profile = os.environ.get("MOORING_PROFILE", "quick")
+    profile = os.environ.get("JACKSTAY_PROFILE", "quick")
     if profile not in ("quick", "soak"):
-        raise pytest.UsageError(f"MOORING_PROFILE is {profile!r}; it must be quick or soak")
+        raise pytest.UsageError(f"JACKSTAY_PROFILE is {profile!r}; it must be quick or soak")
     settings.load_profile(profile)
-    loop = os.environ.get("MOORING_LOOP") or "asyncio"
+    loop = os.environ.get("JACKSTAY_LOOP") or "asyncio"
     if loop not in loops.NAMES:
-        raise pytest.UsageError(f"MOORING_LOOP is {loop!r}; it must be asyncio or uvloop")
+        raise pytest.UsageError(f"JACKSTAY_LOOP is {loop!r}; it must be asyncio or uvloop")
     if loop == "uvloop":
         _use_uvloop()
     # Under nohup and in a shell's background these are ignored, by everything we start, too; the tests are about what is not.
@@ -72,17 +72,17 @@ def _use_uvloop() -> None:
     # uvloop opens a pipe for signals with its first loop and keeps it: no test may take that for a leak of its own.
     loops.new_event_loop().close()
     # Children get few variables from us. This one tells them which loop to use.
-    environment = importlib.import_module("mooring.transport._environment")
-    environment.PASSED = (*environment.PASSED, "MOORING_LOOP")  # type: ignore[attr-defined]
+    environment = importlib.import_module("jackstay.transport._environment")
+    environment.PASSED = (*environment.PASSED, "JACKSTAY_LOOP")  # type: ignore[attr-defined]
 
 
 def pytest_report_header() -> str:
     """Which loop this is."""
-    return f"event loop: {os.environ.get('MOORING_LOOP') or 'asyncio'}"
+    return f"event loop: {os.environ.get('JACKSTAY_LOOP') or 'asyncio'}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    order = os.environ.get("MOORING_ORDER", "")
+    order = os.environ.get("JACKSTAY_ORDER", "")
     if order:
         # Files stay together, because what a file sets up once is expensive.
         chance = random.Random(order)
@@ -97,7 +97,7 @@ def guard_seconds(item: pytest.Item) -> float:
     """How long each phase of this test may take."""
     marker = item.get_closest_marker("guard")
     seconds = float(marker.args[0]) if marker is not None else GUARD_SECONDS
-    return seconds * SOAK_FACTOR if os.environ.get("MOORING_PROFILE") == "soak" else seconds
+    return seconds * SOAK_FACTOR if os.environ.get("JACKSTAY_PROFILE") == "soak" else seconds
 
 
 def _guarded(item: pytest.Item, phase: str) -> Iterator[None]:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cli import main
-from mooring.oauth import Identity, OAuth
-from mooring.transport import stdio
-from mooring.transport.http import http
+from jackstay.cli import main
+from jackstay.oauth import Identity, OAuth
+from jackstay.transport import stdio
+from jackstay.transport.http import http
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -101,10 +101,10 @@ def make_words(text: str) -> set[str]:
 
 
 def commands(text: str) -> list[str]:
-    """The `mooring ...` lines in the shell blocks of a page, and those in running text."""
+    """The `jackstay ...` lines in the shell blocks of a page, and those in running text."""
     shell = [line for info, body in blocks(text) if info == "sh" for line in body.splitlines()]
-    inline = re.findall(r"`(mooring [^`\n]+)`", FENCE.sub("", text))
-    return [line.partition("#")[0].strip() for line in [*shell, *inline] if re.match(r"mooring \w", line)]
+    inline = re.findall(r"`(jackstay [^`\n]+)`", FENCE.sub("", text))
+    return [line.partition("#")[0].strip() for line in [*shell, *inline] if re.match(r"jackstay \w", line)]
 
 
 # --- every page -------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def test_every_make_target_that_a_page_names_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_every_mooring_command_that_a_page_shows_works(
+def test_every_jackstay_command_that_a_page_shows_works(
     page: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in commands(page.read_text(encoding="utf-8")):
@@ -181,13 +181,13 @@ def test_a_block_marked_as_runnable_runs(body: str, tmp_path: Path) -> None:
 
 
 def test_the_map_in_the_readme_shows_what_is_there() -> None:
-    block = next(body for info, body in blocks(README) if info == "text" and "src/mooring/" in body)
+    block = next(body for info, body in blocks(README) if info == "text" and "src/jackstay/" in body)
     shown = [line.split()[0] for line in block.splitlines() if line.strip()]
     assert [path for path in shown if not (ROOT / path).exists()] == []
 
 
 def test_the_map_in_the_readme_shows_every_package_and_room() -> None:
-    for folder in ("src", "src/mooring"):
+    for folder in ("src", "src/jackstay"):
         for found in pkgutil.iter_modules([str(ROOT / folder)]):
             if not found.name.startswith("_"):
                 assert f"{folder}/{found.name}{'/' if found.ispkg else '.py'}" in README
@@ -195,7 +195,7 @@ def test_the_map_in_the_readme_shows_every_package_and_room() -> None:
 
 def test_the_readme_names_the_command_that_runs_it_and_the_one_that_tests_it() -> None:
     assert {"run", "test"} <= make_words(README)
-    assert any(line.startswith("mooring states") for line in commands(README))
+    assert any(line.startswith("jackstay states") for line in commands(README))
 
 
 def test_every_make_target_says_what_it_is_for() -> None:
@@ -276,6 +276,6 @@ def test_awaiting_in_an_example_is_not_broken_code() -> None:
 
 
 def test_planted_make_targets_and_commands_are_found() -> None:
-    text = "Run `make nonsense`.\n\n```sh\nmake other ONLY=x\nmooring states # all\n```\n\nDo not make more of it.\n"
+    text = "Run `make nonsense`.\n\n```sh\nmake other ONLY=x\njackstay states # all\n```\n\nDo not make more of it.\n"
     assert make_words(text) == {"nonsense", "other"}
-    assert commands(text) == ["mooring states"]
+    assert commands(text) == ["jackstay states"]

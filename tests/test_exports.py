@@ -21,12 +21,12 @@ from types import ModuleType
 import pytest
 
 import apcore_mcp
-import mooring
+import jackstay
 import procontext
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
-PACKAGES = (mooring, apcore_mcp, procontext)
+PACKAGES = (jackstay, apcore_mcp, procontext)
 
 
 def public_modules() -> Iterator[str]:
@@ -68,7 +68,7 @@ def borrowed_names(module: ModuleType) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             is_ours = (node.module or "").split(".")[0] in {package.__name__ for package in PACKAGES}
-            is_ours = is_ours and node.module != "mooring._lazy"
+            is_ours = is_ours and node.module != "jackstay._lazy"
             if path.name != "__init__.py" or not is_ours:
                 found |= {alias.asname or alias.name for alias in node.names}
     return found
@@ -138,7 +138,7 @@ def test_every_public_name_says_what_it_is(name: str) -> None:
     silent = []
     for public in module.__all__:
         value = getattr(module, public)
-        if public.startswith("__") or isinstance(value, ModuleType) or name == "mooring":
+        if public.startswith("__") or isinstance(value, ModuleType) or name == "jackstay":
             continue  # the front's names are documented where they live
         if inspect.isclass(value) and public == value.__name__:
             is_said = bool((value.__dict__.get("__doc__") or "").strip())
@@ -154,15 +154,15 @@ def test_every_public_name_says_what_it_is(name: str) -> None:
 # --- the lazy front ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(mooring._HOMES))
+@pytest.mark.parametrize("name", sorted(jackstay._HOMES))
 def test_a_lazy_name_is_the_one_that_its_room_shows(name: str) -> None:
-    room = importlib.import_module(mooring._HOMES[name])
-    assert getattr(mooring, name) is getattr(room, name)
-    assert name in room.__all__, f"{name} is lazy in mooring but not public in {room.__name__}"
+    room = importlib.import_module(jackstay._HOMES[name])
+    assert getattr(jackstay, name) is getattr(room, name)
+    assert name in room.__all__, f"{name} is lazy in jackstay but not public in {room.__name__}"
 
 
 def test_the_list_the_table_and_the_type_checkers_imports_are_the_same() -> None:
-    tree = ast.parse(source_of(mooring).read_text(encoding="utf-8"))
+    tree = ast.parse(source_of(jackstay).read_text(encoding="utf-8"))
     guarded = [
         node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     ]
@@ -173,28 +173,28 @@ def test_the_list_the_table_and_the_type_checkers_imports_are_the_same() -> None
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
-    assert seen == mooring._HOMES
-    assert set(mooring.__all__) == {*mooring._HOMES, "__version__"}
+    assert seen == jackstay._HOMES
+    assert set(jackstay.__all__) == {*jackstay._HOMES, "__version__"}
 
 
 def test_an_unknown_name_is_an_attribute_error_that_says_so() -> None:
-    with pytest.raises(AttributeError, match="module 'mooring' has no attribute 'conect'"):
-        mooring.conect  # noqa: B018 (the look-up is the test)
+    with pytest.raises(AttributeError, match="module 'jackstay' has no attribute 'conect'"):
+        jackstay.conect  # noqa: B018 (the look-up is the test)
     with pytest.raises(ImportError, match="conect"):
-        exec("from mooring import conect", {})
+        exec("from jackstay import conect", {})
 
 
 def test_dir_shows_every_name_before_it_is_loaded() -> None:
-    assert set(mooring.__all__) <= set(dir(mooring))
+    assert set(jackstay.__all__) <= set(dir(jackstay))
 
 
 def test_a_lazy_name_is_loaded_once_in_a_fresh_module() -> None:
     code = (
-        "import sys, mooring\n"
-        "assert 'McpError' in dir(mooring) and 'mooring.errors' not in sys.modules\n"
-        "first = mooring.McpError\n"
-        "assert mooring.__dict__['McpError'] is first is sys.modules['mooring.errors'].McpError\n"
-        "from mooring import *\n"
+        "import sys, jackstay\n"
+        "assert 'McpError' in dir(jackstay) and 'jackstay.errors' not in sys.modules\n"
+        "first = jackstay.McpError\n"
+        "assert jackstay.__dict__['McpError'] is first is sys.modules['jackstay.errors'].McpError\n"
+        "from jackstay import *\n"
         "assert McpError is first and TransportError.__mro__[-2] is BaseException\n"
     )
     path = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
@@ -207,8 +207,8 @@ def test_a_lazy_name_is_loaded_once_in_a_fresh_module() -> None:
 def test_the_version_is_written_once() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["project"]["dynamic"] == ["version"]
-    assert project["tool"]["hatch"]["version"]["path"] == "src/mooring/_version.py"
-    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", mooring.__version__)
+    assert project["tool"]["hatch"]["version"]["path"] == "src/jackstay/_version.py"
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", jackstay.__version__)
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
@@ -222,7 +222,7 @@ def test_a_package_is_marked_as_typed(package: ModuleType) -> None:
 def planted(tmp_path: Path, source: str) -> ModuleType:
     path = tmp_path / "planted.py"
     path.write_text(source)
-    module = ModuleType("mooring.planted")
+    module = ModuleType("jackstay.planted")
     module.__file__ = str(path)
     exec(compile(source, "<planted>", "exec"), vars(module))  # not a file, so that coverage lets it be
     return module
@@ -273,4 +273,4 @@ def test_a_lazy_room_loads_what_it_shows(path: Path) -> None:
 
 def test_the_rooms_that_start_programs_are_lazy() -> None:
     lazy = {".".join(path.parent.relative_to(SOURCE).parts) for path in LAZY}
-    assert {"mooring.types", "mooring.transport", "mooring.protocol.wire", "mooring.protocol.client"} <= lazy
+    assert {"jackstay.types", "jackstay.transport", "jackstay.protocol.wire", "jackstay.protocol.client"} <= lazy

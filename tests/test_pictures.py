@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from mooring.protocol import Cell
-from mooring.protocol.drawing import MACHINES, edges
+from jackstay.protocol import Cell
+from jackstay.protocol.drawing import MACHINES, edges
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))

@@ -33,7 +33,7 @@ def test_the_four_paths_do_what_they_say(newcomer: tuple[Path, dict[str, str]]) 
     folder, environment = newcomer
     done = walk_readme.walk(README, folder, environment, skipped=("make ",))
     assert sum(step.startswith("wrote ") for step in done) >= 2
-    assert {step.split()[0] for step in done} >= {"python", "mooring", "apcore-mcp", "procontext"}
+    assert {step.split()[0] for step in done} >= {"python", "jackstay", "apcore-mcp", "procontext"}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from mooring.protocol.drawing import MACHINES
-from mooring.protocol.drawing import draw as draw_machine
+from jackstay.protocol.drawing import MACHINES
+from jackstay.protocol.drawing import draw as draw_machine
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -208,7 +208,7 @@ def test_the_navigation_begins_with_the_readme_and_ends_with_the_changes() -> No
         ("docs/design/README.md", "design/index.md"),
         ("docs/pictures/rooms.svg", "pictures/rooms.svg"),
         ("tests/conformance/README.md", "source/tests/conformance/README.md"),
-        ("src/mooring/errors.py", "source/src/mooring/errors.py.md"),
+        ("src/jackstay/errors.py", "source/src/jackstay/errors.py.md"),
         ("LICENSE", "source/LICENSE.md"),
     ],
 )

@@ -2,7 +2,7 @@
 
 What passes in the working tree can fail in the wheel: a file that was not packed, a dependency that only the
 development environment has, a command that does not start. The wheel is built from the source archive, so that the
-archive is proven too. Nothing here imports mooring: everything is seen through the new environment. With `--all` it goes in
+archive is proven too. Nothing here imports jackstay: everything is seen through the new environment. With `--all` it goes in
 with every extra instead, and the three commands do their work.
 """
 
@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("mooring", "apcore_mcp", "procontext")
+PACKAGES = ("jackstay", "apcore_mcp", "procontext")
 
 # All that may be installed after the wheel went in without extras.
-EXPECTED_INSTALLED = {"mooring", "msgspec"}
+EXPECTED_INSTALLED = {"jackstay", "msgspec"}
 TOOLS_OF_AN_EMPTY_ENVIRONMENT = {"pip", "setuptools", "wheel"}
 
 
@@ -35,25 +35,25 @@ class Use(NamedTuple):
 
 
 USES = (
-    Use(("mooring", "--version"), 0, "mooring "),
-    Use(("mooring", "--help"), 0, "states"),
-    *(Use(("mooring", "states", "--format", form), 0, "") for form in ("table", "mermaid", "dot")),
-    *(Use(("mooring", "states", name), 0, "") for name in ("client", "server", "exchange")),
-    Use(("mooring", "nonsense"), 2, "nonsense"),
-    Use(("python", "-m", "mooring", "--version"), 0, "mooring "),
+    Use(("jackstay", "--version"), 0, "jackstay "),
+    Use(("jackstay", "--help"), 0, "states"),
+    *(Use(("jackstay", "states", "--format", form), 0, "") for form in ("table", "mermaid", "dot")),
+    *(Use(("jackstay", "states", name), 0, "") for name in ("client", "server", "exchange")),
+    Use(("jackstay", "nonsense"), 2, "nonsense"),
+    Use(("python", "-m", "jackstay", "--version"), 0, "jackstay "),
     Use(("apcore-mcp", "--help"), 0, "--extensions-dir"),
-    Use(("apcore-mcp", "--extensions-dir", "."), 2, "pip install 'mooring[apcore]'"),
-    Use(("python", "-m", "apcore_mcp", "--extensions-dir", "."), 2, "pip install 'mooring[apcore]'"),
+    Use(("apcore-mcp", "--extensions-dir", "."), 2, "pip install 'jackstay[apcore]'"),
+    Use(("python", "-m", "apcore_mcp", "--extensions-dir", "."), 2, "pip install 'jackstay[apcore]'"),
     Use(("procontext", "--help"), 0, "resolve"),
-    Use(("procontext",), 2, "pip install 'mooring[procontext]'"),
-    Use(("python", "-m", "procontext"), 2, "pip install 'mooring[procontext]'"),
+    Use(("procontext",), 2, "pip install 'jackstay[procontext]'"),
+    Use(("python", "-m", "procontext"), 2, "pip install 'jackstay[procontext]'"),
 )
 
 
 ECHO = str(ROOT / "examples" / "echo.py")
 MODULES = str(ROOT / "examples" / "apcore_demo" / "extensions")
 USES_WITH_EVERYTHING = (
-    Use(("mooring", "call", "echo", "text=hello", "--", "python", ECHO), 0, "hello"),
+    Use(("jackstay", "call", "echo", "text=hello", "--", "python", ECHO), 0, "hello"),
     Use(("apcore-mcp", "--extensions-dir", MODULES, "--check"), 0, " offered, 0 skipped"),
     Use(("apcore-mcp", "--extensions-dir", MODULES, "--export", "openai"), 0, '"function"'),
     Use(("procontext", "resolve", "beautifulsoup4"), 0, "beautifulsoup4"),
@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="with every extra, instead of bare")
     has_everything = parser.parse_args().all
     try:
-        with tempfile.TemporaryDirectory(prefix="mooring-wheel-") as folder:
+        with tempfile.TemporaryDirectory(prefix="jackstay-wheel-") as folder:
             archive, wheel = build(Path(folder) / "dist")
             check_archive(archive)
             check_wheel(wheel)
@@ -197,7 +197,7 @@ def check_import(binaries: Path, package: str) -> None:
     """
     code = (
         f"import importlib, pkgutil, {package} as package\n"
-        "from mooring.extras import EXTRAS\n"
+        "from jackstay.extras import EXTRAS\n"
         "libraries = {name for names in EXTRAS.values() for name in names}\n"
         "for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
         "    try:\n"

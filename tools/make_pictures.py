@@ -14,7 +14,7 @@ from pathlib import Path
 
 from draw_machine import draw_machine
 from draw_rooms import draw_rooms
-from mooring.protocol.drawing import MACHINES
+from jackstay.protocol.drawing import MACHINES
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
@@ -23,7 +23,7 @@ PICTURES = ROOT / "docs" / "pictures"
 def rooms() -> dict[str, tuple[str, ...]]:
     """The map that the tests hold the code to, without what is private to the package."""
     known = runpy.run_path(str(ROOT / "tests" / "test_rooms.py"))["MAP"]
-    private = {path.stem.lstrip("_") for path in (ROOT / "src" / "mooring").glob("_[a-z]*.py")}
+    private = {path.stem.lstrip("_") for path in (ROOT / "src" / "jackstay").glob("_[a-z]*.py")}
     return {
         room: tuple(below for below in belows if below not in private)
         for room, belows in known.items()
@@ -34,7 +34,7 @@ def rooms() -> dict[str, tuple[str, ...]]:
 def words() -> dict[str, str]:
     """What the tree in the README says of each room."""
     tree = re.findall(
-        r"^src/(?:mooring/)?(\w+)(?:/|\.py) +(.+)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
+        r"^src/(?:jackstay/)?(\w+)(?:/|\.py) +(.+)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
     )
     return {name: said.replace("`", "") for name, said in tree}
 

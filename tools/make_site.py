@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import check_links
 import draw_states
-from mooring import __version__
-from mooring.protocol.drawing import MACHINES
+from jackstay import __version__
+from jackstay.protocol.drawing import MACHINES
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "build" / "site"
@@ -277,7 +277,7 @@ def unlisted() -> list[PurePosixPath]:
 def settings(extra: Path) -> dict[str, object]:
     """What Sphinx is told, in a conf.py of the build: docs/ holds pages only."""
     return {
-        "project": "Mooring",
+        "project": "Jackstay",
         "version": __version__,
         "release": __version__,
         "extensions": ["myst_parser"],
@@ -286,10 +286,10 @@ def settings(extra: Path) -> dict[str, object]:
         "smartquotes": False,  # a quoted value is to be typed as it stands
         "myst_heading_anchors": 6,
         "html_theme": "furo",
-        "html_title": "Mooring",
+        "html_title": "Jackstay",
         "html_static_path": [str(STYLES)],
         "html_css_files": ["site.css"],
-        "html_favicon": str(STYLES / "mooring.svg"),
+        "html_favicon": str(STYLES / "jackstay.svg"),
         "html_extra_path": [str(extra)],
         "html_copy_source": False,
         "html_show_sphinx": False,
@@ -309,7 +309,7 @@ def build(site: Path, say: Callable[[str], None] = print) -> None:
     """
     if site.exists() and any(site.iterdir()) and not (site / "searchindex.js").is_file():
         raise SiteError(f"{site} holds something that is not a site: it is not replaced")
-    with tempfile.TemporaryDirectory(prefix="mooring-site-") as folder:
+    with tempfile.TemporaryDirectory(prefix="jackstay-site-") as folder:
         staging = Staging(Path(folder))
         staging.stage()
         for page in unlisted():

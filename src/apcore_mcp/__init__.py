@@ -4,11 +4,11 @@
 another app, and `to_openai_tools` and its kin export. The parts are in `adapters`, `converters` and `server`, by the names of
 their jobs, for other projects to use and to extend. Names are loaded when they are first asked for: apcore is not small.
 
-It stands on `mooring.server`; it never imports `procontext`, and nothing below knows it.
+It stands on `jackstay.server`; it never imports `procontext`, and nothing below knows it.
 """
 
-from mooring import __version__ as __version__
-from mooring._lazy import TYPE_CHECKING, lazy
+from jackstay import __version__ as __version__
+from jackstay._lazy import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
     from apcore_mcp.adapters.annotations import AnnotationMapper
@@ -82,7 +82,7 @@ if not TYPE_CHECKING:
         try:
             return _load(name)
         except ModuleNotFoundError as missing:
-            from mooring.extras import EXTRAS, install_command  # noqa: PLC0415  # nobody else needs it
+            from jackstay.extras import EXTRAS, install_command  # noqa: PLC0415  # nobody else needs it
 
             if missing.name not in EXTRAS["apcore"]:
                 raise

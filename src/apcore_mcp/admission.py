@@ -3,20 +3,20 @@
 A request is judged by its headers, before anything is read of it. One more rule holds for what acts: it must come from a page
 of this very server, or from no page at all. A page that may call the endpoint (`cors`) may not drive the inspector.
 
-Must never know what is served. Above: `health`, `metrics`, `inspector`. Below: `mooring.protocol.http`, mooring's `App`.
+Must never know what is served. Above: `health`, `metrics`, `inspector`. Below: `jackstay.protocol.http`, jackstay's `App`.
 """
 
 from typing import TYPE_CHECKING
 
 from apcore_mcp.answers import Refused
-from mooring.protocol.http import check_access, fold_headers, refuse
-from mooring.server.http import NOBODY, Principal
+from jackstay.protocol.http import check_access, fold_headers, refuse
+from jackstay.server.http import NOBODY, Principal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mooring.protocol.http import Refusal
-    from mooring.server.http import App, Scope
+    from jackstay.protocol.http import Refusal
+    from jackstay.server.http import App, Scope
 
 
 async def admit(app: "App", scope: "Scope") -> Principal:

@@ -1,7 +1,7 @@
 """The few words of HTTP that the pages beside the endpoint speak: whole answers, streams of lines, and bodies that are bounded.
 
 Every answer says that it must not be kept or guessed at: what stands in it is about this moment, and for this reader. A
-refusal is one of mooring's, told as JSON that a page can show.
+refusal is one of jackstay's, told as JSON that a page can show.
 
 Must never know a module. Above: `health`, `metrics`, `inspector`. Below: ASGI.
 """
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from mooring.protocol.http import Refusal, refuse
+from jackstay.protocol.http import Refusal, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mooring.server.http import Receive, Send
+    from jackstay.server.http import Receive, Send
 
 # What every answer carries: nosniff, because the type that is said is the one that is meant.
 PLAIN_HEADERS: Final = (

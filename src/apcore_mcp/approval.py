@@ -21,7 +21,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
 
 from apcore_mcp.texts import shown
 from apcore_mcp.tracing import traced
-from mooring.errors import CapabilityError
+from jackstay.errors import CapabilityError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ class Answer(Protocol):
 
 
 class Asker(Protocol):
-    """Who can ask a person; `mooring.server.Context` is one."""
+    """Who can ask a person; `jackstay.server.Context` is one."""
 
     async def elicit(self, message: str, form: Any, *, key: str | None = None) -> Answer:
         """The answer."""

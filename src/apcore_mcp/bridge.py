@@ -19,10 +19,10 @@ from apcore_mcp.server.factory import MCPServerFactory
 from apcore_mcp.server.listener import RegistryListener
 from apcore_mcp.server.router import ExecutionRouter
 from apcore_mcp.server.transport import TransportManager
-from mooring import __version__
+from jackstay import __version__
 
 if TYPE_CHECKING:
-    from mooring.server.http import App, Asgi
+    from jackstay.server.http import App, Asgi
 
 logger = logging.getLogger("apcore_mcp")
 
@@ -88,7 +88,7 @@ class Bridge:
         return TransportManager(self.around, self.shut_down, **self.http_options())
 
     def http_options(self) -> dict[str, Any]:
-        """What mooring's endpoint is told beside where it is."""
+        """What jackstay's endpoint is told beside where it is."""
         options = self.options
         asked: dict[str, Any] = {"auth": options.auth, "cors": tuple(options.cors)}
         if options.hosts is not None:

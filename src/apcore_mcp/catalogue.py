@@ -24,7 +24,7 @@ from apcore_mcp.adapters.id_normalizer import MCP_LIMIT, ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
 from apcore_mcp.redaction import redact, sensitive_paths
 from apcore_mcp.texts import shown, told
-from mooring.types import ToolAnnotations
+from jackstay.types import ToolAnnotations
 
 if TYPE_CHECKING:
     from apcore import ModuleDescriptor, Registry  # type: ignore[import-untyped]  # apcore ships no types

@@ -4,7 +4,7 @@ Load balancers come without a key and by an address, so anybody gets the status.
 a name of the server's, because a web page can reach it under its own by DNS rebinding. The reasons why modules were skipped are the
 text of exceptions, with paths and names in it: only callers of the endpoint get those.
 
-Above: `pages`. Below: `catalogue`, `admission`, mooring's `App`.
+Above: `pages`. Below: `catalogue`, `admission`, jackstay's `App`.
 """
 
 import time
@@ -14,13 +14,13 @@ import msgspec
 
 from apcore_mcp.admission import admit, check_names
 from apcore_mcp.answers import Refused, answer, answer_refusal
-from mooring.protocol.http import refuse
+from jackstay.protocol.http import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from apcore_mcp.catalogue import Catalogue
-    from mooring.server.http import App, Asgi, Receive, Scope, Send
+    from jackstay.server.http import App, Asgi, Receive, Scope, Send
 
 # Where it is.
 HEALTH_PATH: Final = "/health"

@@ -14,12 +14,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from apcore_mcp.admission import admit
 from apcore_mcp.answers import Refused, answer, answer_refusal
-from mooring.protocol.http import refuse
+from jackstay.protocol.http import refuse
 
 if TYPE_CHECKING:
     from apcore_mcp.catalogue import Catalogue, Entry
     from apcore_mcp.server.router import Outcome
-    from mooring.server.http import App, Asgi, Receive, Scope, Send
+    from jackstay.server.http import App, Asgi, Receive, Scope, Send
 
 logger = logging.getLogger("apcore_mcp.metrics")
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 import msgspec
 
 if TYPE_CHECKING:
-    from mooring.server.http import AuthLike
+    from jackstay.server.http import AuthLike
 
-# As the seed names them; `http` is what mooring calls the second.
+# As the seed names them; `http` is what jackstay calls the second.
 TRANSPORTS: Final = ("stdio", "streamable-http", "sse")
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 APPROVALS: Final = ("ask", "allow")
@@ -100,7 +100,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     approval: str = "ask"
     # Give a module the defaults of its schema for what the client left out.
     fill_defaults: bool = True
-    # Who may call over HTTP, as which names the server answers, and which pages may read: see mooring's `asgi()`.
+    # Who may call over HTTP, as which names the server answers, and which pages may read: see jackstay's `asgi()`.
     auth: Any = None
     hosts: Sequence[str] | None = None
     cors: Sequence[str] = ()

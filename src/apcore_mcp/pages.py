@@ -3,7 +3,7 @@
 Only paths are looked at here. The health page is for everybody, as load balancers come without a key; the other two are
 held to the same rules as the endpoint, by whoever makes them.
 
-Above: `bridge`. Below: `health`, `metrics`, `inspector`, mooring's endpoint.
+Above: `bridge`. Below: `health`, `metrics`, `inspector`, jackstay's endpoint.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from apcore_mcp.health import HEALTH_PATH, make_health
 
 if TYPE_CHECKING:
     from apcore_mcp.bridge import Bridge
-    from mooring.server.http import App, Asgi, Receive, Scope, Send
+    from jackstay.server.http import App, Asgi, Receive, Scope, Send
 
 
 def around(bridge: "Bridge", app: "App") -> "Asgi":

@@ -12,7 +12,7 @@ from typing import Any
 
 from apcore_mcp.adapters.schema import Json, Schema
 from apcore_mcp.secrets import REDACTED
-from mooring.models import look_up
+from jackstay.models import look_up
 
 logger = logging.getLogger("apcore_mcp.redaction")
 

@@ -16,7 +16,7 @@ from apcore_mcp.server.transport import MCP_PATH
 if TYPE_CHECKING:
     from apcore import Executor, Registry  # type: ignore[import-untyped]  # apcore ships no types
 
-    from mooring.server.http import Asgi
+    from jackstay.server.http import Asgi
 
 logger = logging.getLogger("apcore_mcp")
 

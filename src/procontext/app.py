@@ -4,7 +4,7 @@ Start is kept short: the registry is parsed on a thread while the first client i
 fetcher) are opened with the first request that reads. `server_started` is logged when the registry is there, with its version
 (reference, section 8). With `registry.url` a second thread looks for a newer registry, at start and then at intervals.
 
-Must never know a tool's rules. Above: `cli`. Below: everything else in this package, `mooring.server`.
+Must never know a tool's rules. Above: `cli`. Below: everything else in this package, `jackstay.server`.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from mooring import __version__
-from mooring.errors import UsageError
+from jackstay import __version__
+from jackstay.errors import UsageError
 from procontext.config import Config, LocalSource
 from procontext.config_files import ConfigFiles
 from procontext.errors import ConfigError, RegistryError
@@ -29,9 +29,9 @@ from procontext.sources import Documents
 from procontext.tools import Tools, make_server
 
 if TYPE_CHECKING:
-    from mooring.protocol.http import Refusal
-    from mooring.server import Server
-    from mooring.server.http import App, Asgi, BearerAuth, Principal
+    from jackstay.protocol.http import Refusal
+    from jackstay.server import Server
+    from jackstay.server.http import App, Asgi, BearerAuth, Principal
 
 logger = logging.getLogger("procontext")
 
@@ -120,7 +120,7 @@ class Application:
 def serve(config: Config, files: ConfigFiles = ConfigFiles()) -> int:  # noqa: B008  # frozen
     """Serve as the settings say, until the client is gone or a signal comes; the exit code. `files` is only logged.
 
-    Raises: ConfigError for a key that cannot be used; mooring's own errors, if it cannot be listened there.
+    Raises: ConfigError for a key that cannot be used; jackstay's own errors, if it cannot be listened there.
     """
     log_to_stderr(config.logging.level)
     application = Application(config)
@@ -173,7 +173,7 @@ def _start_refreshing(
 
 def _serve_http(application: Application, server: "Server", auth: "BearerAuth | None") -> int:
     config = application.config.server
-    from mooring.protocol.http import LOCAL_HOSTS  # noqa: PLC0415  # only who speaks HTTP loads it
+    from jackstay.protocol.http import LOCAL_HOSTS  # noqa: PLC0415  # only who speaks HTTP loads it
 
     names = _own_names(config.host)
     if auth is None:
@@ -212,7 +212,7 @@ def _auth(config: Config) -> "BearerAuth | None":
     """The guard of the one key, or None. A key that is made here is printed once, whatever the log level."""
     if not config.server.auth_enabled:
         return None
-    from mooring.server.http import BearerAuth, keys  # noqa: PLC0415  # only who speaks HTTP loads it
+    from jackstay.server.http import BearerAuth, keys  # noqa: PLC0415  # only who speaks HTTP loads it
 
     class KeyAuth(BearerAuth):
         """As it is, but whatever is wrong with a key is 401 (reference, 7.2), also what could never be one."""

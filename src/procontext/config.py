@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, Union, get_args, g
 import msgspec
 from msgspec import Meta
 
-from mooring.errors import Json, UsageError
+from jackstay.errors import Json, UsageError
 from procontext.config_files import find_files, read_yaml
 from procontext.errors import ConfigError
 from procontext.local_config import refusals, refuse
@@ -433,7 +433,7 @@ def _check_certificates(file: str, where: str) -> None:
 
 def _check_hosts(hosts: tuple[str, ...], where: str) -> None:
     """By the rule of who compares them with what a request says."""
-    from mooring.protocol.http import Access  # noqa: PLC0415  # only who names hosts needs it
+    from jackstay.protocol.http import Access  # noqa: PLC0415  # only who names hosts needs it
 
     for host in hosts:
         try:

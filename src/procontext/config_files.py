@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.errors import Json
+from jackstay.errors import Json
 from procontext.errors import ConfigError
 
 FILE_NAME = "procontext.yaml"

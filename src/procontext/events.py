@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 # Our loggers, and those of what we stand on.
-LOGGERS = ("procontext", "mooring")
+LOGGERS = ("procontext", "jackstay")
 
 
 class JsonLines(logging.Formatter):

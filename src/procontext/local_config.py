@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mooring.errors import Json
+from jackstay.errors import Json
 from procontext.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$\{")

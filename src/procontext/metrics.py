@@ -3,7 +3,7 @@
 Only names of ours become labels (tools and codes of the catalogue), so the numbers cannot be made to grow by what callers
 send. `/metrics` is off unless `server.metrics` says otherwise, and asks for the same key as everything else.
 
-Must never know how a tool works. Above: `app`. Below: `mooring.server.http` for the words of ASGI.
+Must never know how a tool works. Above: `app`. Below: `jackstay.server.http` for the words of ASGI.
 """
 
 from bisect import bisect_left
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from mooring.server.http import Asgi, Guard, Receive, Scope, Send
+    from jackstay.server.http import Asgi, Guard, Receive, Scope, Send
 
 # Where Prometheus looks.
 PATH: Final = "/metrics"

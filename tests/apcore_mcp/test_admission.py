@@ -7,8 +7,8 @@ import pytest
 
 from apcore_mcp.admission import admit, check_same_origin
 from apcore_mcp.answers import Refused
-from mooring.server import Server
-from mooring.server.http import NOBODY, keys
+from jackstay.server import Server
+from jackstay.server.http import NOBODY, keys
 
 KEY = "alice-0123456789abcdef"
 

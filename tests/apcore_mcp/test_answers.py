@@ -8,7 +8,7 @@ import pytest
 
 from apcore_mcp import answers
 from apcore_mcp.answers import Refused, answer_json, answer_refusal, read_json, until_gone
-from mooring.protocol.http import Refusal
+from jackstay.protocol.http import Refusal
 
 
 def receiver(messages: Iterable[dict[str, Any]]) -> Any:

@@ -25,7 +25,7 @@ from apcore import (
 from apcore_mcp.approval import MAX_SHOWN, question, refusal_of
 from apcore_mcp.catalogue import Catalogue, Entry
 from apcore_mcp.server import ExecutionRouter
-from mooring.errors import CapabilityError
+from jackstay.errors import CapabilityError
 
 
 @pytest.fixture

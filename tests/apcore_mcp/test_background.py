@@ -10,8 +10,8 @@ import pytest
 from apcore import Executor, Registry
 
 from apcore_mcp import MCPServer
-from mooring.client import connect
-from mooring.transport.http import http
+from jackstay.client import connect
+from jackstay.transport.http import http
 
 Listening = Callable[[int], bool]
 
@@ -133,8 +133,8 @@ def test_stdio_is_served_until_it_is_stopped_or_the_client_is_gone(
 ) -> None:
     """F-025, over stdio; the process's own is not taken in a test."""
     stdio = Stdio()
-    monkeypatch.setattr("mooring.server.Server.serve_stdio", lambda server: stdio.serve_stdio())
-    monkeypatch.setattr("mooring.server.Server.drain", lambda server: stdio.drained.set())
+    monkeypatch.setattr("jackstay.server.Server.serve_stdio", lambda server: stdio.serve_stdio())
+    monkeypatch.setattr("jackstay.server.Server.drain", lambda server: stdio.drained.set())
     server = MCPServer(registry)
     server.start()
     assert stdio.began.wait(30)

@@ -9,7 +9,7 @@ import pytest
 from apcore import ModuleAnnotations, Registry
 
 from apcore_mcp.catalogue import Catalogue, Change
-from mooring.types import ToolAnnotations
+from jackstay.types import ToolAnnotations
 
 
 def catalogue_of(registry: Registry, **filters: Any) -> Catalogue:

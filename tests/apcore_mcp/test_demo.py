@@ -14,9 +14,9 @@ import pytest
 from apcore import Registry
 
 from apcore_mcp.catalogue import Catalogue
-from mooring.client import Client, connect
-from mooring.transport.http import http
-from mooring.types import ElicitResult
+from jackstay.client import Client, connect
+from jackstay.transport.http import http
+from jackstay.types import ElicitResult
 
 DEMO = Path(__file__).parent.parent.parent / "examples" / "apcore_demo"
 EXTENSIONS = DEMO / "extensions"

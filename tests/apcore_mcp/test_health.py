@@ -7,8 +7,8 @@ from apcore import Registry
 
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.health import make_health
-from mooring.server import Server
-from mooring.server.http import keys
+from jackstay.server import Server
+from jackstay.server.http import keys
 from peers.asgi import asked
 
 KEY = "alice-0123456789abcdef"

@@ -15,9 +15,9 @@ from apcore_mcp import ExecutionRouter, to_openai_tools
 from apcore_mcp.bridge import Bridge
 from apcore_mcp.inspector.listing import list_tools, whole_of
 from apcore_mcp.options import make_options
-from mooring.client import Client, connect
-from mooring.transport import memory_pair
-from mooring.types import ElicitResult
+from jackstay.client import Client, connect
+from jackstay.transport import memory_pair
+from jackstay.types import ElicitResult
 
 INTERNAL = "Internal error occurred"
 

@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.metrics import CONTENT_TYPE, Metrics
 from apcore_mcp.server.router import ExecutionRouter
-from mooring.server import Server
-from mooring.server.http import keys
+from jackstay.server import Server
+from jackstay.server.http import keys
 from peers.asgi import asked
 
 KEY = "alice-0123456789abcdef"

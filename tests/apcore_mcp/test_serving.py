@@ -14,8 +14,8 @@ import apcore_mcp
 from apcore_mcp import asgi_app, async_serve, serve
 from apcore_mcp.options import make_options
 from apcore_mcp.serving import opened
-from mooring.client import connect
-from mooring.transport.http import http
+from jackstay.client import connect
+from jackstay.transport.http import http
 
 Listening = Callable[[int], bool]
 
@@ -181,7 +181,7 @@ def test_an_app_can_be_mounted_with_its_pages(registry: Registry) -> None:
 @pytest.mark.parametrize(
     ("absent", "said"),
     [
-        ("apcore", "apcore_mcp needs the extra `apcore`: pip install 'mooring[apcore]'"),
+        ("apcore", "apcore_mcp needs the extra `apcore`: pip install 'jackstay[apcore]'"),
         ("apcore_mcp.bridge", "apcore_mcp.bridge"),  # a fault of ours is not blamed on the installation
     ],
 )

@@ -60,7 +60,7 @@ class Run:
                         for name, value in os.environ.items()
                         if not name.startswith(("PYTEST", "COV"))
                     },
-                    "MOORING_SUITE_ERA": era,
+                    "JACKSTAY_SUITE_ERA": era,
                     "PYTHONDONTWRITEBYTECODE": "1",
                     "PYTHONPATH": os.pathsep.join(
                         (str(ROOT / "src"), str(Path(__file__).parent / "sdk_suite"), ".")

@@ -13,16 +13,16 @@ from model.server import (
     refusal,
     stateless,
 )
-from mooring.errors import (
+from jackstay.errors import (
     GuardRefusedError,
     InvalidEventError,
     MachineError,
     UnknownEventError,
 )
-from mooring.protocol.server import events as e
-from mooring.protocol.server._connection import ServerConnection
-from mooring.protocol.server._table import ServerState as S
-from mooring.protocol.wire._jsonrpc import decode
+from jackstay.protocol.server import events as e
+from jackstay.protocol.server._connection import ServerConnection
+from jackstay.protocol.server._table import ServerState as S
+from jackstay.protocol.wire._jsonrpc import decode
 
 NOW = 100.0
 CHANGED = frame(method="notifications/roots/list_changed")

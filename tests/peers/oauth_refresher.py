@@ -11,9 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
-from mooring.errors import McpError
-from mooring.oauth import FileStore, Identity, OAuth
-from mooring.transport.http import default_http_client
+from jackstay.errors import McpError
+from jackstay.oauth import FileStore, Identity, OAuth
+from jackstay.transport.http import default_http_client
 
 
 async def main(issuer: str, resource: str) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring import connect, stdio
+from jackstay import connect, stdio
 from procontext import app as home
 from procontext.app import Application, make_registry, serve
 from procontext.config import Config, RegistrySettings, ServerSettings
@@ -461,7 +461,7 @@ async def test_without_an_address_there_is_nothing_to_refresh_from() -> None:
 def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[dict[str, Any]]]:
     """What the server was run with, instead of running it."""
     runs: list[dict[str, Any]] = []
-    from mooring import Server
+    from jackstay import Server
 
     def run(self: Server, **options: Any) -> int:
         runs.append(options)
@@ -473,7 +473,7 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[dic
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setattr(Server, "run", run)
     yield runs
-    for name in ("procontext", "mooring"):
+    for name in ("procontext", "jackstay"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
@@ -520,7 +520,7 @@ def test_a_registry_that_fails_behind_the_server_is_the_exit_code(
     """The end is asked for by a signal, so that everything is flushed."""
     ended = threading.Event()
     monkeypatch.setattr(os, "kill", lambda *_: ended.set())
-    from mooring import Server
+    from jackstay import Server
 
     monkeypatch.setattr(Server, "run", lambda self, **_: 0 if ended.wait(30) else 3)
     config = Config(registry=RegistrySettings(path=str(tmp_path / "absent.json")))

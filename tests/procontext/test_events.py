@@ -42,7 +42,7 @@ def test_an_event_has_its_name_and_its_fields(stream: io.StringIO) -> None:
 
 def test_a_sentence_with_line_ends_stays_one_line(stream: io.StringIO) -> None:
     """A log line cannot be forged by what a page or a URL holds."""
-    logging.getLogger("mooring.server").warning("a\nb \u2028 %s", "c\r\nd")
+    logging.getLogger("jackstay.server").warning("a\nb \u2028 %s", "c\r\nd")
     (line,) = lines(stream)
     assert line["event"] == "a\nb \u2028 c\r\nd"
     assert stream.getvalue().count("\n") == 1

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import procontext
-from mooring import Client, __version__, connect, http, stdio
+from jackstay import Client, __version__, connect, http, stdio
 from procontext.registry import checksum
 from procontext.tools import TOOL_ROWS
 from scripted.documentation import Site, redirect, status, text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mooring.server.http import BearerAuth, keys
+from jackstay.server.http import BearerAuth, keys
 from procontext.metrics import PATH, Metrics, MetricsApp
 from scripted.asgi import asking
 from scripted.loop import timed

@@ -3,12 +3,12 @@
 apcore's `readonly`, `destructive`, `idempotent` and `open_world` are MCP's four hints. `requires_approval` has no hint: it
 is held to by the router, not told.
 
-Pure: must never know a registry or a server. Above: the catalogue, the factory, the exports. Below: `mooring.types`.
+Pure: must never know a registry or a server. Above: the catalogue, the factory, the exports. Below: `jackstay.types`.
 """
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from mooring.types import ToolAnnotations
+from jackstay.types import ToolAnnotations
 
 if TYPE_CHECKING:
     from apcore import ModuleAnnotations  # type: ignore[import-untyped]  # apcore ships no types

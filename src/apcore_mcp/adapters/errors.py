@@ -4,7 +4,7 @@ The texts are the contract: they name what the caller can mend, and nothing else
 module's exception said and where: all that goes to the log. A raw exception of a module arrives as `ModuleExecuteError` with
 the original text in its message, so that class is told as an internal error, like any exception that is not apcore's.
 
-Must never raise, whatever it is given. Above: the router. Below: `apcore.errors`, `mooring.types`.
+Must never raise, whatever it is given. Above: the router. Below: `apcore.errors`, `jackstay.types`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
 
 from apcore_mcp.secrets import hide
 from apcore_mcp.tracing import traced
-from mooring.types import CallToolResult, TextContent
+from jackstay.types import CallToolResult, TextContent
 
 _logger = traced("apcore_mcp.adapters.errors")
 

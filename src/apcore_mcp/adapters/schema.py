@@ -7,12 +7,12 @@ and a property may be called `$ref`.
 A schema that contains itself has no inlined form. `convert_input_schema` then raises, as asked; with `keeps_cycles=True` it
 keeps the definitions instead, which MCP and OpenAI both allow, and no tool is lost.
 
-Pure: must never know a registry or a server. Above: the catalogue, the factory, the exports. Below: `mooring.models`.
+Pure: must never know a registry or a server. Above: the catalogue, the factory, the exports. Below: `jackstay.models`.
 """
 
 from typing import Any, Protocol, TypeAlias
 
-from mooring.models import copied, look_up, walk_schema
+from jackstay.models import copied, look_up, walk_schema
 
 # JSON that is truly unknown, and a JSON Schema that is an object.
 Json: TypeAlias = Any

@@ -1,6 +1,6 @@
 """The `apcore-mcp` command: serve a directory of modules, check it, export it, or tell a client how to start it."""
 
-from mooring._lazy import TYPE_CHECKING, lazy
+from jackstay._lazy import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
     from apcore_mcp.cli._entry import main

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from apcore_mcp.options import ServeOptions, check_host_port, check_name, make_options
-from mooring.errors import UsageError
+from jackstay.errors import UsageError
 
 
 class BadValueError(Exception):
@@ -102,7 +102,7 @@ def options_of(said: Namespace) -> ServeOptions:
         "cors": tuple(said.cors),
     }
     if said.allow_host:
-        from mooring.protocol.http import LOCAL_HOSTS  # noqa: PLC0415  # only over HTTP
+        from jackstay.protocol.http import LOCAL_HOSTS  # noqa: PLC0415  # only over HTTP
 
         given["hosts"] = (*LOCAL_HOSTS, *said.allow_host)
     if said.auth_key_env:
@@ -115,7 +115,7 @@ def options_of(said: Namespace) -> ServeOptions:
 
 def _keys(names: Sequence[str]) -> Any:
     """The keys in these variables: a command line can be seen by everybody on the machine."""
-    from mooring.server.http import keys  # noqa: PLC0415  # only with keys
+    from jackstay.server.http import keys  # noqa: PLC0415  # only with keys
 
     absent = [name for name in names if not os.environ.get(name)]
     if absent:

@@ -6,8 +6,8 @@ exit code 0, at any moment (F-009).
 Above: the shell, `python -m apcore_mcp`. Below: `_main`, loaded inside the edge.
 """
 
-from mooring._lazy import TYPE_CHECKING
-from mooring.shell import run_command
+from jackstay._lazy import TYPE_CHECKING
+from jackstay.shell import run_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

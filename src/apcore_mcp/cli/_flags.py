@@ -13,8 +13,8 @@ from shutil import get_terminal_size
 from typing import Final, NamedTuple, NoReturn
 
 from apcore_mcp.options import APPROVALS, LOG_LEVELS, TRANSPORTS
-from mooring._version import __version__
-from mooring.shell import CommandParser
+from jackstay._version import __version__
+from jackstay.shell import CommandParser
 
 # Before the name of a flag in the environment.
 PREFIX: Final = "APCORE_MCP_"
@@ -134,7 +134,7 @@ class _Parser(CommandParser):
     def error(self, message: str) -> NoReturn:
         """As always, after what this command alone can guess."""
         if message == "argument --version: expected one argument":
-            message += f": what clients are told; this is apcore-mcp of mooring {__version__}"
+            message += f": what clients are told; this is apcore-mcp of jackstay {__version__}"
         word = message.removeprefix("unrecognized arguments: ")
         if word != message and os.path.isdir(word):
             message = f"did you mean --extensions-dir {word}?"

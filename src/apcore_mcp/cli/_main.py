@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 from apcore_mcp.cli._checking import BadValueError, as_typed, check, options_of
 from apcore_mcp.cli._flags import FLAGS, HTTP_ONLY, read
 from apcore_mcp.options import ServeOptions
-from mooring.errors import McpError, UsageError
-from mooring.extras import install_command, missing_modules
+from jackstay.errors import McpError, UsageError
+from jackstay.extras import install_command, missing_modules
 
 if TYPE_CHECKING:
     from apcore_mcp.cli._loading import Loaded
@@ -212,7 +212,7 @@ def _print_config(said: Namespace, directories: list[Path], bindings: list[Path]
 
 
 def _print_completion(shell: str) -> int:
-    from mooring.shell import Option, Program, completion_script, value_of  # noqa: PLC0415  # only if asked for
+    from jackstay.shell import Option, Program, completion_script, value_of  # noqa: PLC0415  # only if asked for
 
     options = [Option(("-h", "--help"), "explain it")]
     for flag in FLAGS:

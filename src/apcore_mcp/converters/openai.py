@@ -1,9 +1,9 @@
 """Modules as tool definitions for model APIs: OpenAI chat completions, OpenAI responses, Anthropic. Plain dicts, no client.
 
-How each API writes a tool, and what strict mode makes of a schema, is `mooring.models`' business. Schemas that contain
+How each API writes a tool, and what strict mode makes of a schema, is `jackstay.models`' business. Schemas that contain
 themselves keep their definitions.
 
-Pure but for warnings. Above: `to_openai_tools` and its kin, the command. Below: `adapters`, `catalogue`, `mooring.models`.
+Pure but for warnings. Above: `to_openai_tools` and its kin, the command. Below: `adapters`, `catalogue`, `jackstay.models`.
 """
 
 import logging
@@ -15,7 +15,7 @@ from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.texts import told
-from mooring.models import SHAPES, check_shape, definition, strict_schema
+from jackstay.models import SHAPES, check_shape, definition, strict_schema
 
 if TYPE_CHECKING:
     from apcore import ModuleDescriptor, Registry  # type: ignore[import-untyped]  # apcore ships no types

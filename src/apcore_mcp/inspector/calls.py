@@ -21,12 +21,12 @@ import msgspec
 
 from apcore_mcp.adapters.errors import INTERNAL, INVALID
 from apcore_mcp.validation import ArgumentRules
-from mooring.types import CallToolResult, TextContent
+from jackstay.types import CallToolResult, TextContent
 
 if TYPE_CHECKING:
     from apcore_mcp.catalogue import Entry
     from apcore_mcp.server.router import ExecutionRouter
-    from mooring.server.http import Principal
+    from jackstay.server.http import Principal
 
 logger = logging.getLogger("apcore_mcp.inspector")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from apcore_mcp.catalogue import Catalogue, Change
-    from mooring.server.http import App, Receive, Send
+    from jackstay.server.http import App, Receive, Send
 
 # Pages at once. Beyond that somebody has forgotten to close something, and each holds a connection.
 MAX_STREAMS: Final = 100

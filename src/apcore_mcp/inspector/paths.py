@@ -37,14 +37,14 @@ from apcore_mcp.inspector.calls import Call, Calls, encode
 from apcore_mcp.inspector.changes import Changes
 from apcore_mcp.inspector.listing import list_tools, whole_of
 from apcore_mcp.inspector.page import read_page
-from mooring.protocol.http import RETRY_HEADERS, Refusal, refuse
+from jackstay.protocol.http import RETRY_HEADERS, Refusal, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from apcore_mcp.catalogue import Catalogue
     from apcore_mcp.server.router import ExecutionRouter
-    from mooring.server.http import App, Asgi, Principal, Receive, Scope, Send
+    from jackstay.server.http import App, Asgi, Principal, Receive, Scope, Send
 
 
 def routes(

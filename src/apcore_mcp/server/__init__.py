@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from mooring._lazy import lazy
+from jackstay._lazy import lazy
 
 if TYPE_CHECKING:
     from apcore_mcp.server.factory import MCPServerFactory, Offer

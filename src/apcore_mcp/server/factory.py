@@ -1,9 +1,9 @@
 """From a catalogue to an MCP server: each module a tool, its documentation a resource, kept so while the catalogue changes.
 
-The server is mooring's, which speaks both eras of MCP; here is only what it is told. Tools are added with the schemas that
+The server is jackstay's, which speaks both eras of MCP; here is only what it is told. Tools are added with the schemas that
 the catalogue made, and all calls go to one router. A module that the server cannot list after all is skipped with its reason.
 
-Must never know a transport. Above: `serving`, other projects. Below: `mooring.server`, `catalogue`, `router`.
+Must never know a transport. Above: `serving`, other projects. Below: `jackstay.server`, `catalogue`, `router`.
 """
 
 import logging
@@ -16,9 +16,9 @@ from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import SchemaConverter
 from apcore_mcp.catalogue import Catalogue, Change, Entry
 from apcore_mcp.options import check_name
-from mooring.errors import JsonRpcError, UsageError
-from mooring.server import Context, Server
-from mooring.types import CallToolResult, Tool
+from jackstay.errors import JsonRpcError, UsageError
+from jackstay.server import Context, Server
+from jackstay.types import CallToolResult, Tool
 
 if TYPE_CHECKING:
     from apcore import ModuleDescriptor, Registry  # type: ignore[import-untyped]  # apcore ships no types

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from apcore_mcp.catalogue import Catalogue
-from mooring.types import Tool
+from jackstay.types import Tool
 
 if TYPE_CHECKING:
     from apcore import Registry  # type: ignore[import-untyped]  # apcore ships no types

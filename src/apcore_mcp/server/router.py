@@ -44,7 +44,7 @@ from apcore_mcp.secrets import SECRETS, Secrets
 from apcore_mcp.threads import provide
 from apcore_mcp.tracing import TRACE_ID, read_parent, traced
 from apcore_mcp.validation import ArgumentRules
-from mooring.types import CallToolResult, TextContent
+from jackstay.types import CallToolResult, TextContent
 
 _logger = traced("apcore_mcp.server.router")
 
@@ -67,7 +67,7 @@ _SCALARS = (date, clock_time, timedelta, Decimal, UUID, bytes, bytearray, memory
 
 
 class Caller(Protocol):
-    """Whom a call is for; `mooring.server.Context` is one. Only what is needed of it is asked for."""
+    """Whom a call is for; `jackstay.server.Context` is one. Only what is needed of it is asked for."""
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -356,7 +356,7 @@ def to_json(value: Any) -> tuple[str, tuple[str, ...]]:
 def json_value(value: Any) -> Any:
     """What stands for an object in JSON, not yet inside: a member of an enum by its value, models and dataclasses by their fields.
 
-    Bytes are base64, and times ISO 8601, as of `mooring.server`. An object that JSON has no form for is its text.
+    Bytes are base64, and times ISO 8601, as of `jackstay.server`. An object that JSON has no form for is its text.
     """
     if isinstance(value, Enum):
         return value.value

@@ -1,9 +1,9 @@
 """How a server reaches its clients: stdio, Streamable HTTP, or the old HTTP+SSE beside it.
 
-`run` owns the process: signals end it in order, as mooring's `Server.run` does. The `run_...` methods are for a loop that is
+`run` owns the process: signals end it in order, as jackstay's `Server.run` does. The `run_...` methods are for a loop that is
 somebody else's; HTTP then has a thread and a loop of its own, and cancelling the method ends it in order.
 
-Must never know a module. Above: `serving`, other projects. Below: `mooring.server`.
+Must never know a module. Above: `serving`, other projects. Below: `jackstay.server`.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from apcore_mcp.options import TRANSPORTS, check_host_port
-from mooring.server import Server
+from jackstay.server import Server
 
 if TYPE_CHECKING:
-    from mooring.server.http import App, Asgi
+    from jackstay.server.http import App, Asgi
 
 logger = logging.getLogger("apcore_mcp.server.transport")
 
@@ -36,7 +36,7 @@ LAST_WORDS: Final = 0.3
 class TransportManager:
     """Runs servers. `around` gives the ASGI app that is served in the place of the endpoint; `http` are options of it.
 
-    `http` is what mooring's `Server.run(transport="http")` takes: `auth`, `hosts`, `cors` and so on. `on_leave` is called
+    `http` is what jackstay's `Server.run(transport="http")` takes: `auth`, `hosts`, `cors` and so on. `on_leave` is called
     before the process is ended because something still runs in it, and has a moment for what it does.
     """
 
@@ -71,7 +71,7 @@ class TransportManager:
     async def run_streamable_http(
         self,
         server: Server,
-        init_options: object = None,  # noqa: ARG002  # the seed's; mooring knows its own
+        init_options: object = None,  # noqa: ARG002  # the seed's; jackstay knows its own
         host: str = "127.0.0.1",
         port: int = 8000,
     ) -> None:
@@ -84,7 +84,7 @@ class TransportManager:
     async def run_sse(
         self,
         server: Server,
-        init_options: object = None,  # noqa: ARG002  # the seed's; mooring knows its own
+        init_options: object = None,  # noqa: ARG002  # the seed's; jackstay knows its own
         host: str = "127.0.0.1",
         port: int = 8000,
     ) -> None:

@@ -6,7 +6,7 @@ Knows nothing of fetching.
 
 from typing import TYPE_CHECKING
 
-from mooring._lazy import lazy
+from jackstay._lazy import lazy
 
 if TYPE_CHECKING:
     from procontext.cache._cache import Cache

@@ -3,7 +3,7 @@
 Each sub-command is a row in `_commands` and a file that turns arguments into calls of the rooms below and answers into text.
 """
 
-from mooring._lazy import TYPE_CHECKING, lazy
+from jackstay._lazy import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
     from procontext.cli._entry import main

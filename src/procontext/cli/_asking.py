@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from mooring.shell import ending_in_order
+from jackstay.shell import ending_in_order
 from procontext.app import Application
 from procontext.cli._main import FAILED, TERMINATED, USAGE
 from procontext.cli._screen import print_error, print_json

@@ -2,7 +2,7 @@
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
-from mooring.shell import SHELLS, Program, command_of, completion_script
+from jackstay.shell import SHELLS, Program, command_of, completion_script
 from procontext.cli._commands import COMMANDS, DEFAULT, load
 from procontext.cli._main import DONE
 from procontext.cli._parsers import front, parser_of

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from mooring.extras import install_command, missing_modules
+from jackstay.extras import install_command, missing_modules
 from procontext.app import make_registry
 from procontext.cli._asking import add_config
 from procontext.cli._main import DONE, FAILED

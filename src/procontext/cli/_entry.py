@@ -5,8 +5,8 @@ It loads nothing itself, so that a Ctrl-C finds the command at its edge as soon 
 Above: the shell, `python -m procontext`. Below: `_main`, loaded inside the edge.
 """
 
-from mooring._lazy import TYPE_CHECKING
-from mooring.shell import run_command
+from jackstay._lazy import TYPE_CHECKING
+from jackstay.shell import run_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ Must never know a command by name, except the default. Above: `_entry`. Below: `
 import sys
 from typing import NoReturn
 
-from mooring.extras import install_command, missing_modules
-from mooring.shell import meant
+from jackstay.extras import install_command, missing_modules
+from jackstay.shell import meant
 from procontext.cli._commands import COMMANDS, DEFAULT, load
 from procontext.cli._parsers import front, parser_of
 

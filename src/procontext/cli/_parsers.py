@@ -5,8 +5,8 @@ Above: `_main`, `_completion`. Below: `_commands`, and the file of the command t
 
 import argparse
 
-from mooring._version import __version__
-from mooring.shell import CommandParser
+from jackstay._version import __version__
+from jackstay.shell import CommandParser
 from procontext.cli._commands import COMMANDS, Command, CommandRow
 
 EXIT_CODES = "exit codes: 0 done, 1 failed or not found, 2 not understood, 130 interrupted"

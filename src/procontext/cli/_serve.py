@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 import msgspec
 
-from mooring.errors import McpError
+from jackstay.errors import McpError
 from procontext.cli._asking import add_config, settings
 from procontext.cli._main import FAILED, USAGE
 from procontext.cli._numbers import port

@@ -6,7 +6,7 @@ speaks HTTP, `_fetcher` joins them. Knows nothing of pages, Markdown or the cach
 
 from typing import TYPE_CHECKING
 
-from mooring._lazy import lazy
+from jackstay._lazy import lazy
 
 if TYPE_CHECKING:
     from procontext.fetch._addresses import is_public

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from mooring import __version__
+from jackstay import __version__
 from procontext.config import FetcherSettings
 from procontext.fetch._addresses import is_inside, is_public, read_address
 from procontext.fetch._exchange import Answer, exchange

@@ -6,7 +6,7 @@ contents, `_folders` sources on disk, `_documents` the whole. Knows nothing of M
 
 from typing import TYPE_CHECKING
 
-from mooring._lazy import lazy
+from jackstay._lazy import lazy
 
 if TYPE_CHECKING:
     from procontext.page._documents import LibraryDocuments

@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta
 
-from mooring.errors import Json
+from jackstay.errors import Json
 from procontext.errors import ProContextError, failure
 from procontext.models import LIBRARY_ID_PATTERN
 

@@ -1,10 +1,10 @@
 """The tools as an MCP server: names and schemas hooked up to functions, failures turned into the envelope of 6.1.
 
-Success is one text block of JSON, and `structuredContent` beside it on revisions that have it (`mooring.server` does both). A
+Success is one text block of JSON, and `structuredContent` beside it on revisions that have it (`jackstay.server` does both). A
 failed argument check, also one of arguments that are no object, is the envelope with `INVALID_INPUT`; an unknown tool or
 malformed JSON-RPC stays a protocol error.
 
-Must never know a socket or a setting. Above: `app`. Below: `_tools`, `_schemas`, `_arguments`, `_session`, `mooring.server`.
+Must never know a socket or a setting. Above: `app`. Below: `_tools`, `_schemas`, `_arguments`, `_session`, `jackstay.server`.
 """
 
 import logging
@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from mooring import __version__
-from mooring.errors import Json
-from mooring.server import Context, InvalidArguments, Next, ResourceNotFoundError, Server
-from mooring.types import CallToolResult, TextContent
+from jackstay import __version__
+from jackstay.errors import Json
+from jackstay.server import Context, InvalidArguments, Next, ResourceNotFoundError, Server
+from jackstay.types import CallToolResult, TextContent
 from procontext.errors import ProContextError, RegistryError, failure
 from procontext.tools import _session as session
 from procontext.tools._arguments import (

@@ -4,7 +4,7 @@ It lives in the store that the server keeps for a connection or session, and goe
 server must not take a connection for a conversation (basic/index, "Statelessness"): there nothing is kept, the resource is not
 listed, and reading it says that it is not there.
 
-Must never know how a library is found. Above: `_server`, `_tools`. Below: `mooring.protocol` for what a revision has.
+Must never know how a library is found. Above: `_server`, `_tools`. Below: `jackstay.protocol` for what a revision has.
 """
 
 from collections.abc import Iterable, MutableMapping
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.protocol import REVISIONS, Era
+from jackstay.protocol import REVISIONS, Era
 from procontext.models import Match
 
 URI: Final = "procontext://session/libraries"

@@ -13,7 +13,7 @@ from apcore import Registry
 from playwright.sync_api import Page, expect
 
 from apcore_mcp.redaction import REDACTED
-from mooring.server.http import keys
+from jackstay.server.http import keys
 
 # `conftest.Served`: fixtures are found by name, and test files cannot import each other.
 Serve = Any

@@ -9,7 +9,7 @@ from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.cli._flags import FLAGS, SHAPES, SHELLS, make_parser, read
 from apcore_mcp.converters.openai import SHAPES as CONVERTED
 from apcore_mcp.options import make_options
-from mooring.shell import SHELLS as KNOWN_SHELLS
+from jackstay.shell import SHELLS as KNOWN_SHELLS
 
 
 def test_the_defaults_are_those_of_serve() -> None:
@@ -104,7 +104,7 @@ def test_help_is_readable_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--version"], "expected one argument: what clients are told; this is apcore-mcp of mooring"),
+        (["--version"], "expected one argument: what clients are told; this is apcore-mcp of jackstay"),
         (["--extension-dir", "x"], "did you mean --extensions-dir? See apcore-mcp --help"),
         ([os.getcwd()], f"did you mean --extensions-dir {os.getcwd()}? See apcore-mcp --help"),
         (["nowhere"], "'nowhere' is one word too many"),

@@ -82,7 +82,7 @@ def test_a_missing_library_is_2_and_named(
 ) -> None:
     monkeypatch.setattr(room, "missing_modules", lambda extra: ("apcore",))
     assert main(["--extensions-dir", str(modules)]) == 2
-    assert "apcore is not installed: pip install 'mooring[apcore]'" in capsys.readouterr().err
+    assert "apcore is not installed: pip install 'jackstay[apcore]'" in capsys.readouterr().err
     monkeypatch.setattr(room, "missing_modules", lambda extra: ("apcore", "uvicorn"))
     assert main(["--extensions-dir", str(modules)]) == 2
     assert "apcore, uvicorn are not installed: pip install" in capsys.readouterr().err

@@ -280,8 +280,8 @@ def test_a_foreign_host_or_page_is_refused(served: str, path: str, headers: dict
 
 
 def test_keys_are_asked_for_where_they_are_set(program: ModuleType, port: int, listening: Listening) -> None:
-    """NG-06 settled: HTTP keys come from mooring."""
-    from mooring.server.http import keys
+    """NG-06 settled: HTTP keys come from jackstay."""
+    from jackstay.server.http import keys
 
     server = MCPServer(
         program.make_registry(), transport="streamable-http", port=port, auth=keys({"ann": "k" * 40})

@@ -13,7 +13,7 @@ from apcore_mcp.catalogue import Catalogue, Entry
 from apcore_mcp.inspector import calls
 from apcore_mcp.inspector.calls import Call, Calls, encode
 from apcore_mcp.server.router import ExecutionRouter
-from mooring.server.http import NOBODY, Principal
+from jackstay.server.http import NOBODY, Principal
 
 ALICE, BOB = Principal("alice", frozenset({"read"})), Principal("bob")
 

@@ -10,7 +10,7 @@ from apcore import Registry
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.inspector import changes
 from apcore_mcp.inspector.changes import Changes
-from mooring.server import Server
+from jackstay.server import Server
 
 
 class Reader:

@@ -11,8 +11,8 @@ from apcore import Executor, Registry
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.inspector import Inspector, calls, changes, routes
 from apcore_mcp.server.router import ExecutionRouter
-from mooring.server import Server
-from mooring.server.http import App, keys
+from jackstay.server import Server
+from jackstay.server.http import App, keys
 from peers.asgi import ask, asked
 
 KEY, OTHER = "alice-0123456789abcdef", "bobby-0123456789abcdef"

@@ -12,11 +12,11 @@ from apcore import Executor, ModuleAnnotations, Registry
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.server import ExecutionRouter, MCPServerFactory
 from apcore_mcp.server.factory import Offer
-from mooring.client import connect
-from mooring.errors import JsonRpcError
-from mooring.server import Server
-from mooring.transport import memory_pair
-from mooring.types import ElicitResult
+from jackstay.client import connect
+from jackstay.errors import JsonRpcError
+from jackstay.server import Server
+from jackstay.transport import memory_pair
+from jackstay.types import ElicitResult
 
 factory = MCPServerFactory()
 
@@ -193,7 +193,7 @@ def test_a_thousand_modules_come_in_pages(kinds: SimpleNamespace) -> None:
     assert serve(server, look) == 1000
     import json
 
-    from mooring.server import Kind
+    from jackstay.server import Kind
 
     first = json.loads(server.catalogue.page(Kind.TOOLS, "2025-06-18"))
     assert len(first["tools"]) == 500

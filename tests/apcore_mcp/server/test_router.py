@@ -22,7 +22,7 @@ from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.server import ExecutionRouter
 from apcore_mcp.server.router import to_json
 from apcore_mcp.validation import ArgumentRules
-from mooring.types import CallToolResult
+from jackstay.types import CallToolResult
 
 
 def router_of(registry: Registry, **options: Any) -> ExecutionRouter:

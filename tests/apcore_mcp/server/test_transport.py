@@ -9,7 +9,7 @@ import pytest
 
 from apcore_mcp.server import TransportManager
 from apcore_mcp.server import transport as room
-from mooring.server import Server
+from jackstay.server import Server
 
 
 @pytest.mark.parametrize(

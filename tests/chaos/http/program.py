@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "src"))
 
 import msgspec
 
-from mooring.server import Context, Server
-from mooring.server.http import MemoryEvents, Principal, SessionRecord
+from jackstay.server import Context, Server
+from jackstay.server.http import MemoryEvents, Principal, SessionRecord
 
 
 class FileSessions:

@@ -85,8 +85,8 @@ def test_links_of_an_index_replace_the_ones_before(store: Store) -> None:
 
 
 def test_cleaning_takes_a_page_with_all_that_was_made_of_it(store: Store) -> None:
-    store.put(document("old", at=1.0), ("lib",), [Section(1, ("mooring",), "rope")])
-    store.put(document("new", at=9.0), ("lib",), [Section(1, ("mooring",), "rope")])
+    store.put(document("old", at=1.0), ("lib",), [Section(1, ("jackstay",), "rope")])
+    store.put(document("new", at=9.0), ("lib",), [Section(1, ("jackstay",), "rope")])
     assert store.clean(5.0) == 1
     assert store.get("old") is None
     assert [hit.url for hit in store.search("lib", "rope", 10)] == ["new"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.shell import SHELLS
+from jackstay.shell import SHELLS
 from procontext.cli import main
 from procontext.cli._commands import COMMANDS
 from scripted.terminal import bash_answers

@@ -113,4 +113,4 @@ def test_a_name_service_that_does_not_answer_is_not_waited_for(monkeypatch: pyte
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """HTTP is optional."""
     monkeypatch.setattr(home, "missing_modules", lambda extra: ("uvicorn",))
-    assert found()["http"].advice == "pip install 'mooring[http]'"
+    assert found()["http"].advice == "pip install 'jackstay[http]'"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mooring import __version__
+from jackstay import __version__
 from procontext.app import Application
 from procontext.cli import _main, main
 from procontext.cli._asking import ADVICE
@@ -135,7 +135,7 @@ def test_a_missing_library_names_the_extra(typed: Typing, monkeypatch: pytest.Mo
     monkeypatch.setattr(_main, "missing_modules", lambda extra: ("first", "second"))
     code, _, err = typed("resolve", "x")
     assert code == 2
-    assert err == "procontext: first, second are not installed: pip install 'mooring[procontext]'\n"
+    assert err == "procontext: first, second are not installed: pip install 'jackstay[procontext]'\n"
     monkeypatch.setattr(_main, "missing_modules", lambda extra: ("first",))
     assert typed("resolve", "x")[2].startswith("procontext: first is not installed: ")
 
@@ -446,7 +446,7 @@ def test_serve_takes_settings_from_the_command_line(typed: Typing, monkeypatch: 
 
 def test_what_keeps_a_server_from_listening_is_told(typed: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 1, in the words of who found out."""
-    from mooring.errors import UsageError
+    from jackstay.errors import UsageError
     from procontext import app
 
     def refuse(config: object, files: object) -> int:

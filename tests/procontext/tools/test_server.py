@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from mooring import Client, JsonRpcError, connect
-from mooring.testing import memory_pair
+from jackstay import Client, JsonRpcError, connect
+from jackstay.testing import memory_pair
 from procontext.errors import ROWS, failure
 from procontext.models import Hit
 from procontext.registry import Registry
