@@ -6,7 +6,8 @@ VENV ?= .venv
 PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13 python3.14 python; do \
 	"$$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
 RUN = $(VENV)/bin/python
-CODE = $(wildcard src tests tools bench examples)
+PACKAGES = packages/jackstay packages/jackstay-apcore packages/jackstay-procontext
+CODE = $(wildcard conftest.py packages tests tools bench examples)
 ONLY ?=
 SKIP ?=
 FORMAT ?= table
@@ -18,23 +19,42 @@ SECONDS ?= 600
 FUZZ_SECONDS ?= 600
 LOOPS ?= asyncio uvloop
 
+SHELL = /bin/bash
+.SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help environment site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop conformance browser clean
+.PHONY: help environment lock site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop conformance browser clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Remade only when the dependencies may have changed. An environment that still runs is kept and brought up to date.
-$(VENV)/.installed: pyproject.toml
+INSTALL = $(RUN) -m pip install --disable-pip-version-check --progress-bar off --constraint constraints.txt
+
+$(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv and ensurepip was found; name one: make PYTHON=/path/to/python" >&2; exit 1; }
-	@$(RUN) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo "Making an environment in $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv --clear $(VENV)
+
+# What `make run` needs, and no more. Remade only when the dependencies may have changed.
+$(VENV)/.runtime: $(PACKAGES:=/pyproject.toml) constraints.txt | $(VENV)/bin/python
+	@echo "Installing the runtime and the bridge"
+	@$(INSTALL) --editable './packages/jackstay' --editable ./packages/jackstay-apcore 2>&1 | grep --line-buffered -E '^(Collecting|Installing|Successfully|ERROR)'
 	@touch $@
 
-environment: $(VENV)/.installed ## make the environment in .venv, which everything else does by itself
+# Everything else: what tests, checks and documentation need.
+$(VENV)/.installed: pyproject.toml $(PACKAGES:=/pyproject.toml) constraints.txt | $(VENV)/bin/python
+	@echo "Installing the development environment, about 150 packages"
+	@$(INSTALL) $(PACKAGES:%=--editable ./%) --editable '.[dev]' 2>&1 | grep --line-buffered -E '^(Collecting|Installing|Successfully|ERROR)'
+	@touch $@ $(VENV)/.runtime
 
-run: $(VENV)/.installed ## serve the example modules over HTTP, with the inspector, until Ctrl-C
+environment: $(VENV)/.installed ## make the development environment in .venv, which everything else does by itself
+
+lock: $(VENV)/.installed ## pin the development environment anew in constraints.txt
+	$(RUN) -m pip install --quiet --disable-pip-version-check uv
+	{ echo "# The development environment. Made by make lock."; $(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --upgrade --extra dev pyproject.toml | grep -v '^-e '; } >constraints.new
+	mv constraints.new constraints.txt
+
+run: $(VENV)/.runtime ## serve the example modules over HTTP, with the inspector, until Ctrl-C
 	@echo "The inspector: http://127.0.0.1:$(PORT)/inspector"
 	@echo 'For a client:  {"mcpServers": {"demo": {"url": "http://127.0.0.1:$(PORT)/mcp"}}}'
 	@echo "From a shell:  $(VENV)/bin/jackstay tools http://127.0.0.1:$(PORT)/mcp"
@@ -52,7 +72,7 @@ test: $(VENV)/.installed ## run the tests; at least 95 % of jackstay and 90 % of
 	JACKSTAY_LOOP="$(LOOP)" tools/test_parts $(RUN) --cov --cov-report=
 	@$(RUN) -m coverage combine --quiet
 	@for row in jackstay:95 apcore_mcp:90 procontext:90; do \
-		$(RUN) -m coverage report --include="src/$${row%:*}/*" --fail-under="$${row#*:}" || exit 1; \
+		$(RUN) -m coverage report --include="packages/*/src/$${row%:*}/*" --fail-under="$${row#*:}" || exit 1; \
 		echo "$${row%:*}: at least $${row#*:} % covered"; \
 	done
 
@@ -141,8 +161,8 @@ conformance: $(VENV)/.installed ## the official conformance suite against our se
 browser: $(VENV)/.installed ## the pages in a real Chromium
 	@test -n "$(CHROMIUM)" || command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 	$(RUN) -m pip install --quiet --disable-pip-version-check playwright
-	$(RUN) -m pytest tests/apcore_mcp/browser
+	$(RUN) -m pytest packages/jackstay-apcore/tests/browser
 
 clean: ## remove environments, caches and build output
 	rm -rf .venv .venv-* .interop .conformance dist build .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests tools bench examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find packages tests tools bench examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

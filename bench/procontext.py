@@ -57,7 +57,9 @@ TARGETS = {
 
 def make_registry(size: int, file: Path) -> None:
     """The bundled rows, then the same ones under other names until there are enough."""
-    bundled = json.loads((ROOT / "src/procontext/registry/known-libraries.json").read_bytes())["libraries"]
+    bundled = json.loads(
+        (ROOT / "packages/jackstay-procontext/src/procontext/registry/known-libraries.json").read_bytes()
+    )["libraries"]
     draw = random.Random(size)
     rows = bundled[:size]
     while len(rows) < size:

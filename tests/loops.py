@@ -1,6 +1,6 @@
 """Makes every event loop that asyncio makes in this process a uvloop one.
 
-Run by `tests/conftest.py` where `JACKSTAY_LOOP=uvloop`, and then also at the start of every Python that the tests start from
+Run by `conftest.py` where `JACKSTAY_LOOP=uvloop`, and then also at the start of every Python that the tests start from
 the same environment (see `install()`). `asyncio.run()`, `asyncio.Runner` and `asyncio.new_event_loop()` are covered; a loop
 whose class is named, such as the fake clock's, is what it is. asyncio is not imported before the program does so: some tests
 check what an import loads.

@@ -18,6 +18,7 @@ from jackstay.cli import main
 from jackstay.oauth import Identity, OAuth
 from jackstay.transport import stdio
 from jackstay.transport.http import http
+from scripted.places import PYTHONPATH, SOURCES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -28,6 +29,7 @@ PAGES = sorted(
 GENERATOR = ROOT / "tools" / "make_docs.py"
 GENERATED = [ROOT / "docs" / name for name in ("protocol.md", "settings.md", "errors.md")]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 FENCE = re.compile(r"^( *)(```+)([^\n`]*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
@@ -156,7 +158,7 @@ TESTS = [
 def test_a_block_marked_as_a_test_passes(body: str, tmp_path: Path) -> None:
     (tmp_path / "test_block.py").write_text(body, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_block.py"]
-    path = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    path = {**os.environ, "PYTHONPATH": PYTHONPATH}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=50, check=False, cwd=tmp_path, env=path
     )
@@ -165,7 +167,7 @@ def test_a_block_marked_as_a_test_passes(body: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("body", RUNNABLE)
 def test_a_block_marked_as_runnable_runs(body: str, tmp_path: Path) -> None:
-    path = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\n"
+    path = f"import sys; sys.path[:0] = {[str(source) for source in SOURCES.values()]!r}\n"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", path + body],
         capture_output=True,
@@ -180,22 +182,27 @@ def test_a_block_marked_as_runnable_runs(body: str, tmp_path: Path) -> None:
 # --- single pages -----------------------------------------------------------------------------------------------------
 
 
-def test_the_map_in_the_readme_shows_what_is_there() -> None:
-    block = next(body for info, body in blocks(README) if info == "text" and "src/jackstay/" in body)
+def test_the_tree_in_the_contributing_guide_shows_what_is_there() -> None:
+    block = next(
+        body
+        for info, body in blocks(CONTRIBUTING)
+        if info == "text" and "packages/jackstay/src/jackstay/" in body
+    )
     shown = [line.split()[0] for line in block.splitlines() if line.strip()]
     assert [path for path in shown if not (ROOT / path).exists()] == []
 
 
-def test_the_map_in_the_readme_shows_every_package_and_room() -> None:
-    for folder in ("src", "src/jackstay"):
-        for found in pkgutil.iter_modules([str(ROOT / folder)]):
+def test_the_tree_in_the_contributing_guide_shows_every_package_and_room() -> None:
+    for folder in (*SOURCES.values(), SOURCES["jackstay"] / "jackstay"):
+        for found in pkgutil.iter_modules([str(folder)]):
             if not found.name.startswith("_"):
-                assert f"{folder}/{found.name}{'/' if found.ispkg else '.py'}" in README
+                assert (
+                    f"{folder.relative_to(ROOT)}/{found.name}{'/' if found.ispkg else '.py'}" in CONTRIBUTING
+                )
 
 
 def test_the_readme_names_the_command_that_runs_it_and_the_one_that_tests_it() -> None:
     assert {"run", "test"} <= make_words(README)
-    assert any(line.startswith("jackstay states") for line in commands(README))
 
 
 def test_every_make_target_says_what_it_is_for() -> None:

@@ -23,9 +23,9 @@ import pytest
 import apcore_mcp
 import jackstay
 import procontext
+from scripted.places import SOURCES, import_path
 
-ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src"
+FILES = [path for source in SOURCES.values() for path in sorted(source.rglob("*.py"))]
 PACKAGES = (jackstay, apcore_mcp, procontext)
 
 
@@ -87,7 +87,16 @@ def test_a_public_list_names_everything_once_and_nothing_else(name: str) -> None
 
 def test_the_lists_are_in_the_order_ruff_keeps() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--no-cache", "--select", "RUF022", str(SOURCE)],
+        [
+            sys.executable,
+            "-m",
+            "ruff",
+            "check",
+            "--no-cache",
+            "--select",
+            "RUF022",
+            *map(str, SOURCES.values()),
+        ],
         capture_output=True,
         text=True,
         timeout=50,
@@ -126,7 +135,7 @@ def assignments(path: Path) -> dict[str, bool]:
 def explained_constants() -> dict[str, bool]:
     """Every constant of every source file; a room may show one that a lower room explains."""
     found: dict[str, bool] = {}
-    for file in SOURCE.rglob("*.py"):
+    for file in FILES:
         for name, is_explained in assignments(file).items():
             found[name] = found.get(name, False) or is_explained
     return found
@@ -197,17 +206,20 @@ def test_a_lazy_name_is_loaded_once_in_a_fresh_module() -> None:
         "from jackstay import *\n"
         "assert McpError is first and TransportError.__mro__[-2] is BaseException\n"
     )
-    path = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
+    path = f"import sys; sys.path[:0] = {[str(source) for source in SOURCES.values()]!r}\n"
     subprocess.run([sys.executable, "-c", path + code], check=True, timeout=30)
 
 
 # --- the distribution -------------------------------------------------------------------------------------------------
 
 
-def test_the_version_is_written_once() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["project"]["dynamic"] == ["version"]
-    assert project["tool"]["hatch"]["version"]["path"] == "src/jackstay/_version.py"
+def test_each_distribution_has_its_version_in_one_place_and_all_have_the_same() -> None:
+    for name, source in SOURCES.items():
+        project = tomllib.loads((source.parent / "pyproject.toml").read_text())
+        assert project["project"]["dynamic"] == ["version"]
+        assert project["tool"]["hatch"]["version"]["path"] == f"src/{name}/_version.py"
+    versions = {package.__version__ for package in PACKAGES}
+    assert len(versions) == 1, f"the distributions are released together: {versions}"
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", jackstay.__version__)
 
 
@@ -248,11 +260,15 @@ def test_a_planted_silent_constant_is_found(tmp_path: Path) -> None:
 
 def lazy_homes(path: Path) -> tuple[dict[str, str], dict[str, str]] | None:
     """What a lazy `__init__` shows to type checkers and what it loads, as name -> file; None if it is not lazy."""
-    room = ".".join(path.parent.relative_to(SOURCE).parts)
+    room = ".".join(import_path(path.parent).parts)
     shown: dict[str, str] = {}
     loaded: dict[str, str] | None = None
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{room}."):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and (node.module or "").startswith(f"{room}.")
+            and node.module != f"{room}._version"
+        ):
             home = (node.module or "").removeprefix(f"{room}.")
             shown |= {alias.name: home for alias in node.names}
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazy":
@@ -260,17 +276,22 @@ def lazy_homes(path: Path) -> tuple[dict[str, str], dict[str, str]] | None:
     return None if loaded is None else (shown, loaded)
 
 
-LAZY = [path for path in sorted(SOURCE.rglob("__init__.py")) if lazy_homes(path) is not None]
+LAZY = [path for path in FILES if path.name == "__init__.py" and lazy_homes(path) is not None]
 
 
-@pytest.mark.parametrize("path", LAZY, ids=lambda path: str(path.parent.relative_to(SOURCE)))
+@pytest.mark.parametrize("path", LAZY, ids=lambda path: str(import_path(path.parent)))
 def test_a_lazy_room_loads_what_it_shows(path: Path) -> None:
     shown, loaded = lazy_homes(path) or ({}, {})
     assert loaded == shown
-    module = importlib.import_module(".".join(path.parent.relative_to(SOURCE).parts))
+    module = importlib.import_module(".".join(import_path(path.parent).parts))
     assert sorted(module.__all__) == sorted(loaded)
 
 
 def test_the_rooms_that_start_programs_are_lazy() -> None:
-    lazy = {".".join(path.parent.relative_to(SOURCE).parts) for path in LAZY}
-    assert {"jackstay.types", "jackstay.transport", "jackstay.protocol.wire", "jackstay.protocol.client"} <= lazy
+    lazy = {".".join(import_path(path.parent).parts) for path in LAZY}
+    assert {
+        "jackstay.types",
+        "jackstay.transport",
+        "jackstay.protocol.wire",
+        "jackstay.protocol.client",
+    } <= lazy

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent
 
 # Six tests that would never end, one that must still run, and one that shows which examples Hypothesis chose.
 PLANTED = """\
@@ -80,8 +81,8 @@ def run_pytest(
     folder: Path, source: str, profile: str = "quick", loop: str = ""
 ) -> subprocess.CompletedProcess[str]:
     (folder / "test_planted.py").write_text(source)
-    for name in ("conftest.py", "loops.py"):
-        (folder / name).write_text((HERE / name).read_text())
+    for path in (ROOT / "conftest.py", HERE / "loops.py"):
+        (folder / path.name).write_text(path.read_text())
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = guard(seconds): limit\n")
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(folder)],

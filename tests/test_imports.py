@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src"
+from scripted.places import SOURCES
 
 HTTP_STACKS = (
     "aiohttp",
@@ -187,9 +187,13 @@ sys.__stderr__.write("REPORT" + repr(found))
 
 
 @cache
-def fresh(probe: str, module: str, path: Path = SOURCE) -> list[str]:
+def fresh(probe: str, module: str, *paths: Path) -> list[str]:
     """Import `module` in a new interpreter and return the probe's report; fails if anything was printed."""
-    everywhere = [str(path), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    everywhere = [
+        *map(str, paths or SOURCES.values()),
+        sysconfig.get_path("purelib"),
+        sysconfig.get_path("platlib"),
+    ]
     done = subprocess.run(
         # Isolated and without site: no PYTHON* variables, no .pth files, nothing loaded before us.
         [sys.executable, "-I", "-S", "-B", "-c", probe.format(paths=everywhere, module=module)],
@@ -240,7 +244,7 @@ def test_importing_jackstay_loads_no_room() -> None:
 
 
 def test_every_room_has_a_row() -> None:
-    inside = pkgutil.iter_modules([str(SOURCE / "jackstay")])
+    inside = pkgutil.iter_modules([str(SOURCES["jackstay"] / "jackstay")])
     rooms = {f"jackstay.{found.name}" for found in inside if not found.name.startswith("_")}
     assert rooms <= {row.module for row in ROWS}, sorted(rooms - {row.module for row in ROWS})
 

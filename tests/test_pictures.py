@@ -51,7 +51,7 @@ def arrows(drawing: str) -> int:
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_picture_in_the_documentation_is_what_its_table_says(name: str) -> None:
-    """Run `make docs` where this fails: a table or the tree in the README has changed."""
+    """Run `make docs` where this fails: a table or the tree in CONTRIBUTING.md has changed."""
     assert (make_pictures.PICTURES / name).read_text(encoding="utf-8") == DRAWN[name]
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 import jackstay
+from scripted.places import ROOT, SOURCES, import_path
 
-ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src"
-FILES = sorted(SOURCE.rglob("*.py"))
+FILES = [path for source in SOURCES.values() for path in sorted(source.rglob("*.py"))]
 
 # --- the map ----------------------------------------------------------------------------------------------------------
 
@@ -119,20 +118,22 @@ LARGE: dict[str, str] = {
 # Source files that have no test file of their own name, and where they are tested instead.
 TESTED_ELSEWHERE = {
     "jackstay/_version.py": "tests/test_exports.py",
-    "jackstay/cli/_commands.py": "tests/jackstay/cli/test_main.py",
-    "jackstay/testing/_pair.py": "tests/jackstay/testing/test_transport_suite.py",
-    "jackstay/cli/_parsers.py": "tests/jackstay/cli/test_main.py",
+    "apcore_mcp/_version.py": "tests/test_exports.py",
+    "procontext/_version.py": "tests/test_exports.py",
+    "jackstay/cli/_commands.py": "packages/jackstay/tests/cli/test_main.py",
+    "jackstay/testing/_pair.py": "packages/jackstay/tests/testing/test_transport_suite.py",
+    "jackstay/cli/_parsers.py": "packages/jackstay/tests/cli/test_main.py",
     # Data and the walk over the table: tested by what is built on them.
-    "jackstay/protocol/client/_core.py": "tests/jackstay/protocol/client/test_connection.py",
-    "jackstay/protocol/client/events.py": "tests/jackstay/protocol/client/test_connection.py",
+    "jackstay/protocol/client/_core.py": "packages/jackstay/tests/protocol/client/test_connection.py",
+    "jackstay/protocol/client/events.py": "packages/jackstay/tests/protocol/client/test_connection.py",
     # The half of a connection that does not know what carries its frames.
-    "jackstay/server/_driver.py": "tests/jackstay/server/test_connection.py",
-    "apcore_mcp/cli/_entry.py": "tests/apcore_mcp/cli/test_main.py",
+    "jackstay/server/_driver.py": "packages/jackstay/tests/server/test_connection.py",
+    "apcore_mcp/cli/_entry.py": "packages/jackstay-apcore/tests/cli/test_main.py",
     # A contract: tested by who keeps it and who stands on it.
-    "procontext/sources.py": "tests/procontext/tools/test_tools.py",
+    "procontext/sources.py": "packages/jackstay-procontext/tests/tools/test_tools.py",
     # The commands are tested where they are typed.
     **{
-        f"procontext/cli/_{name}.py": "tests/procontext/cli/test_main.py"
+        f"procontext/cli/_{name}.py": "packages/jackstay-procontext/tests/cli/test_main.py"
         for name in (
             "asking",
             "commands",
@@ -149,8 +150,8 @@ TESTED_ELSEWHERE = {
         )
     },
     # Rows without behaviour: tested by who raises and keeps them.
-    "procontext/cache/_rows.py": "tests/procontext/cache/test_store.py",
-    "procontext/fetch/_failures.py": "tests/procontext/fetch/test_urls.py",
+    "procontext/cache/_rows.py": "packages/jackstay-procontext/tests/cache/test_store.py",
+    "procontext/fetch/_failures.py": "packages/jackstay-procontext/tests/fetch/test_urls.py",
 }
 
 # --- reading a file ---------------------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ def room_of(module: str) -> str | None:
 
 
 def module_of(path: Path) -> str:
-    parts = path.relative_to(SOURCE).with_suffix("").parts
+    parts = path.with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -184,7 +185,10 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str, str | None]]:
 
 
 def is_module_of_ours(module: str) -> bool:
-    path = SOURCE.joinpath(*module.split("."))
+    top = module.partition(".")[0]
+    if top not in SOURCES:
+        return False
+    path = SOURCES[top].joinpath(*module.split("."))
     return path.with_suffix(".py").exists() or path.is_dir()
 
 
@@ -273,7 +277,7 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int]]:
 def violations(name: str, source: str) -> list[str]:
     """Everything wrong with one source file, given as its path under src and its text."""
     tree = ast.parse(source)
-    module = module_of(SOURCE / name)
+    module = module_of(Path(name))
     found = [*import_violations(module, tree), *purity_violations(module, tree)]
     return [*found, *shape_violations(name, source, tree)]
 
@@ -281,13 +285,13 @@ def violations(name: str, source: str) -> list[str]:
 # --- the walk ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(import_path(path)))
 def test_a_source_file_keeps_to_the_map(path: Path) -> None:
-    assert violations(str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8")) == []
+    assert violations(str(import_path(path)), path.read_text(encoding="utf-8")) == []
 
 
 def test_every_room_is_on_the_map() -> None:
-    found = {room_of(module_of(path)) for path in FILES} - {None}
+    found = {room_of(module_of(import_path(path))) for path in FILES} - {None}
     assert found <= MAP.keys(), f"not on the map: {sorted(map(str, found - MAP.keys()))}"
 
 
@@ -304,7 +308,7 @@ def test_the_map_has_no_way_up() -> None:
 def test_every_reason_for_size_is_still_needed() -> None:
     oversized = set()
     for path in FILES:
-        name, source = str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8")
+        name, source = str(import_path(path)), path.read_text(encoding="utf-8")
         if source.count("\n") > FILE_LINES:
             oversized.add(name)
         oversized |= {f"{name}:{f}" for f, n in functions(ast.parse(source)) if n > FUNCTION_LINES}
@@ -315,11 +319,12 @@ def test_every_reason_for_size_is_still_needed() -> None:
 def test_every_source_file_has_its_test_file() -> None:
     missing = []
     for path in FILES:
-        relative = path.relative_to(SOURCE)
+        relative = import_path(path)
         if relative.name in ("__init__.py", "__main__.py"):
             continue
         stem = relative.stem.lstrip("_")
-        mirror = ROOT / "tests" / relative.with_name(f"test_{stem}.py")
+        tests = SOURCES[relative.parts[0]].parent / "tests"
+        mirror = tests.joinpath(*relative.parts[1:]).with_name(f"test_{stem}.py")
         if not mirror.exists() and not (ROOT / TESTED_ELSEWHERE.get(str(relative), "absent")).exists():
             missing.append(f"{relative} -> {mirror.relative_to(ROOT)}")
     assert missing == []
@@ -435,12 +440,21 @@ ALLOWED = [
         "jackstay/protocol/_x.py",
         "from jackstay.protocol.wire._lines import Lines\nfrom jackstay.errors import McpError",
     ),
-    ("jackstay/protocol/_x.py", "from jackstay import __version__\nfrom jackstay._version import __version__"),
-    ("jackstay/client/_x.py", "import asyncio\nfrom jackstay.protocol import draw\nfrom jackstay import errors"),
+    (
+        "jackstay/protocol/_x.py",
+        "from jackstay import __version__\nfrom jackstay._version import __version__",
+    ),
+    (
+        "jackstay/client/_x.py",
+        "import asyncio\nfrom jackstay.protocol import draw\nfrom jackstay import errors",
+    ),
     ("jackstay/client/_x.py", "from jackstay import McpError"),
     ("jackstay/__main__.py", "from jackstay.cli import main"),
     ("jackstay/__init__.py", "from jackstay.client import connect\nfrom jackstay.server import Server"),
-    ("apcore_mcp/x.py", "import apcore\nfrom jackstay import __version__\nfrom jackstay.server import Server"),
+    (
+        "apcore_mcp/x.py",
+        "import apcore\nfrom jackstay import __version__\nfrom jackstay.server import Server",
+    ),
     ("jackstay/client/_x.py", "class A:\n    def f(self):\n" + "        1\n" * 59),
     ("jackstay/client/_x.py", "\n" * 598),
 ]

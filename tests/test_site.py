@@ -208,7 +208,7 @@ def test_the_navigation_begins_with_the_readme_and_ends_with_the_changes() -> No
         ("docs/design/README.md", "design/index.md"),
         ("docs/pictures/rooms.svg", "pictures/rooms.svg"),
         ("tests/conformance/README.md", "source/tests/conformance/README.md"),
-        ("src/jackstay/errors.py", "source/src/jackstay/errors.py.md"),
+        ("packages/jackstay/src/jackstay/errors.py", "source/packages/jackstay/src/jackstay/errors.py.md"),
         ("LICENSE", "source/LICENSE.md"),
     ],
 )

@@ -22,7 +22,7 @@ from jackstay.server.http import HTTP_OPTIONS, RUN_OPTIONS, HttpOptions, RunOpti
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
-HEAD = "<!-- Made by tools/make_docs.py from the tables in src/. Do not edit: run `make docs`. -->\n\n"
+HEAD = "<!-- Made by tools/make_docs.py from the tables in the source. Do not edit: run `make docs`. -->\n\n"
 
 INTRODUCTIONS = {
     "client": "One for each connection that a client opens. A transport is one child process, or one HTTP session.",
@@ -292,7 +292,7 @@ def tree() -> str:
     return "".join(line.removeprefix("    ") + "\n" for line in lines[start:end])
 
 
-# Class, type, may_have_run, retryable: `tests/jackstay/test_errors.py` checks each against the class itself.
+# Class, type, may_have_run, retryable: `packages/jackstay/tests/test_errors.py` checks each against the class itself.
 ASSUMPTIONS = [
     ("UsageError", "usage", "no", "not before you changed something"),
     ("StateError", "state", "no", "yes, once it is ready"),

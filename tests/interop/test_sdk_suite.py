@@ -15,6 +15,7 @@ import pytest
 
 from interop.peers import BY_NAME, ROOT
 from interop.sdk_suite.differences import DIFFERENCES, REASONS
+from scripted.places import PYTHONPATH
 
 PEER = BY_NAME["sdk_suite"]
 ERAS = ("same", "free")
@@ -63,7 +64,7 @@ class Run:
                     "JACKSTAY_SUITE_ERA": era,
                     "PYTHONDONTWRITEBYTECODE": "1",
                     "PYTHONPATH": os.pathsep.join(
-                        (str(ROOT / "src"), str(Path(__file__).parent / "sdk_suite"), ".")
+                        (PYTHONPATH, str(Path(__file__).parent / "sdk_suite"), ".")
                     ),
                 },
                 stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The search behind tests/jackstay/protocol/client/test_model.py: every state a client's connection can reach, on the real object.
+"""The search behind packages/jackstay/tests/protocol/client/test_model.py: every state a client's connection can reach, on the real object.
 
 The connection is copied at each step, never re-modelled. Around it stands the least environment that can still lie: a
 transport that starts, fails, takes frames, is busy, writes, dies and is reaped, and a peer that answers anything it
@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 
-from model.client_world import Asked, Scene, World, key, request_key
 from jackstay.errors import OutcomeUnknownError, TransportError
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._calls import Retry
@@ -27,6 +26,7 @@ from jackstay.protocol.client._core import Wire
 from jackstay.protocol.client._exchange import Exchange, ExchangeState, Role
 from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW
 from jackstay.protocol.client._table import ClientState, Timer
+from model.client_world import Asked, Scene, World, key, request_key
 
 
 class Violation(AssertionError):

@@ -3,7 +3,7 @@
 It adds nothing of its own: no event is stepped that a test did not ask for, except where a method says so. Every
 effect of every turn is kept in `history`, the last turn's in `out`.
 
-Above: tests/jackstay/protocol/client/. Below: the real `ClientConnection`.
+Above: packages/jackstay/tests/protocol/client/. Below: the real `ClientConnection`.
 """
 
 from __future__ import annotations

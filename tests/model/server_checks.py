@@ -6,13 +6,6 @@ Each takes the connection, the state before and the effects. Words of messages a
 from collections.abc import Callable
 from typing import Any
 
-from model.server import (
-    answers,
-    call,
-    frame,
-    refusal,
-    stateless,
-)
 from jackstay.errors import (
     GuardRefusedError,
     InvalidEventError,
@@ -23,6 +16,13 @@ from jackstay.protocol.server import events as e
 from jackstay.protocol.server._connection import ServerConnection
 from jackstay.protocol.server._table import ServerState as S
 from jackstay.protocol.wire._jsonrpc import decode
+from model.server import (
+    answers,
+    call,
+    frame,
+    refusal,
+    stateless,
+)
 
 NOW = 100.0
 CHANGED = frame(method="notifications/roots/list_changed")

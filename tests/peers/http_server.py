@@ -12,9 +12,6 @@ import logging
 import os
 import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from jackstay.server import Context, Server
 from jackstay.server.http import keys

@@ -7,9 +7,6 @@ A line is the path of a token file. With `hold PATH KEY` it takes the lock of th
 
 import asyncio
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from jackstay.errors import McpError
 from jackstay.oauth import FileStore, Identity, OAuth

@@ -14,8 +14,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "src"))
-
 import msgspec
 
 from jackstay.server import Context, Server
