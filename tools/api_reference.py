@@ -4,6 +4,7 @@
 `missing` finds public names that a built site has no entry for.
 """
 
+import functools
 import importlib
 import inspect
 import re
@@ -207,6 +208,14 @@ def _code(text: str, module: str) -> str:
 
 def setup(app: "Sphinx") -> dict[str, object]:
     """Let the names in signatures lead to their entries, and keep the navigation cheap."""
+    from sphinx.search.en import SearchEnglish  # noqa: PLC0415  # the tools that only read the source do without
+
+    class English(SearchEnglish):
+        """English, with every word reduced to its stem once and not once a page."""
+
+        stem = functools.cache(SearchEnglish.stem)
+
+    app.add_search_language(English)
     entries: dict[str, Entry] = {}
     for module in modules():
         for name in names_of(module):
@@ -214,7 +223,7 @@ def setup(app: "Sphinx") -> dict[str, object]:
             for each in (found, *found.members):
                 entries[each.full_name] = each
 
-    def link_annotations(_: "Sphinx", doctree: "nodes.document") -> None:
+    def link_annotations(_: "Sphinx", domain: str, kind: str, content: "nodes.Element") -> None:
         """Let annotations lead to the entries of their names; everything else in a parameter becomes plain text.
 
         Sphinx makes an element of every name, operator and space in a signature, which makes the pages three times as large.
@@ -223,7 +232,7 @@ def setup(app: "Sphinx") -> dict[str, object]:
         from sphinx import addnodes  # noqa: PLC0415
 
         parts = (addnodes.desc_parameter, addnodes.desc_returns, addnodes.desc_annotation)
-        for signature in doctree.findall(addnodes.desc_signature):
+        for signature in content.parent.children[:-1] if domain == "py" and kind else ():
             found = entries.get(f"{signature.get('module')}.{signature.get('fullname')}")
             for part in [each for each in signature.findall() if isinstance(each, parts)]:
                 kept: list[nodes.Node] = []
@@ -268,7 +277,7 @@ def setup(app: "Sphinx") -> dict[str, object]:
 
     titles: dict[str, dict[str, nodes.bullet_list]] = {}
     app.connect("html-page-context", lighten_navigation, priority=100)
-    app.connect("doctree-read", link_annotations)
+    app.connect("object-description-transform", link_annotations)
     return {"version": "1", "parallel_read_safe": False}
 
 

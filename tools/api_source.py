@@ -162,7 +162,7 @@ def use(root: Path) -> None:
     """Document the packages in `packages/*/src` of this repository."""
     _folders[:] = sorted(folder for folder in (root / "packages").glob("*/src") if folder.is_dir())
     sys.path[:0] = [str(folder) for folder in _folders if str(folder) not in sys.path]
-    for cached in (source, origin, packages, modules, homes, resolve_text):
+    for cached in (source, origin, packages, modules, homes, resolve_text, entry):
         cached.cache_clear()
 
 
@@ -426,6 +426,7 @@ class Entry(NamedTuple):
         return self.full_name.rpartition(".")[2]
 
 
+@functools.cache
 def entry(module: str, name: str) -> Entry:
     """The entry of a public name."""
     place, value = origin(module, name), getattr(importlib.import_module(module), name)

@@ -11,6 +11,7 @@ A warning is an error, and so is any flaw that `check_links` finds in what was b
 """
 
 import argparse
+import gc
 import io
 import os
 import re
@@ -318,12 +319,11 @@ def reading_order() -> list[llms_files.Section]:
 
 
 def first_sentence(page: PurePosixPath) -> str:
-    """What a page begins with, below its title, without links."""
-    text = re.sub(
-        r"^(?:#.*|<!--.*?-->)\s*", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE
-    )
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(text.split("\n\n")[0].split()))
-    return re.split(r"(?<=[.:]) ", text)[0].rstrip(".:")
+    """The first sentence of a page below its title, without links; empty if it has no paragraph of text."""
+    blocks = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8")).split("\n\n")
+    text = next((" ".join(each.split()) for each in blocks if re.match(r"[\w`*\[]", each)), "")
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return re.split(r"(?<=[.:]) ", text)[0].rstrip(".:").replace("**", "")
 
 
 def document(page: PurePosixPath, title: str, note: str) -> llms_files.Document:
@@ -439,6 +439,7 @@ def run_sphinx(staging: Staging, folder: Path, made: Path) -> None:
         "".join(f"{name} = {value!r}\n" for name, value in rows), encoding="utf-8"
     )
     said = io.StringIO()
+    gc.set_threshold(200_000, 20, 20)  # a build makes millions of nodes and drops few: a tenth of its time
     try:
         application = Sphinx(
             staging.pages, folder, made, folder / "doctrees", "html", status=None, warning=said, freshenv=True
