@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import re
+import subprocess
 import sys
 import tarfile
 import tomllib
@@ -277,3 +278,14 @@ def test_a_missing_extra_or_wrong_file_is_found(tmp_path: Path) -> None:
 def test_the_command_reports_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check_release.main(["--tag", "v9.9.9", str(tmp_path)]) == 1
     assert len(capsys.readouterr().err.splitlines()) >= 2 * len(check_release.DISTRIBUTIONS)
+
+
+def test_nothing_has_the_old_name_of_the_project() -> None:
+    old = "moor" + "ing"
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    names = [name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+    assert names
+    found = [
+        name for name in names if old in name.lower() or old.encode() in (ROOT / name).read_bytes().lower()
+    ]
+    assert found == []

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from api_source import Entry, Field, Name, entry, home, modules, names_of, packages, resolve
 
 if TYPE_CHECKING:
-    from docutils import nodes
+    from docutils import nodes  # type: ignore[import-untyped]  # it has no stubs of its own
     from sphinx.application import Sphinx
 
 FOLDER = "api"  # of the pages, in the site

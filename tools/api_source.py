@@ -265,7 +265,9 @@ def default_text(node: ast.expr, module: str) -> str:
         return "..."
     if isinstance(node, ast.Name | ast.Attribute):
         try:
-            value = functools.reduce(getattr, ast.unparse(node).split("."), importlib.import_module(module))
+            value: object = importlib.import_module(module)
+            for name in ast.unparse(node).split("."):
+                value = getattr(value, name)
         except AttributeError:
             return ast.unparse(node)
         if isinstance(value, int | float | str | None) and not isinstance(value, enum.Enum):
@@ -440,7 +442,7 @@ def entry(module: str, name: str) -> Entry:
         named = {re.split(r"[:=]", each)[0].strip() for each in parameters or ()}
         fields = tuple(field for field in fields_of(value) if field.doc or field.name not in named)
         doc = inspect.cleandoc(vars(value).get("__doc__") or "")
-        if node and not ast.get_docstring(node):
+        if not ast.get_docstring(node):
             doc = ""  # of a dataclass or a struct: its signature
         members = tuple(members_of(value, full_name))
         return Entry(full_name, kind, place.module, parameters, "", doc, fields, "", members)

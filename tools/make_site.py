@@ -439,7 +439,7 @@ def run_sphinx(staging: Staging, folder: Path, made: Path) -> None:
         "".join(f"{name} = {value!r}\n" for name, value in rows), encoding="utf-8"
     )
     said = io.StringIO()
-    gc.set_threshold(200_000, 20, 20)  # a build makes millions of nodes and drops few: a tenth of its time
+    gc.set_threshold(200_000, 20, 20)  # a build makes millions of nodes and drops few
     try:
         application = Sphinx(
             staging.pages, folder, made, folder / "doctrees", "html", status=None, warning=said, freshenv=True

@@ -142,7 +142,7 @@ async def test_a_command_that_does_not_exist_is_permanent() -> None:
 @timed
 async def test_a_server_that_never_answers_cannot_hold_the_opener(mode: str) -> None:
     client = client_of(mode, init_timeout=0.2, max_attempts=2, close_step=0.2)
-    with pytest.raises(TransportError, match=r"not ready within 0\.2 s"):
+    with pytest.raises(TransportError, match=r"not ready within 0\.\d s"):
         await client.open()
     assert client.state == "closed"
 

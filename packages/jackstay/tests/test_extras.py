@@ -57,7 +57,8 @@ def test_all_brings_everything() -> None:
 )
 def test_every_distribution_has_the_command_of_its_package(distribution: str, command: str) -> None:
     assert PROJECTS[distribution]["name"] == distribution
-    assert PROJECTS[distribution]["scripts"] == {command: f"{command.replace('-', '_')}.cli:main"}
+    entry = f"{command.replace('-', '_')}.cli:main"
+    assert PROJECTS[distribution]["scripts"] == {command: entry, distribution: entry}
 
 
 @pytest.mark.parametrize("extra", ["apcore", "procontext"])

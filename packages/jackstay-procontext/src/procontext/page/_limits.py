@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 MAX_ELEMENTS: Final = 200_000
 # A text of ten megabytes with lines of ordinary length has about 300,000.
 MAX_LINES: Final = 500_000
-# A megabyte takes about half a second; a busy machine may need ten times as long.
+# A megabyte takes about half a second. CPU time of the thread that converts: a busy machine makes no page too large.
 MAX_SECONDS: Final = 20.0
 
 # The clock is read once for so many parts.
@@ -26,9 +26,9 @@ class PageTooLargeError(Exception):
 
 
 class Deadline:
-    """The time that one page may take, counted from here."""
+    """The CPU time that one page may take, counted from here, in the thread that makes this."""
 
-    def __init__(self, seconds: float = MAX_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float = MAX_SECONDS, clock: Callable[[], float] = time.thread_time) -> None:
         self._seconds = seconds
         self._clock = clock
         self._ends = clock() + seconds
