@@ -18,7 +18,7 @@ from jackstay.cli import _serve, main
 from jackstay.errors import UsageError
 from peers.http_process import Serving, call
 from scripted import certificates
-from scripted.places import PYTHONPATH
+from scripted.places import PYTHONPATH, ROOT
 
 SOURCE = PYTHONPATH
 CODE = """
@@ -258,7 +258,7 @@ def test_help_fits_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_flag_is_explained() -> None:
-    page = (SOURCE.parent / "docs" / "deployment.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
     assert [row.flag for row in _serve.FLAGS if row.flag not in page] == []
 
 
