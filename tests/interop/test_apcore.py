@@ -15,7 +15,7 @@ from interop.listening import listening
 from interop.peers import BY_NAME, ROOT
 
 CLIENT = Path(__file__).parent / "clients" / "bridge.py"
-PROGRAM = ROOT / "tests" / "apcore_mcp" / "end_to_end" / "program.py"
+PROGRAM = ROOT / "packages" / "jackstay-apcore" / "tests" / "end_to_end" / "program.py"
 
 # (its mode, where, the revision it settles on); over stdio it starts the program itself.
 ROWS = (
