@@ -24,7 +24,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     page
     for page in ROOT.rglob("*.md")
-    if not any(part.startswith(".") or part == "node_modules" for part in page.relative_to(ROOT).parts)
+    if not any(
+        part.startswith(".") or part in ("build", "node_modules") for part in page.relative_to(ROOT).parts
+    )
 )
 GENERATOR = ROOT / "tools" / "make_docs.py"
 GENERATED = [ROOT / "docs" / name for name in ("protocol.md", "settings.md", "errors.md")]

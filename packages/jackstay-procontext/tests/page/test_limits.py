@@ -7,8 +7,16 @@ import pytest
 from procontext.page import _indexes
 from procontext.page._html import html_to_markdown
 from procontext.page._indexes import from_navigation
-from procontext.page._limits import MAX_ELEMENTS, MAX_LINES, Deadline, PageTooLargeError, check_lines
+from procontext.page._limits import MAX_LINES, Deadline, PageTooLargeError, check_lines
 from procontext.page._markdown import markdown_page
+
+MAX_ELEMENTS = 20_000  # the real limit would take minutes under a coverage tracer
+
+
+@pytest.fixture(autouse=True)
+def _few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("procontext.page._nesting.MAX_ELEMENTS", MAX_ELEMENTS)
+
 
 # What costs most, for each byte of the page.
 UNITS = [

@@ -38,12 +38,13 @@ def test_what_is_no_text_is_refused() -> None:
         make(fetched(b"\x89PNG", "image/png"))
 
 
-def test_a_page_that_is_too_much_work_fails_for_good(tmp_path: Path) -> None:
+def test_a_page_that_is_too_much_work_fails_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over the network, as a table of contents, and as a file of a folder."""
+    monkeypatch.setattr("procontext.page._nesting.MAX_ELEMENTS", 2_000)
 
     @timed
     async def scenario() -> None:
-        many = b"<html><body>" + b"<h1>x</h1>" * 200_001
+        many = b"<html><body>" + b"<h1>x</h1>" * 2_001
         folder = tmp_path / "docs"
         folder.mkdir()
         (folder / "a.html").write_bytes(many)
@@ -54,10 +55,10 @@ def test_a_page_that_is_too_much_work_fails_for_good(tmp_path: Path) -> None:
             rows = Rows(library(site), local)
             async with opened(tmp_path / "cache", site, rows=rows) as documents:
                 for work, problem in (
-                    (documents.page(f"{site.url}/a"), "has more than 200000 elements"),
-                    (documents.page("https://folder.procontext.invalid/local/a.html"), "200000 elements"),
+                    (documents.page(f"{site.url}/a"), "has more than 2000 elements"),
+                    (documents.page("https://folder.procontext.invalid/local/a.html"), "2000 elements"),
                     (documents.index(library(site)), "has more than 500000 lines"),
-                    (documents.index(local), "has more than 200000 elements"),
+                    (documents.index(local), "has more than 2000 elements"),
                 ):
                     with pytest.raises(ProContextError) as caught:
                         await work
