@@ -47,7 +47,8 @@ def ledger(tmp_path: Path) -> Path:
 def test_while_the_authors_code_is_loaded(number: int, code: int, ledger: Path) -> None:
     """`jackstay serve FILE`: nothing is served yet."""
     file = ledger.with_name("slow.py")
-    file.write_text(f"import threading\nopen({str(ledger)!r}, 'w').close()\nthreading.Event().wait(50)\n")
+    # Short waits: a signal that arrives just before a long one is only seen after it.
+    file.write_text(f"import time\nopen({str(ledger)!r}, 'w').close()\nwhile True:\n    time.sleep(0.05)\n")
     with start("serve", str(file)) as process:
         ledger.read_text()  # it is being loaded
         process.send_signal(number)
