@@ -222,7 +222,7 @@ class HttpTransport:
         if post.out.method == "notifications/initialized":
             if post.session is self.session and not self._is_lost:  # else the next is being made
                 self._is_held = False
-                self._pump()  # calls first: they use the connection of the handshake, which leads to the right worker
+                # Before any call: a server sends requests that belong to no call on this stream, and drops them without it.
                 self._open_standing()
         elif post.out.cancels is not None:
             # The server was told; what it may still say about that request nobody reads.
