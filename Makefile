@@ -115,8 +115,7 @@ test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed h
 	@SKIP="$(SKIP)" tools/test_all
 
 # The searches over states need no second Python, nor do pages, pictures, the map of the rooms, storms and whole programs: a run
-# of everything must stay under twenty-five minutes. Storms and whole programs do need a second event loop: with LOOP=uvloop they
-# run as well. Elsewhere the order is another, too.
+# of everything must stay under twenty-five minutes. With LOOP=uvloop storms and whole programs run as well. Elsewhere the order is another, too.
 test-bare: $(VENV)/.installed
 	JACKSTAY_ORDER="$(ORDER)" JACKSTAY_LOOP="$(LOOP)" tools/test_parts $(RUN) -m "not long" \
 		$(if $(filter uvloop,$(LOOP)),$(foreach page,docs exports imports pictures rooms site,--ignore=tests/test_$(page).py),\
