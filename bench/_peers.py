@@ -23,10 +23,10 @@ ENVIRONMENTS = {
     "fastmcp-3.4.10": ["fastmcp==3.4.10", *FAST],
     "fastmcp-4.1.2": ["fastmcp==4.1.2", *FAST],
     "apcore-mcp-0.23.3": ["apcore-mcp==0.23.3"],
-    "mooring-apcore": ["--editable", f"{HERE.parent}[apcore]"],
+    "jackstay-apcore": ["--editable", f"{HERE.parent}[apcore]"],
 }
 PUBLIC_BRIDGE = "apcore-mcp-0.23.3"
-OUR_BRIDGE = "mooring-apcore"
+OUR_BRIDGE = "jackstay-apcore"
 
 # The same for node: one environment, one package.
 TYPESCRIPT = "@modelcontextprotocol/sdk@1.32.2"

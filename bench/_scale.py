@@ -45,7 +45,7 @@ def in_flight() -> bool:
 
     def sample(number: int) -> Sample:
         def once() -> float:
-            seconds, bytes_each[number] = run("scale_mooring.py", "calls", str(number), *WIDE)
+            seconds, bytes_each[number] = run("scale_jackstay.py", "calls", str(number), *WIDE)
             return seconds
 
         return once
@@ -62,7 +62,7 @@ def clients() -> bool:
     """1,000 clients with their servers in memory; 100 with a process each."""
     is_good = True
     for mode, number, command in (("memory", 1000, []), ("stdio", 100, ECHO)):
-        weight, threads = run("scale_mooring.py", mode, str(number), *command)
+        weight, threads = run("scale_jackstay.py", mode, str(number), *command)
         is_good = judge(f"{number:,} clients, {mode}: KiB each", weight, 64, f"{weight:.1f} KiB") and is_good
         is_good = judge(f"{number:,} clients, {mode}: more threads", threads, 0, f"{threads:.0f}") and is_good
     return is_good
@@ -77,8 +77,8 @@ def large_messages() -> bool:
     series = interleave(
         {
             "limit": sample("client_limit.py", LARGEST),
-            "ours": sample("client_mooring.py", LARGEST),
-            "ours, 1 MiB": sample("client_mooring.py", MEBIBYTE),
+            "ours": sample("client_jackstay.py", LARGEST),
+            "ours, 1 MiB": sample("client_jackstay.py", MEBIBYTE),
         },
         rounds=3,
     )

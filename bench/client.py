@@ -23,7 +23,7 @@ SERVER = [sys.executable, str(PROGRAMS / "limit_server.py")]
 # name -> (program, environment, calls one at a time, calls 64 in flight); TypeScript's calls are those after its warm-up
 CLIENTS = {
     "limit": ("client_limit.py", None, 3000, 20000),
-    "mooring": ("client_mooring.py", None, 3000, 20000),
+    "jackstay": ("client_jackstay.py", None, 3000, 20000),
     "mcp 2.3.0": ("client_sdk.py", "mcp-2.3.0", 1000, 2000),
     "mcp 1.30.0": ("client_sdk.py", "mcp-1.30.0", 1000, 2000),
     "fastmcp 4.1.2": ("client_fastmcp.py", "fastmcp-4.1.2", 1000, 2000),
@@ -82,7 +82,7 @@ def main() -> int:
         }
         series = interleave(programs, rounds=ROUNDS)
         print_speeds(f"stdio, {in_flight} in flight", series)
-        row = compare(f"mooring, {in_flight} in flight", series["mooring"], series["mcp 2.3.0"], 1 / target)
+        row = compare(f"jackstay, {in_flight} in flight", series["jackstay"], series["mcp 2.3.0"], 1 / target)
         is_good = print_rows(f"target: at least {target:g} x the official SDK 2.3", [row]) and is_good
     return 0 if measure_scale() and is_good else 1
 

@@ -12,12 +12,12 @@ from functools import partial
 import msgspec
 
 from _measure import Row, Sample, compare, cpu_time, import_time, interleave, print_platform, print_rows
-from mooring.protocol._methods import METHODS
-from mooring.protocol.wire._framing import FRAMINGS
-from mooring.protocol.wire._jsonrpc import Request, Result, decode
+from jackstay.protocol._methods import METHODS
+from jackstay.protocol.wire._framing import FRAMINGS
+from jackstay.protocol.wire._jsonrpc import Request, Result, decode
 
 # Each statement is measured in a fresh interpreter against the base.
-IMPORTS = ["from mooring import connect, stdio, Server"]
+IMPORTS = ["from jackstay import connect, stdio, Server"]
 IMPORT_BASE = "import asyncio, msgspec"
 
 ENVELOPE_TARGET = 2.5

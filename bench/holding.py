@@ -22,8 +22,8 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 
 # name -> (program, environment)
 CLIENTS = {
-    "mooring": ("holding_mooring.py", None),
-    "mooring, keepalive=5": ("holding_mooring_keepalive.py", None),
+    "jackstay": ("holding_jackstay.py", None),
+    "jackstay, keepalive=5": ("holding_jackstay_keepalive.py", None),
     "mcp 2.3.0, Client": ("holding_sdk_client.py", "mcp-2.3.0"),
     "mcp 1.30.0, ClientSession": ("holding_sdk.py", "mcp-1.30.0"),
     "fastmcp 4.1.2": ("holding_fastmcp.py", "fastmcp-4.1.2"),
@@ -68,7 +68,7 @@ def main() -> int:
                 print(f"  {name:27} {call}: {told['kind']:5} after {told['seconds']:6.3f} s  {told['words']}")
             must_be_back = strike == signal.SIGKILL or "keepalive" in name
             kinds = {told["kind"] for told in story}
-            if name.startswith("mooring") and (
+            if name.startswith("jackstay") and (
                 "hung" in kinds or (must_be_back and story[1]["kind"] != "ok")
             ):
                 has_failed = True

@@ -30,9 +30,9 @@ def python(program: str, environment: str | None = None) -> list[str]:
 # name -> (command, revision)
 SERVERS: dict[str, tuple[list[str], str]] = {
     "limit": (python("http_limit.py"), OLD),
-    "mooring": (python("http_mooring.py"), OLD),
-    "mooring, 2026-07-28": (python("http_mooring.py"), NEW),
-    "mooring, sessions": (python("http_mooring.py"), OLD),
+    "jackstay": (python("http_jackstay.py"), OLD),
+    "jackstay, 2026-07-28": (python("http_jackstay.py"), NEW),
+    "jackstay, sessions": (python("http_jackstay.py"), OLD),
     "mcp 2.3.0, low level": (python("http_sdk_2.py", "mcp-2.3.0"), OLD),
     "mcp 2.3.0, 2026-07-28": (python("http_sdk_2.py", "mcp-2.3.0"), NEW),
     "mcp 1.30.0, low level": (python("http_sdk_1.py", "mcp-1.30.0"), OLD),
@@ -42,9 +42,9 @@ SERVERS: dict[str, tuple[list[str], str]] = {
 if TYPESCRIPT_SERVER := node_of(PROGRAMS / "http_typescript.mjs"):
     SERVERS["TypeScript 1.32.2"] = ([*TYPESCRIPT_SERVER, "PORT"], OLD)
 SDK = "mcp 2.3.0, low level"
-JUDGED = {"mooring": SDK, "mooring, 2026-07-28": "mcp 2.3.0, 2026-07-28", "mooring, sessions": SDK}
+JUDGED = {"jackstay": SDK, "jackstay, 2026-07-28": "mcp 2.3.0, 2026-07-28", "jackstay, sessions": SDK}
 # Ours has none unless asked; the others have them.
-SESSIONS = {"mooring, sessions": ("--sessions",)}
+SESSIONS = {"jackstay, sessions": ("--sessions",)}
 SLOW = {name for name in SERVERS if name.startswith(("mcp", "fastmcp"))}
 
 CALL = ("tools/call", {"name": "echo", "arguments": {"text": "hello"}})
@@ -111,7 +111,7 @@ def print_sessions() -> bool:
     """What a session without an open stream weighs in the server."""
     print("\nIdle sessions")
     is_good = True
-    for name in ("mooring, sessions", SDK):
+    for name in ("jackstay, sessions", SDK):
         command, revision = SERVERS[name]
         server = HttpServer(command, "httptools", "json", *SESSIONS.get(name, ()))
         for _ in range(50):
@@ -130,7 +130,7 @@ def print_sessions() -> bool:
 # --- clients ----------------------------------------------------------------------------------------------------------
 
 CLIENTS = {
-    "mooring": ("client_mooring.py", None, 10000),
+    "jackstay": ("client_jackstay.py", None, 10000),
     "mcp 2.3.0": ("client_sdk_http.py", "mcp-2.3.0", 2000),
     "mcp 1.30.0": ("client_sdk_http.py", "mcp-1.30.0", 2000),
     "fastmcp 4.1.2": ("client_fastmcp.py", "fastmcp-4.1.2", 2000),
@@ -168,7 +168,7 @@ def clients() -> bool:
         sdk = series["mcp 2.3.0"].middle / one.middle
         spread = f"({in_words(min(one.samples))} .. {in_words(max(one.samples))})"
         print(f"  {name:22} {in_words(one.middle):>9} {spread:>22}  {sdk:6.2f} x SDK")
-    row = compare("mooring to the SDK", series["mooring"], series["mcp 2.3.0"], 1 / 1.5)
+    row = compare("jackstay to the SDK", series["jackstay"], series["mcp 2.3.0"], 1 / 1.5)
     return print_rows("target: at least 1.5 x the official SDK 2.3", [row])
 
 

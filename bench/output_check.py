@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mooring.client._output import checker
+from jackstay.client._output import checker
 
 try:
     import jsonschema_rs

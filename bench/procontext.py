@@ -4,7 +4,7 @@
 
 Registries are made by repeating the bundled one under other names. What is timed is what a client waits for: from the start of
 the process to the answer of `initialize`, and from a call written to its answer read. What is installed is what the files of
-`mooring[procontext]` and all it needs take in this environment. The targets are seconds and megabytes, not
+`jackstay[procontext]` and all it needs take in this environment. The targets are seconds and megabytes, not
 ratios: `public` is what the public procontext 0.2.3 took on the machine that they were set on, where it could be
 installed. Exits with 1 if the best of all rounds misses a target.
 """
@@ -57,7 +57,9 @@ TARGETS = {
 
 def make_registry(size: int, file: Path) -> None:
     """The bundled rows, then the same ones under other names until there are enough."""
-    bundled = json.loads((ROOT / "src/procontext/registry/known-libraries.json").read_bytes())["libraries"]
+    bundled = json.loads(
+        (ROOT / "packages/jackstay-procontext/src/procontext/registry/known-libraries.json").read_bytes()
+    )["libraries"]
     draw = random.Random(size)
     rows = bundled[:size]
     while len(rows) < size:
@@ -158,14 +160,14 @@ def measure(folder: Path, size: int) -> dict[str, float]:
 def installed() -> float:
     """Megabytes of the package, and of every distribution that it needs with the extra `procontext`."""
     sizes: dict[str, int] = {}
-    wanted = [("mooring", frozenset({"procontext"}))]
+    wanted = [("jackstay", frozenset({"procontext"}))]
     while wanted:
         name, extras = wanted.pop()
         found = distribution(name)
         if name not in sizes:
             files = (
                 [*(ROOT / "src").rglob("*.*")]
-                if name == "mooring"
+                if name == "jackstay"
                 else map(found.locate_file, found.files or ())
             )
             sizes[name] = sum(Path(str(file)).stat().st_size for file in files if Path(str(file)).is_file())

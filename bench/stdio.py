@@ -29,8 +29,8 @@ OLD, NEW = "2025-11-25", "2026-07-28"
 SERVERS: dict[str, tuple[list[str], str]] = {
     "limit": ([sys.executable, str(PROGRAMS / "limit_server.py")], OLD),
     "lean prototype": ([sys.executable, str(PROGRAMS / "lean_server.py")], OLD),
-    "mooring": ([sys.executable, str(ECHO)], OLD),
-    "mooring, 2026-07-28": ([sys.executable, str(ECHO)], NEW),
+    "jackstay": ([sys.executable, str(ECHO)], OLD),
+    "jackstay, 2026-07-28": ([sys.executable, str(ECHO)], NEW),
     "mcp 2.3.0, low level": ([python_of("mcp-2.3.0"), str(PROGRAMS / "server_sdk_2.py")], OLD),
     "mcp 2.3.0, 2026-07-28": ([python_of("mcp-2.3.0"), str(PROGRAMS / "server_sdk_2.py")], NEW),
     "mcp 2.3.0, MCPServer": ([python_of("mcp-2.3.0"), str(PROGRAMS / "server_sdk_2_high.py")], OLD),
@@ -44,7 +44,7 @@ if TYPESCRIPT_SERVER := node_of(PROGRAMS / "server_typescript.mjs"):
 SLOW = {name for name in SERVERS if name.startswith(("mcp", "fastmcp"))}
 SDK = "mcp 2.3.0, low level"
 # Ours, and what it is held against: the official SDK in the same revision.
-JUDGED = {"mooring": SDK, "mooring, 2026-07-28": "mcp 2.3.0, 2026-07-28"}
+JUDGED = {"jackstay": SDK, "jackstay, 2026-07-28": "mcp 2.3.0, 2026-07-28"}
 # Seconds of load before the clock starts, where a compiler needs them.
 WARM_UP = {"TypeScript 1.32.2": 10.0}
 
@@ -216,18 +216,18 @@ def print_large() -> bool:
         return run
 
     series = interleave(
-        {f"{name}, {size >> 20} MiB": sample(name, size) for name in ("limit", "mooring") for size in sizes},
+        {f"{name}, {size >> 20} MiB": sample(name, size) for name in ("limit", "jackstay") for size in sizes},
         rounds=3,
     )
     limit, ours, small = (
-        series[name].middle for name in ("limit, 15 MiB", "mooring, 15 MiB", "mooring, 1 MiB")
+        series[name].middle for name in ("limit, 15 MiB", "jackstay, 15 MiB", "jackstay, 1 MiB")
     )
     print("\nA message just under 16 MiB, there and back")
     print(
-        f"  limit {in_words(limit)}, mooring {in_words(ours)}: {ours / limit:.2f} x limit (target: under 4)"
+        f"  limit {in_words(limit)}, jackstay {in_words(ours)}: {ours / limit:.2f} x limit (target: under 4)"
     )
     print(
-        f"  mooring, 1 MiB: {in_words(small)}; 16 times as much takes {ours / small:.1f} times as long (under 32)"
+        f"  jackstay, 1 MiB: {in_words(small)}; 16 times as much takes {ours / small:.1f} times as long (under 32)"
     )
     return ours / limit < 4 and ours / small < 32
 
@@ -240,7 +240,7 @@ def print_memory() -> bool:
         server.exchange([server.call()])
         print(f"  {name:22} {server.rss():6.1f} MiB")
         server.close()
-    server = Server(*SERVERS["mooring"])
+    server = Server(*SERVERS["jackstay"])
     grown = []
     for until in (10_000, 40_000):
         for _ in range((until - 10_000 * bool(grown)) // 50):
@@ -248,9 +248,9 @@ def print_memory() -> bool:
         grown.append(server.rss())
     each = (grown[1] - grown[0]) * 1024 / 3
     print(
-        f"  mooring grows by {each:.1f} KiB per 10,000 calls between call 10,000 and 40,000 (target: under 64)"
+        f"  jackstay grows by {each:.1f} KiB per 10,000 calls between call 10,000 and 40,000 (target: under 64)"
     )
-    print(f"  mooring after 10,000 calls: {grown[0]:.1f} MiB (target: 30)")
+    print(f"  jackstay after 10,000 calls: {grown[0]:.1f} MiB (target: 30)")
     server.close()
     return each < 64 and grown[0] <= 30
 

@@ -9,8 +9,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from mooring.client import connect
-from mooring.transport import stdio
+from jackstay.client import connect
+from jackstay.transport import stdio
 
 ECHO = Path(__file__).parent / "echo.py"
 

@@ -9,10 +9,10 @@ import asyncio
 import json
 from typing import Any
 
-from mooring.client import connect
-from mooring.errors import McpError
-from mooring.transport import MemoryTransport, memory_pair
-from mooring.types import ElicitRequestParams, ElicitResult
+from jackstay.client import connect
+from jackstay.errors import McpError
+from jackstay.transport import MemoryTransport, memory_pair
+from jackstay.types import ElicitRequestParams, ElicitResult
 
 
 class Booking:

@@ -12,9 +12,9 @@ import signal
 import sys
 from pathlib import Path
 
-from mooring.client import connect
-from mooring.errors import McpError
-from mooring.transport import stdio
+from jackstay.client import connect
+from jackstay.errors import McpError
+from jackstay.transport import stdio
 
 ECHO = Path(__file__).parent / "echo.py"
 
@@ -31,7 +31,7 @@ async def main() -> None:
         client.on_event(
             lambda name, fields: (
                 print(f"  {fields['from']} -> {fields['to']}")
-                if name == "mooring.connection.transition"
+                if name == "jackstay.connection.transition"
                 else None
             )
         )

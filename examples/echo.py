@@ -8,7 +8,7 @@ python examples/echo.py --http 8000              # Streamable HTTP at http://127
 import sys
 from collections.abc import Mapping
 
-from mooring.server import Server
+from jackstay.server import Server
 
 server = Server("echo", version="1.0")
 

@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from mooring.errors import JsonRpcError
-from mooring.server import Audio, Context, Image, Server, ToolError
-from mooring.server.http import MemoryEvents
-from mooring.types import EmbeddedResource, TextResourceContents
+from jackstay.errors import JsonRpcError
+from jackstay.server import Audio, Context, Image, Server, ToolError
+from jackstay.server.http import MemoryEvents
+from jackstay.types import EmbeddedResource, TextResourceContents
 
 server = Server("everything", version="1.0", instructions="One of everything, to try a client with.")
 

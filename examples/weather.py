@@ -1,7 +1,7 @@
 """A server with a tool, a resource, a prompt and a completion, over stdio.
 
 python examples/weather.py
-mooring serve examples/weather.py
+jackstay serve examples/weather.py
 """
 
 import sys
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from mooring.server import Context, ResourceNotFoundError, Server, ToolError
+from jackstay.server import Context, ResourceNotFoundError, Server, ToolError
 
 server = Server(
     "weather", version="1.0", instructions="Weather for three cities. Ask for a forecast by city."

@@ -1,6 +1,6 @@
 """Makes every event loop that asyncio makes in this process a uvloop one.
 
-Run by `tests/conftest.py` where `MOORING_LOOP=uvloop`, and then also at the start of every Python that the tests start from
+Run by `conftest.py` where `JACKSTAY_LOOP=uvloop`, and then also at the start of every Python that the tests start from
 the same environment (see `install()`). `asyncio.run()`, `asyncio.Runner` and `asyncio.new_event_loop()` are covered; a loop
 whose class is named, such as the fake clock's, is what it is. asyncio is not imported before the program does so: some tests
 check what an import loads.
@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 NAMES = ("asyncio", "uvloop")
-PTH = "mooring_test_loop.pth"
+PTH = "jackstay_test_loop.pth"
 
 
 def new_event_loop() -> Any:
@@ -70,14 +70,14 @@ def use_uvloop() -> None:
 
 
 def install() -> None:
-    """Have `use_uvloop()` run at the start of every Python of this environment that has `MOORING_LOOP=uvloop` set.
+    """Have `use_uvloop()` run at the start of every Python of this environment that has `JACKSTAY_LOOP=uvloop` set.
 
     A file in the environment and not a variable such as PYTHONPATH, because tests give children a PYTHONPATH of their own.
     Raises: OSError.
     """
     path = os.path.join(sysconfig.get_path("purelib"), PTH)
-    code = f"__import__('runpy').run_path({os.path.abspath(__file__)!r}, run_name='mooring_test_loop')"
-    line = f'import os; os.environ.get("MOORING_LOOP") == "uvloop" and {code}\n'
+    code = f"__import__('runpy').run_path({os.path.abspath(__file__)!r}, run_name='jackstay_test_loop')"
+    line = f'import os; os.environ.get("JACKSTAY_LOOP") == "uvloop" and {code}\n'
     try:
         with open(path, encoding="utf-8") as file:
             if file.read() == line:
@@ -90,5 +90,5 @@ def install() -> None:
     os.replace(fresh, path)
 
 
-if __name__ == "mooring_test_loop":
+if __name__ == "jackstay_test_loop":
     use_uvloop()

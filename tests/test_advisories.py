@@ -11,15 +11,20 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# The workspace, whose dependencies are the tools of developers, and what users install.
+PROJECTS: list[dict[str, Any]] = [
+    tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+    for path in (ROOT / "pyproject.toml", *sorted(ROOT.glob("packages/*/pyproject.toml")))
+]
+OURS = {project["name"] for project in PROJECTS}
 ADVISORIES: list[dict[str, str]] = tomllib.loads(
     (ROOT / "tests" / "advisories.toml").read_text(encoding="utf-8")
 )["advisory"]
 
-# What users install. The tools of developers are not among them, but are held to the same.
 REQUIREMENTS = [
     (extra, Requirement(line))
-    for extra, lines in {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}.items()
+    for project in PROJECTS
+    for extra, lines in {"": project["dependencies"], **project.get("optional-dependencies", {})}.items()
     for line in lines
 ]
 
@@ -48,7 +53,7 @@ def test_no_lower_bound_admits_a_release_with_a_known_hole(extra: str, requireme
 
 @pytest.mark.parametrize(("extra", "requirement"), REQUIREMENTS, ids=str)
 def test_everything_that_users_install_has_a_lower_bound(extra: str, requirement: Requirement) -> None:
-    is_own = canonicalize_name(requirement.name) == PROJECT["name"]
+    is_own = canonicalize_name(requirement.name) in OURS
     assert extra == "dev" or is_own or lower_bound(requirement) is not None
 
 
@@ -64,9 +69,12 @@ def test_an_advisory_names_a_dependency_a_release_and_what_it_is(row: dict[str, 
 
 def test_a_server_over_http_never_runs_on_an_old_h11() -> None:
     """uvicorn requires h11 without a bound that excludes the hole, and uses it where httptools is missing."""
-    for extra in ("http", "apcore", "procontext"):
-        names = [requirement.name for where, requirement in REQUIREMENTS if where == extra]
-        assert "h11" in names
+    (http,) = (
+        project["optional-dependencies"]["http"] for project in PROJECTS if project["name"] == "jackstay"
+    )
+    products = [project["dependencies"] for project in PROJECTS if project["name"].startswith("jackstay-")]
+    for lines in (http, *(lines for lines in products if lines != ["jackstay"])):
+        assert "h11" in [Requirement(line).name for line in lines]
 
 
 @pytest.mark.parametrize(

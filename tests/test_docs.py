@@ -14,20 +14,24 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cli import main
-from mooring.oauth import Identity, OAuth
-from mooring.transport import stdio
-from mooring.transport.http import http
+from jackstay.cli import main
+from jackstay.oauth import Identity, OAuth
+from jackstay.transport import stdio
+from jackstay.transport.http import http
+from scripted.places import PYTHONPATH, SOURCES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     page
     for page in ROOT.rglob("*.md")
-    if not any(part.startswith(".") or part == "node_modules" for part in page.relative_to(ROOT).parts)
+    if not any(
+        part.startswith(".") or part in ("build", "node_modules") for part in page.relative_to(ROOT).parts
+    )
 )
 GENERATOR = ROOT / "tools" / "make_docs.py"
 GENERATED = [ROOT / "docs" / name for name in ("protocol.md", "settings.md", "errors.md")]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 FENCE = re.compile(r"^( *)(```+)([^\n`]*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
@@ -101,10 +105,10 @@ def make_words(text: str) -> set[str]:
 
 
 def commands(text: str) -> list[str]:
-    """The `mooring ...` lines in the shell blocks of a page, and those in running text."""
+    """The `jackstay ...` lines in the shell blocks of a page, and those in running text."""
     shell = [line for info, body in blocks(text) if info == "sh" for line in body.splitlines()]
-    inline = re.findall(r"`(mooring [^`\n]+)`", FENCE.sub("", text))
-    return [line.partition("#")[0].strip() for line in [*shell, *inline] if re.match(r"mooring \w", line)]
+    inline = re.findall(r"`(jackstay [^`\n]+)`", FENCE.sub("", text))
+    return [line.partition("#")[0].strip() for line in [*shell, *inline] if re.match(r"jackstay \w", line)]
 
 
 # --- every page -------------------------------------------------------------------------------------------------------
@@ -126,7 +130,7 @@ def test_every_make_target_that_a_page_names_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_every_mooring_command_that_a_page_shows_works(
+def test_every_jackstay_command_that_a_page_shows_works(
     page: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in commands(page.read_text(encoding="utf-8")):
@@ -156,7 +160,7 @@ TESTS = [
 def test_a_block_marked_as_a_test_passes(body: str, tmp_path: Path) -> None:
     (tmp_path / "test_block.py").write_text(body, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_block.py"]
-    path = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    path = {**os.environ, "PYTHONPATH": PYTHONPATH}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=50, check=False, cwd=tmp_path, env=path
     )
@@ -165,7 +169,7 @@ def test_a_block_marked_as_a_test_passes(body: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("body", RUNNABLE)
 def test_a_block_marked_as_runnable_runs(body: str, tmp_path: Path) -> None:
-    path = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\n"
+    path = f"import sys; sys.path[:0] = {[str(source) for source in SOURCES.values()]!r}\n"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", path + body],
         capture_output=True,
@@ -180,22 +184,27 @@ def test_a_block_marked_as_runnable_runs(body: str, tmp_path: Path) -> None:
 # --- single pages -----------------------------------------------------------------------------------------------------
 
 
-def test_the_map_in_the_readme_shows_what_is_there() -> None:
-    block = next(body for info, body in blocks(README) if info == "text" and "src/mooring/" in body)
+def test_the_tree_in_the_contributing_guide_shows_what_is_there() -> None:
+    block = next(
+        body
+        for info, body in blocks(CONTRIBUTING)
+        if info == "text" and "packages/jackstay/src/jackstay/" in body
+    )
     shown = [line.split()[0] for line in block.splitlines() if line.strip()]
     assert [path for path in shown if not (ROOT / path).exists()] == []
 
 
-def test_the_map_in_the_readme_shows_every_package_and_room() -> None:
-    for folder in ("src", "src/mooring"):
-        for found in pkgutil.iter_modules([str(ROOT / folder)]):
+def test_the_tree_in_the_contributing_guide_shows_every_package_and_room() -> None:
+    for folder in (*SOURCES.values(), SOURCES["jackstay"] / "jackstay"):
+        for found in pkgutil.iter_modules([str(folder)]):
             if not found.name.startswith("_"):
-                assert f"{folder}/{found.name}{'/' if found.ispkg else '.py'}" in README
+                assert (
+                    f"{folder.relative_to(ROOT)}/{found.name}{'/' if found.ispkg else '.py'}" in CONTRIBUTING
+                )
 
 
 def test_the_readme_names_the_command_that_runs_it_and_the_one_that_tests_it() -> None:
     assert {"run", "test"} <= make_words(README)
-    assert any(line.startswith("mooring states") for line in commands(README))
 
 
 def test_every_make_target_says_what_it_is_for() -> None:
@@ -276,6 +285,6 @@ def test_awaiting_in_an_example_is_not_broken_code() -> None:
 
 
 def test_planted_make_targets_and_commands_are_found() -> None:
-    text = "Run `make nonsense`.\n\n```sh\nmake other ONLY=x\nmooring states # all\n```\n\nDo not make more of it.\n"
+    text = "Run `make nonsense`.\n\n```sh\nmake other ONLY=x\njackstay states # all\n```\n\nDo not make more of it.\n"
     assert make_words(text) == {"nonsense", "other"}
-    assert commands(text) == ["mooring states"]
+    assert commands(text) == ["jackstay states"]

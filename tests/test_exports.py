@@ -21,12 +21,12 @@ from types import ModuleType
 import pytest
 
 import apcore_mcp
-import mooring
+import jackstay
 import procontext
+from scripted.places import SOURCES, import_path
 
-ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src"
-PACKAGES = (mooring, apcore_mcp, procontext)
+FILES = [path for source in SOURCES.values() for path in sorted(source.rglob("*.py"))]
+PACKAGES = (jackstay, apcore_mcp, procontext)
 
 
 def public_modules() -> Iterator[str]:
@@ -68,7 +68,7 @@ def borrowed_names(module: ModuleType) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             is_ours = (node.module or "").split(".")[0] in {package.__name__ for package in PACKAGES}
-            is_ours = is_ours and node.module != "mooring._lazy"
+            is_ours = is_ours and node.module != "jackstay._lazy"
             if path.name != "__init__.py" or not is_ours:
                 found |= {alias.asname or alias.name for alias in node.names}
     return found
@@ -87,7 +87,16 @@ def test_a_public_list_names_everything_once_and_nothing_else(name: str) -> None
 
 def test_the_lists_are_in_the_order_ruff_keeps() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--no-cache", "--select", "RUF022", str(SOURCE)],
+        [
+            sys.executable,
+            "-m",
+            "ruff",
+            "check",
+            "--no-cache",
+            "--select",
+            "RUF022",
+            *map(str, SOURCES.values()),
+        ],
         capture_output=True,
         text=True,
         timeout=50,
@@ -126,7 +135,7 @@ def assignments(path: Path) -> dict[str, bool]:
 def explained_constants() -> dict[str, bool]:
     """Every constant of every source file; a room may show one that a lower room explains."""
     found: dict[str, bool] = {}
-    for file in SOURCE.rglob("*.py"):
+    for file in FILES:
         for name, is_explained in assignments(file).items():
             found[name] = found.get(name, False) or is_explained
     return found
@@ -138,7 +147,7 @@ def test_every_public_name_says_what_it_is(name: str) -> None:
     silent = []
     for public in module.__all__:
         value = getattr(module, public)
-        if public.startswith("__") or isinstance(value, ModuleType) or name == "mooring":
+        if public.startswith("__") or isinstance(value, ModuleType) or name == "jackstay":
             continue  # the front's names are documented where they live
         if inspect.isclass(value) and public == value.__name__:
             is_said = bool((value.__dict__.get("__doc__") or "").strip())
@@ -154,15 +163,15 @@ def test_every_public_name_says_what_it_is(name: str) -> None:
 # --- the lazy front ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(mooring._HOMES))
+@pytest.mark.parametrize("name", sorted(jackstay._HOMES))
 def test_a_lazy_name_is_the_one_that_its_room_shows(name: str) -> None:
-    room = importlib.import_module(mooring._HOMES[name])
-    assert getattr(mooring, name) is getattr(room, name)
-    assert name in room.__all__, f"{name} is lazy in mooring but not public in {room.__name__}"
+    room = importlib.import_module(jackstay._HOMES[name])
+    assert getattr(jackstay, name) is getattr(room, name)
+    assert name in room.__all__, f"{name} is lazy in jackstay but not public in {room.__name__}"
 
 
 def test_the_list_the_table_and_the_type_checkers_imports_are_the_same() -> None:
-    tree = ast.parse(source_of(mooring).read_text(encoding="utf-8"))
+    tree = ast.parse(source_of(jackstay).read_text(encoding="utf-8"))
     guarded = [
         node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     ]
@@ -173,42 +182,45 @@ def test_the_list_the_table_and_the_type_checkers_imports_are_the_same() -> None
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
-    assert seen == mooring._HOMES
-    assert set(mooring.__all__) == {*mooring._HOMES, "__version__"}
+    assert seen == jackstay._HOMES
+    assert set(jackstay.__all__) == {*jackstay._HOMES, "__version__"}
 
 
 def test_an_unknown_name_is_an_attribute_error_that_says_so() -> None:
-    with pytest.raises(AttributeError, match="module 'mooring' has no attribute 'conect'"):
-        mooring.conect  # noqa: B018 (the look-up is the test)
+    with pytest.raises(AttributeError, match="module 'jackstay' has no attribute 'conect'"):
+        jackstay.conect  # noqa: B018 (the look-up is the test)
     with pytest.raises(ImportError, match="conect"):
-        exec("from mooring import conect", {})
+        exec("from jackstay import conect", {})
 
 
 def test_dir_shows_every_name_before_it_is_loaded() -> None:
-    assert set(mooring.__all__) <= set(dir(mooring))
+    assert set(jackstay.__all__) <= set(dir(jackstay))
 
 
 def test_a_lazy_name_is_loaded_once_in_a_fresh_module() -> None:
     code = (
-        "import sys, mooring\n"
-        "assert 'McpError' in dir(mooring) and 'mooring.errors' not in sys.modules\n"
-        "first = mooring.McpError\n"
-        "assert mooring.__dict__['McpError'] is first is sys.modules['mooring.errors'].McpError\n"
-        "from mooring import *\n"
+        "import sys, jackstay\n"
+        "assert 'McpError' in dir(jackstay) and 'jackstay.errors' not in sys.modules\n"
+        "first = jackstay.McpError\n"
+        "assert jackstay.__dict__['McpError'] is first is sys.modules['jackstay.errors'].McpError\n"
+        "from jackstay import *\n"
         "assert McpError is first and TransportError.__mro__[-2] is BaseException\n"
     )
-    path = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
+    path = f"import sys; sys.path[:0] = {[str(source) for source in SOURCES.values()]!r}\n"
     subprocess.run([sys.executable, "-c", path + code], check=True, timeout=30)
 
 
 # --- the distribution -------------------------------------------------------------------------------------------------
 
 
-def test_the_version_is_written_once() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["project"]["dynamic"] == ["version"]
-    assert project["tool"]["hatch"]["version"]["path"] == "src/mooring/_version.py"
-    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", mooring.__version__)
+def test_each_distribution_has_its_version_in_one_place_and_all_have_the_same() -> None:
+    for name, source in SOURCES.items():
+        project = tomllib.loads((source.parent / "pyproject.toml").read_text())
+        assert project["project"]["dynamic"] == ["version"]
+        assert project["tool"]["hatch"]["version"]["path"] == f"src/{name}/_version.py"
+    versions = {package.__version__ for package in PACKAGES}
+    assert len(versions) == 1, f"the distributions are released together: {versions}"
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", jackstay.__version__)
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
@@ -222,7 +234,7 @@ def test_a_package_is_marked_as_typed(package: ModuleType) -> None:
 def planted(tmp_path: Path, source: str) -> ModuleType:
     path = tmp_path / "planted.py"
     path.write_text(source)
-    module = ModuleType("mooring.planted")
+    module = ModuleType("jackstay.planted")
     module.__file__ = str(path)
     exec(compile(source, "<planted>", "exec"), vars(module))  # not a file, so that coverage lets it be
     return module
@@ -248,11 +260,15 @@ def test_a_planted_silent_constant_is_found(tmp_path: Path) -> None:
 
 def lazy_homes(path: Path) -> tuple[dict[str, str], dict[str, str]] | None:
     """What a lazy `__init__` shows to type checkers and what it loads, as name -> file; None if it is not lazy."""
-    room = ".".join(path.parent.relative_to(SOURCE).parts)
+    room = ".".join(import_path(path.parent).parts)
     shown: dict[str, str] = {}
     loaded: dict[str, str] | None = None
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{room}."):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and (node.module or "").startswith(f"{room}.")
+            and node.module != f"{room}._version"
+        ):
             home = (node.module or "").removeprefix(f"{room}.")
             shown |= {alias.name: home for alias in node.names}
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazy":
@@ -260,17 +276,22 @@ def lazy_homes(path: Path) -> tuple[dict[str, str], dict[str, str]] | None:
     return None if loaded is None else (shown, loaded)
 
 
-LAZY = [path for path in sorted(SOURCE.rglob("__init__.py")) if lazy_homes(path) is not None]
+LAZY = [path for path in FILES if path.name == "__init__.py" and lazy_homes(path) is not None]
 
 
-@pytest.mark.parametrize("path", LAZY, ids=lambda path: str(path.parent.relative_to(SOURCE)))
+@pytest.mark.parametrize("path", LAZY, ids=lambda path: str(import_path(path.parent)))
 def test_a_lazy_room_loads_what_it_shows(path: Path) -> None:
     shown, loaded = lazy_homes(path) or ({}, {})
     assert loaded == shown
-    module = importlib.import_module(".".join(path.parent.relative_to(SOURCE).parts))
+    module = importlib.import_module(".".join(import_path(path.parent).parts))
     assert sorted(module.__all__) == sorted(loaded)
 
 
 def test_the_rooms_that_start_programs_are_lazy() -> None:
-    lazy = {".".join(path.parent.relative_to(SOURCE).parts) for path in LAZY}
-    assert {"mooring.types", "mooring.transport", "mooring.protocol.wire", "mooring.protocol.client"} <= lazy
+    lazy = {".".join(import_path(path.parent).parts) for path in LAZY}
+    assert {
+        "jackstay.types",
+        "jackstay.transport",
+        "jackstay.protocol.wire",
+        "jackstay.protocol.client",
+    } <= lazy

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent
 
 # Six tests that would never end, one that must still run, and one that shows which examples Hypothesis chose.
 PLANTED = """\
@@ -80,15 +81,15 @@ def run_pytest(
     folder: Path, source: str, profile: str = "quick", loop: str = ""
 ) -> subprocess.CompletedProcess[str]:
     (folder / "test_planted.py").write_text(source)
-    for name in ("conftest.py", "loops.py"):
-        (folder / name).write_text((HERE / name).read_text())
+    for path in (ROOT / "conftest.py", HERE / "loops.py"):
+        (folder / path.name).write_text(path.read_text())
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = guard(seconds): limit\n")
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(folder)],
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**os.environ, "MOORING_PROFILE": profile, "MOORING_LOOP": loop, "MOORING_ORDER": ""},
+        env={**os.environ, "JACKSTAY_PROFILE": profile, "JACKSTAY_LOOP": loop, "JACKSTAY_ORDER": ""},
         timeout=500,
         check=False,
     )
@@ -117,13 +118,13 @@ def test_a_hanging_test_shows_where_every_thread_stood(hung: subprocess.Complete
 def test_an_unknown_profile_is_refused_by_name(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, "def test_nothing():\n    pass\n", profile="fast")
     assert done.returncode == 4
-    assert "MOORING_PROFILE is 'fast'; it must be quick or soak" in done.stderr + done.stdout
+    assert "JACKSTAY_PROFILE is 'fast'; it must be quick or soak" in done.stderr + done.stdout
 
 
 def test_an_unknown_loop_is_refused_by_name(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, "def test_nothing():\n    pass\n", loop="trio")
     assert done.returncode == 4
-    assert "MOORING_LOOP is 'trio'; it must be asyncio or uvloop" in done.stderr + done.stdout
+    assert "JACKSTAY_LOOP is 'trio'; it must be asyncio or uvloop" in done.stderr + done.stdout
 
 
 @pytest.mark.guard(600)  # it starts four runs of pytest, two of them with 5,000 examples

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src"
+from scripted.places import SOURCES
 
 HTTP_STACKS = (
     "aiohttp",
@@ -56,74 +56,74 @@ class Row(NamedTuple):
 # The counts are ceilings for modules that are not ours, on top of a bare interpreter: up to a third over what 3.11 and 3.12
 # load. Python 3.13 loads fewer, so there the ceiling is loose; the names before it are the sharper check.
 ROWS = (
-    Row("mooring", (), ("pydantic", "threading", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
-    Row("mooring.errors", (), ("pydantic", "threading", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
-    Row("mooring.extras", (), ("pydantic", "threading", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
-    Row("mooring.types", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
-    Row("mooring.protocol", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
-    Row("mooring.protocol.wire", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
-    Row("mooring.protocol.client", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
-    Row("mooring.protocol.server", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
-    Row("mooring.protocol.http", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 95),
+    Row("jackstay", (), ("pydantic", "threading", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("jackstay.errors", (), ("pydantic", "threading", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("jackstay.extras", (), ("pydantic", "threading", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("jackstay.types", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
+    Row("jackstay.protocol", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
+    Row("jackstay.protocol.wire", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
+    Row("jackstay.protocol.client", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
+    Row("jackstay.protocol.server", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
+    Row("jackstay.protocol.http", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 95),
     Row(
-        "mooring.transport",
+        "jackstay.transport",
         ("msgspec",),
         ("pydantic", "jsonschema", *HTTP_STACKS),
         90,
         "asyncio, logging, shutil, subprocess, threading",
     ),
     Row(
-        "mooring.transport.http",
+        "jackstay.transport.http",
         ("msgspec",),
         ("pydantic", "jsonschema", *HTTP_STACKS),
         90,
         "asyncio, logging, shutil, subprocess, threading",
     ),
     Row(
-        "mooring.client",
+        "jackstay.client",
         ("msgspec",),
         ("pydantic", "jsonschema", *HTTP_STACKS),
         90,
         "asyncio, logging, shutil, subprocess, threading",
     ),
     Row(
-        "mooring.server",
+        "jackstay.server",
         ("msgspec",),
         ("pydantic", "jsonschema", *HTTP_STACKS),
         90,
         "asyncio, logging, shutil, subprocess, threading",
     ),
     Row(
-        "mooring.proxy",
+        "jackstay.proxy",
         ("msgspec",),
         ("pydantic", "jsonschema", *HTTP_STACKS),
         90,
         "asyncio, logging, shutil, subprocess, threading",
     ),
     Row(
-        "mooring.testing",
+        "jackstay.testing",
         ("msgspec",),
         ("pydantic", "jsonschema", "pytest", *HTTP_STACKS),
         90,
         "asyncio, logging, shutil, subprocess, threading",
     ),
     Row(
-        "mooring.sync",
+        "jackstay.sync",
         ("msgspec",),
         ("pydantic", "jsonschema", *HTTP_STACKS),
         90,
         "asyncio, concurrent.futures, logging, shutil, subprocess, threading",
     ),
     Row(
-        "mooring.oauth",
+        "jackstay.oauth",
         ("msgspec",),
         ("pydantic", "jsonschema", "joserfc", "cryptography", "webbrowser", *HTTP_STACKS),
         90,
         "asyncio, logging",
     ),
-    Row("mooring.models", (), ("pydantic", "openai", "anthropic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
-    Row("mooring.shell", (), ("pydantic", "argparse", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
-    Row("mooring.cli", (), ("pydantic", "msgspec", *HTTP_STACKS, "asyncio", "logging", "subprocess"), 50),
+    Row("jackstay.models", (), ("pydantic", "openai", "anthropic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("jackstay.shell", (), ("pydantic", "argparse", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("jackstay.cli", (), ("pydantic", "msgspec", *HTTP_STACKS, "asyncio", "logging", "subprocess"), 50),
     Row("apcore_mcp", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("apcore_mcp.cli", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("procontext", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 0),
@@ -133,7 +133,7 @@ ROWS = (
     Row("procontext.page", (), ("pydantic", "sqlite3", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
 )
 
-OURS = ("mooring", "apcore_mcp", "procontext")
+OURS = ("jackstay", "apcore_mcp", "procontext")
 
 # Loaded by msgspec if they happen to be installed, or part of it; none of ours imports them.
 COMPANIONS = {"typing_extensions"}
@@ -187,9 +187,13 @@ sys.__stderr__.write("REPORT" + repr(found))
 
 
 @cache
-def fresh(probe: str, module: str, path: Path = SOURCE) -> list[str]:
+def fresh(probe: str, module: str, *paths: Path) -> list[str]:
     """Import `module` in a new interpreter and return the probe's report; fails if anything was printed."""
-    everywhere = [str(path), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    everywhere = [
+        *map(str, paths or SOURCES.values()),
+        sysconfig.get_path("purelib"),
+        sysconfig.get_path("platlib"),
+    ]
     done = subprocess.run(
         # Isolated and without site: no PYTHON* variables, no .pth files, nothing loaded before us.
         [sys.executable, "-I", "-S", "-B", "-c", probe.format(paths=everywhere, module=module)],
@@ -228,26 +232,26 @@ def _after(given: str) -> str:
     return f"import {given}\n" if given else ""
 
 
-@pytest.mark.parametrize("module", ["mooring", "apcore_mcp", "procontext"])
+@pytest.mark.parametrize("module", ["jackstay", "apcore_mcp", "procontext"])
 def test_an_application_never_loads_the_other(module: str) -> None:
     others = {"apcore_mcp", "procontext"} - {module}
     assert tops(fresh(LOADED, module)).isdisjoint(others)
 
 
-def test_importing_mooring_loads_no_room() -> None:
-    ours = [name for name in fresh(LOADED, "mooring") if name.startswith("mooring")]
-    assert ours == ["mooring", "mooring._lazy", "mooring._version"]
+def test_importing_jackstay_loads_no_room() -> None:
+    ours = [name for name in fresh(LOADED, "jackstay") if name.startswith("jackstay")]
+    assert ours == ["jackstay", "jackstay._lazy", "jackstay._version"]
 
 
 def test_every_room_has_a_row() -> None:
-    inside = pkgutil.iter_modules([str(SOURCE / "mooring")])
-    rooms = {f"mooring.{found.name}" for found in inside if not found.name.startswith("_")}
+    inside = pkgutil.iter_modules([str(SOURCES["jackstay"] / "jackstay")])
+    rooms = {f"jackstay.{found.name}" for found in inside if not found.name.startswith("_")}
     assert rooms <= {row.module for row in ROWS}, sorted(rooms - {row.module for row in ROWS})
 
 
 # What a planted module does when imported -> what the report must say.
 PLANTED = {
-    "import os; os.environ['MOORING_X'] = '1'": "environment",
+    "import os; os.environ['JACKSTAY_X'] = '1'": "environment",
     "import atexit; atexit.register(int)": "exit hooks",
     "import signal; signal.signal(signal.SIGTERM, lambda *_: None)": "signals",
     "import warnings; warnings.simplefilter('ignore')": "warning filters",

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import loops
-from mooring.transport._environment import child_environment
+from jackstay.transport._environment import child_environment
 
-CHOSEN = os.environ.get("MOORING_LOOP") or "asyncio"
+CHOSEN = os.environ.get("JACKSTAY_LOOP") or "asyncio"
 SHOW = """
 import sys
 was_loaded = "asyncio" in sys.modules
@@ -49,7 +49,7 @@ def test_every_loop_of_a_child_is_of_the_kind_that_was_chosen_and_asyncio_is_not
     loops.install()
     done = subprocess.run(
         [sys.executable, "-c", SHOW],
-        env={**os.environ, "MOORING_LOOP": loop, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "JACKSTAY_LOOP": loop, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=50,
@@ -60,5 +60,5 @@ def test_every_loop_of_a_child_is_of_the_kind_that_was_chosen_and_asyncio_is_not
 
 
 def test_a_child_of_ours_is_told_which_loop_to_use() -> None:
-    given = child_environment({"MOORING_LOOP": CHOSEN, "SECRET": "x"}, None, False)
-    assert given == ({"MOORING_LOOP": "uvloop"} if CHOSEN == "uvloop" else {})
+    given = child_environment({"JACKSTAY_LOOP": CHOSEN, "SECRET": "x"}, None, False)
+    assert given == ({"JACKSTAY_LOOP": "uvloop"} if CHOSEN == "uvloop" else {})

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from mooring.protocol import Cell
-from mooring.protocol.drawing import MACHINES, edges
+from jackstay.protocol import Cell
+from jackstay.protocol.drawing import MACHINES, edges
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -51,7 +51,7 @@ def arrows(drawing: str) -> int:
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_picture_in_the_documentation_is_what_its_table_says(name: str) -> None:
-    """Run `make docs` where this fails: a table or the tree in the README has changed."""
+    """Run `make docs` where this fails: a table or the tree in CONTRIBUTING.md has changed."""
     assert (make_pictures.PICTURES / name).read_text(encoding="utf-8") == DRAWN[name]
 
 

@@ -1,4 +1,4 @@
-"""The four paths of the README are walked, in the environment that runs the tests.
+"""The README is walked, in the environment that runs the tests.
 
 `make walk` does the same in a fresh clone with an empty home, where `make run` and `make demo` are run, too.
 """
@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from scripted.places import PYTHONPATH
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -20,20 +22,20 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 @pytest.fixture
 def newcomer(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     """A folder that looks like a clone, an empty home, and our commands on the path."""
-    for name in ("examples", "src"):
+    for name in ("examples", "packages"):
         (tmp_path / name).symlink_to(ROOT / name)
     home = tmp_path / "home"
     home.mkdir()
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    return tmp_path, {"HOME": str(home), "PATH": path, "PYTHONPATH": str(ROOT / "src")}
+    return tmp_path, {"HOME": str(home), "PATH": path, "PYTHONPATH": PYTHONPATH}
 
 
 @pytest.mark.guard(180)  # eight commands, each a process or two
-def test_the_four_paths_do_what_they_say(newcomer: tuple[Path, dict[str, str]]) -> None:
+def test_the_readme_does_what_it_says(newcomer: tuple[Path, dict[str, str]]) -> None:
     folder, environment = newcomer
     done = walk_readme.walk(README, folder, environment, skipped=("make ",))
     assert sum(step.startswith("wrote ") for step in done) >= 2
-    assert {step.split()[0] for step in done} >= {"python", "mooring", "apcore-mcp", "procontext"}
+    assert {step.split()[0] for step in done} >= {"python", "jackstay"}
 
 
 @pytest.mark.parametrize(

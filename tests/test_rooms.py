@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 
-import mooring
+import jackstay
+from scripted.places import ROOT, SOURCES, import_path
 
-ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src"
-FILES = sorted(SOURCE.rglob("*.py"))
+FILES = [path for source in SOURCES.values() for path in sorted(source.rglob("*.py"))]
 
 # --- the map ----------------------------------------------------------------------------------------------------------
 
-# room -> the rooms it may import from. A room is a package or file directly under `mooring`, or an application.
-# `version` is mooring/_version.py, reached as `mooring.__version__` or by its file; `lazy` is mooring/_lazy.py.
+# room -> the rooms it may import from. A room is a package or file directly under `jackstay`, or an application.
+# `version` is jackstay/_version.py, reached as `jackstay.__version__` or by its file; `lazy` is jackstay/_lazy.py.
 RULES = ("version", "lazy", "errors", "types", "protocol")
 CARRIERS = (*RULES, "extras", "transport")
 MAP: dict[str, tuple[str, ...]] = {
@@ -113,26 +112,28 @@ FORBIDDEN_NAMES = {"common", "helper", "helpers", "manager", "managers", "shared
 FILE_LINES = 600
 FUNCTION_LINES = 60
 LARGE: dict[str, str] = {
-    "mooring/protocol/client/events.py": "one short declaration for each event and effect, in the order of the table",
+    "jackstay/protocol/client/events.py": "one short declaration for each event and effect, in the order of the table",
 }
 
 # Source files that have no test file of their own name, and where they are tested instead.
 TESTED_ELSEWHERE = {
-    "mooring/_version.py": "tests/test_exports.py",
-    "mooring/cli/_commands.py": "tests/mooring/cli/test_main.py",
-    "mooring/testing/_pair.py": "tests/mooring/testing/test_transport_suite.py",
-    "mooring/cli/_parsers.py": "tests/mooring/cli/test_main.py",
+    "jackstay/_version.py": "tests/test_exports.py",
+    "apcore_mcp/_version.py": "tests/test_exports.py",
+    "procontext/_version.py": "tests/test_exports.py",
+    "jackstay/cli/_commands.py": "packages/jackstay/tests/cli/test_main.py",
+    "jackstay/testing/_pair.py": "packages/jackstay/tests/testing/test_transport_suite.py",
+    "jackstay/cli/_parsers.py": "packages/jackstay/tests/cli/test_main.py",
     # Data and the walk over the table: tested by what is built on them.
-    "mooring/protocol/client/_core.py": "tests/mooring/protocol/client/test_connection.py",
-    "mooring/protocol/client/events.py": "tests/mooring/protocol/client/test_connection.py",
+    "jackstay/protocol/client/_core.py": "packages/jackstay/tests/protocol/client/test_connection.py",
+    "jackstay/protocol/client/events.py": "packages/jackstay/tests/protocol/client/test_connection.py",
     # The half of a connection that does not know what carries its frames.
-    "mooring/server/_driver.py": "tests/mooring/server/test_connection.py",
-    "apcore_mcp/cli/_entry.py": "tests/apcore_mcp/cli/test_main.py",
+    "jackstay/server/_driver.py": "packages/jackstay/tests/server/test_connection.py",
+    "apcore_mcp/cli/_entry.py": "packages/jackstay-apcore/tests/cli/test_main.py",
     # A contract: tested by who keeps it and who stands on it.
-    "procontext/sources.py": "tests/procontext/tools/test_tools.py",
+    "procontext/sources.py": "packages/jackstay-procontext/tests/tools/test_tools.py",
     # The commands are tested where they are typed.
     **{
-        f"procontext/cli/_{name}.py": "tests/procontext/cli/test_main.py"
+        f"procontext/cli/_{name}.py": "packages/jackstay-procontext/tests/cli/test_main.py"
         for name in (
             "asking",
             "commands",
@@ -149,26 +150,26 @@ TESTED_ELSEWHERE = {
         )
     },
     # Rows without behaviour: tested by who raises and keeps them.
-    "procontext/cache/_rows.py": "tests/procontext/cache/test_store.py",
-    "procontext/fetch/_failures.py": "tests/procontext/fetch/test_urls.py",
+    "procontext/cache/_rows.py": "packages/jackstay-procontext/tests/cache/test_store.py",
+    "procontext/fetch/_failures.py": "packages/jackstay-procontext/tests/fetch/test_urls.py",
 }
 
 # --- reading a file ---------------------------------------------------------------------------------------------------
 
 
 def room_of(module: str) -> str | None:
-    """The room a module of ours belongs to; None for the lazy front `mooring` itself and for foreign modules."""
+    """The room a module of ours belongs to; None for the lazy front `jackstay` itself and for foreign modules."""
     top, _, rest = module.partition(".")
     if top in ("apcore_mcp", "procontext"):
         return top
-    if top != "mooring" or not rest:
+    if top != "jackstay" or not rest:
         return None
     name = rest.split(".")[0]
     return {"_version": "version", "_lazy": "lazy", "__main__": "cli"}.get(name, name)
 
 
 def module_of(path: Path) -> str:
-    parts = path.relative_to(SOURCE).with_suffix("").parts
+    parts = path.with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -184,7 +185,10 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str, str | None]]:
 
 
 def is_module_of_ours(module: str) -> bool:
-    path = SOURCE.joinpath(*module.split("."))
+    top = module.partition(".")[0]
+    if top not in SOURCES:
+        return False
+    path = SOURCES[top].joinpath(*module.split("."))
     return path.with_suffix(".py").exists() or path.is_dir()
 
 
@@ -195,24 +199,24 @@ def import_violations(module: str, tree: ast.AST) -> Iterator[str]:
         if target.startswith("."):
             yield f"{line}: relative import of {target}"
             continue
-        if target == "mooring" and name is not None:
-            # `from mooring import X` is an import from the room that X lives in.
-            if is_module_of_ours(f"mooring.{name}"):
-                target, name = f"mooring.{name}", None
+        if target == "jackstay" and name is not None:
+            # `from jackstay import X` is an import from the room that X lives in.
+            if is_module_of_ours(f"jackstay.{name}"):
+                target, name = f"jackstay.{name}", None
             elif name == "__version__":
-                target = "mooring._version"
+                target = "jackstay._version"
             else:
-                target = mooring._HOMES.get(name, "mooring")
+                target = jackstay._HOMES.get(name, "jackstay")
         elif name is not None and name.startswith("_") and is_module_of_ours(f"{target}.{name}"):
             target, name = f"{target}.{name}", None
         there = room_of(target)
-        if there is None and target.split(".")[0] == "mooring":
+        if there is None and target.split(".")[0] == "jackstay":
             if here is not None and here not in ("apcore_mcp", "procontext"):
-                yield f"{line}: {here} imports the front `mooring`, which is above every room"
+                yield f"{line}: {here} imports the front `jackstay`, which is above every room"
         elif there is None:
             yield from foreign_violations(line, here, target)
         elif there != here:
-            if here is None and module == "mooring":
+            if here is None and module == "jackstay":
                 pass  # the front shows every room
             elif there not in MAP.get(here or "", ()):
                 yield f"{line}: {here} may not import {there} ({target})"
@@ -273,7 +277,7 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int]]:
 def violations(name: str, source: str) -> list[str]:
     """Everything wrong with one source file, given as its path under src and its text."""
     tree = ast.parse(source)
-    module = module_of(SOURCE / name)
+    module = module_of(Path(name))
     found = [*import_violations(module, tree), *purity_violations(module, tree)]
     return [*found, *shape_violations(name, source, tree)]
 
@@ -281,13 +285,13 @@ def violations(name: str, source: str) -> list[str]:
 # --- the walk ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(import_path(path)))
 def test_a_source_file_keeps_to_the_map(path: Path) -> None:
-    assert violations(str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8")) == []
+    assert violations(str(import_path(path)), path.read_text(encoding="utf-8")) == []
 
 
 def test_every_room_is_on_the_map() -> None:
-    found = {room_of(module_of(path)) for path in FILES} - {None}
+    found = {room_of(module_of(import_path(path))) for path in FILES} - {None}
     assert found <= MAP.keys(), f"not on the map: {sorted(map(str, found - MAP.keys()))}"
 
 
@@ -304,7 +308,7 @@ def test_the_map_has_no_way_up() -> None:
 def test_every_reason_for_size_is_still_needed() -> None:
     oversized = set()
     for path in FILES:
-        name, source = str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8")
+        name, source = str(import_path(path)), path.read_text(encoding="utf-8")
         if source.count("\n") > FILE_LINES:
             oversized.add(name)
         oversized |= {f"{name}:{f}" for f, n in functions(ast.parse(source)) if n > FUNCTION_LINES}
@@ -315,11 +319,12 @@ def test_every_reason_for_size_is_still_needed() -> None:
 def test_every_source_file_has_its_test_file() -> None:
     missing = []
     for path in FILES:
-        relative = path.relative_to(SOURCE)
+        relative = import_path(path)
         if relative.name in ("__init__.py", "__main__.py"):
             continue
         stem = relative.stem.lstrip("_")
-        mirror = ROOT / "tests" / relative.with_name(f"test_{stem}.py")
+        tests = SOURCES[relative.parts[0]].parent / "tests"
+        mirror = tests.joinpath(*relative.parts[1:]).with_name(f"test_{stem}.py")
         if not mirror.exists() and not (ROOT / TESTED_ELSEWHERE.get(str(relative), "absent")).exists():
             missing.append(f"{relative} -> {mirror.relative_to(ROOT)}")
     assert missing == []
@@ -362,56 +367,56 @@ CLOCKS_AND_DOORS = [
 
 # (file, line of source, what the message must say)
 PLANTED = [
-    *[("mooring/protocol/_x.py", f"import {m}", f"may not import {m}") for m in CLOCKS_AND_DOORS],
-    *[("mooring/types.py", f"import {m}", f"may not import {m}") for m in CLOCKS_AND_DOORS],
-    *[("mooring/errors.py", f"from {m} import x", f"may not import {m}") for m in CLOCKS_AND_DOORS],
-    ("mooring/protocol/_x.py", "def f():\n    import time", "may not import time"),
-    ("mooring/protocol/_x.py", "if TYPE_CHECKING:\n    import asyncio", "may not import asyncio"),
-    ("mooring/protocol/_x.py", "import pydantic", "third-party module pydantic"),
-    ("mooring/errors.py", "import msgspec", "third-party module msgspec"),
-    ("mooring/extras.py", "import httpx", "third-party module httpx"),
-    ("mooring/protocol/_x.py", "f = open('x')", "open() in a room without I/O"),
-    ("mooring/protocol/_x.py", "import codecs\nf = codecs.open('x')", "codecs.open() in a room without I/O"),
+    *[("jackstay/protocol/_x.py", f"import {m}", f"may not import {m}") for m in CLOCKS_AND_DOORS],
+    *[("jackstay/types.py", f"import {m}", f"may not import {m}") for m in CLOCKS_AND_DOORS],
+    *[("jackstay/errors.py", f"from {m} import x", f"may not import {m}") for m in CLOCKS_AND_DOORS],
+    ("jackstay/protocol/_x.py", "def f():\n    import time", "may not import time"),
+    ("jackstay/protocol/_x.py", "if TYPE_CHECKING:\n    import asyncio", "may not import asyncio"),
+    ("jackstay/protocol/_x.py", "import pydantic", "third-party module pydantic"),
+    ("jackstay/errors.py", "import msgspec", "third-party module msgspec"),
+    ("jackstay/extras.py", "import httpx", "third-party module httpx"),
+    ("jackstay/protocol/_x.py", "f = open('x')", "open() in a room without I/O"),
+    ("jackstay/protocol/_x.py", "import codecs\nf = codecs.open('x')", "codecs.open() in a room without I/O"),
     (
-        "mooring/protocol/_x.py",
+        "jackstay/protocol/_x.py",
         "from datetime import datetime\nx = datetime.now()",
         "datetime.now() in a room without",
     ),
-    ("mooring/protocol/_x.py", "def f():\n    print('x')", "print() in a room without I/O"),
-    ("mooring/protocol/_x.py", "async def f(): ...", "async code"),
-    ("mooring/errors.py", "from mooring.types import Tool", "errors may not import types"),
-    ("mooring/types.py", "from mooring.protocol import draw", "types may not import protocol"),
-    ("mooring/types/_x.py", "import mooring.protocol", "types may not import protocol"),
+    ("jackstay/protocol/_x.py", "def f():\n    print('x')", "print() in a room without I/O"),
+    ("jackstay/protocol/_x.py", "async def f(): ...", "async code"),
+    ("jackstay/errors.py", "from jackstay.types import Tool", "errors may not import types"),
+    ("jackstay/types.py", "from jackstay.protocol import draw", "types may not import protocol"),
+    ("jackstay/types/_x.py", "import jackstay.protocol", "types may not import protocol"),
     (
-        "mooring/protocol/_x.py",
-        "from mooring.transport import Transport",
+        "jackstay/protocol/_x.py",
+        "from jackstay.transport import Transport",
         "protocol may not import transport",
     ),
-    ("mooring/protocol/_x.py", "from mooring.extras import EXTRAS", "protocol may not import extras"),
-    ("mooring/transport/_x.py", "from mooring.client import Client", "transport may not import client"),
-    ("mooring/client/_x.py", "from mooring.server import Server", "client may not import server"),
-    ("mooring/client/_x.py", "from mooring.oauth import OAuth", "client may not import oauth"),
-    ("mooring/oauth/_x.py", "from mooring.client import Client", "oauth may not import client"),
-    ("mooring/transport/_x.py", "from mooring.oauth import OAuth", "transport may not import oauth"),
-    ("mooring/server/_x.py", "from mooring.client import Client", "server may not import client"),
-    ("mooring/server/_x.py", "from mooring.cli import main", "server may not import cli"),
-    ("mooring/server/_x.py", "from apcore_mcp import serve", "server may not import apcore_mcp"),
-    ("mooring/testing/_x.py", "from mooring.client import Client", "testing may not import client"),
+    ("jackstay/protocol/_x.py", "from jackstay.extras import EXTRAS", "protocol may not import extras"),
+    ("jackstay/transport/_x.py", "from jackstay.client import Client", "transport may not import client"),
+    ("jackstay/client/_x.py", "from jackstay.server import Server", "client may not import server"),
+    ("jackstay/client/_x.py", "from jackstay.oauth import OAuth", "client may not import oauth"),
+    ("jackstay/oauth/_x.py", "from jackstay.client import Client", "oauth may not import client"),
+    ("jackstay/transport/_x.py", "from jackstay.oauth import OAuth", "transport may not import oauth"),
+    ("jackstay/server/_x.py", "from jackstay.client import Client", "server may not import client"),
+    ("jackstay/server/_x.py", "from jackstay.cli import main", "server may not import cli"),
+    ("jackstay/server/_x.py", "from apcore_mcp import serve", "server may not import apcore_mcp"),
+    ("jackstay/testing/_x.py", "from jackstay.client import Client", "testing may not import client"),
     ("apcore_mcp/x.py", "from procontext import app", "apcore_mcp may not import procontext"),
     ("procontext/x.py", "import apcore_mcp.cli", "procontext may not import apcore_mcp"),
-    ("mooring/client/_x.py", "from mooring.protocol.wire._lines import Lines", "private to protocol"),
-    ("mooring/client/_x.py", "import mooring.protocol.wire._lines", "private to protocol"),
-    ("apcore_mcp/x.py", "from mooring.server._dispatch import D", "private to server"),
-    ("mooring/cli/_x.py", "from mooring import McpError, nonsense", "imports the front"),
-    ("mooring/protocol/_x.py", "import mooring", "imports the front"),
-    ("mooring/errors.py", "from mooring import cli", "errors may not import cli"),
-    ("mooring/protocol/_x.py", "from . import _lines", "relative import"),
-    ("mooring/client/_x.py", "from ..protocol import draw", "relative import"),
-    ("mooring/client/_utils.py", "", "says nothing"),
-    ("mooring/client/session_manager.py", "", "says nothing"),
-    ("mooring/shared/_x.py", "", "says nothing"),
-    ("mooring/client/_x.py", "\n" * 600, "601 lines"),
-    ("mooring/client/_x.py", "class A:\n    def f(self):\n" + "        1\n" * 60, "A.f has 61 lines"),
+    ("jackstay/client/_x.py", "from jackstay.protocol.wire._lines import Lines", "private to protocol"),
+    ("jackstay/client/_x.py", "import jackstay.protocol.wire._lines", "private to protocol"),
+    ("apcore_mcp/x.py", "from jackstay.server._dispatch import D", "private to server"),
+    ("jackstay/cli/_x.py", "from jackstay import McpError, nonsense", "imports the front"),
+    ("jackstay/protocol/_x.py", "import jackstay", "imports the front"),
+    ("jackstay/errors.py", "from jackstay import cli", "errors may not import cli"),
+    ("jackstay/protocol/_x.py", "from . import _lines", "relative import"),
+    ("jackstay/client/_x.py", "from ..protocol import draw", "relative import"),
+    ("jackstay/client/_utils.py", "", "says nothing"),
+    ("jackstay/client/session_manager.py", "", "says nothing"),
+    ("jackstay/shared/_x.py", "", "says nothing"),
+    ("jackstay/client/_x.py", "\n" * 600, "601 lines"),
+    ("jackstay/client/_x.py", "class A:\n    def f(self):\n" + "        1\n" * 60, "A.f has 61 lines"),
 ]
 
 
@@ -424,25 +429,34 @@ def test_a_planted_violation_is_found(name: str, source: str, message: str) -> N
 @pytest.mark.parametrize("source", ["", "import enum", "# a comment\nx = 1", '""" """'])
 def test_a_file_without_its_theory_is_found(source: str) -> None:
     assert any(
-        "begin with a docstring" in violation for violation in violations("mooring/client/_x.py", source)
+        "begin with a docstring" in violation for violation in violations("jackstay/client/_x.py", source)
     )
 
 
 # (file, line of source) that the map allows: the walk must not cry wolf.
 ALLOWED = [
-    ("mooring/protocol/_x.py", "import enum\nfrom collections.abc import Iterator\nimport msgspec"),
+    ("jackstay/protocol/_x.py", "import enum\nfrom collections.abc import Iterator\nimport msgspec"),
     (
-        "mooring/protocol/_x.py",
-        "from mooring.protocol.wire._lines import Lines\nfrom mooring.errors import McpError",
+        "jackstay/protocol/_x.py",
+        "from jackstay.protocol.wire._lines import Lines\nfrom jackstay.errors import McpError",
     ),
-    ("mooring/protocol/_x.py", "from mooring import __version__\nfrom mooring._version import __version__"),
-    ("mooring/client/_x.py", "import asyncio\nfrom mooring.protocol import draw\nfrom mooring import errors"),
-    ("mooring/client/_x.py", "from mooring import McpError"),
-    ("mooring/__main__.py", "from mooring.cli import main"),
-    ("mooring/__init__.py", "from mooring.client import connect\nfrom mooring.server import Server"),
-    ("apcore_mcp/x.py", "import apcore\nfrom mooring import __version__\nfrom mooring.server import Server"),
-    ("mooring/client/_x.py", "class A:\n    def f(self):\n" + "        1\n" * 59),
-    ("mooring/client/_x.py", "\n" * 598),
+    (
+        "jackstay/protocol/_x.py",
+        "from jackstay import __version__\nfrom jackstay._version import __version__",
+    ),
+    (
+        "jackstay/client/_x.py",
+        "import asyncio\nfrom jackstay.protocol import draw\nfrom jackstay import errors",
+    ),
+    ("jackstay/client/_x.py", "from jackstay import McpError"),
+    ("jackstay/__main__.py", "from jackstay.cli import main"),
+    ("jackstay/__init__.py", "from jackstay.client import connect\nfrom jackstay.server import Server"),
+    (
+        "apcore_mcp/x.py",
+        "import apcore\nfrom jackstay import __version__\nfrom jackstay.server import Server",
+    ),
+    ("jackstay/client/_x.py", "class A:\n    def f(self):\n" + "        1\n" * 59),
+    ("jackstay/client/_x.py", "\n" * 598),
 ]
 
 

@@ -7,18 +7,23 @@ import itertools
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from mooring.protocol.drawing import MACHINES
-from mooring.protocol.drawing import draw as draw_machine
+import test_exports
+from jackstay.protocol.drawing import MACHINES
+from jackstay.protocol.drawing import draw as draw_machine
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-import check_links  # noqa: E402  # a program of tools/, which is no package
+import api_reference  # noqa: E402  # a program of tools/, which is no package
+import api_source  # noqa: E402
+import check_links  # noqa: E402
 import draw_states  # noqa: E402
+import llms_files  # noqa: E402
 import make_site  # noqa: E402
 
 # --- links of a built site --------------------------------------------------------------------------------------------
@@ -208,7 +213,7 @@ def test_the_navigation_begins_with_the_readme_and_ends_with_the_changes() -> No
         ("docs/design/README.md", "design/index.md"),
         ("docs/pictures/rooms.svg", "pictures/rooms.svg"),
         ("tests/conformance/README.md", "source/tests/conformance/README.md"),
-        ("src/mooring/errors.py", "source/src/mooring/errors.py.md"),
+        ("packages/jackstay/src/jackstay/errors.py", "source/packages/jackstay/src/jackstay/errors.py.md"),
         ("LICENSE", "source/LICENSE.md"),
     ],
 )
@@ -305,9 +310,11 @@ def test_a_page_without_a_place_is_known(repository: Path) -> None:
     assert make_site.unlisted() == [PurePosixPath("docs/new.md")]
 
 
-def build(repository: Path, site: Path) -> subprocess.CompletedProcess[str]:
+PROGRAM = "import pathlib, sys, make_site; make_site.ROOT = pathlib.Path(sys.argv.pop(1)); sys.exit(make_site.main())"
+
+
+def build(repository: Path, site: Path, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
     """In a process of its own: Sphinx changes logging, locale and warnings of the one it runs in."""
-    program = "import pathlib, sys, make_site; make_site.ROOT = pathlib.Path(sys.argv.pop(1)); sys.exit(make_site.main())"
     command = [sys.executable, "-c", program, str(repository), str(site)]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=50, check=False, cwd=ROOT / "tools"
@@ -346,3 +353,205 @@ def test_a_folder_that_holds_something_else_is_not_replaced(repository: Path, tm
     (tmp_path / "home" / "letters").write_text("x", encoding="utf-8")
     with pytest.raises(make_site.SiteError, match="not replaced"):
         make_site.build(tmp_path / "home")
+
+
+# --- the API reference ------------------------------------------------------------------------------------------------
+
+PACKAGE = {
+    "packages/small/src/small/__init__.py": '"""A small package."""\n\nfrom small._inner import Box, build\n\n__all__ = ["Box", "build"]\n',
+    "packages/small/src/small/_inner.py": '''"""Private."""
+
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Keywords(TypedDict, total=False):
+    """The options."""
+
+    size: int
+    labels: "Sequence[str]"
+
+
+class Box:
+    """A box of *things*; see `build()`."""
+
+    def __init__(self, name: str, *, depth: int = 3) -> None:
+        self.name = name
+
+    async def open(self) -> "Box":
+        """Open it.
+
+        Raises: OSError if it is locked_ or |broken|.
+        """
+        return self
+
+
+def build(name: str, **options: Unpack[Keywords]) -> Box:
+    """Return a `Box`."""
+    return Box(name)
+''',
+    "packages/small/src/small/more.py": '"""More of it."""\n\nfrom small._inner import build\n\n__all__ = ["LIMIT", "build"]\n\n# The largest size.\nLIMIT = 7\n',
+    "packages/small/src/small/_private.py": '"""Not documented."""\n\n__all__ = ["hidden"]\nhidden = 1\n',
+}
+
+
+@pytest.fixture
+def package(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The small repository with an import package."""
+    for name, text in PACKAGE.items():
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    api_source.use(repository)
+    yield repository
+    api_source.use(ROOT)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "small"]:
+        del sys.modules[name]
+
+
+def test_the_site_has_an_entry_for_every_public_name_and_a_planted_missing_one_is_found(
+    package: Path, tmp_path: Path
+) -> None:
+    done = build(package, tmp_path / "site")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert api_reference.missing(tmp_path / "site") == []
+    page = (tmp_path / "site" / "api" / "small.html").read_text(encoding="utf-8")
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page))
+    assert "size: int = ..." in text
+    assert "Raises: OSError if it is locked_ or |broken|." in text.replace(" :", ":")
+    assert 'href="#small.Box"' in page
+    assert "Documented in full as small.build" in re.sub(
+        r"\s+",
+        " ",
+        re.sub(r"<[^>]+>", "", (tmp_path / "site" / "api" / "small.more.html").read_text("utf-8")),
+    )
+    assert '"build"' in (tmp_path / "site" / "searchindex.js").read_text(
+        "utf-8"
+    )  # the objects that the search finds
+    more = sys.modules["small.more"]
+    more.__all__.append("planted")  # type: ignore[attr-defined] # a name that was published after the build
+    assert api_reference.missing(tmp_path / "site") == ["small.more.planted"]
+
+
+def test_a_name_without_an_entry_fails_the_build(package: Path, tmp_path: Path) -> None:
+    program = (
+        "import pathlib, sys, api_reference, make_site; make_site.ROOT = pathlib.Path(sys.argv.pop(1)); "
+        "whole = api_reference.description; "
+        "api_reference.description = lambda found, full=None: [] if found.name == 'LIMIT' else whole(found, full); "
+        "sys.exit(make_site.main())"
+    )
+    done = build(package, tmp_path / "site", program)
+    assert done.returncode == 1
+    assert done.stderr == "small.more.LIMIT: the API reference has no entry\n"
+
+
+def test_the_reference_has_every_public_name_of_every_public_module() -> None:
+    """The modules are those of `test_exports`; the pages are read as the build is given them."""
+    api_source.use(ROOT)
+    assert sorted(api_source.modules()) == test_exports.MODULES
+    for module in api_source.modules():
+        page = api_reference.page(module)
+        found = re.findall(r"^\.\. py:(?:function|class|exception|data):: (\w+)", page, re.MULTILINE)
+        assert found == api_source.names_of(module), module
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "parameters"),
+    [
+        ("jackstay.client", "connect", {"target", "request_timeout", "max_pending", "name"}),
+        ("jackstay.server", "Server", {"name", "instructions", "max_concurrent"}),
+        ("apcore_mcp", "serve", {"registry_or_executor", "transport"}),
+        ("jackstay.types", "Tool", {"name", "input_schema", "output_schema"}),
+    ],
+)
+def test_a_signature_lists_the_keywords_that_are_accepted(
+    module: str, name: str, parameters: set[str]
+) -> None:
+    api_source.use(ROOT)
+    found = {each.partition(":")[0] for each in api_source.entry(module, name).parameters or ()}
+    assert parameters <= found
+    assert not any(each.startswith("**") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("Plain *text* with `code`.", [r"Plain \*text\* with \ :code:`code`\ ."]),
+        ("It is sent. Raises: OSError.", ["It is sent.", ":Raises: OSError."]),
+        ("Lines\nare joined.\n\n- one\n- two\n  lines", ["Lines are joined.", "- one", "- two lines"]),
+        ("Code:\n\n    x = 1\n", ["Code:", "::", "   x = 1"]),
+        ("1. is no list", [r"\1. is no list"]),
+    ],
+)
+def test_a_docstring_is_text_and_not_markup(text: str, lines: list[str]) -> None:
+    api_source.use(ROOT)
+    assert [line for line in api_reference.formatted(text, "jackstay") if line] == lines
+
+
+def test_every_page_shows_the_version(package: Path, tmp_path: Path) -> None:
+    version = re.search(
+        r'__version__ = "(.+)"', (ROOT / "packages/jackstay/src/jackstay/_version.py").read_text("utf-8")
+    )
+    assert version is not None
+    assert make_site.banner() == f"Documentation of Jackstay {version[1]}"
+    assert build(package, tmp_path / "site").returncode == 0
+    for page in (tmp_path / "site").rglob("*.html"):
+        assert make_site.banner() in page.read_text(encoding="utf-8"), page
+
+
+# --- llms.txt ---------------------------------------------------------------------------------------------------------
+
+
+def test_llms_txt_lists_every_page_and_llms_full_txt_has_them(package: Path, tmp_path: Path) -> None:
+    assert build(package, tmp_path / "site").returncode == 0
+    index = (tmp_path / "site" / "llms.txt").read_text(encoding="utf-8")
+    full = (tmp_path / "site" / "llms-full.txt").read_text(encoding="utf-8")
+    assert index.startswith("# Jackstay\n\n> ")
+    assert re.findall(r"^## (.+)$", index, re.MULTILINE) == ["Overview", "Read", "API reference"]
+    files = [
+        "index.md",
+        "readme.md",
+        "one.md",
+        "more/index.md",
+        "more/two.md",
+        "api/small.md",
+        "api/small.more.md",
+    ]
+    assert re.findall(r"^- \[.+?\]\((.+?)\)", index, re.MULTILINE) == files
+    assert "- [Front](readme.md): first\n" in index
+    assert re.findall(r"^<!-- (.+) -->$", full, re.MULTILINE) == files
+    assert "[two](more/two.md#deep-down) [code](source/src/code.py.html)" in full
+    assert "def build(name: str, *, size: int = ..., labels: Sequence[str] = ...) -> Box" in full
+    assert "[back](../one.md#a-part)" in (tmp_path / "site" / "more" / "two.md").read_text(encoding="utf-8")
+    assert llms_files.check(tmp_path / "site") == []
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "flaw"),
+    [
+        ("llms.txt", "(one.md)", "(gone.md)", "llms.txt: gone.md: there is no such file"),
+        ("llms.txt", "- [One](one.md)\n", "", "llms.txt: one.md: the page is missing"),
+        ("llms-full.txt", "<!-- one.md -->", "", "llms-full.txt: one.md: the page is missing"),
+        ("llms-full.txt", "(one.md)", "(gone.md)", "llms-full.txt: gone.md: there is no such file"),
+    ],
+)
+def test_a_planted_flaw_of_the_llms_files_is_found(
+    file: str, old: str, new: str, flaw: str, tmp_path: Path
+) -> None:
+    page = llms_files.Document("One", "", "one.md", "# One\n", "# One\n\n[itself](one.md)\n")
+    llms_files.write(tmp_path, "Title", "Summary.", [llms_files.Section("Read", [page])])
+    assert llms_files.check(tmp_path) == []
+    text = (tmp_path / file).read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / file).write_text(text.replace(old, new), encoding="utf-8")
+    assert flaw in llms_files.check(tmp_path)
+
+
+def test_every_page_of_the_documentation_is_in_the_reading_order() -> None:
+    api_source.use(ROOT)
+    files = [each.file for section in make_site.reading_order() for each in section.documents]
+    assert len(files) == len(set(files))
+    assert {str(make_site.place(page)) for page in make_site.all_pages()} <= set(files)
+    assert {f"api/{module}.md" for module in api_source.modules()} <= set(files)

@@ -9,11 +9,12 @@ from types import FrameType
 
 import pytest
 
-from mooring import connect, stdio
+from jackstay import connect, stdio
+from scripted.places import PYTHONPATH, SOURCES, TESTS
 
 ROOT = Path(__file__).parent.parent
 TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
-SOURCE = ROOT / "src" / "mooring"
+SOURCE = SOURCES["jackstay"] / "jackstay"
 
 # Files of the tour that are tables, or are said to be passed at another time or by other calls.
 ASIDE = {
@@ -27,7 +28,7 @@ ASIDE = {
 # Serves one tool, and writes which files each turn of the program passed.
 SERVER = """
 import json, sys
-from mooring import Server
+from jackstay import Server
 from test_tour import record
 server = Server("echo")
 
@@ -43,7 +44,7 @@ open(sys.argv[1], "w").write(json.dumps(passed))
 
 
 class record:  # noqa: N801  # used as a function
-    """Writes down the files of mooring whose functions are called, in order, without repeats."""
+    """Writes down the files of jackstay whose functions are called, in order, without repeats."""
 
     def __init__(self, passed: list[str]) -> None:
         self._passed = passed
@@ -65,7 +66,7 @@ class record:  # noqa: N801  # used as a function
 def steps(heading: str) -> list[str]:
     """The files that a section of the tour links, in its order."""
     section = TOUR.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    linked = re.findall(r"\]\(\.\./src/mooring/([^)]+)\)", section)
+    linked = re.findall(r"\]\(\.\./packages/jackstay/src/jackstay/([^)]+)\)", section)
     assert linked
     return [path for path in linked if path not in ASIDE]
 
@@ -83,7 +84,7 @@ def call(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]
     passed: list[str] = []
 
     async def make() -> None:
-        paths = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
+        paths = {"PYTHONPATH": f"{PYTHONPATH}:{TESTS}"}
         async with connect(stdio(sys.executable, "-c", SERVER, str(written), env=paths)) as client:
             await client.tools.call("echo", {"text": "the first leads the server out of its first state"})
             with record(passed):

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "src"))
+for source in (ROOT / "packages").glob("*/src"):
+    sys.path.insert(0, str(source))
 
 from procontext.fetch import registrable_domain  # noqa: E402  # from this tree, wherever it is run
 from procontext.models import Library  # noqa: E402

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "src"))
+for source in (ROOT / "packages").glob("*/src"):
+    sys.path.insert(0, str(source))
 
 from procontext.errors import RegistryError  # noqa: E402  # from this tree, wherever it is run
 from procontext.models import Library  # noqa: E402

@@ -1,4 +1,4 @@
-"""Holds `mooring.types` to the official JSON Schemas: `check_schemas.py DIR`, where DIR has a `REVISION.json` for each.
+"""Holds `jackstay.types` to the official JSON Schemas: `check_schemas.py DIR`, where DIR has a `REVISION.json` for each.
 
 The schemas are not in this repository; whoever has them runs this by hand, after changing a body or for a new revision.
 Four questions, for each definition of each revision that is a body: does our class have a field for each property, at
@@ -17,9 +17,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[import-untyped]  # it has no types
 
-import mooring.types
-from mooring.errors import McpError
-from mooring.types import decode, encode_json
+import jackstay.types
+from jackstay.errors import McpError
+from jackstay.types import decode, encode_json
 
 Json = Any
 Schema = dict[str, Any]
@@ -131,7 +131,7 @@ class Revision:
         return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(instance)]
 
 
-def bodies(revision: Revision) -> Iterator[tuple[str, type[mooring.types.Body], Schema]]:
+def bodies(revision: Revision) -> Iterator[tuple[str, type[jackstay.types.Body], Schema]]:
     """Each definition that is or holds a body: where it is, our class, its schema."""
     for name, schema in revision.definitions.items():
         if name in NOT_BODIES or name.startswith("JSONRPC") or name.endswith("ResultResponse"):
@@ -143,16 +143,16 @@ def bodies(revision: Revision) -> Iterator[tuple[str, type[mooring.types.Body], 
         is_envelope = "jsonrpc" in properties
         if "error" in properties:
             data = revision.resolved(properties["error"])["properties"]["data"]
-            yield f"{name}.error.data", getattr(mooring.types, f"{name}Data"), data
+            yield f"{name}.error.data", getattr(jackstay.types, f"{name}Data"), data
         elif "method" in properties:
             if "params" in properties:
-                own = getattr(mooring.types, PARAMS.get(name, f"{name}Params"))
+                own = getattr(jackstay.types, PARAMS.get(name, f"{name}Params"))
                 yield f"{name}.params", own, properties["params"]
-            if not is_envelope and hasattr(mooring.types, name) and revision.name >= "2026-07-28":
-                yield name, getattr(mooring.types, name), schema
+            if not is_envelope and hasattr(jackstay.types, name) and revision.name >= "2026-07-28":
+                yield name, getattr(jackstay.types, name), schema
         else:
             ours = "LegacyTitledEnumSchema" if is_old_enum else RENAMED.get(name, name)
-            yield name, getattr(mooring.types, ours), schema
+            yield name, getattr(jackstay.types, ours), schema
 
 
 # --- does each property have a field? ---------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def lacking(
         if isinstance(item, dict):
             yield from lacking(revision, item, get_args(hint)[-1], f"{where}[]", seen)
         return
-    if not (isinstance(hint, type) and issubclass(hint, mooring.types.Body)):
+    if not (isinstance(hint, type) and issubclass(hint, jackstay.types.Body)):
         return
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(hint)}
     for name, part in schema.get("properties", {}).items():
@@ -247,15 +247,15 @@ def objects(revision: Revision, schema: Schema, depth: int) -> Iterator[Json]:
             yield {**{other: values[other][0] for other in required}, name: value}
 
 
-def is_forbidden_by_text(cls: type[mooring.types.Body], instance: Json) -> bool:
+def is_forbidden_by_text(cls: type[jackstay.types.Body], instance: Json) -> bool:
     """Permitted by the schema, not by the specification: a question that asks nothing (2026-07-28, basic/patterns/mrtr)."""
     return (
-        cls is mooring.types.InputRequiredResult and not {"inputRequests", "requestState"} & instance.keys()
+        cls is jackstay.types.InputRequiredResult and not {"inputRequests", "requestState"} & instance.keys()
     )
 
 
 def round_trip(
-    revision: Revision, cls: type[mooring.types.Body], schema: Schema
+    revision: Revision, cls: type[jackstay.types.Body], schema: Schema
 ) -> Iterator[tuple[Json, list[str]]]:
     for instance in instances(revision, schema):
         if revision.faults(schema, instance) or is_forbidden_by_text(cls, instance):
@@ -294,26 +294,26 @@ def built(hint: object, wire_name: str = "") -> Json:
     return hint(**{name: built(field.type, field.encode_name) for name, field in fields.items()})
 
 
-def built_body(revision: Revision, cls: type[mooring.types.Body], schema: Schema) -> mooring.types.Body:
+def built_body(revision: Revision, cls: type[jackstay.types.Body], schema: Schema) -> jackstay.types.Body:
     """With `_meta`, and what must be a certain value, as the schema wants them: no type here says those."""
-    body: mooring.types.Body = built(cls)
+    body: jackstay.types.Body = built(cls)
     properties = revision.resolved(schema).get("properties", {})
     changes: dict[str, Json] = {}
     if "_meta" in properties:
         changes["meta"] = next(instances(revision, properties["_meta"]))
     if "code" in properties and "const" in properties["code"]:
         changes["code"] = properties["code"]["const"]
-    if cls is mooring.types.InputRequiredResult:
+    if cls is jackstay.types.InputRequiredResult:
         changes["result_type"] = "input_required"
     return msgspec.structs.replace(body, **changes)
 
 
-def concrete(revision: Revision, cls: type[mooring.types.Body]) -> list[type[mooring.types.Body]]:
+def concrete(revision: Revision, cls: type[jackstay.types.Body]) -> list[type[jackstay.types.Body]]:
     """The classes that decoding gives: of one that only stands for others, those that the revision knows."""
     if "choose" not in vars(cls):
         return [cls]
     known = [one for one in cls.__subclasses__() if one.__name__ in revision.definitions]
-    return known or [mooring.types.ElicitRequestFormParams]  # without a name in 2025-06-18, and the only one
+    return known or [jackstay.types.ElicitRequestFormParams]  # without a name in 2025-06-18, and the only one
 
 
 def main(directory: str) -> int:

@@ -1,9 +1,9 @@
-"""Build the distribution, install it bare into an empty environment, and use it there as a stranger would.
+"""Build the three distributions, install them into an empty environment, and use them there as a stranger would.
 
 What passes in the working tree can fail in the wheel: a file that was not packed, a dependency that only the
 development environment has, a command that does not start. The wheel is built from the source archive, so that the
-archive is proven too. Nothing here imports mooring: everything is seen through the new environment. With `--all` it goes in
-with every extra instead, and the three commands do their work.
+archive is proven too. Nothing here imports jackstay: everything is seen through the new environment. Without options `jackstay`
+goes in alone, and must bring neither of its siblings; with `--all` it goes in with every extra, and the three commands do their work.
 """
 
 import argparse
@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("mooring", "apcore_mcp", "procontext")
+# Each distribution, and the import package in it.
+DISTRIBUTIONS = {"jackstay": "jackstay", "jackstay-apcore": "apcore_mcp", "jackstay-procontext": "procontext"}
 
 # All that may be installed after the wheel went in without extras.
-EXPECTED_INSTALLED = {"mooring", "msgspec"}
+EXPECTED_INSTALLED = {"jackstay", "msgspec"}
 TOOLS_OF_AN_EMPTY_ENVIRONMENT = {"pip", "setuptools", "wheel"}
 
 
@@ -35,25 +36,19 @@ class Use(NamedTuple):
 
 
 USES = (
-    Use(("mooring", "--version"), 0, "mooring "),
-    Use(("mooring", "--help"), 0, "states"),
-    *(Use(("mooring", "states", "--format", form), 0, "") for form in ("table", "mermaid", "dot")),
-    *(Use(("mooring", "states", name), 0, "") for name in ("client", "server", "exchange")),
-    Use(("mooring", "nonsense"), 2, "nonsense"),
-    Use(("python", "-m", "mooring", "--version"), 0, "mooring "),
-    Use(("apcore-mcp", "--help"), 0, "--extensions-dir"),
-    Use(("apcore-mcp", "--extensions-dir", "."), 2, "pip install 'mooring[apcore]'"),
-    Use(("python", "-m", "apcore_mcp", "--extensions-dir", "."), 2, "pip install 'mooring[apcore]'"),
-    Use(("procontext", "--help"), 0, "resolve"),
-    Use(("procontext",), 2, "pip install 'mooring[procontext]'"),
-    Use(("python", "-m", "procontext"), 2, "pip install 'mooring[procontext]'"),
+    Use(("jackstay", "--version"), 0, "jackstay "),
+    Use(("jackstay", "--help"), 0, "states"),
+    *(Use(("jackstay", "states", "--format", form), 0, "") for form in ("table", "mermaid", "dot")),
+    *(Use(("jackstay", "states", name), 0, "") for name in ("client", "server", "exchange")),
+    Use(("jackstay", "nonsense"), 2, "nonsense"),
+    Use(("python", "-m", "jackstay", "--version"), 0, "jackstay "),
 )
 
 
 ECHO = str(ROOT / "examples" / "echo.py")
 MODULES = str(ROOT / "examples" / "apcore_demo" / "extensions")
 USES_WITH_EVERYTHING = (
-    Use(("mooring", "call", "echo", "text=hello", "--", "python", ECHO), 0, "hello"),
+    Use(("jackstay", "call", "echo", "text=hello", "--", "python", ECHO), 0, "hello"),
     Use(("apcore-mcp", "--extensions-dir", MODULES, "--check"), 0, " offered, 0 skipped"),
     Use(("apcore-mcp", "--extensions-dir", MODULES, "--export", "openai"), 0, '"function"'),
     Use(("procontext", "resolve", "beautifulsoup4"), 0, "beautifulsoup4"),
@@ -73,16 +68,19 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="with every extra, instead of bare")
     has_everything = parser.parse_args().all
     try:
-        with tempfile.TemporaryDirectory(prefix="mooring-wheel-") as folder:
-            archive, wheel = build(Path(folder) / "dist")
-            check_archive(archive)
-            check_wheel(wheel)
-            binaries = install(
-                f"{wheel}[all]" if has_everything else str(wheel), Path(folder) / "environment"
-            )
+        with tempfile.TemporaryDirectory(prefix="jackstay-wheel-") as folder:
+            wheels = []
+            for distribution, package in DISTRIBUTIONS.items():
+                archive, wheel = build(distribution, Path(folder) / "dist" / distribution)
+                check_archive(archive)
+                check_wheel(wheel, distribution, package)
+                wheels.append(str(wheel))
+            wanted = [f"{wheels[0]}[all]", *wheels[1:]] if has_everything else wheels[:1]
+            binaries = install(wanted, Path(folder) / "environment")
             if not has_everything:
                 check_installed(binaries)
-            for package in PACKAGES:
+            packages = list(DISTRIBUTIONS.values())[: len(wanted)]
+            for package in packages:
                 check_import(binaries, package)
             uses = USES_WITH_EVERYTHING if has_everything else USES
             for use in uses:
@@ -90,9 +88,10 @@ def main() -> int:
     except CheckFailedError as failure:
         print(f"The wheel is not right: {failure}", file=sys.stderr)
         return 1
-    count = len(PACKAGES)
     how = "with every extra" if has_everything else "bare"
-    print(f"{wheel.name}: installed {how}, {count} packages imported, {len(uses)} commands run.")
+    print(
+        f"{len(wheels)} wheels built, {len(wanted)} installed {how}, {len(packages)} packages imported, {len(uses)} commands run."
+    )
     return 0
 
 
@@ -113,9 +112,19 @@ def must(words: list[str], folder: Path | None = None) -> str:
     return done.stdout
 
 
-def build(folder: Path) -> tuple[Path, Path]:
+def build(distribution: str, folder: Path) -> tuple[Path, Path]:
     """The source archive, and the wheel made from it. The build tools are those of the environment we run in."""
-    must([sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)])
+    must(
+        [
+            sys.executable,
+            "-m",
+            "build",
+            "--no-isolation",
+            "--outdir",
+            str(folder),
+            str(ROOT / "packages" / distribution),
+        ]
+    )
     archives, wheels = list(folder.glob("*.tar.gz")), list(folder.glob("*.whl"))
     if len(archives) != 1 or len(wheels) != 1:
         raise CheckFailedError(f"built {archives} and {wheels}, not one of each")
@@ -126,7 +135,7 @@ def check_archive(archive: Path) -> None:
     """The source archive can be tested and read by whoever gets it, and holds nothing of this machine."""
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
-    wanted = {"LICENSE", "README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", "tests/conftest.py"}
+    wanted = {"LICENSE", "README.md", "pyproject.toml"}
     if not wanted <= names:
         raise CheckFailedError(f"{archive.name} lacks {sorted(wanted - names)}")
     unwanted = [name for name in names if name.startswith((".venv", ".git/", ".ci", "dist"))]
@@ -134,22 +143,22 @@ def check_archive(archive: Path) -> None:
         raise CheckFailedError(f"{archive.name} holds {unwanted[:5]}")
 
 
-def check_wheel(wheel: Path) -> None:
+def check_wheel(wheel: Path, distribution: str, package: str) -> None:
     """Every source file is in the wheel, and nothing but the packages and their metadata."""
     with zipfile.ZipFile(wheel) as opened:
         packed = set(opened.namelist())
         metadata = next(name for name in packed if name.endswith(".dist-info/METADATA"))
         text = opened.read(metadata).decode()
     folder = metadata.partition("/")[0]
+    source = ROOT / "packages" / distribution / "src"
     sources = {
-        str(path.relative_to(ROOT / "src"))
-        for package in PACKAGES
-        for path in (ROOT / "src" / package).rglob("*")
+        str(path.relative_to(source))
+        for path in (source / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     if not sources <= packed:
         raise CheckFailedError(f"{wheel.name} lacks {sorted(sources - packed)}")
-    foreign = {name.partition("/")[0] for name in packed} - {*PACKAGES, folder}
+    foreign = {name.partition("/")[0] for name in packed} - {package, folder}
     if foreign:
         raise CheckFailedError(f"{wheel.name} would also install {sorted(foreign)}")
     for line in ("License-Expression: Apache-2.0", "License-File: LICENSE", "Requires-Python: >=3.11"):
@@ -159,8 +168,8 @@ def check_wheel(wheel: Path) -> None:
         raise CheckFailedError(f"{wheel.name} does not carry the licence")
 
 
-def install(wheel: str, environment: Path) -> Path:
-    """A new environment with only the wheel in it; returns the folder of its programs."""
+def install(wheels: list[str], environment: Path) -> Path:
+    """A new environment with only these wheels in it; returns the folder of its programs."""
     venv.create(environment, with_pip=True)
     binaries = environment / ("Scripts" if os.name == "nt" else "bin")
     must(
@@ -171,7 +180,7 @@ def install(wheel: str, environment: Path) -> Path:
             "install",
             "--quiet",
             "--disable-pip-version-check",
-            wheel,
+            *wheels,
         ]
     )
     return binaries
@@ -197,7 +206,7 @@ def check_import(binaries: Path, package: str) -> None:
     """
     code = (
         f"import importlib, pkgutil, {package} as package\n"
-        "from mooring.extras import EXTRAS\n"
+        "from jackstay.extras import EXTRAS\n"
         "libraries = {name for names in EXTRAS.values() for name in names}\n"
         "for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
         "    try:\n"

@@ -4,14 +4,14 @@ Where a state stands and which way an arrow takes is said here; that there is su
 said by the table. A table with a state or a way that has no place here cannot be drawn, and the error names it.
 Events are grouped: what leads to the same state from several is said once, beside that state.
 
-Takes a machine. Knows no file. Above: `make_pictures`. Below: `svg_paper`, `mooring.protocol.drawing`.
+Takes a machine. Knows no file. Above: `make_pictures`. Below: `svg_paper`, `jackstay.protocol.drawing`.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from mooring.protocol import Machine
-from mooring.protocol.drawing import edges
+from jackstay.protocol import Machine
+from jackstay.protocol.drawing import edges
 from svg_paper import WIDTH, Box, arrow, box, letters, number, paper, paragraph, wrapped
 
 HEIGHT = 640

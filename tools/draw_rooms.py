@@ -46,7 +46,7 @@ def draw_rooms(rooms: Map, said: Mapping[str, str]) -> str:
         f"{room} stands on {', '.join(below)}" for room, below in standing.items() if below
     )
     bottom = height + LINE * len(notes) + 6
-    return paper(bottom, "The rooms of mooring: imports go downwards only", description, parts)
+    return paper(bottom, "The rooms of jackstay: imports go downwards only", description, parts)
 
 
 def _short(words: str) -> str:

@@ -4,7 +4,7 @@ Every state is a column and every arrow a line of its own, from the state that i
 above it. Boxes and curves would look more like a diagram, but the machines have up to eight events on an arrow, and their labels
 would lie on each other; here nothing can overlap, however long a label is.
 
-Takes what `mooring.protocol.drawing` writes and nothing more of Mermaid's language: arrows, labels, `[*]`. Knows nothing of
+Takes what `jackstay.protocol.drawing` writes and nothing more of Mermaid's language: arrows, labels, `[*]`. Knows nothing of
 pages, files or machines. Above: `make_site`. Colours are left to the page: `currentColor` and classes.
 """
 

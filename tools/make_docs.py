@@ -11,18 +11,18 @@ from pathlib import Path
 
 import msgspec
 
-from mooring import errors
-from mooring.cli._serve import FLAGS
-from mooring.protocol import METHODS, REVISIONS, Machine, Method, Revision
-from mooring.protocol.client import SETTINGS, Setting, Settings
-from mooring.protocol.drawing import MACHINES, draw
-from mooring.protocol.http import Fact, Sent
-from mooring.protocol.http._verdict import RULES, Rule
-from mooring.server.http import HTTP_OPTIONS, RUN_OPTIONS, HttpOptions, RunOptions
+from jackstay import errors
+from jackstay.cli._serve import FLAGS
+from jackstay.protocol import METHODS, REVISIONS, Machine, Method, Revision
+from jackstay.protocol.client import SETTINGS, Setting, Settings
+from jackstay.protocol.drawing import MACHINES, draw
+from jackstay.protocol.http import Fact, Sent
+from jackstay.protocol.http._verdict import RULES, Rule
+from jackstay.server.http import HTTP_OPTIONS, RUN_OPTIONS, HttpOptions, RunOptions
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
-HEAD = "<!-- Made by tools/make_docs.py from the tables in src/. Do not edit: run `make docs`. -->\n\n"
+HEAD = "<!-- Made by tools/make_docs.py from the tables in the source. Do not edit: run `make docs`. -->\n\n"
 
 INTRODUCTIONS = {
     "client": "One for each connection that a client opens. A transport is one child process, or one HTTP session.",
@@ -32,7 +32,7 @@ INTRODUCTIONS = {
 
 
 # Defaults that are said in words: they are long, or change with every release.
-SHOWN = {"versions": "all five", "client_info": "`mooring` and its version"}
+SHOWN = {"versions": "all five", "client_info": "`jackstay` and its version"}
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -46,7 +46,7 @@ def protocol_page() -> str:
     parts = [
         HEAD,
         "# The protocol, as tables\n\n",
-        "What Mooring speaks, and when. These are the rows that run: `mooring states` prints the machines from the same ",
+        "What Jackstay speaks, and when. These are the rows that run: `jackstay states` prints the machines from the same ",
         "place, and the tests walk them.\n\n",
         "## Revisions\n\n",
         revisions_table(RULES_OF_ALL),
@@ -61,7 +61,7 @@ def protocol_page() -> str:
         "\n## Methods and notifications\n\n",
         '`safe` ones may be sent again after a loss with `replay="safe"`. A capability is the receiver\'s for a request, ',
         "the sender's for a notification. `embedded`: from that revision on it travels only inside `inputRequests`. Params and ",
-        "results are classes of `mooring.types`; the states are those of [a server](#server) in which it is served.\n\n",
+        "results are classes of `jackstay.types`; the states are those of [a server](#server) in which it is served.\n\n",
         methods_tables(),
         "\n## The machines\n\n",
         "In the tables `-` means ignored and counted, and `!` a pair that cannot happen: it raises in tests and is counted ",
@@ -292,7 +292,7 @@ def tree() -> str:
     return "".join(line.removeprefix("    ") + "\n" for line in lines[start:end])
 
 
-# Class, type, may_have_run, retryable: `tests/mooring/test_errors.py` checks each against the class itself.
+# Class, type, may_have_run, retryable: `packages/jackstay/tests/test_errors.py` checks each against the class itself.
 ASSUMPTIONS = [
     ("UsageError", "usage", "no", "not before you changed something"),
     ("StateError", "state", "no", "yes, once it is ready"),

@@ -1,7 +1,7 @@
 """Draw the pictures that are made from tables: docs/pictures/rooms.svg and docs/pictures/client-machine.svg.
 
 `python tools/make_pictures.py` writes them; `--check` writes nothing and fails, naming the picture, if one would change. The
-rooms are those of the map in tests/test_rooms.py, and the words beside them those of the tree in the README; the machine is the
+rooms are those of the map in tests/test_rooms.py, and the words beside them those of the tree in CONTRIBUTING.md; the machine is the
 table that runs. The third picture, demo.svg, is no drawing: `make demo RECORD=docs/pictures/demo.svg` records it.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from draw_machine import draw_machine
 from draw_rooms import draw_rooms
-from mooring.protocol.drawing import MACHINES
+from jackstay.protocol.drawing import MACHINES
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
@@ -22,8 +22,12 @@ PICTURES = ROOT / "docs" / "pictures"
 
 def rooms() -> dict[str, tuple[str, ...]]:
     """The map that the tests hold the code to, without what is private to the package."""
+    sys.path.insert(0, str(ROOT / "tests"))
     known = runpy.run_path(str(ROOT / "tests" / "test_rooms.py"))["MAP"]
-    private = {path.stem.lstrip("_") for path in (ROOT / "src" / "mooring").glob("_[a-z]*.py")}
+    private = {
+        path.stem.lstrip("_")
+        for path in (ROOT / "packages" / "jackstay" / "src" / "jackstay").glob("_[a-z]*.py")
+    }
     return {
         room: tuple(below for below in belows if below not in private)
         for room, belows in known.items()
@@ -32,9 +36,11 @@ def rooms() -> dict[str, tuple[str, ...]]:
 
 
 def words() -> dict[str, str]:
-    """What the tree in the README says of each room."""
+    """What the tree in CONTRIBUTING.md says of each room."""
     tree = re.findall(
-        r"^src/(?:mooring/)?(\w+)(?:/|\.py) +(.+)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
+        r"^packages/[\w-]+/src/(?:jackstay/)?(\w+)(?:/|\.py) +(.+)$",
+        (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
+        re.MULTILINE,
     )
     return {name: said.replace("`", "") for name, said in tree}
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))
+for source in (ROOT / "packages").glob("*/src"):
+    sys.path.insert(0, str(source))
 
 from procontext.cli._commands import COMMANDS  # noqa: E402  # from this tree, wherever it is run
 from procontext.config import settings  # noqa: E402

@@ -1,4 +1,4 @@
-"""Make `src/procontext/fetch/public_suffixes.txt` from a wheel of the PyPI package `publicsuffixlist`.
+"""Make `packages/jackstay-procontext/src/procontext/fetch/public_suffixes.txt` from a wheel of the PyPI package `publicsuffixlist`.
 
     pip download --no-deps -d /tmp publicsuffixlist
     python tools/make_public_suffixes.py /tmp/publicsuffixlist-*.whl
@@ -14,7 +14,15 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-TARGET = Path(__file__).parent.parent / "src" / "procontext" / "fetch" / "public_suffixes.txt"
+TARGET = (
+    Path(__file__).parent.parent
+    / "packages"
+    / "jackstay-procontext"
+    / "src"
+    / "procontext"
+    / "fetch"
+    / "public_suffixes.txt"
+)
 MEMBER = "publicsuffixlist/public_suffix_list.dat"
 
 # A list with fewer rules than this was cut short: the real one has about ten thousand.

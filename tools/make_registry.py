@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-REGISTRY = ROOT / "src" / "procontext" / "registry" / "known-libraries.json"
+REGISTRY = (
+    ROOT / "packages" / "jackstay-procontext" / "src" / "procontext" / "registry" / "known-libraries.json"
+)
 
 TEXTS = ("name", "description", "docs_url", "llms_txt_url", "repo_url")
 LISTS = ("languages", "aliases")

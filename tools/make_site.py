@@ -11,6 +11,7 @@ A warning is an error, and so is any flaw that `check_links` finds in what was b
 """
 
 import argparse
+import gc
 import io
 import os
 import re
@@ -22,10 +23,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+import api_reference
+import api_source
 import check_links
 import draw_states
-from mooring import __version__
-from mooring.protocol.drawing import MACHINES
+import llms_files
+from jackstay import __version__
+from jackstay.protocol.drawing import MACHINES
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "build" / "site"
@@ -44,7 +48,7 @@ POINTER = re.compile(
     r"|(?P<head>!?\[(?:[^\[\]`]|`[^`]*`|!\[[^\]]*\]\([^)]*\))*\]\(<?)(?P<target>[^)\s>]+)(?P<tail>>?(?:\s+\"[^\"]*\")?\))"
     r"|(?P<attribute>\b(?:src|srcset|href)=\")(?P<address>[^\"]+)\""
 )
-ENTRY = re.compile(r"^(?:[-*]|\d+\.) \[(?P<title>.+?)\]\((?P<target>[^)\s]+)\)")
+ENTRY = re.compile(r"^(?:[-*]|\d+\.) \[(?P<title>.+?)\]\((?P<target>[^)\s]+)\)(?:: (?P<note>.+))?")
 
 READING = (
     "A column is a state: the dot marks where it begins, the double frame where it ends. "
@@ -136,9 +140,12 @@ class Staging:
             each.mkdir()
         self.staged: set[PurePosixPath] = set()
         self._waiting: list[PurePosixPath] = []
+        self.reference: list[tuple[str, str]] = []  # the pages of the packages, as (title, page)
 
     def stage(self) -> None:
-        """Write the map, everything it leads to, and every other page in docs/."""
+        """Write the API reference, the map, everything it leads to, and every other page in docs/."""
+        api_source.use(ROOT)
+        self.reference = api_reference.write_pages(self.pages)
         for first in (MAP, *all_pages()):
             self._want(first)
             while self._waiting:
@@ -174,6 +181,8 @@ class Staging:
                 text += toctree(entries, section.title)
             rest = [("", f"/{place(page).with_suffix('')}") for page in unlisted()]
             text += toctree(rest, "More pages") if rest else ""
+            if self.reference:
+                text += toctree(self.reference, api_reference.CAPTION)
         elif path.parts[0] == "docs" and path.name == "README.md":
             pages = children(path, (ROOT / path).read_text(encoding="utf-8"))
             text += toctree([("", f"/{place(page).with_suffix('')}") for page in pages])
@@ -274,29 +283,114 @@ def unlisted() -> list[PurePosixPath]:
     return [page for page in all_pages() if page not in listed]
 
 
+def summary() -> str:
+    """The first paragraph of the map, without its links."""
+    _, _, text = (ROOT / MAP).read_text(encoding="utf-8").partition("\n\n")
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text.partition("\n\n")[0])
+
+
+def reading_order() -> list[llms_files.Section]:
+    """Every page as Markdown, in the order of the navigation, and the API reference after them."""
+    text = (ROOT / MAP).read_text(encoding="utf-8")
+    notes = {
+        aim(MAP, found["target"]): found["note"] for found in map(ENTRY.match, text.splitlines()) if found
+    }
+    found = [
+        llms_files.Section(
+            "Overview", [document(MAP, title_of(MAP), "the map of the pages, and the words that they use")]
+        )
+    ]
+    for section in sections(text):
+        documents = []
+        for title, page in section.entries:
+            documents.append(document(page, title, notes.get(page) or ""))
+            if page.name == "README.md" and page.parts[0] == "docs":
+                below = children(page, (ROOT / page).read_text(encoding="utf-8"))
+                documents += [document(each, title_of(each), first_sentence(each)) for each in below]
+        found.append(llms_files.Section(section.title, documents))
+    if unlisted():
+        rest = [document(page, title_of(page), first_sentence(page)) for page in unlisted()]
+        found.append(llms_files.Section("More pages", rest))
+    reference = [
+        llms_files.Document(name, note, f"{api_reference.FOLDER}/{name}.md", text, text)
+        for name, note, text in api_reference.texts()
+    ]
+    return [*found, llms_files.Section(api_reference.CAPTION, reference)] if reference else found
+
+
+def first_sentence(page: PurePosixPath) -> str:
+    """The first sentence of a page below its title, without links; empty if it has no paragraph of text."""
+    blocks = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8")).split("\n\n")
+    text = next((" ".join(each.split()) for each in blocks if re.match(r"[\w`*\[]", each)), "")
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return re.split(r"(?<=[.:]) ", text)[0].rstrip(".:").replace("**", "")
+
+
+def document(page: PurePosixPath, title: str, note: str) -> llms_files.Document:
+    """A page as Markdown beside its HTML: links lead to the Markdown of other pages, and to the HTML of everything else."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+
+    def converted(folder: PurePosixPath) -> str:
+        def turned(found: re.Match[str]) -> str:
+            target = found["target"] or found["address"]
+            if found["code"] or target.startswith("#") or check_links.is_outside(target):
+                return found[0]
+            path, hash, anchor = target.partition("#")
+            aimed = aim(page, path)
+            is_page = aimed.suffix == ".md" and (aimed.parts[0] == "docs" or str(aimed) in FRONT)
+            if aimed.suffix in PICTURES:
+                alternative = (found["head"] or "![](").strip("![(<").rstrip("]")
+                return f"(picture: {alternative})" if found["head"] else found[0]
+            placed = place(aimed) if is_page else place(aimed).with_suffix(".html")
+            address = f"{os.path.relpath(placed, folder)}{hash}{anchor}"
+            if found["attribute"]:
+                return f'{found["attribute"]}{address}"'
+            head = found["head"]
+            if head.startswith("[!"):
+                head = head[0] + POINTER.sub(turned, head[1 : head.rindex("](")]) + head[head.rindex("](") :]
+            return f"{head}{address}{found['tail']}"
+
+        parts, end = [], 0
+        for fence in FENCE.finditer(text):
+            parts += [POINTER.sub(turned, text[end : fence.start()]), fence[0]]
+            end = fence.end()
+        return "".join([*parts, POINTER.sub(turned, text[end:])])
+
+    placed = place(page)
+    return llms_files.Document(title, note, str(placed), converted(placed.parent), converted(PurePosixPath()))
+
+
+def banner() -> str:
+    """The version that every page shows above itself."""
+    return f"Documentation of Jackstay {__version__}"
+
+
 def settings(extra: Path) -> dict[str, object]:
     """What Sphinx is told, in a conf.py of the build: docs/ holds pages only."""
     return {
-        "project": "Mooring",
+        "project": "Jackstay",
         "version": __version__,
         "release": __version__,
-        "extensions": ["myst_parser"],
+        "extensions": ["myst_parser", "api_reference"],
         "root_doc": "index",
         "language": "en",
         "smartquotes": False,  # a quoted value is to be typed as it stands
         "myst_heading_anchors": 6,
         "html_theme": "furo",
-        "html_title": "Mooring",
+        "html_title": "Jackstay",
         "html_static_path": [str(STYLES)],
         "html_css_files": ["site.css"],
-        "html_favicon": str(STYLES / "mooring.svg"),
+        "html_favicon": str(STYLES / "jackstay.svg"),
         "html_extra_path": [str(extra)],
         "html_copy_source": False,
         "html_show_sphinx": False,
         "html_show_copyright": False,
         "html_use_index": False,
         "html_domain_indices": False,
-        "html_theme_options": {"top_of_page_buttons": []},
+        "html_theme_options": {"top_of_page_buttons": [], "announcement": banner()},
+        "add_module_names": False,
+        "toc_object_entries_show_parents": "hide",
+        "maximum_signature_line_length": 80,
         "pygments_style": "a11y-high-contrast-light",
         "pygments_dark_style": "a11y-high-contrast-dark",
     }
@@ -309,16 +403,21 @@ def build(site: Path, say: Callable[[str], None] = print) -> None:
     """
     if site.exists() and any(site.iterdir()) and not (site / "searchindex.js").is_file():
         raise SiteError(f"{site} holds something that is not a site: it is not replaced")
-    with tempfile.TemporaryDirectory(prefix="mooring-site-") as folder:
+    with tempfile.TemporaryDirectory(prefix="jackstay-site-") as folder:
         staging = Staging(Path(folder))
         staging.stage()
         for page in unlisted():
             say(f"{page} is under 'More pages': add a line to {MAP}, or to the README.md of its folder")
         made = Path(folder) / "site"
         run_sphinx(staging, Path(folder), made)
+        llms_files.write(made, "Jackstay", summary(), reading_order())
         report = check_links.check(made)
-        if report.flaws:
-            raise SiteError("\n".join(report.flaws))
+        flaws = report.flaws + [
+            f"{name}: the API reference has no entry" for name in api_reference.missing(made)
+        ]
+        flaws += llms_files.check(made)
+        if flaws:
+            raise SiteError("\n".join(flaws))
         if site.exists():
             shutil.rmtree(site)
         site.parent.mkdir(parents=True, exist_ok=True)
@@ -340,6 +439,7 @@ def run_sphinx(staging: Staging, folder: Path, made: Path) -> None:
         "".join(f"{name} = {value!r}\n" for name, value in rows), encoding="utf-8"
     )
     said = io.StringIO()
+    gc.set_threshold(200_000, 20, 20)  # a build makes millions of nodes and drops few
     try:
         application = Sphinx(
             staging.pages, folder, made, folder / "doctrees", "html", status=None, warning=said, freshenv=True

@@ -2,7 +2,7 @@
 
 A Python block with a title is written to that file. Every line of a shell block is run and must succeed, say something
 and show no traceback; `make run` serves until it is interrupted, and is looked at meanwhile. A block of client settings
-is tried with the command `mooring`. `make test` is left to whoever calls this, unless it is asked for: `.ci/run` has just
+is tried with the command `jackstay`. `make test` is left to whoever calls this, unless it is asked for: `.ci/run` has just
 run it.
 
     python tools/walk_readme.py [--with-tests]
@@ -136,7 +136,7 @@ def try_settings(body: str, folder: Path, environment: dict[str, str]) -> None:
     """Every server of a block of client settings starts, and lists its tools. Raises: WalkFailedError."""
     (folder / "mcp.json").write_text(body, encoding="utf-8")
     for name in json.loads(body)["mcpServers"]:
-        run(f"mooring tools --config mcp.json {name}", folder, environment)
+        run(f"jackstay tools --config mcp.json {name}", folder, environment)
 
 
 def walk(text: str, folder: Path, environment: dict[str, str], *, skipped: tuple[str, ...] = ()) -> list[str]:
@@ -165,8 +165,8 @@ def main() -> int:
     parser.add_argument("--with-tests", action="store_true", help="run `make test`, too")
     wanted = parser.parse_args()
     skipped = () if wanted.with_tests else ("make test",)
-    with tempfile.TemporaryDirectory(prefix="mooring-walk-") as place:
-        clone, home = Path(place) / "mooring", Path(place) / "home"
+    with tempfile.TemporaryDirectory(prefix="jackstay-walk-") as place:
+        clone, home = Path(place) / "jackstay", Path(place) / "home"
         home.mkdir()
         clone_into(clone)
         environment = {name: value for name, value in os.environ.items() if KEPT.match(name)}

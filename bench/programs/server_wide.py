@@ -2,7 +2,7 @@
 
 import sys
 
-from mooring.server import Server
+from jackstay.server import Server
 
 server = Server("echo", version="1.0", max_concurrent=10_000)
 

@@ -24,12 +24,12 @@ from demo.film import Recorder, describe, develop
 from demo.picture import is_held
 from demo.story import Stage, StoryError, play
 from demo.terminal import Screen, screen_for
-from mooring.errors import McpError
+from jackstay.errors import McpError
 
 FAST = 0.03
 # Pictures a second on a terminal.
 RATE = 10.0
-TITLE = "mooring: a client that holds while its server is killed, hangs and fails to start"
+TITLE = "jackstay: a client that holds while its server is killed, hangs and fails to start"
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -47,10 +47,10 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 async def run(pace: float, screen: Screen, recorder: Recorder | None) -> Stage:
     """The story, shown while it happens. Raises: what it could not go on for; CancelledError after a signal."""
-    logging.getLogger("mooring").setLevel(
+    logging.getLogger("jackstay").setLevel(
         logging.ERROR
     )  # losses are on the screen, which log lines would tear
-    with tempfile.TemporaryDirectory(prefix="mooring-demo-") as directory:
+    with tempfile.TemporaryDirectory(prefix="jackstay-demo-") as directory:
         stage = Stage(Path(directory), pace)
 
         def show() -> None:

@@ -2,7 +2,7 @@
 
 A caller makes one call after the other, and notes what he was told. He knows neither the other callers nor the story.
 
-Above: `story`. Below: `mooring.client`, `chronicle`.
+Above: `story`. Below: `jackstay.client`, `chronicle`.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from demo.chronicle import Chronicle
 from demo.ledger import Told
-from mooring.client import CallOptions, Client
-from mooring.errors import McpError
+from jackstay.client import CallOptions, Client
+from jackstay.errors import McpError
 
 # Between two calls, in seconds at pace 1: often enough to keep the strips full, seldom enough to be seen.
 PAUSE = 0.25

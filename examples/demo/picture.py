@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from demo.chronicle import Chronicle, Lane, Mark
 from demo.ledger import Books, Told
-from mooring.protocol.drawing import MACHINES
+from jackstay.protocol.drawing import MACHINES
 
 STATES = tuple(str(state.value) for state in MACHINES["client"].states)
 
@@ -125,7 +125,7 @@ def text_of(row: Row) -> str:
 
 
 def _title(now: float, width: int) -> Row:
-    name, about = "mooring", "  a client that holds"
+    name, about = "jackstay", "  a client that holds"
     seconds = f"{now:.0f} s"
     gap = " " * max(1, width - 2 - len(name) - len(about) - len(seconds))
     return [Span(" "), Span(name, Style.HEAD), Span(about), Span(gap), Span(seconds, Style.FAINT)]

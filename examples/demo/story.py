@@ -21,8 +21,8 @@ from demo.callers import MANNERS, Caller
 from demo.chronicle import Chronicle
 from demo.ledger import compare
 from demo.witness import Witness
-from mooring.client import Client, connect
-from mooring.transport import stdio
+from jackstay.client import Client, connect
+from jackstay.transport import stdio
 
 VICTIM = Path(__file__).parent / "victim.py"
 

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from mooring.server import Server
+from jackstay.server import Server
 
 # Seconds at pace 1: loading what a real server loads, and the two halves of a run, before and after it takes effect.
 LOADING = 0.6

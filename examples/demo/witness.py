@@ -1,6 +1,6 @@
 """Puts what the client's telemetry tells into the chronicle: states, the ends of servers, calls that were sent again.
 
-It listens and asks for nothing but the time that is left of a backoff. Above: `story`. Below: `mooring.client`, `chronicle`.
+It listens and asks for nothing but the time that is left of a backoff. Above: `story`. Below: `jackstay.client`, `chronicle`.
 """
 
 import asyncio
@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from demo.chronicle import Chronicle, Mark
-from mooring.client import Client, Fields
-from mooring.errors import StateError
+from jackstay.client import Client, Fields
+from jackstay.errors import StateError
 
 
 class Witness:
@@ -28,14 +28,14 @@ class Witness:
 
     def take(self, name: str, fields: Fields) -> None:
         """An event of the client's."""
-        if name == "mooring.connection.transition":
+        if name == "jackstay.connection.transition":
             self._note_transition(fields)
-        elif name == "mooring.request.start":
+        elif name == "jackstay.request.start":
             # A request begins in the task of whoever makes it.
             task = asyncio.current_task()
             if task in self.lanes:
                 self._begun[fields["corr_id"]] = (self.lanes[task], fields["id"])
-        elif name in ("mooring.request.stop", "mooring.request.exception"):
+        elif name in ("jackstay.request.stop", "jackstay.request.exception"):
             lane, id = self._begun.pop(fields["corr_id"], (None, None))
             call = None if lane is None else self.chronicle.lanes[lane].open
             # A request that was sent again has a new id.

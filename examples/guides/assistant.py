@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from mooring import connect, stdio
-from mooring.models import Toolbox
+from jackstay import connect, stdio
+from jackstay.models import Toolbox
 
 SHOP = Path(__file__).parent / "shop.py"
 

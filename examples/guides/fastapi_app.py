@@ -17,7 +17,7 @@ from typing import Annotated
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
 
-from mooring import Client, JsonRpcError, McpError, UsageError, connect, stdio
+from jackstay import Client, JsonRpcError, McpError, UsageError, connect, stdio
 
 SHOP = Path(__file__).parent / "shop.py"
 

@@ -6,8 +6,8 @@ python examples/guides/shop.py ledger.txt
 import sys
 from pathlib import Path
 
-from mooring import Server
-from mooring.server import ToolError
+from jackstay import Server
+from jackstay.server import ToolError
 
 server = Server("shop", version="1.0", instructions="Ask was_it_paid before you pay for anything again.")
 

@@ -15,7 +15,7 @@ import sqlite3
 import sys
 from typing import Any, NamedTuple
 
-from mooring import (
+from jackstay import (
     CapabilityError,
     Client,
     ClosedError,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from mooring import McpError, OutcomeUnknownError, TimeoutError, connect, stdio
+from jackstay import McpError, OutcomeUnknownError, TimeoutError, connect, stdio
 
 SERVER = str(Path(__file__).parent / "servers" / "flaky.py")
 CALLS = 100

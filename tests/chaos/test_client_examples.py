@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scripted.places import PYTHONPATH
+
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = ROOT / "examples"
 
@@ -25,7 +27,7 @@ def test_an_example_runs_and_says_what_it_should(name: str) -> None:
         text=True,
         timeout=50,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(EXPECTED[name]), done.stdout

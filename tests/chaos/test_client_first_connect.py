@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mooring import McpError, ProtocolError, Server, TransportError, connect, http, stdio
-from mooring.transport import Target
+from jackstay import McpError, ProtocolError, Server, TransportError, connect, http, stdio
+from jackstay.transport import Target
 from scripted.loop import timed
 
 # On an idle machine each takes well under two seconds. Five attempts with backoff, as before, take fifteen.
@@ -103,7 +103,7 @@ async def test_losing_a_server_is_a_warning_with_its_cause() -> None:
     records: list[logging.LogRecord] = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = records.append  # type: ignore[method-assign]  # the test's own handler
-    logger = logging.getLogger("mooring.client")
+    logger = logging.getLogger("jackstay.client")
     logger.addHandler(handler)
     try:
         target = stdio(sys.executable, str(Path(__file__).parent / "servers" / "working.py"), "unused")

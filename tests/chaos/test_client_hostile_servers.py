@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from chaos.leftovers import is_running
-from mooring.client import Client, connect
-from mooring.errors import (
+from jackstay.client import Client, connect
+from jackstay.errors import (
     BackpressureError,
     FrameTooLargeError,
     McpError,
@@ -20,7 +20,7 @@ from mooring.errors import (
     TimeoutError,
     TransportError,
 )
-from mooring.transport import stdio
+from jackstay.transport import stdio
 from scripted.loop import timed
 
 SERVER = str(Path(__file__).parent / "servers" / "working.py")
@@ -57,7 +57,7 @@ async def test_a_server_that_dies_mid_call_is_told_with_its_code_and_last_words_
     """G1: everybody is released, with what is known."""
     async with client_of() as client:
         exits: list[Any] = []
-        client.on_event(lambda name, fields: exits.append(fields) if name == "mooring.child.exit" else None)
+        client.on_event(lambda name, fields: exits.append(fields) if name == "jackstay.child.exit" else None)
         others = [client.submit("tools/call", {"name": "hang"}) for _ in range(3)]
         with pytest.raises(OutcomeUnknownError) as caught:
             await client.tools.call("die")
@@ -183,7 +183,7 @@ async def test_a_second_answer_is_counted_and_harms_nobody() -> None:
         client.on_event(lambda name, fields: events.append(name))
         assert (await client.tools.call("twice")).text == "first"
         assert (await client.tools.call("hello")).text == "hello"
-        assert events.count("mooring.response.unknown") == 1
+        assert events.count("jackstay.response.unknown") == 1
 
 
 @timed
@@ -310,7 +310,7 @@ async def test_an_answer_that_comes_after_the_cancel_is_counted_and_harms_nobody
     """G11: the server was told once, and answered all the same."""
     async with client_of() as client:
         late = asyncio.Event()
-        client.on_event(lambda name, _: late.set() if name == "mooring.response.late" else None)
+        client.on_event(lambda name, _: late.set() if name == "jackstay.response.late" else None)
         with pytest.raises(TimeoutError) as caught:
             await client.tools.call("late", timeout=0.1)
         assert caught.value.may_have_run

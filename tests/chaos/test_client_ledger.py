@@ -1,7 +1,7 @@
 """The history: workers call while the server is killed -9 again and again, and its ledger says who told the truth.
 
 ok means that it ran once, failed means that it never ran, unknown means at most once; everybody gets his own answer, and
-nobody waits for ever. `MOORING_PROFILE=soak` kills for longer.
+nobody waits for ever. `JACKSTAY_PROFILE=soak` kills for longer.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from mooring.client import Client, connect
-from mooring.errors import McpError
-from mooring.transport import stdio
+from jackstay.client import Client, connect
+from jackstay.errors import McpError
+from jackstay.transport import stdio
 from scripted.loop import timed
 
 SERVER = str(Path(__file__).parent / "servers" / "working.py")
 WORKERS = 8
-IS_SOAK = os.environ.get("MOORING_PROFILE") == "soak"
+IS_SOAK = os.environ.get("JACKSTAY_PROFILE") == "soak"
 KILLS = 60 if IS_SOAK else 8
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from chaos.leftovers import is_running
-from mooring.errors import FrameTooLargeError, McpError, TransportError
-from mooring.testing.transport_suite import Recorder, run
-from mooring.transport import Transport, stdio
-from mooring.transport._child import ChildTransport
+from jackstay.errors import FrameTooLargeError, McpError, TransportError
+from jackstay.testing.transport_suite import Recorder, run
+from jackstay.transport import Transport, stdio
+from jackstay.transport._child import ChildTransport
 
 SERVERS = Path(__file__).parent / "servers"
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"text":"an answer of some length"}}'

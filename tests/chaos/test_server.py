@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from scripted.places import PYTHONPATH
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SERVING = HERE / "servers_own" / "serving.py"
@@ -52,7 +54,7 @@ class Process:
     """A server, and what it said."""
 
     def __init__(self, *words: str) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
         self.popen = subprocess.Popen(
             [sys.executable, str(SERVING), *words],
             stdin=subprocess.PIPE,
@@ -398,7 +400,7 @@ def test_a_file_of_requests_gives_a_file_of_answers(tmp_path: Path) -> None:
             stdin=stdin,
             stdout=stdout,
             stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            env={**os.environ, "PYTHONPATH": PYTHONPATH},
             timeout=30,
             check=True,
         )

@@ -16,7 +16,7 @@ import pytest
 
 from chaos.servers_own.conversation import STATELESS, Peer, meta, run, talking
 from chaos.test_server import Process, call, memory_of, serving
-from mooring.server import Context, Server, _subscriptions
+from jackstay.server import Context, Server, _subscriptions
 
 FRAME = 1 << 16
 PING = {"jsonrpc": "2.0", "method": "ping"}
@@ -248,7 +248,7 @@ def test_a_client_that_misbehaves_costs_itself_and_nobody_else(
                 while not misbehaving.done():
                     assert await good.text("echo", text="meanwhile") == "meanwhile"
                 await misbehaving
-                assert await good.text("block") == "mooring-pool"
+                assert await good.text("block") == "jackstay-pool"
             assert await good.text("echo", text="afterwards") == "afterwards"
             assert len(server._connections) == 1
             assert (len(hit.core.in_flight), len(hit.core.asked), len(hit._tasks)) == (0, 0, 0)

@@ -4,7 +4,7 @@ The suite tells by the environment which scenario it is, which revision its serv
 beforehand (`MCP_CONFORMANCE_CONTEXT`). Here is what a program does with the client in each scenario. The last line that it
 prints says that it came to its end: the suite itself does not look (see `verdicts.py`).
 
-Above: the suite. Below: `mooring`, as a user has it.
+Above: the suite. Below: `jackstay`, as a user has it.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from mooring import Client, McpError, connect
-from mooring import http as streamable_http
-from mooring.oauth import ClientCredentials, EnterpriseManaged, Identity, IdentityProvider, OAuth
-from mooring.transport.http import Authorizer
-from mooring.types import CreateMessageResult, ElicitResult, TextContent
+from jackstay import Client, McpError, connect
+from jackstay import http as streamable_http
+from jackstay.oauth import ClientCredentials, EnterpriseManaged, Identity, IdentityProvider, OAuth
+from jackstay.transport.http import Authorizer
+from jackstay.types import CreateMessageResult, ElicitResult, TextContent
 
 SECONDS = 80.0  # the suite gives 90
 REDIRECT_URI = "http://localhost:3000/callback"

@@ -9,8 +9,8 @@ from demo.callers import MANNERS, Caller, WrongAnswerError
 from demo.ledger import Told
 
 from demonstration.moments import beginning
-from mooring.client import Client
-from mooring.errors import (
+from jackstay.client import Client
+from jackstay.errors import (
     JsonRpcError,
     McpError,
     OutcomeUnknownError,

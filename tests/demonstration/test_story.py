@@ -17,10 +17,11 @@ from demo.story import SCENES, Stage, StoryError, is_running
 
 from chaos.leftovers import is_running as is_alive
 from demonstration.test_film import Film
+from scripted.places import PYTHONPATH
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = [sys.executable, "-W", "error", str(ROOT / "examples" / "demo")]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "xterm"}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": PYTHONPATH, "TERM": "xterm"}
 
 
 def test_the_story_ends_with_books_that_agree(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 
 import msgspec
 
-from mooring.errors import ProtocolError
-from mooring.types import (
+from jackstay.errors import ProtocolError
+from jackstay.types import (
     Body,
     CallToolRequestParams,
     CallToolResult,

@@ -1,9 +1,9 @@
 # Invariant: however a stream is cut, the bodies are the same, ours are read back, and only ProtocolErrors are raised.
 """Bodies behind their lengths, pulled from pieces of every small size."""
 
-from mooring.errors import FrameTooLargeError, ProtocolError
-from mooring.protocol.wire._content_length import MAX_HEADER_BYTES, ContentLengthFramer, frame_content_length
-from mooring.protocol.wire._framer import Unfinished
+from jackstay.errors import FrameTooLargeError, ProtocolError
+from jackstay.protocol.wire._content_length import MAX_HEADER_BYTES, ContentLengthFramer, frame_content_length
+from jackstay.protocol.wire._framer import Unfinished
 
 LIMIT = 16
 

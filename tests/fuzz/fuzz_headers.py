@@ -1,9 +1,9 @@
 # Invariant: any text survives a header, any header value is read or refused with -32020, any schema has rows or problems.
 import msgspec
 
-from mooring.errors import ProtocolError
-from mooring.protocol.http._gate import Accepts, Endpoint, Refusal, Verb, check_request
-from mooring.protocol.http._headers import (
+from jackstay.errors import ProtocolError
+from jackstay.protocol.http._gate import Accepts, Endpoint, Refusal, Verb, check_request
+from jackstay.protocol.http._headers import (
     build_param_headers,
     check_param_headers,
     decode_header_value,
@@ -11,8 +11,8 @@ from mooring.protocol.http._headers import (
     fold_headers,
     read_param_headers,
 )
-from mooring.protocol.http._server import Route, Session, route_post
-from mooring.protocol.wire._jsonrpc import ErrorCode, decode
+from jackstay.protocol.http._server import Route, Session, route_post
+from jackstay.protocol.wire._jsonrpc import ErrorCode, decode
 
 CORPUS = [
     b"=?base64?SGVsbG8sIOS4lueVjA==?=",

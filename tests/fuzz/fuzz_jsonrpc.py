@@ -3,8 +3,8 @@
 
 import json
 
-from mooring.protocol.wire._json_text import MAX_DEPTH, is_deeper_than
-from mooring.protocol.wire._jsonrpc import (
+from jackstay.protocol.wire._json_text import MAX_DEPTH, is_deeper_than
+from jackstay.protocol.wire._jsonrpc import (
     Batch,
     Error,
     ErrorCode,

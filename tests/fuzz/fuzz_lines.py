@@ -1,8 +1,8 @@
 # Invariant: however a stream is cut, the frames are its lines by definition, and no more is held than one line may have.
 """Lines, pulled from pieces of every small size, against the plainest way to say what they are."""
 
-from mooring.errors import FrameTooLargeError
-from mooring.protocol.wire._lines import LineFramer
+from jackstay.errors import FrameTooLargeError
+from jackstay.protocol.wire._lines import LineFramer
 
 LIMIT = 16
 

@@ -3,9 +3,9 @@
 
 import json
 
+from jackstay.protocol.server import events as e
+from jackstay.protocol.server._table import ServerState as S
 from model.server import INITIALIZED, call, cancel, connect, frame, initialize, stateless
-from mooring.protocol.server import events as e
-from mooring.protocol.server._table import ServerState as S
 
 CONNECTIONS = [connect(state, version) for state in S for version in ("2025-03-26", "2025-11-25")]
 CORPUS = [

@@ -1,6 +1,6 @@
 # Invariant: events do not depend on how the bytes arrive, only typed errors are raised, nothing beyond the limit is held.
-from mooring.errors import FrameTooLargeError, ProtocolError
-from mooring.protocol.wire._sse import EventReader, ServerSentEvent, encode_event
+from jackstay.errors import FrameTooLargeError, ProtocolError
+from jackstay.protocol.wire._sse import EventReader, ServerSentEvent, encode_event
 
 LIMIT = 64
 

@@ -5,7 +5,7 @@ import json
 
 import msgspec
 
-from mooring.protocol.server._stateless import (
+from jackstay.protocol.server._stateless import (
     META_CLIENT_CAPABILITIES,
     META_PROTOCOL_VERSION,
     MetaFlaw,

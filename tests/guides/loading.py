@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from scripted.places import PYTHONPATH
+
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "examples" / "guides"
 FAULTY = Path(__file__).with_name("faulty_shop.py")
-SOURCE = {"PYTHONPATH": str(ROOT / "src")}
+SOURCE = {"PYTHONPATH": PYTHONPATH}
 ENVIRONMENT = {**os.environ, **SOURCE}
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from guides.loading import FAULTY, SOURCE, load
-from mooring import connect, stdio
-from mooring.models import Toolbox
+from jackstay import connect, stdio
+from jackstay.models import Toolbox
 from peers.answering import with_tools
 
 assistant = load("assistant")

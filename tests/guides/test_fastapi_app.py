@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from guides.loading import ENVIRONMENT, FAULTY, GUIDES, load
-from mooring import connect
-from mooring.errors import (
+from jackstay import connect
+from jackstay.errors import (
     BackpressureError,
     CapabilityError,
     ClosedError,
@@ -30,7 +30,7 @@ from mooring.errors import (
     TransportError,
     UsageError,
 )
-from mooring.testing import Refusal, ScriptedPeer, on_fake_clock
+from jackstay.testing import Refusal, ScriptedPeer, on_fake_clock
 
 app_module = load("fastapi_app")
 

@@ -29,7 +29,7 @@ def outputs(path: Path) -> list[Any]:
 
 
 def test_the_notebook_shows_what_it_does(tmp_path: Path) -> None:
-    """A kernel has a running loop: `mooring.sync` works under it, and so does the async client by `await`."""
+    """A kernel has a running loop: `jackstay.sync` works under it, and so does the async client by `await`."""
     for name in ("notebook.ipynb", "shop.py"):
         shutil.copy(GUIDES / name, tmp_path)
     # In a process of its own: the libraries of notebooks warn, and look into the home directory.

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from guides.loading import ENVIRONMENT, FAULTY, GUIDES, SOURCE, load
-from mooring import connect, stdio
-from mooring.testing import Refusal, ScriptedPeer, on_fake_clock
+from jackstay import connect, stdio
+from jackstay.testing import Refusal, ScriptedPeer, on_fake_clock
 
 worker = load("worker")
 

@@ -1,6 +1,6 @@
 """The servers of `peers.py` as rows: how each is started, what it agrees on, and one call whose answer is known.
 
-Above: the tests, which walk the rows. Below: `peers.py`, `mooring.transport`.
+Above: the tests, which walk the rows. Below: `peers.py`, `jackstay.transport`.
 """
 
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from interop.peers import BY_NAME, node
-from mooring.transport import StdioTarget, stdio
+from jackstay.transport import StdioTarget, stdio
 
 SCRIPTS = Path(__file__).parent / "servers"
 FILE_TEXT = "high water at noon\n"

@@ -2,7 +2,7 @@
 
 No waiting by the clock: the kernel says when a process has stopped, and when a frame lies in its stdin.
 
-Above: the tests. Below: `/proc`, and nothing of Mooring's.
+Above: the tests. Below: `/proc`, and nothing of Jackstay's.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The apcore bridge with the official SDK 2.x as its client: both eras, over stdio, Streamable HTTP and HTTP+SSE.
 
-SDK 1.x is installed beside the tests and has its own in `tests/apcore_mcp/end_to_end`; the modules are the same.
+SDK 1.x is installed beside the tests and has its own in `packages/jackstay-apcore/tests/end_to_end`; the modules are the same.
 """
 
 import json
@@ -15,7 +15,7 @@ from interop.listening import listening
 from interop.peers import BY_NAME, ROOT
 
 CLIENT = Path(__file__).parent / "clients" / "bridge.py"
-PROGRAM = ROOT / "tests" / "apcore_mcp" / "end_to_end" / "program.py"
+PROGRAM = ROOT / "packages" / "jackstay-apcore" / "tests" / "end_to_end" / "program.py"
 
 # (its mode, where, the revision it settles on); over stdio it starts the program itself.
 ROWS = (

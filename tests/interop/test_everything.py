@@ -12,9 +12,9 @@ import pytest
 from interop import walks
 from interop.known_servers import BY_SERVER
 from interop.processes import on_a_loop, only_child
-from mooring.client import Client, Notification, connect
-from mooring.errors import JsonRpcError, OutcomeUnknownError
-from mooring.types import (
+from jackstay.client import Client, Notification, connect
+from jackstay.errors import JsonRpcError, OutcomeUnknownError
+from jackstay.types import (
     CreateMessageRequestParams,
     CreateMessageResult,
     ElicitRequestParams,
@@ -168,7 +168,7 @@ async def test_a_subscription_brings_updates_and_outlives_the_server() -> None:
         await client.tools.call("toggle-subscriber-updates")
         assert await updates.get() == DOCUMENT
         lost = asyncio.Event()
-        client.on_event(lambda name, fields: lost.set() if name == "mooring.child.exit" else None)
+        client.on_event(lambda name, fields: lost.set() if name == "jackstay.child.exit" else None)
         os.kill(only_child(), signal.SIGKILL)
         await (
             lost.wait()

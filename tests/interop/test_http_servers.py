@@ -14,8 +14,8 @@ from interop.known_servers import HTTP_COMMANDS, sse_command
 from interop.listening import Listener
 from interop.processes import on_a_loop
 from interop.walks import HANDSHAKE, STATELESS, Row
-from mooring import Client, connect, http
-from mooring.types import CreateMessageResult, ElicitResult, TextContent
+from jackstay import Client, connect, http
+from jackstay.types import CreateMessageResult, ElicitResult, TextContent
 
 DOCUMENT = "demo://resource/static/document/features.md"
 

@@ -11,8 +11,8 @@ from interop import walks
 from interop.known_servers import BY_SERVER
 from interop.processes import on_a_loop, only_child
 from interop.walks import HANDSHAKE, STATELESS, Row
-from mooring.client import Client, connect
-from mooring.errors import McpError
+from jackstay.client import Client, connect
+from jackstay.errors import McpError
 
 # Every entry that is not the default is the peer's own limit:
 # - SDK 1.x gives its unknown resource code 0, which no revision names; FastMCP 3 the -32002 of the handshake era.
@@ -81,7 +81,7 @@ async def test_a_subscription_of_the_stateless_era_outlives_the_server() -> None
     lost = asyncio.Event()
     async with client:
         await client.resources.subscribe("note://today", updates.put_nowait)
-        client.on_event(lambda name, fields: lost.set() if name == "mooring.child.exit" else None)
+        client.on_event(lambda name, fields: lost.set() if name == "jackstay.child.exit" else None)
         os.kill(only_child(), signal.SIGKILL)
         await (
             lost.wait()

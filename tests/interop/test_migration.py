@@ -20,7 +20,7 @@ PAGES = ROOT / "docs" / "migration"
 FENCE = re.compile(r"^```python (before|after)(?:=([\w,]+))?( server)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WALK = """
 import asyncio, sys
-from mooring import connect, stdio
+from jackstay import connect, stdio
 
 async def main():
     async with connect(stdio(*sys.argv[1:])) as client:
@@ -61,7 +61,7 @@ def pairs() -> Iterator[pytest.param]:
 @pytest.fixture(scope="module")
 def weather_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """weather.py over HTTP, for the pairs that go there."""
-    serve = [str(Path(sys.executable).with_name("mooring")), "serve", "examples/weather.py", "--http"]
+    serve = [str(Path(sys.executable).with_name("jackstay")), "serve", "examples/weather.py", "--http"]
     with listening(lambda port: [*serve, str(port)], tmp_path_factory.mktemp("weather") / "log") as url:
         yield url
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, RootModel, TypeAdapter
 from chaos.servers_own.conversation import run
 from chaos.servers_own.everything_said import Said, all_that_is_said
 from interop.peers import BY_NAME
-from mooring.protocol import METHODS
+from jackstay.protocol import METHODS
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18")
 

@@ -1,4 +1,4 @@
-"""The official client against a recording: it hears from `mooring replay` what it heard from the server, message by message."""
+"""The official client against a recording: it hears from `jackstay replay` what it heard from the server, message by message."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from typing import Any
 from interop.known_clients import EVERYTHING, ROWS
 from scripted.tapes import messages
 
-MOORING = [sys.executable, "-m", "mooring"]
+JACKSTAY = [sys.executable, "-m", "jackstay"]
 PROGRAM_SECONDS = 45.0
 
 
@@ -30,8 +30,8 @@ def seen(*command: str | Path) -> Any:
 
 def test_what_it_hears_from_a_recording_is_what_it_heard_from_the_server(tmp_path: Path) -> None:
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
-    heard = seen(*MOORING, "record", first, "--", sys.executable, EVERYTHING)
+    heard = seen(*JACKSTAY, "record", first, "--", sys.executable, EVERYTHING)
     assert len(heard["progress"]) == 3
-    assert seen(*MOORING, "record", second, "--", *MOORING, "replay", first) == heard
+    assert seen(*JACKSTAY, "record", second, "--", *JACKSTAY, "replay", first) == heard
     assert messages(second, "client") == messages(first, "client")
     assert messages(second, "server") == messages(first, "server")

@@ -11,8 +11,8 @@ from pathlib import Path
 from interop.known_servers import BY_SERVER, FILE_TEXT, make_repository
 from interop.peers import BY_NAME, node
 from interop.processes import on_a_loop
-from mooring.client import connect
-from mooring.transport import stdio
+from jackstay.client import connect
+from jackstay.transport import stdio
 
 
 class _Page(BaseHTTPRequestHandler):

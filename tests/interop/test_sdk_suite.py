@@ -15,6 +15,7 @@ import pytest
 
 from interop.peers import BY_NAME, ROOT
 from interop.sdk_suite.differences import DIFFERENCES, REASONS
+from scripted.places import PYTHONPATH
 
 PEER = BY_NAME["sdk_suite"]
 ERAS = ("same", "free")
@@ -60,10 +61,10 @@ class Run:
                         for name, value in os.environ.items()
                         if not name.startswith(("PYTEST", "COV"))
                     },
-                    "MOORING_SUITE_ERA": era,
+                    "JACKSTAY_SUITE_ERA": era,
                     "PYTHONDONTWRITEBYTECODE": "1",
                     "PYTHONPATH": os.pathsep.join(
-                        (str(ROOT / "src"), str(Path(__file__).parent / "sdk_suite"), ".")
+                        (PYTHONPATH, str(Path(__file__).parent / "sdk_suite"), ".")
                     ),
                 },
                 stdin=subprocess.DEVNULL,

@@ -10,8 +10,8 @@ import pytest
 from interop.known_servers import HTTP_COMMANDS, KNOWN, Known
 from interop.peers import PEERS
 from interop.processes import freeze, on_a_loop, only_child, something_in_stdin_of
-from mooring.client import connect
-from mooring.errors import OutcomeUnknownError
+from jackstay.client import connect
+from jackstay.errors import OutcomeUnknownError
 
 every_server = pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)
 

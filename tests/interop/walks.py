@@ -2,7 +2,7 @@
 
 The servers are those of `servers/`, with the same features each; a `Row` says what a library is known to leave out.
 
-Above: the tests. Below: `mooring.client`.
+Above: the tests. Below: `jackstay.client`.
 """
 
 import asyncio
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from mooring.client import Client, Notification
-from mooring.errors import CapabilityError, JsonRpcError
-from mooring.types import (
+from jackstay.client import Client, Notification
+from jackstay.errors import CapabilityError, JsonRpcError
+from jackstay.types import (
     CreateMessageResult,
     ElicitResult,
     ProgressNotificationParams,

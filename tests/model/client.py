@@ -1,4 +1,4 @@
-"""The search behind tests/mooring/protocol/client/test_model.py: every state a client's connection can reach, on the real object.
+"""The search behind packages/jackstay/tests/protocol/client/test_model.py: every state a client's connection can reach, on the real object.
 
 The connection is copied at each step, never re-modelled. Around it stands the least environment that can still lie: a
 transport that starts, fails, takes frames, is busy, writes, dies and is reaped, and a peer that answers anything it
@@ -18,15 +18,15 @@ from typing import Any
 
 import msgspec
 
+from jackstay.errors import OutcomeUnknownError, TransportError
+from jackstay.protocol.client import events as e
+from jackstay.protocol.client._calls import Retry
+from jackstay.protocol.client._connection import ClientConnection
+from jackstay.protocol.client._core import Wire
+from jackstay.protocol.client._exchange import Exchange, ExchangeState, Role
+from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW
+from jackstay.protocol.client._table import ClientState, Timer
 from model.client_world import Asked, Scene, World, key, request_key
-from mooring.errors import OutcomeUnknownError, TransportError
-from mooring.protocol.client import events as e
-from mooring.protocol.client._calls import Retry
-from mooring.protocol.client._connection import ClientConnection
-from mooring.protocol.client._core import Wire
-from mooring.protocol.client._exchange import Exchange, ExchangeState, Role
-from mooring.protocol.client._settings import SESSION_LOSS_WINDOW
-from mooring.protocol.client._table import ClientState, Timer
 
 
 class Violation(AssertionError):

@@ -17,12 +17,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.protocol.client import events as e
-from mooring.protocol.client._calls import Retry
-from mooring.protocol.client._connection import ClientConnection
-from mooring.protocol.client._exchange import Exchange, ExchangeState, Role
-from mooring.protocol.client._settings import SESSION_LOSS_WINDOW, Settings
-from mooring.protocol.client._table import ClientState, Timer
+from jackstay.protocol.client import events as e
+from jackstay.protocol.client._calls import Retry
+from jackstay.protocol.client._connection import ClientConnection
+from jackstay.protocol.client._exchange import Exchange, ExchangeState, Role
+from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW, Settings
+from jackstay.protocol.client._table import ClientState, Timer
 
 
 @dataclass(frozen=True)

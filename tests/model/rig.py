@@ -3,7 +3,7 @@
 It adds nothing of its own: no event is stepped that a test did not ask for, except where a method says so. Every
 effect of every turn is kept in `history`, the last turn's in `out`.
 
-Above: tests/mooring/protocol/client/. Below: the real `ClientConnection`.
+Above: packages/jackstay/tests/protocol/client/. Below: the real `ClientConnection`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 from typing import Any, TypeVar
 
-from mooring.errors import McpError, TransportError
-from mooring.protocol._versions import VERSIONS, Era
-from mooring.protocol.client import events as e
-from mooring.protocol.client._connection import ClientConnection
-from mooring.protocol.client._settings import Settings
-from mooring.protocol.client._table import ClientState, Timer
+from jackstay.errors import McpError, TransportError
+from jackstay.protocol._versions import VERSIONS, Era
+from jackstay.protocol.client import events as e
+from jackstay.protocol.client._connection import ClientConnection
+from jackstay.protocol.client._settings import Settings
+from jackstay.protocol.client._table import ClientState, Timer
 
 S = ClientState
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from mooring.errors import GuardRefusedError, MachineError
-from mooring.protocol.server import events as e
-from mooring.protocol.server._connection import ServerConnection
-from mooring.protocol.server._offer import ServerOffer, ServerOptions
-from mooring.protocol.server._table import ServerState as S
-from mooring.protocol.wire._jsonrpc import decode
+from jackstay.errors import GuardRefusedError, MachineError
+from jackstay.protocol.server import events as e
+from jackstay.protocol.server._connection import ServerConnection
+from jackstay.protocol.server._offer import ServerOffer, ServerOptions
+from jackstay.protocol.server._table import ServerState as S
+from jackstay.protocol.wire._jsonrpc import decode
 
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"

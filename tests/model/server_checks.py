@@ -6,6 +6,16 @@ Each takes the connection, the state before and the effects. Words of messages a
 from collections.abc import Callable
 from typing import Any
 
+from jackstay.errors import (
+    GuardRefusedError,
+    InvalidEventError,
+    MachineError,
+    UnknownEventError,
+)
+from jackstay.protocol.server import events as e
+from jackstay.protocol.server._connection import ServerConnection
+from jackstay.protocol.server._table import ServerState as S
+from jackstay.protocol.wire._jsonrpc import decode
 from model.server import (
     answers,
     call,
@@ -13,16 +23,6 @@ from model.server import (
     refusal,
     stateless,
 )
-from mooring.errors import (
-    GuardRefusedError,
-    InvalidEventError,
-    MachineError,
-    UnknownEventError,
-)
-from mooring.protocol.server import events as e
-from mooring.protocol.server._connection import ServerConnection
-from mooring.protocol.server._table import ServerState as S
-from mooring.protocol.wire._jsonrpc import decode
 
 NOW = 100.0
 CHANGED = frame(method="notifications/roots/list_changed")

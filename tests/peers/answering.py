@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from mooring.errors import JsonRpcError, McpError, TransportError
-from mooring.transport import Owner, memory_pair
+from jackstay.errors import JsonRpcError, McpError, TransportError
+from jackstay.transport import Owner, memory_pair
 
 Answer = Callable[[str, dict[str, Any]], Any]
 

@@ -12,12 +12,9 @@ import logging
 import os
 import sys
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
-
-from mooring.server import Context, Server
-from mooring.server.http import keys
+from jackstay.server import Context, Server
+from jackstay.server.http import keys
 
 OF_THE_SERVER = ("drain_timeout", "threads", "versions")
 
@@ -61,7 +58,7 @@ def make(options: dict[str, object]) -> Server:
 
 def main() -> int:
     given = json.loads(sys.argv[1])
-    if given.pop("breaks_when_started_again", False) and "MOORING_WORKER" in os.environ:
+    if given.pop("breaks_when_started_again", False) and "JACKSTAY_WORKER" in os.environ:
         raise RuntimeError("this worker does not start")
     level = given.pop("log_level", None)
     if level is not None:

@@ -7,13 +7,10 @@ A line is the path of a token file. With `hold PATH KEY` it takes the lock of th
 
 import asyncio
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
-
-from mooring.errors import McpError
-from mooring.oauth import FileStore, Identity, OAuth
-from mooring.transport.http import default_http_client
+from jackstay.errors import McpError
+from jackstay.oauth import FileStore, Identity, OAuth
+from jackstay.transport.http import default_http_client
 
 
 async def main(issuer: str, resource: str) -> None:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Mutable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mooring.protocol.wire import EventReader, ServerSentEvent
+from jackstay.protocol.wire import EventReader, ServerSentEvent
 
 GUARD = 10.0
 STATELESS = "2026-07-28"

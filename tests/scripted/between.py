@@ -1,6 +1,6 @@
 """A proxy in memory, between a scripted server and clients of ours: opened and ended together.
 
-Above: the tests of the proxy. Below: `mooring.proxy`, `mooring.testing`.
+Above: the tests of the proxy. Below: `jackstay.proxy`, `jackstay.testing`.
 """
 
 import asyncio
@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from mooring.client import Client, connect
-from mooring.proxy import Proxy, ProxyOptions
-from mooring.testing import ScriptedPeer
-from mooring.transport import memory_pair
+from jackstay.client import Client, connect
+from jackstay.proxy import Proxy, ProxyOptions
+from jackstay.testing import ScriptedPeer
+from jackstay.transport import memory_pair
 
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 ERAS = (HANDSHAKE, STATELESS)

@@ -4,10 +4,10 @@ import json
 
 import msgspec
 
-from mooring.protocol.client._calls import Calls
-from mooring.protocol.client._exchange import ExchangeEvent, ExchangeState
-from mooring.protocol.client._settings import Settings
-from mooring.protocol.client.events import Accept, Called, Fail, Send
+from jackstay.protocol.client._calls import Calls
+from jackstay.protocol.client._exchange import ExchangeEvent, ExchangeState
+from jackstay.protocol.client._settings import Settings
+from jackstay.protocol.client.events import Accept, Called, Fail, Send
 
 E, X = ExchangeEvent, ExchangeState
 RAW = msgspec.Raw(b'{"ok":true}')

@@ -6,8 +6,8 @@ from typing import Any
 
 import uvicorn
 
-from mooring.server.http import _head
-from mooring.server.http._sockets import bind_sockets, port_of
+from jackstay.server.http import _head
+from jackstay.server.http._sockets import bind_sockets, port_of
 
 LIMIT = 4096
 GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n"

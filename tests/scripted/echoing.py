@@ -1,11 +1,11 @@
 """A server that echoes, and the frames of a client that says them by hand.
 
-Above: tests of the server's driver. Below: `mooring.server`.
+Above: tests of the server's driver. Below: `jackstay.server`.
 """
 
 from typing import Any
 
-from mooring.server import Server
+from jackstay.server import Server
 
 INITIALIZE = {
     "jsonrpc": "2.0",

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from mooring.client import _connection as driver
-from mooring.errors import FrameTooLargeError, McpError, TransportError
-from mooring.protocol.client import ClientState
-from mooring.protocol.client import events as e
-from mooring.protocol.client._calls import BITE
+from jackstay.client import _connection as driver
+from jackstay.errors import FrameTooLargeError, McpError, TransportError
+from jackstay.protocol.client import ClientState
+from jackstay.protocol.client import events as e
+from jackstay.protocol.client._calls import BITE
 from scripted.stage import LEGACY, LOST, MODERN, SUBSCRIBED, S, Stage
 
 # --- one thing that happens, in every state ---------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 """A tool that waits: for tests of what happens to a call that runs.
 
-Above: tests of `mooring.server.http`. Below: `mooring.server`.
+Above: tests of `jackstay.server.http`. Below: `jackstay.server`.
 """
 
 import asyncio
 
-from mooring.server import Context, Server
+from jackstay.server import Context, Server
 
 
 class Gate:

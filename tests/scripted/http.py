@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mooring.errors import McpError, OutcomeUnknownError
-from mooring.protocol.wire import encode_event
+from jackstay.errors import McpError, OutcomeUnknownError
+from jackstay.protocol.wire import encode_event
 
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 GONE = object()

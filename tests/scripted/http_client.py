@@ -6,9 +6,9 @@ Above: tests of the HTTP transport. Below: `scripted.http`.
 import asyncio
 from typing import Any
 
-from mooring.client import Client, connect
-from mooring.errors import TransportError
-from mooring.transport.http import http
+from jackstay.client import Client, connect
+from jackstay.errors import TransportError
+from jackstay.transport.http import http
 from scripted.http import MemoryHttp, Reply, Script, Seen
 
 URL = "http://127.0.0.1/mcp"

@@ -1,4 +1,4 @@
-"""An ordinary loop for a test of real pipes, with a limit; where everything is in memory, `mooring.testing.on_fake_clock` is it."""
+"""An ordinary loop for a test of real pipes, with a limit; where everything is in memory, `jackstay.testing.on_fake_clock` is it."""
 
 import asyncio
 import functools

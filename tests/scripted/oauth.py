@@ -14,10 +14,10 @@ from types import SimpleNamespace
 from typing import Any, Self
 from urllib.parse import parse_qs, parse_qsl, unquote, urlencode, urlsplit
 
-from mooring.errors import TransportError
-from mooring.oauth import Identity, OAuth
-from mooring.oauth._authorizer import TokenAuthorizer
-from mooring.transport.http import Challenge
+from jackstay.errors import TransportError
+from jackstay.oauth import Identity, OAuth
+from jackstay.oauth._authorizer import TokenAuthorizer
+from jackstay.transport.http import Challenge
 
 
 class Request:

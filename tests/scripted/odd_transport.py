@@ -1,12 +1,12 @@
 """Transports that do one thing differently: for tests of what a driver makes of it.
 
-Above: tests of the client's driver. Below: `mooring.testing.ScriptedPeer`, the pair in memory.
+Above: tests of the client's driver. Below: `jackstay.testing.ScriptedPeer`, the pair in memory.
 """
 
 from typing import Any
 
-from mooring.client import Client, connect
-from mooring.testing import ScriptedPeer
+from jackstay.client import Client, connect
+from jackstay.testing import ScriptedPeer
 
 
 class Odd:

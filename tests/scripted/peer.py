@@ -1,6 +1,6 @@
 """A client and a scripted peer for it, opened and ended together; and what servers commonly say.
 
-Above: tests of the client. Below: `mooring.testing.ScriptedPeer`.
+Above: tests of the client. Below: `jackstay.testing.ScriptedPeer`.
 """
 
 import asyncio
@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mooring.client import Client, connect
-from mooring.testing import ScriptedPeer
+from jackstay.client import Client, connect
+from jackstay.testing import ScriptedPeer
 
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 ERAS = (HANDSHAKE, STATELESS)

@@ -1,12 +1,12 @@
 """A server for tests of POSTs that are connections of their own.
 
-Above: tests of `mooring.server.http`. Below: `mooring.server`.
+Above: tests of `jackstay.server.http`. Below: `jackstay.server`.
 """
 
 import asyncio
 from typing import Any
 
-from mooring.server import Context, Server
+from jackstay.server import Context, Server
 
 
 def serving(**options: Any) -> Server:

@@ -1,14 +1,14 @@
 """A server for tests of HTTP sessions, and how the two streams of a session are opened.
 
-Above: tests of `mooring.server.http`. Below: `scripted.asgi`.
+Above: tests of `jackstay.server.http`. Below: `scripted.asgi`.
 """
 
 import asyncio
 from typing import Any
 
-from mooring.server import Context, Server
-from mooring.server.http import App
-from mooring.server.http._session import Session
+from jackstay.server import Context, Server
+from jackstay.server.http import App
+from jackstay.server.http._session import Session
 from scripted.asgi import Http, Response, tool
 
 ELICITATION = {"elicitation": {}}

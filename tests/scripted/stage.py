@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from mooring.client._call import Call
-from mooring.client._connection import Connection
-from mooring.client._telemetry import Telemetry
-from mooring.errors import McpError, TransportError
-from mooring.protocol.client import ClientConnection, ClientState, Settings
-from mooring.protocol.client import events as e
-from mooring.protocol.client._table import CELLS
+from jackstay.client._call import Call
+from jackstay.client._connection import Connection
+from jackstay.client._telemetry import Telemetry
+from jackstay.errors import McpError, TransportError
+from jackstay.protocol.client import ClientConnection, ClientState, Settings
+from jackstay.protocol.client import events as e
+from jackstay.protocol.client._table import CELLS
 
 S = ClientState
 Edge = tuple[type[e.Event], ClientState, int]

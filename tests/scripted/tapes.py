@@ -5,13 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mooring.errors import McpError
-from mooring.testing import Recorder, replayed
-from mooring.testing._recording import read_recording
-from mooring.testing._repertoire import Repertoire
-from mooring.testing._scripts import Script, read_scripts
+from jackstay.errors import McpError
+from jackstay.testing import Recorder, replayed
+from jackstay.testing._recording import read_recording
+from jackstay.testing._repertoire import Repertoire
+from jackstay.testing._scripts import Script, read_scripts
 
-HEADER = {"mooring": "recording", "version": 1, "recorded": "2026-11-15T00:00:00+00:00", "target": "shop"}
+HEADER = {"jackstay": "recording", "version": 1, "recorded": "2026-11-15T00:00:00+00:00", "target": "shop"}
 
 
 def client(message: Any, at: float = 0.0, **more: Any) -> dict[str, Any]:

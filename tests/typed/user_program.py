@@ -10,11 +10,11 @@ from typing import Annotated, assert_type
 
 import msgspec
 
-from mooring import Client, Fleet, McpError, OutcomeUnknownError, Server, connect, http, stdio
-from mooring import sync as blocking
-from mooring.server import Context, ToolError
-from mooring.testing import ScriptedPeer, memory_pair
-from mooring.types import CallToolResult, CreateMessageResult, ElicitResult, TextContent, Tool
+from jackstay import Client, Fleet, McpError, OutcomeUnknownError, Server, connect, http, stdio
+from jackstay import sync as blocking
+from jackstay.server import Context, ToolError
+from jackstay.testing import ScriptedPeer, memory_pair
+from jackstay.types import CallToolResult, CreateMessageResult, ElicitResult, TextContent, Tool
 
 server = Server("shop", version="1.0", instructions="Orders.")
 

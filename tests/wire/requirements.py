@@ -9,16 +9,16 @@ import msgspec
 CHAOS_CLIENT = "tests/chaos/test_client_hostile_servers.py"
 CHAOS_CHILDREN = "tests/chaos/test_misbehaving_children.py"
 CHAOS_SERVER = "tests/chaos/test_server.py"
-CLIENT = "tests/mooring/client/test_client.py"
-CLIENT_TRANSPORTS = "tests/mooring/client/test_connection_transports.py"
+CLIENT = "packages/jackstay/tests/client/test_client.py"
+CLIENT_TRANSPORTS = "packages/jackstay/tests/client/test_connection_transports.py"
 CONVERSATIONS = "tests/wire/test_conversations.py"
 HTTP_FAULTS = "tests/chaos/http/test_faults.py"
 HTTP_IDLE = "tests/chaos/http/test_idle_sessions.py"
 HTTP_ROLLING = "tests/chaos/http/test_rolling.py"
 HTTP_SECURITY = "tests/chaos/http/test_security.py"
-HTTP_SERVER = "tests/mooring/server/http"
-HTTP_TRANSPORT = "tests/mooring/transport/http"
-SERVER_DRIVER = "tests/mooring/server/test_connection.py"
+HTTP_SERVER = "packages/jackstay/tests/server/http"
+HTTP_TRANSPORT = "packages/jackstay/tests/transport/http"
+SERVER_DRIVER = "packages/jackstay/tests/server/test_connection.py"
 SIMULATION = "tests/wire/test_simulation.py"
 
 
@@ -228,8 +228,8 @@ REQUIREMENTS = (
         "a server that hangs is found after a call timed out in silence, and restarted, by default; calls made meanwhile wait for the new one",
         (
             "tests/chaos/test_client_defaults.py::test_with_the_defaults_a_flaky_server_costs_only_the_calls_it_fails_in",
-            "tests/mooring/protocol/client/test_recovery_hang.py::test_a_call_that_times_out_in_silence_leads_to_a_check_and_to_a_restart",
-            "tests/mooring/protocol/client/test_recovery_hang.py::test_calls_made_during_the_check_wait_and_run_on_the_next_server",
+            "packages/jackstay/tests/protocol/client/test_recovery_hang.py::test_a_call_that_times_out_in_silence_leads_to_a_check_and_to_a_restart",
+            "packages/jackstay/tests/protocol/client/test_recovery_hang.py::test_calls_made_during_the_check_wait_and_run_on_the_next_server",
         ),
     ),
 )

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mooring.client import Client, connect
-from mooring.errors import JsonRpcError, McpError, OutcomeUnknownError, TimeoutError
-from mooring.testing import Heard, ScriptedPeer, on_fake_clock
-from mooring.transport import MAX_QUEUED_FRAMES
+from jackstay.client import Client, connect
+from jackstay.errors import JsonRpcError, McpError, OutcomeUnknownError, TimeoutError
+from jackstay.testing import Heard, ScriptedPeer, on_fake_clock
+from jackstay.transport import MAX_QUEUED_FRAMES
 from scripted.peer import ERAS, opened, said, tool
 
 # Every request that a user can make, by the method it becomes, with an answer to it.
@@ -171,7 +171,7 @@ def test_a_call_that_was_written_and_is_given_up_is_cancelled_once(version: str,
             await client.ping()
             await asyncio.sleep(100)
             assert len(peer.got("notifications/cancelled")) == 1
-            assert strays == ["mooring.response.late"]
+            assert strays == ["jackstay.response.late"]
 
     test()
 

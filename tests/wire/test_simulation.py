@@ -12,17 +12,17 @@ from random import Random
 
 import pytest
 
-from mooring.client import Client
-from mooring.errors import McpError
-from mooring.protocol.client import Settings
-from mooring.protocol.client._calls import _IF, Calls
-from mooring.protocol.client._exchange import If
-from mooring.server import Server
-from mooring.testing import Faults, FaultyTarget, on_fake_clock
-from mooring.transport import memory_pair
+from jackstay.client import Client
+from jackstay.errors import McpError
+from jackstay.protocol.client import Settings
+from jackstay.protocol.client._calls import _IF, Calls
+from jackstay.protocol.client._exchange import If
+from jackstay.server import Server
+from jackstay.testing import Faults, FaultyTarget, on_fake_clock
+from jackstay.transport import memory_pair
 from scripted.peer import ERAS
 
-SEEDS = range(1_000 if os.environ.get("MOORING_PROFILE") == "soak" else 12)
+SEEDS = range(1_000 if os.environ.get("JACKSTAY_PROFILE") == "soak" else 12)
 WORKERS, CALLS = 6, 20
 
 STORMS = {

@@ -7,10 +7,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from mooring.client import connect, opentelemetry
-from mooring.server import Server, trace_requests
-from mooring.testing import on_fake_clock
-from mooring.transport import memory_pair
+from jackstay.client import connect, opentelemetry
+from jackstay.server import Server, trace_requests
+from jackstay.testing import on_fake_clock
+from jackstay.transport import memory_pair
 from scripted.peer import ERAS
 
 

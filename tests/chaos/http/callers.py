@@ -4,8 +4,8 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from mooring.client import Client
-from mooring.errors import JsonRpcError, McpError
+from jackstay.client import Client
+from jackstay.errors import JsonRpcError, McpError
 
 
 class Callers:

@@ -14,12 +14,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "src"))
-
 import msgspec
 
-from mooring.server import Context, Server
-from mooring.server.http import MemoryEvents, Principal, SessionRecord
+from jackstay.server import Context, Server
+from jackstay.server.http import MemoryEvents, Principal, SessionRecord
 
 
 class FileSessions:

@@ -2,7 +2,7 @@
 
 ok means that it ran once, failed means that it never ran, unknown means at most once; nobody gets another's answer, nobody
 waits beyond his deadline, and after the storm all is well. Both eras; without sessions, with them, and with events kept so
-that streams are resumed. `MOORING_PROFILE=soak` storms for longer, from many seeds.
+that streams are resumed. `JACKSTAY_PROFILE=soak` storms for longer, from many seeds.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ import pytest
 from chaos.http.callers import Callers
 from chaos.http.process import LedgerServer
 from chaos.http.proxy import CLEAN, KINDS, Fault, FaultProxy, draw
-from mooring.client import Client, connect
-from mooring.errors import McpError, OutcomeUnknownError, TransportError
-from mooring.transport.http import http
+from jackstay.client import Client, connect
+from jackstay.errors import McpError, OutcomeUnknownError, TransportError
+from jackstay.transport.http import http
 from scripted.loop import timed
 
-IS_SOAK = os.environ.get("MOORING_PROFILE") == "soak"
+IS_SOAK = os.environ.get("JACKSTAY_PROFILE") == "soak"
 SEEDS = random.sample(range(1_000_000), 20) if IS_SOAK else [0]  # the name of the test says which
 CALLERS = 8
 CALLS = 60 if IS_SOAK else 20

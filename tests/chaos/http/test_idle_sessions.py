@@ -1,6 +1,6 @@
 """Sessions that nobody uses are given back, all of them, and what they held with them; one that is used is never taken.
 
-`MOORING_PROFILE=soak` waits as long as a server would: the fast form has a short time to live.
+`JACKSTAY_PROFILE=soak` waits as long as a server would: the fast form has a short time to live.
 """
 
 import os
@@ -12,7 +12,7 @@ import pytest
 from chaos.http.process import LedgerServer
 from chaos.http.raw import INITIALIZE, Raw, ask, call, in_session, message, request
 
-IS_SOAK = os.environ.get("MOORING_PROFILE") == "soak"
+IS_SOAK = os.environ.get("JACKSTAY_PROFILE") == "soak"
 TTL = 30.0 if IS_SOAK else 1.0
 SESSIONS = 1000
 

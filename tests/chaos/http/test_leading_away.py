@@ -14,10 +14,10 @@ import aiohttp
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from mooring.client import connect
-from mooring.errors import McpError, ProtocolError
-from mooring.oauth import AuthorizationError, OAuth
-from mooring.transport.http import http
+from jackstay.client import connect
+from jackstay.errors import McpError, ProtocolError
+from jackstay.oauth import AuthorizationError, OAuth
+from jackstay.transport.http import http
 from scripted import certificates
 from scripted.http import HANDSHAKE, STATELESS, HttpServer, Mcp, Reply, Seen, served
 from scripted.loop import timed

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mooring.client import connect
-from mooring.transport.http import http
+from jackstay.client import connect
+from jackstay.transport.http import http
 from peers.http_process import Serving
 from scripted.loop import timed
 

@@ -29,11 +29,11 @@ from chaos.http.raw import (
     request,
     stateless_call,
 )
-from mooring.client import Client, connect
-from mooring.transport.http import http
+from jackstay.client import Client, connect
+from jackstay.transport.http import http
 from scripted.loop import timed
 
-IS_SOAK = os.environ.get("MOORING_PROFILE") == "soak"
+IS_SOAK = os.environ.get("JACKSTAY_PROFILE") == "soak"
 ROUNDS = 2 if IS_SOAK else 1  # more would be slowed down by how workers that die often are started
 CALLERS = 6
 DEADLINE = 10.0

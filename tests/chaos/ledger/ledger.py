@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mooring.errors import McpError
+from jackstay.errors import McpError
 
 # How much later than its deadline a call may end, beside the delay of the event loop itself, which is measured.
 SLACK_SECONDS = 1.0

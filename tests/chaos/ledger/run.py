@@ -21,15 +21,15 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import mooring.sync
+import jackstay.sync
 from chaos.http.process import LedgerServer
 from chaos.http.proxy import FaultProxy, draw
 from chaos.ledger.ledger import LAG_INTERVAL, Ledger
 from chaos.leftovers import children, nothing_left
-from mooring.client import Client, Fleet, connect
-from mooring.errors import McpError
-from mooring.transport import Target, stdio
-from mooring.transport.http import http
+from jackstay.client import Client, Fleet, connect
+from jackstay.errors import McpError
+from jackstay.transport import Target, stdio
+from jackstay.transport.http import http
 
 SERVER = str(Path(__file__).with_name("server.py"))
 FRAME_BYTES = 100_000
@@ -295,7 +295,7 @@ async def fleet_part(run: Run) -> None:
 
 def sync_part(run: Run) -> None:
     """Threads that share one blocking client of a server that is killed and misbehaves."""
-    client = mooring.sync.connect(run.target("sync"), versions=(HANDSHAKE,), wait_for_ready=True, **FAST)
+    client = jackstay.sync.connect(run.target("sync"), versions=(HANDSHAKE,), wait_for_ready=True, **FAST)
     began = time.monotonic()
     stopped = threading.Event()
 
@@ -394,7 +394,7 @@ def main() -> int:
     asyncio.run(asyncio.sleep(0))  # libuv keeps a pipe for the whole process once it has run
     seed = random.randrange(1_000_000) if given.seed is None else given.seed
     print(f"loop {given.loop}, seed {seed}", flush=True)
-    logging.getLogger("mooring").setLevel(
+    logging.getLogger("jackstay").setLevel(
         logging.CRITICAL
     )  # faults are logged, and here there is little else
     total = sum(PARTS[name][1] for name in given.only)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from chaos.ledger.ledger import Ledger
-from mooring.errors import JsonRpcError, McpError, OutcomeUnknownError, ShutdownError, TransportError
+from jackstay.errors import JsonRpcError, McpError, OutcomeUnknownError, ShutdownError, TransportError
 
 
 @pytest.mark.parametrize(

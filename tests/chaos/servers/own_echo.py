@@ -9,8 +9,8 @@ import subprocess
 import sys
 from functools import partial
 
-from mooring.testing.transport_suite import Recorder
-from mooring.transport import own_stdio
+from jackstay.testing.transport_suite import Recorder
+from jackstay.transport import own_stdio
 
 
 def say(words: str) -> None:

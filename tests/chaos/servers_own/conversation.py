@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mooring.errors import McpError
-from mooring.server import Server
-from mooring.transport import MemoryPair, Transport, memory_pair
+from jackstay.errors import McpError
+from jackstay.server import Server
+from jackstay.transport import MemoryPair, Transport, memory_pair
 
 GUARD = 20.0
 STATELESS = "2026-07-28"

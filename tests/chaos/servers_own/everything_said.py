@@ -8,8 +8,8 @@ It knows no model and no schema.
 from typing import Any, NamedTuple
 
 from chaos.servers_own.conversation import STATELESS, Message, Peer, talking
-from mooring.server import Audio, Context, Image, Server
-from mooring.types import EmbeddedResource, ResourceLink, TextResourceContents
+from jackstay.server import Audio, Context, Image, Server
+from jackstay.types import EmbeddedResource, ResourceLink, TextResourceContents
 
 CAPABILITIES = {
     "elicitation": {"form": {}, "url": {}},

@@ -19,7 +19,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from mooring.server import Context, Server
+from jackstay.server import Context, Server
 
 executor = ThreadPoolExecutor(2)
 numbers = {

@@ -1,8 +1,8 @@
 """A pytest plugin for the official Python SDK's own interaction tests: its client and its server, with our proxy between them.
 
 It replaces the connection factory of the suite's `streamable-http` leg. The SDK's server runs on a port of this machine; the
-proxy is mounted in the suite's in-process bridge. `MOORING_SUITE_ERA=same` limits the proxy to the revision of the
-client and gives each session a server of its own (`--per-client`); `MOORING_SUITE_ERA=free` leaves the era to the proxy, and clients
+proxy is mounted in the suite's in-process bridge. `JACKSTAY_SUITE_ERA=same` limits the proxy to the revision of the
+client and gives each session a server of its own (`--per-client`); `JACKSTAY_SUITE_ERA=free` leaves the era to the proxy, and clients
 share the server.
 
 Runs in the environment of the peer `sdk_suite`, not in ours: see `test_sdk_suite.py`.
@@ -24,10 +24,10 @@ from tests.interaction import conftest
 from tests.interaction._connect import BASE_URL, NO_DNS_REBINDING_PROTECTION
 from tests.interaction.transports._bridge import StreamingASGITransport
 
-from mooring import http
-from mooring.proxy import Proxy, ProxyOptions
+from jackstay import http
+from jackstay.proxy import Proxy, ProxyOptions
 
-ERA = os.environ["MOORING_SUITE_ERA"]
+ERA = os.environ["JACKSTAY_SUITE_ERA"]
 
 
 @asynccontextmanager

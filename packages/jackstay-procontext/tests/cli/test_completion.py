@@ -1,0 +1,35 @@
+"""`procontext completion`: every command and option, in every shell; without a command, the words of `serve`."""
+
+from pathlib import Path
+
+import pytest
+
+from jackstay.shell import SHELLS
+from procontext.cli import main
+from procontext.cli._commands import COMMANDS
+from scripted.terminal import bash_answers
+
+# what is typed -> what comes
+LINES = {
+    "procontext do": ["docs", "doctor"],
+    "procontext --tr": ["--transport"],
+    "procontext --transport ''": ["http", "stdio"],
+    "procontext serve --transport h": ["http"],
+    "procontext docs --off": ["--offline", "--offset"],
+    "procontext docs ''": [],
+    "procontext completion ''": ["bash", "fish", "zsh"],
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_names_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert [row.name for row in COMMANDS if row.name not in out] == []
+
+
+def test_bash_completes_our_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    answers = bash_answers(capsys.readouterr().out, "procontext", LINES, tmp_path)
+    assert dict(zip(LINES, map(sorted, answers), strict=True)) == LINES

@@ -1,0 +1,62 @@
+"""`jackstay read`: print what is in a resource. Bytes go into a file or a pipe as they are, and never onto a terminal.
+
+Above: `_main`. Below: `_running`.
+"""
+
+import base64
+import binascii
+import sys
+from argparse import ArgumentParser, Namespace
+
+from jackstay.cli import _target
+from jackstay.cli._exits import DONE
+from jackstay.cli._output import print_json, print_text, text_of_contents
+from jackstay.cli._running import with_client
+from jackstay.cli._screen import Screen
+from jackstay.client import Client
+from jackstay.errors import ProtocolError
+from jackstay.types import BlobResourceContents, ResourceContents
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which server, and which resource."""
+    _target.add_arguments(
+        parser,
+        "URI",
+        "https://example.org/mcp note://today --header 'X-Key: ${KEY}'",
+        "--config mcp.json notes note://today",
+        "file:///logo.png -- ./server.py > logo.png",
+        more="Bytes go only into a file or a pipe.",
+    )
+
+
+def run(arguments: Namespace) -> int:
+    """Read it."""
+    chosen, words = _target.choose(arguments)
+    uri = _target.take_word(words, "URI", "jackstay resources lists those of a server")
+    _target.take_no_more(words)
+
+    async def work(client: Client) -> int:
+        result = await client.resources.read(uri)
+        if arguments.json:
+            print_json(result.raw)
+        else:
+            screen = Screen()
+            for contents in result.contents:
+                _show(screen, contents)
+        return DONE
+
+    return with_client(arguments, chosen, work)
+
+
+def _show(screen: Screen, contents: ResourceContents) -> None:
+    if not isinstance(contents, BlobResourceContents) or screen.is_terminal:
+        print_text(screen, text_of_contents(contents))
+        return
+    try:
+        data = base64.b64decode(contents.blob, validate=True)
+    except binascii.Error as error:
+        raise ProtocolError(f"{contents.uri} holds bytes that are not base64", path="$.contents") from error
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,111 @@
+"""The client's room: a client that survives its server.
+
+`connect(target)` makes a `Client`; everything else here is what it gives you or takes from you. Recovery lives below the
+API, in the driver and the protocol's core, the same for every method. Never imports the server's room.
+"""
+
+from typing import TYPE_CHECKING
+
+from jackstay._lazy import lazy
+
+if TYPE_CHECKING:
+    from jackstay.client._asking import ElicitationHandler, SamplingHandler
+    from jackstay.client._call import Call
+    from jackstay.client._client import Client, Notification, NotificationHandler
+    from jackstay.client._completion import Completions
+    from jackstay.client._config import Config, read_config
+    from jackstay.client._connect import connect
+    from jackstay.client._elicitation import Elicitation
+    from jackstay.client._fleet import Fleet
+    from jackstay.client._lists import Cache
+    from jackstay.client._log_events import log_events
+    from jackstay.client._logging import Logging
+    from jackstay.client._otel import opentelemetry
+    from jackstay.client._prometheus import prometheus
+    from jackstay.client._prompts import Prompts
+    from jackstay.client._requests import CallOptions, ProgressHandler
+    from jackstay.client._resources import Resources
+    from jackstay.client._roots import Roots
+    from jackstay.client._sampling import Sampling
+    from jackstay.client._subscriptions import EndHandler, UpdateHandler
+    from jackstay.client._telemetry import EVENTS, Fields, Listener, Span, Trace
+    from jackstay.client._tools import ToolOptions, Tools
+    from jackstay.client._wire import RequestHandler, Wire
+
+__all__ = [
+    "EVENTS",
+    "Cache",
+    "Call",
+    "CallOptions",
+    "Client",
+    "Completions",
+    "Config",
+    "Elicitation",
+    "ElicitationHandler",
+    "EndHandler",
+    "Fields",
+    "Fleet",
+    "Listener",
+    "Logging",
+    "Notification",
+    "NotificationHandler",
+    "ProgressHandler",
+    "Prompts",
+    "RequestHandler",
+    "Resources",
+    "Roots",
+    "Sampling",
+    "SamplingHandler",
+    "Span",
+    "ToolOptions",
+    "Tools",
+    "Trace",
+    "UpdateHandler",
+    "Wire",
+    "connect",
+    "log_events",
+    "opentelemetry",
+    "prometheus",
+    "read_config",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "Cache": "_lists",
+            "Call": "_call",
+            "CallOptions": "_requests",
+            "Client": "_client",
+            "Completions": "_completion",
+            "Config": "_config",
+            "EVENTS": "_telemetry",
+            "Elicitation": "_elicitation",
+            "ElicitationHandler": "_asking",
+            "EndHandler": "_subscriptions",
+            "Fields": "_telemetry",
+            "Fleet": "_fleet",
+            "Listener": "_telemetry",
+            "Logging": "_logging",
+            "Notification": "_client",
+            "NotificationHandler": "_client",
+            "ProgressHandler": "_requests",
+            "Prompts": "_prompts",
+            "RequestHandler": "_wire",
+            "Resources": "_resources",
+            "Roots": "_roots",
+            "Sampling": "_sampling",
+            "SamplingHandler": "_asking",
+            "Span": "_telemetry",
+            "ToolOptions": "_tools",
+            "Tools": "_tools",
+            "Trace": "_telemetry",
+            "UpdateHandler": "_subscriptions",
+            "Wire": "_wire",
+            "connect": "_connect",
+            "log_events": "_log_events",
+            "opentelemetry": "_otel",
+            "prometheus": "_prometheus",
+            "read_config": "_config",
+        },
+    )

@@ -1,0 +1,75 @@
+"""OpenTelemetry: a span for each request, and the trace handed on to the server in `_meta`. Needs the extra `otel`.
+
+The names follow OpenTelemetry's conventions for MCP. The library is asked for when tracing is turned on, never on import:
+a program without it pays nothing. It is spoken to through the few calls below, so that no type of it is needed here.
+
+Above: users. Below: `_telemetry` (what a trace is), `opentelemetry.trace` and `opentelemetry.propagate`.
+"""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from jackstay.client._telemetry import Span, Trace
+from jackstay.errors import McpError, UsageError
+from jackstay.extras import install_command
+
+# The attribute that says what a request is about, by its method; and where that is part of the span's name, too. A URI is
+# not: there are as many as there are resources, and a name should be one of few.
+SUBJECTS = {
+    "tools/call": "gen_ai.tool.name",
+    "prompts/get": "gen_ai.prompt.name",
+    "resources/read": "mcp.resource.uri",
+}
+NAMED = frozenset({"tools/call", "prompts/get"})
+
+
+class _OpenTelemetrySpan:
+    """One span, from the making of a request to its outcome."""
+
+    def __init__(self, span: Any, meta: Mapping[str, str], trace: Any) -> None:
+        self._span = span
+        self._trace = trace
+        self.meta = meta
+
+    def end(self, request_id: int, error: BaseException | None) -> None:
+        """As the contract says."""
+        span = self._span
+        if request_id:
+            span.set_attribute("jsonrpc.request.id", str(request_id))
+        if error is not None:
+            kind = error.type if isinstance(error, McpError) else type(error).__name__
+            span.set_attribute("error.type", kind)
+            if isinstance(error, McpError):
+                if error.code is not None:
+                    span.set_attribute("rpc.response.status_code", str(error.code))
+                if error.may_have_run is not None:
+                    span.set_attribute("jackstay.may_have_run", error.may_have_run)
+            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, str(error)))
+        span.end()
+
+
+def opentelemetry(tracer: Any = None) -> Trace:
+    """A trace for `client.trace_with()`. `tracer` is an OpenTelemetry tracer; by default the global provider's.
+
+    Raises: UsageError naming the extra, where OpenTelemetry is not installed.
+    """
+    try:
+        trace: Any = importlib.import_module("opentelemetry.trace")
+        propagate: Any = importlib.import_module("opentelemetry.propagate")
+    except ImportError as missing:
+        message = f"tracing needs the extra `otel`: {install_command('otel')}"
+        raise UsageError(message, path="otel") from missing
+    used = trace.get_tracer("jackstay") if tracer is None else tracer
+
+    def begin(method: str, subject: str) -> Span:
+        attributes = {"mcp.method.name": method}
+        if subject and method in SUBJECTS:
+            attributes[SUBJECTS[method]] = subject
+        name = f"{method} {subject}" if subject and method in NAMED else method
+        span = used.start_span(name, kind=trace.SpanKind.CLIENT, attributes=attributes)
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier, context=trace.set_span_in_context(span))
+        return _OpenTelemetrySpan(span, carrier, trace)
+
+    return begin

@@ -1,0 +1,86 @@
+"""What is read from servers and authorization servers, as types: only the members that decide something.
+
+Unknown members are ignored; a known one of a wrong kind fails the document with a sentence that names the member.
+
+Pure. Above: discovery, registration, tokens. Below: `msgspec`.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from jackstay.oauth._errors import AuthorizationError
+
+# The grants of this room.
+AUTHORIZATION_CODE = "authorization_code"
+REFRESH_TOKEN = "refresh_token"  # noqa: S105 - the name of a grant
+CLIENT_CREDENTIALS = "client_credentials"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
+
+
+class ProtectedResource(msgspec.Struct, frozen=True):
+    """Protected resource metadata (RFC 9728, section 2)."""
+
+    resource: str
+    authorization_servers: tuple[str, ...] | None = None
+    scopes_supported: tuple[str, ...] | None = None
+
+
+class AuthorizationServer(msgspec.Struct, frozen=True):
+    """Authorization server metadata (RFC 8414, section 2), or the defaults of 2025-03-26 where there is none."""
+
+    issuer: str
+    token_endpoint: str
+    authorization_endpoint: str | None = None
+    registration_endpoint: str | None = None
+    scopes_supported: tuple[str, ...] | None = None
+    grant_types_supported: tuple[str, ...] | None = None
+    code_challenge_methods_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
+    client_id_metadata_document_supported: bool | None = None
+    authorization_response_iss_parameter_supported: bool | None = None
+
+
+class RegistrationAnswer(msgspec.Struct, frozen=True):
+    """What dynamic registration gives (RFC 7591, 3.2.1)."""
+
+    client_id: str
+    client_secret: str | None = None
+    client_secret_expires_at: float | None = None
+    token_endpoint_auth_method: str | None = None
+    scope: str | None = None
+
+
+class TokenAnswer(msgspec.Struct, frozen=True):
+    """What a token endpoint gives (RFC 6749, 5.1; RFC 8693, 2.2.1). Some write the lifetime as text."""
+
+    access_token: str
+    token_type: str = "Bearer"  # noqa: S105 - the name of a type
+    expires_in: float | str | None = None
+    refresh_token: str | None = None
+    scope: str | None = None
+    issued_token_type: str | None = None
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """An error of OAuth (RFC 6749, 5.2)."""
+
+    error: str
+    error_description: str | None = None
+
+
+Document = TypeVar("Document", bound=msgspec.Struct)
+
+
+def read_document(body: bytes, kind: type[Document], what: str) -> Document:
+    """The document in a body. `what` says whose it is.
+
+    Raises: AuthorizationError, which never quotes the body: there may be a token in it.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = str(error) if isinstance(error, msgspec.ValidationError) else "not JSON"
+        raise AuthorizationError(f"{what} cannot be read: {reason}") from None

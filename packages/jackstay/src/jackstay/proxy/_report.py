@@ -1,0 +1,133 @@
+"""What a proxy has done and how its servers are: for load balancers, for Prometheus, and for people.
+
+`Report` counts. `metrics_text` and `status_page` format a snapshot of it. Labels are methods of MCP and outcomes from this
+file, so that what clients send cannot make the numbers grow.
+"""
+
+import html
+from collections import Counter, deque
+from typing import Final
+
+import msgspec
+
+from jackstay.protocol import METHODS
+
+# Lines of standard error that are kept for the status page, and how much of each.
+MAX_LINES: Final = 50
+MAX_LINE: Final = 500
+
+CSS: Final = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+    "table{border-collapse:collapse}td,th{text-align:left;padding:.2rem 1.5rem .2rem 0;vertical-align:top}"
+    "pre{overflow-x:auto;background:#f4f4f4;color:#111;padding:1rem}"
+)
+
+
+class ServerStatus(msgspec.Struct, frozen=True):
+    """One connection to a server. `state` is `ok`, `down` or `unresponsive`; `cause` is why it is not `ok`."""
+
+    era: str
+    state: str
+    restarts: int
+    cause: str = ""
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A proxy at one moment. `children` counts the servers that belong to one client each."""
+
+    name: str
+    servers: tuple[ServerStatus, ...]
+    in_flight: int
+    sessions: int
+    children: int = 0
+    children_down: int = 0
+
+    @property
+    def state(self) -> str:
+        """`ok` while all shared servers are; else the state of the first that is not."""
+        return next((server.state for server in self.servers if server.state != "ok"), "ok")
+
+
+class Report:
+    """Counts calls by method and outcome, and keeps the last lines of standard error."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[tuple[str, str]] = Counter()
+        self.seconds: dict[str, float] = {}
+        self.lines: deque[str] = deque(maxlen=MAX_LINES)
+        # Notifications and requests of servers that could not be attributed to a client.
+        self.unattributed = 0
+
+    def __repr__(self) -> str:
+        return f"<Report of {self.calls.total()} calls>"
+
+    def count(self, method: str, outcome: str, seconds: float) -> None:
+        """A call ended: `outcome` is `ok`, `error` (the server's own), `cancelled`, or a reason of `_failures`."""
+        self.calls[method, outcome] += 1
+        self.seconds[method] = self.seconds.get(method, 0.0) + seconds
+
+    def keep_line(self, line: str) -> None:
+        """A server wrote this line to its standard error."""
+        self.lines.append(line[:MAX_LINE])
+
+
+def metrics_text(report: Report, now: Snapshot) -> str:
+    """Everything in Prometheus's text format."""
+    lines = _head("calls_total", "counter", "Calls that ended, by method and outcome.")
+    for (method, outcome), number in sorted(report.calls.items()):
+        lines.append(f'jackstay_proxy_calls_total{{method="{_label(method)}",outcome="{outcome}"}} {number}')
+    lines += _head("call_seconds", "summary", "How long calls took, however they ended.")
+    for method, seconds in sorted(report.seconds.items()):
+        number = sum(count for (other, _), count in report.calls.items() if other == method)
+        lines.append(f'jackstay_proxy_call_seconds_sum{{method="{_label(method)}"}} {seconds:.6f}')
+        lines.append(f'jackstay_proxy_call_seconds_count{{method="{_label(method)}"}} {number}')
+    lines += _head("server_up", "gauge", "1 while the server answers, by the era of the connection.")
+    lines += [f'jackstay_proxy_server_up{{era="{one.era}"}} {int(one.state == "ok")}' for one in now.servers]
+    lines += _head("server_restarts_total", "counter", "Times that the server was ready again after a loss.")
+    lines += [
+        f'jackstay_proxy_server_restarts_total{{era="{one.era}"}} {one.restarts}' for one in now.servers
+    ]
+    for name, kind, meaning, value in (
+        ("in_flight", "gauge", "Calls under way.", now.in_flight),
+        ("sessions", "gauge", "Sessions that are open.", now.sessions),
+        ("children", "gauge", "Servers that belong to one client each.", now.children),
+        ("unattributed_total", "counter", "Messages of servers that were for one client, not known which.",
+         report.unattributed),
+    ):  # fmt: skip
+        lines += [*_head(name, kind, meaning), f"jackstay_proxy_{name} {value}"]
+    return "\n".join([*lines, ""])
+
+
+def _head(name: str, kind: str, meaning: str) -> list[str]:
+    return [f"# HELP jackstay_proxy_{name} {meaning}", f"# TYPE jackstay_proxy_{name} {kind}"]
+
+
+def _label(method: str) -> str:
+    return method if method in METHODS else "other"
+
+
+def status_page(report: Report, now: Snapshot) -> str:
+    """The same for people, as HTML without scripts. Everything that a server wrote is escaped."""
+    rows = [("state", now.state), ("calls under way", now.in_flight), ("sessions", now.sessions)]
+    for one in now.servers:
+        rows += [
+            (f"server, {one.era} era", f"{one.state}{f': {one.cause}' if one.cause else ''}"),
+            ("restarts", one.restarts),
+        ]
+    if now.children:
+        rows.append(("servers of one client each", f"{now.children}, {now.children_down} down"))
+    outcomes: Counter[str] = Counter()
+    for (_, outcome), number in report.calls.items():
+        outcomes[outcome] += number
+    rows += [(f"calls: {outcome}", number) for outcome, number in sorted(outcomes.items())]
+    body = "".join(
+        f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in rows
+    )
+    stderr = html.escape("\n".join(report.lines)) or "(nothing)"
+    title = html.escape(now.name)
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="5">'
+        f'<meta name="viewport" content="width=device-width"><title>{title}: {html.escape(now.state)}</title>'
+        f"<style>{CSS}</style></head><body><h1>{title}</h1><table>{body}</table>"
+        f"<h2>Standard error of the server</h2><pre>{stderr}</pre></body></html>\n"
+    )

@@ -1,0 +1,189 @@
+"""Resources, static and by template, from functions: what they return becomes the contents of a `resources/read`.
+
+A static resource is one URI; a template is a family of them, and its variables are the parameters of the function,
+typed like a prompt's. Text is text, bytes and media are base64, contents stay what they are, anything else is JSON.
+
+Must never know a connection. Above: `_catalogue`, the dispatch. Below: `_functions`, `_content`, `_uris`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from jackstay.errors import Json, UsageError
+from jackstay.protocol import REVISIONS
+from jackstay.server._content import MEDIA, encode_base64, encode_value
+from jackstay.server._entries import (
+    Entry,
+    IconLike,
+    check_cache_hints,
+    check_meta,
+    encode_listed,
+    read_icons,
+    runs_blocking,
+)
+from jackstay.server._functions import Call, Function
+from jackstay.server._problems import InvalidArguments
+from jackstay.server._uris import UriTemplate, check_uri
+from jackstay.types import (
+    Annotations,
+    BlobResourceContents,
+    ReadResourceResult,
+    Resource,
+    ResourceContents,
+    ResourceTemplate,
+    Result,
+    TextResourceContents,
+    encode_json,
+)
+
+
+class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What an author may say of a resource besides its URI and function. None: from the function, or nothing.
+
+    `ttl_ms` and `cache_scope` are the cache hints of 2026-07-28. `allow_traversal`: see `_uris`.
+    """
+
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    annotations: Annotations | None = None
+    icons: Sequence[IconLike] | None = None
+    meta: Mapping[str, Json] | None = None
+    ttl_ms: int = 0
+    cache_scope: str = "private"
+    blocking: bool | None = None
+    allow_traversal: bool = False
+
+    def __post_init__(self) -> None:
+        check_cache_hints(self.ttl_ms, self.cache_scope)
+
+
+class ResourceEntry(Entry, frozen=True, kw_only=True):
+    """A resource or a template (`template` is None or not). Its key is the URI, or the text of the template."""
+
+    body: Resource | ResourceTemplate
+    function: Function
+    template: UriTemplate | None
+    options: ResourceOptions
+
+    def bind(self, variables: Mapping[str, str], context: object) -> Call | InvalidArguments:
+        """What to call it with. Variables of a wrong type mean that there is no such resource."""
+        return self.function.bind_texts(variables, context)
+
+    def answer(self, value: object, uri: str, version: str) -> bytes:
+        """The encoded result for this URI.
+
+        Raises:
+            UsageError: for what JSON has no form for.
+        """
+        if isinstance(value, Result) and not isinstance(value, ReadResourceResult):
+            return encode_json(value)
+        if not isinstance(value, ReadResourceResult):
+            contents = value if isinstance(value, list | tuple) and _are_contents(value) else [value]
+            value = ReadResourceResult(contents=[self._to_contents(part, uri) for part in contents])
+        if not REVISIONS[version].has_result_type:
+            value = msgspec.structs.replace(value, ttl_ms=None, cache_scope=None)
+        else:
+            ttl_ms = self.options.ttl_ms if value.ttl_ms is None else value.ttl_ms
+            value = msgspec.structs.replace(
+                value, ttl_ms=ttl_ms, cache_scope=value.cache_scope or self.options.cache_scope
+            )
+        return encode_json(value)
+
+    def _to_contents(self, value: object, uri: str) -> ResourceContents:
+        if isinstance(value, ResourceContents):
+            return value
+        mime_type = self.options.mime_type
+        if isinstance(value, MEDIA):
+            mime_type, value = mime_type or value.mime_type, value.data
+        if isinstance(value, str):
+            return TextResourceContents(uri=uri, mime_type=mime_type or "text/plain", text=value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            blob = encode_base64(bytes(value))
+            return BlobResourceContents(uri=uri, mime_type=mime_type or "application/octet-stream", blob=blob)
+        text = encode_value(value).decode()
+        return TextResourceContents(uri=uri, mime_type=mime_type or "application/json", text=text)
+
+
+def _are_contents(value: Sequence[object]) -> bool:
+    return bool(value) and all(isinstance(part, ResourceContents) for part in value)
+
+
+def resource_from_function(
+    uri: str,
+    call: Callable[..., object],
+    context_type: type | None = None,
+    options: ResourceOptions | None = None,
+) -> ResourceEntry:
+    """A resource, or a family of them where `uri` has variables in braces.
+
+    Raises:
+        UsageError: where variables and parameters do not match, and as `UriTemplate` and `Function`.
+    """
+    options = options or ResourceOptions()
+    function = Function(call, context_type)
+    template = None
+    if "{" in uri or "}" in uri:
+        template = UriTemplate(uri, is_open=options.allow_traversal)
+    _match_parameters(function, () if template is None else template.variables, uri)
+    body = _describe(function, uri, options, is_template=template is not None)
+    listed = encode_listed(body, uri)
+    return ResourceEntry(
+        key=uri,
+        listed=listed,
+        listed_plain=listed,
+        call=call,
+        is_async=function.is_async,
+        is_blocking=runs_blocking(function, options.blocking),
+        takes_context=function.takes_context,
+        body=body,
+        function=function,
+        template=template,
+        options=options,
+    )
+
+
+def _match_parameters(function: Function, variables: tuple[str, ...], uri: str) -> None:
+    names = {parameter.name for parameter in function.parameters}
+    for variable in variables:
+        if variable not in names:
+            raise UsageError(
+                f"{function.name} has no parameter {variable}, which {uri!r} names", path=variable
+            )
+    for parameter in function.parameters:
+        if parameter.is_required and parameter.name not in variables:
+            said = f"{function.name} needs {parameter.name}, which {uri!r} does not name"
+            raise UsageError(said, path=parameter.name)
+
+
+def _describe(
+    function: Function, uri: str, options: ResourceOptions, *, is_template: bool
+) -> Resource | ResourceTemplate:
+    name = options.name or function.name
+    description = options.description or function.description or None
+    icons, meta = read_icons(options.icons), check_meta(options.meta)
+    if is_template:
+        return ResourceTemplate(
+            uri_template=uri,
+            name=name,
+            title=options.title,
+            description=description,
+            mime_type=options.mime_type,
+            annotations=options.annotations,
+            icons=icons,
+            meta=meta,
+        )
+    return Resource(
+        uri=check_uri(uri, "uri"),
+        name=name,
+        title=options.title,
+        description=description,
+        mime_type=options.mime_type,
+        annotations=options.annotations,
+        size=options.size,
+        icons=icons,
+        meta=meta,
+    )

@@ -1,0 +1,87 @@
+"""How a connection begins: the handshake until 2025-11-25, `server/discover` and subscriptions from 2026-07-28 on.
+
+Above: the machines of both ends. Below: `_messages`, `_capabilities`, `_display`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from jackstay.types._body import Body, Maybe, RequestId
+from jackstay.types._capabilities import ClientCapabilities, ServerCapabilities
+from jackstay.types._display import Implementation
+from jackstay.types._messages import (
+    META_SUBSCRIPTION_ID,
+    CacheableResult,
+    NotificationParams,
+    RequestParams,
+    Result,
+    ResultMetaObject,
+    id_in,
+)
+
+
+class InitializeRequestParams(RequestParams, frozen=True):
+    """Params of `initialize` (until 2025-11-25)."""
+
+    protocol_version: str
+    capabilities: ClientCapabilities
+    client_info: Implementation
+
+
+class InitializeResult(Result, frozen=True):
+    """The answer to `initialize` (until 2025-11-25). `protocol_version` is the server's choice; take it or leave."""
+
+    protocol_version: str
+    capabilities: ServerCapabilities
+    server_info: Implementation
+    instructions: Maybe[str] = None
+
+
+class DiscoverResult(CacheableResult, frozen=True):
+    """The answer to `server/discover` (2026-07-28)."""
+
+    supported_versions: Sequence[str]
+    capabilities: ServerCapabilities
+    instructions: Maybe[str] = None
+
+
+class SubscriptionFilter(Body, frozen=True, kw_only=True):
+    """Which changes are wanted, or honoured (2026-07-28). Extensions add members."""
+
+    tools_list_changed: Maybe[bool] = None
+    prompts_list_changed: Maybe[bool] = None
+    resources_list_changed: Maybe[bool] = None
+    # URIs.
+    resource_subscriptions: Maybe[Sequence[str]] = None
+    # The tasks extension's: tasks whose states are wanted.
+    task_ids: Maybe[Sequence[str]] = None
+
+
+class SubscriptionsListenRequestParams(RequestParams, frozen=True):
+    """Params of `subscriptions/listen` (2026-07-28)."""
+
+    notifications: SubscriptionFilter
+
+
+class SubscriptionsAcknowledgedNotificationParams(NotificationParams, frozen=True):
+    """Params of `notifications/subscriptions/acknowledged` (2026-07-28): the part that will be honoured."""
+
+    notifications: SubscriptionFilter
+
+
+class SubscriptionsListenResult(Result, frozen=True):
+    """A subscription ended by its server, in order (2026-07-28)."""
+
+    @property
+    def subscription_id(self) -> RequestId | None:
+        """The id of the `subscriptions/listen` request, out of `_meta`, where it must be."""
+        return id_in(self.meta, META_SUBSCRIPTION_ID)
+
+
+class SubscriptionsListenResultMetaObject(ResultMetaObject, frozen=True, kw_only=True):
+    """What `_meta` of that result says (2026-07-28). Must be there."""
+
+    subscription_id: RequestId = msgspec.field(name=META_SUBSCRIPTION_ID)

@@ -1,0 +1,129 @@
+"""Prompts, and completion of what a user types for one. The params of `prompts/get` are in `_rounds`.
+
+Above: clients and servers. Below: `_content`, `_messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from jackstay.types._body import Body, BodyWithMeta, Json, Maybe, constant, one_of
+from jackstay.types._content import Block
+from jackstay.types._display import Icon, Role
+from jackstay.types._messages import PaginatedResult, RequestParams, Result
+
+
+class PromptArgument(Body, frozen=True):
+    """An argument of a prompt; always a string."""
+
+    name: str
+    # Since 2025-06-18.
+    title: Maybe[str] = None
+    description: Maybe[str] = None
+    required: Maybe[bool] = None
+
+
+class Prompt(BodyWithMeta, frozen=True):
+    """A prompt, or a template of one."""
+
+    name: str
+    # Since 2025-06-18, as is `meta`.
+    title: Maybe[str] = None
+    description: Maybe[str] = None
+    arguments: Maybe[Sequence[PromptArgument]] = None
+    # Since 2025-11-25.
+    icons: Maybe[Sequence[Icon]] = None
+
+
+class ListPromptsResult(PaginatedResult, frozen=True):
+    """The answer to `prompts/list`."""
+
+    prompts: Sequence[Prompt]
+
+
+class PromptMessage(Body, frozen=True):
+    """One message of a prompt."""
+
+    role: Role
+    content: Block
+
+
+class GetPromptResult(Result, frozen=True):
+    """The answer to `prompts/get`."""
+
+    messages: Sequence[PromptMessage]
+    description: Maybe[str] = None
+
+
+class PromptReference(Body, frozen=True):
+    """A prompt, by name, whose argument is to be completed."""
+
+    name: str
+    type: Literal["ref/prompt"] = constant("ref/prompt")
+    # Since 2025-06-18.
+    title: Maybe[str] = None
+
+
+class ResourceTemplateReference(Body, frozen=True):
+    """A resource template, by its text, whose variable is to be completed. Until 2025-03-26: ResourceReference."""
+
+    uri: str
+    type: Literal["ref/resource"] = constant("ref/resource")
+
+
+# What is completed. Closed: a server cannot complete what it does not know.
+CompletionReference: TypeAlias = PromptReference | ResourceTemplateReference
+
+REFERENCES: dict[Json, type[Body]] = {
+    "ref/prompt": PromptReference,
+    "ref/resource": ResourceTemplateReference,
+}
+
+
+def choose_reference(members: dict[str, Json]) -> type[Body] | None:
+    """By `type`; nothing for a type that is not known."""
+    kind = members.get("type")
+    return REFERENCES.get(kind) if isinstance(kind, str) else None
+
+
+if TYPE_CHECKING:
+    Reference: TypeAlias = CompletionReference
+else:
+    Reference = one_of(choose_reference, PromptReference)
+
+
+class CompletionArgument(Body, frozen=True):
+    """The argument that is being typed, and what is there of it."""
+
+    name: str
+    value: str
+
+
+class CompletionContext(Body, frozen=True):
+    """Arguments that are already known (2025-06-18)."""
+
+    arguments: Maybe[Mapping[str, str]] = None
+
+
+class CompleteRequestParams(RequestParams, frozen=True):
+    """Params of `completion/complete`."""
+
+    ref: Reference
+    argument: CompletionArgument
+    # Since 2025-06-18.
+    context: Maybe[CompletionContext] = None
+
+
+class Completion(Body, frozen=True):
+    """Up to 100 values; `total` may be more."""
+
+    values: Sequence[str]
+    total: Maybe[int] = None
+    has_more: Maybe[bool] = None
+
+
+class CompleteResult(Result, frozen=True):
+    """The answer to `completion/complete`."""
+
+    completion: Completion

@@ -1,0 +1,87 @@
+"""Resources: what a server lists, what reading one gives, and being told of changes. The params of a read are in `_rounds`.
+
+Above: clients and servers. Below: `_content`, `_messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jackstay.types._body import BodyWithMeta, Maybe
+from jackstay.types._content import Contents
+from jackstay.types._display import Annotations, Icon
+from jackstay.types._messages import CacheableResult, NotificationParams, PaginatedResult, RequestParams
+
+
+class Resource(BodyWithMeta, frozen=True):
+    """A resource that can be read. `size` is in bytes, before base64."""
+
+    uri: str
+    name: str
+    # Since 2025-06-18, as is `meta`.
+    title: Maybe[str] = None
+    description: Maybe[str] = None
+    mime_type: Maybe[str] = None
+    annotations: Maybe[Annotations] = None
+    size: Maybe[int] = None
+    # Since 2025-11-25.
+    icons: Maybe[Sequence[Icon]] = None
+
+
+class ResourceTemplate(BodyWithMeta, frozen=True):
+    """A family of resources: `uri_template` is an RFC 6570 template."""
+
+    uri_template: str
+    name: str
+    # Since 2025-06-18, as is `meta`.
+    title: Maybe[str] = None
+    description: Maybe[str] = None
+    mime_type: Maybe[str] = None
+    annotations: Maybe[Annotations] = None
+    # Since 2025-11-25.
+    icons: Maybe[Sequence[Icon]] = None
+
+
+class ListResourcesResult(PaginatedResult, frozen=True):
+    """The answer to `resources/list`."""
+
+    resources: Sequence[Resource]
+
+
+class ListResourceTemplatesResult(PaginatedResult, frozen=True):
+    """The answer to `resources/templates/list`."""
+
+    resource_templates: Sequence[ResourceTemplate]
+
+
+class ReadResourceResult(CacheableResult, frozen=True):
+    """The answer to `resources/read`: the resource, or all that is in it if it is a folder of some kind."""
+
+    contents: Sequence[Contents]
+
+
+class ResourceRequestParams(RequestParams, frozen=True):
+    """Params of the requests about one resource."""
+
+    uri: str
+
+
+class SubscribeRequestParams(ResourceRequestParams, frozen=True):
+    """Params of `resources/subscribe` (until 2025-11-25)."""
+
+
+class UnsubscribeRequestParams(ResourceRequestParams, frozen=True):
+    """Params of `resources/unsubscribe` (until 2025-11-25)."""
+
+
+class ResourceUpdatedNotificationParams(NotificationParams, frozen=True):
+    """Params of `notifications/resources/updated`. `uri` may lie below the one that was subscribed to."""
+
+    uri: str
+
+
+def is_part_of(uri: str, whole: str) -> bool:
+    """True if `uri` lies below `whole`: a step further, a query or a fragment of it. `file:///ab` is no part of `file:///a`."""
+    return uri.startswith(whole) and (
+        whole.endswith("/") or uri[len(whole) : len(whole) + 1] in ("/", "?", "#")
+    )

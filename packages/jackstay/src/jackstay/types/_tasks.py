@@ -1,0 +1,182 @@
+"""Tasks, both wires: the experimental one of 2025-11-25 and the extension `io.modelcontextprotocol/tasks` of 2026-07-28.
+
+They share names and little else. In 2025-11-25 the requester asks for a task, its handle is wrapped in `task`, times are
+`ttl` and `poll_interval`, and the result is fetched with `tasks/result`. In the extension the server decides, the handle
+is flat, times are `ttl_ms` and `poll_interval_ms`, and the result comes inside `tasks/get`. Each class has the members
+of both. `ttl` and `ttl_ms` are null for a task that is kept forever: `None` here, and to say it,
+`with_members(task, {"ttl": None})`.
+
+Above: clients and servers. Below: `_rounds`, `_messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from jackstay.types._body import Body, JsonObject, Maybe
+from jackstay.types._messages import Error, NotificationParams, RequestParams, Result
+from jackstay.types._rounds import Answer, Question
+
+# The identifier of the extension, in `capabilities.extensions` of both ends.
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+
+# Where a task stands; the last three are ends. Closed.
+TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
+
+if TYPE_CHECKING:
+    TaskHandle: TypeAlias = str
+else:
+    TaskHandle = Literal["task"]
+
+
+class Task(Body, frozen=True, kw_only=True):
+    """A task and its state. Times are ISO 8601."""
+
+    task_id: str
+    status: TaskStatus
+    created_at: str
+    last_updated_at: str
+    status_message: Maybe[str] = None
+    # 2025-11-25, in milliseconds.
+    ttl: Maybe[int] = None
+    poll_interval: Maybe[int] = None
+    # The extension.
+    ttl_ms: Maybe[int] = None
+    poll_interval_ms: Maybe[int] = None
+
+
+class CreateTaskResult(Result, frozen=True, kw_only=True):
+    """Instead of a result: a task that will have one. `handle` is the same for both wires."""
+
+    # "task" in the extension, absent in 2025-11-25.
+    result_type: Maybe[TaskHandle] = None
+    # 2025-11-25.
+    task: Maybe[Task] = None
+    # The extension.
+    task_id: Maybe[str] = None
+    status: Maybe[TaskStatus] = None
+    created_at: Maybe[str] = None
+    last_updated_at: Maybe[str] = None
+    status_message: Maybe[str] = None
+    ttl_ms: Maybe[int] = None
+    poll_interval_ms: Maybe[int] = None
+
+    def __post_init__(self) -> None:
+        if self.task is None and None in (self.task_id, self.status, self.created_at, self.last_updated_at):
+            raise ValueError(
+                "CreateTaskResult needs 'task', or 'taskId', 'status', 'createdAt' and 'lastUpdatedAt'"
+            )
+
+    @property
+    def handle(self) -> Task:
+        """The task, on whichever wire it came."""
+        if self.task is not None:
+            return self.task
+        assert self.task_id is not None
+        assert self.status is not None
+        assert self.created_at is not None
+        assert self.last_updated_at is not None
+        return Task(
+            task_id=self.task_id,
+            status=self.status,
+            created_at=self.created_at,
+            last_updated_at=self.last_updated_at,
+            status_message=self.status_message,
+            ttl_ms=self.ttl_ms,
+            poll_interval_ms=self.poll_interval_ms,
+        )
+
+
+class GetTaskRequestParams(RequestParams, frozen=True):
+    """Params of `tasks/get`."""
+
+    task_id: str
+
+
+class GetTaskPayloadRequestParams(RequestParams, frozen=True):
+    """Params of `tasks/result` (2025-11-25 only)."""
+
+    task_id: str
+
+
+class CancelTaskRequestParams(RequestParams, frozen=True):
+    """Params of `tasks/cancel`."""
+
+    task_id: str
+
+
+class UpdateTaskRequestParams(RequestParams, frozen=True):
+    """Params of `tasks/update` (the extension only): answers to what the task asked."""
+
+    task_id: str
+    input_responses: Mapping[str, Answer]
+
+
+class GetTaskResult(Result, frozen=True, kw_only=True):
+    """The answer to `tasks/get`."""
+
+    task_id: str
+    status: TaskStatus
+    created_at: str
+    last_updated_at: str
+    status_message: Maybe[str] = None
+    # 2025-11-25, in milliseconds.
+    ttl: Maybe[int] = None
+    poll_interval: Maybe[int] = None
+    # The extension. One of the last three, by status: "completed", "failed", "input_required".
+    ttl_ms: Maybe[int] = None
+    poll_interval_ms: Maybe[int] = None
+    result: Maybe[JsonObject] = None
+    error: Maybe[Error] = None
+    input_requests: Maybe[Mapping[str, Question]] = None
+
+
+class CancelTaskResult(Result, frozen=True, kw_only=True):
+    """The answer to `tasks/cancel`: the task in 2025-11-25, nothing in the extension."""
+
+    # All 2025-11-25 only.
+    task_id: Maybe[str] = None
+    status: Maybe[TaskStatus] = None
+    created_at: Maybe[str] = None
+    last_updated_at: Maybe[str] = None
+    status_message: Maybe[str] = None
+    ttl: Maybe[int] = None
+    poll_interval: Maybe[int] = None
+
+
+class UpdateTaskResult(Result, frozen=True):
+    """The answer to `tasks/update` (the extension only)."""
+
+
+class GetTaskPayloadResult(Result, frozen=True):
+    """The answer to `tasks/result` (2025-11-25 only): the task's own result, all of it in `raw`.
+
+    Whoever knows what the task was decodes the same bytes into that result's class.
+    """
+
+
+class ListTasksResult(Result, frozen=True):
+    """The answer to `tasks/list` (2025-11-25 only)."""
+
+    tasks: Sequence[Task]
+    next_cursor: Maybe[str] = None
+
+
+class TaskStatusNotificationParams(NotificationParams, frozen=True, kw_only=True):
+    """Params of `notifications/tasks/status` (2025-11-25) and of `notifications/tasks` (the extension)."""
+
+    task_id: str
+    status: TaskStatus
+    created_at: str
+    last_updated_at: str
+    status_message: Maybe[str] = None
+    # 2025-11-25, in milliseconds.
+    ttl: Maybe[int] = None
+    poll_interval: Maybe[int] = None
+    # The extension. One of the last three, by status: "completed", "failed", "input_required".
+    ttl_ms: Maybe[int] = None
+    poll_interval_ms: Maybe[int] = None
+    result: Maybe[JsonObject] = None
+    error: Maybe[Error] = None
+    input_requests: Maybe[Mapping[str, Question]] = None

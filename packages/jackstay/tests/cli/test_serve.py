@@ -1,0 +1,371 @@
+"""`jackstay serve`: finds the server, serves it, and says what it cannot find."""
+
+import json
+import logging
+import signal
+import socket
+import subprocess
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.standing_in import standing_in
+from jackstay.cli import _serve, main
+from jackstay.errors import UsageError
+from peers.http_process import Serving, call
+from scripted import certificates
+from scripted.places import PYTHONPATH, ROOT
+
+SOURCE = PYTHONPATH
+CODE = """
+from jackstay.server import Server
+app = Server("app")
+@app.tool
+async def hello() -> str:
+    return "hello"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Paths, modules and log handlers are the process's: put back what was there."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    modules, root = set(sys.modules), logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def parsed(*words: str) -> Namespace:
+    parser = ArgumentParser()
+    _serve.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def served(tmp_path: Path, target: str, *words: str) -> int:
+    (tmp_path / "in").write_bytes(b"")
+    with (
+        (tmp_path / "in").open("rb") as stdin,
+        (tmp_path / "out").open("wb") as stdout,
+        standing_in(stdin.fileno(), stdout.fileno()),
+    ):
+        return _serve.run(parsed(target, *words))
+
+
+@pytest.mark.parametrize("name", ["", ":app"])
+def test_a_file_is_served(tmp_path: Path, name: str) -> None:
+    (tmp_path / "serving_app.py").write_text(CODE)
+    assert served(tmp_path, f"{tmp_path / 'serving_app.py'}{name}") == 0
+
+
+def test_a_module_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "serving_module.py").write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+    assert served(tmp_path, "serving_module:app") == 0
+
+
+@pytest.mark.parametrize("target", ["nowhere.py", "nowhere_module", "nowhere_module.inside:app"])
+def test_what_is_not_there_is_named(target: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no file"):
+        served(tmp_path, target)
+
+
+def test_a_module_that_misses_another_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "serving_broken.py").write_text("import nowhere_at_all")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UsageError, match=r"ModuleNotFoundError: .*nowhere_at_all.*\(serving_broken.py, line 1\)"
+    ):
+        served(tmp_path, "serving_broken")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("x = 1\nraise ValueError('at import')", r"ValueError: at import \(faulty.py, line 2\)"),
+        ("def f(:", r"SyntaxError: .*\(faulty.py, line 1\)"),
+        ("from jackstay import Server\nServer('')", r"UsageError: name must be a text that is not empty"),
+    ],
+)
+def test_code_that_raises_is_told_in_a_line_and_the_traceback_is_in_the_log(
+    tmp_path: Path, code: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "faulty.py").write_text(code)
+    with pytest.raises(UsageError, match=said):
+        served(tmp_path, str(tmp_path / "faulty.py"))
+    assert capsys.readouterr().err == ""
+    with pytest.raises(UsageError):
+        served(tmp_path, str(tmp_path / "faulty.py"), "--log-level", "debug")
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing")
+    with pytest.raises(UsageError, match=r"notes.txt is not a Python file: its name must end in .py"):
+        served(tmp_path, str(tmp_path / "notes.txt"))
+
+
+def test_logs_are_all_of_the_process_and_json_if_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "import logging\nlogging.getLogger('theirs').info('loading')\n"
+    (tmp_path / "serving_words.py").write_text(said + CODE)
+    before = list(logging.getLogger().handlers)
+    words = ("--log-level", "debug", "--log-format", "json")
+    assert served(tmp_path, str(tmp_path / "serving_words.py"), *words) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert ("theirs", "info", "loading") in [
+        (line["logger"], line["level"], line["message"]) for line in lines
+    ]
+    assert "jackstay.server" in {line["logger"] for line in lines}
+    assert logging.getLogger().handlers == before, "gone when the command is"
+
+
+def test_a_whole_process_answers(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(CODE)
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {
+            "name": "hello",
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        },
+    }
+    code = (
+        f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
+        "from argparse import ArgumentParser\nfrom jackstay.cli import _serve\n"
+        "parser = ArgumentParser(); _serve.add_arguments(parser)\n"
+        "sys.exit(_serve.run(parser.parse_args()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "app.py")],
+        input=json.dumps(request).encode(),
+        capture_output=True,
+        timeout=30,
+        check=True,
+    )
+    assert json.loads(done.stdout)["result"]["content"][0]["text"] == "hello"
+
+
+# --- over HTTP --------------------------------------------------------------------------------------------------------
+
+
+def options(*words: str) -> dict[str, Any] | None:
+    return _serve.http_options(parsed("app.py", *words))
+
+
+def test_without_http_it_is_stdio() -> None:
+    assert options() is None
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "port"),
+    [
+        ("8000", "127.0.0.1", 8000),
+        ("0", "127.0.0.1", 0),
+        ("localhost:80", "localhost", 80),
+        ("0.0.0.0:8000", "0.0.0.0", 8000),
+        ("[::1]:8000", "::1", 8000),
+    ],
+)
+def test_an_address_is_a_port_or_a_host_and_a_port(address: str, host: str, port: int) -> None:
+    assert options("--http", address) == {"host": host, "port": port}
+
+
+@pytest.mark.parametrize("address", ["", "x", ":8000", "::1:8000", "host:", "1.2.3.4", "80:80:80", "1" * 20])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="--http"):
+        options("--http", address)
+
+
+def test_every_flag_sets_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONE_KEY", "one-0123456789abcdef")
+    monkeypatch.setenv("TWO_KEYS", "two-0123456789abcdef, three-0123456789abcdef")
+    given = options(
+        *("--http", "0", "--path", "/x", "--sessions", "--workers", "4", "--health", "--access-log"),
+        *("--auth-key-env", "ONE_KEY", "--auth-key-env", "TWO_KEYS", "--allow-host", "mcp.example.com"),
+        *("--cors", "https://a.example", "--cors", "https://b.example", "--tls-cert", "c", "--tls-key", "k"),
+        *("--trusted-proxy", "10.0.0.1"),
+    )
+    assert given is not None
+    assert repr(given.pop("auth")) == "<Keys of ONE_KEY, TWO_KEYS>"
+    assert given == {
+        "host": "127.0.0.1",
+        "port": 0,
+        "path": "/x",
+        "sessions": True,
+        "workers": 4,
+        "health": True,
+        "access_log": True,
+        "hosts": ("localhost", "127.0.0.1", "[::1]", "127.0.0.1", "mcp.example.com"),
+        "cors": ["https://a.example", "https://b.example"],
+        "certfile": "c",
+        "keyfile": "k",
+        "trusted_proxies": ["10.0.0.1"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts"),
+    [("0.0.0.0:1", ("x",)), ("10.0.0.5:1", ("10.0.0.5", "x")), ("[fd00::1]:1", ("[fd00::1]", "x"))],
+)
+def test_a_server_answers_as_its_address_too(address: str, hosts: tuple[str, ...]) -> None:
+    given = options("--http", address, "--allow-host", "x")
+    assert given is not None
+    assert given["hosts"][3:] == hosts
+
+
+@pytest.mark.parametrize("row", _serve.FLAGS, ids=lambda row: row.flag)
+def test_a_flag_of_http_needs_http(row: _serve.Flag) -> None:
+    words = (row.flag, "1") if row.metavar else (row.flag,)
+    with pytest.raises(UsageError, match=f"{row.flag} is for HTTP: say --http"):
+        options(*words)
+
+
+def test_a_key_that_is_not_there_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_KEY", raising=False)
+    with pytest.raises(UsageError, match="NO_KEY: that variable is not set"):
+        options("--http", "0", "--auth-key-env", "NO_KEY")
+    monkeypatch.setenv("NO_KEY", "hunter2")
+    with pytest.raises(UsageError, match="at least 16") as caught:
+        options("--http", "0", "--auth-key-env", "NO_KEY")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_workers_are_counted() -> None:
+    with pytest.raises(UsageError, match="--workers takes a number"):
+        options("--http", "0", "--workers", "many")
+
+
+def test_help_fits_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    parser = ArgumentParser()
+    _serve.add_arguments(parser)
+    assert len(parser.format_help().splitlines()) <= 24
+    for row in _serve.FLAGS:
+        assert row.flag in parser.format_help()
+
+
+def test_every_flag_is_explained() -> None:
+    page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    assert [row.flag for row in _serve.FLAGS if row.flag not in page] == []
+
+
+class Command(Serving):
+    """`jackstay serve` as a process."""
+
+    def __init__(self, file: Path, *words: str) -> None:
+        path = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); "
+        code = path + "from jackstay.cli import main; sys.exit(main(sys.argv[1:]))"
+        super().__init__(sys.executable, "-c", code, "serve", str(file), "--http", *words)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_file_is_served_over_http_with_a_key(
+    tmp_path: Path, number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "app.py").write_text(CODE)
+    monkeypatch.setenv("APP_KEY", "app-0123456789abcdef")
+    with Command(tmp_path / "app.py", "0", "--auth-key-env", "APP_KEY", "--path", "/x") as serving:
+        assert serving.ask("POST", "/x", call("hello")).status == 401
+        key = {"authorization": "Bearer app-0123456789abcdef"}
+        assert serving.ask("POST", "/x", call("hello"), key).text == "hello"
+        serving.signal(number)
+        assert serving.ended() == code
+        assert "app-0123456789abcdef" not in serving.stderr
+
+
+def test_workers_are_started_by_the_command_too(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(CODE)
+    with Command(tmp_path / "app.py", "0", "--workers", "2") as serving:
+        serving.told(r"app serves http://127\.0\.0\.1:\d+/mcp \(2 workers\)")
+        assert serving.call("hello").text == "hello"
+        serving.signal(signal.SIGTERM)
+        assert serving.ended() == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("0", "--workers", "2", "--sessions"), 2, "turn sessions off"),
+        (("0", "--tls-cert", "/no/such/file"), 2, "--tls-cert: there is no file"),
+        (("0", "--cors", "nonsense"), 2, "--cors must be origins such as"),
+        (("192.0.2.1:0",), 3, "does not have that address"),
+    ],
+)
+def test_what_cannot_be_served_is_told_in_a_line(
+    tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    (tmp_path / "app.py").write_text(CODE)
+    with Command(tmp_path / "app.py", *words) as serving:
+        assert serving.ended() == code
+        serving.told(f"^jackstay: .*{said}")
+        assert "Traceback" not in serving.stderr
+
+
+def test_a_server_with_tls_is_trusted_with_ca(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--ca FILE` for a URL; without it, the complaint says so."""
+    _, ca = certificates.make(tmp_path)
+    (tmp_path / "app.py").write_text(CODE)
+    chain = str(tmp_path / "server.pem")
+    with Command(tmp_path / "app.py", "0", "--tls-cert", chain, "--tls-key", chain) as serving:
+        url = serving.told(r"app serves (https://127\.0\.0\.1:\d+/mcp)")[1]
+        assert main(["ping", url]) == 3
+        assert "its certificate is not trusted" in (said := capsys.readouterr().err)
+        assert "give the authority's with --ca FILE, or as SSL_CERT_FILE" in said
+        assert main(["ping", "--ca", str(ca), url]) == 0
+        assert "server/discover answered" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("message", "path", "typed"),
+    [
+        ("workers must be a whole number", "workers", "--workers must be a whole number"),
+        (
+            "certfile and keyfile cannot be used: why",
+            "certfile",
+            "--tls-cert and --tls-key cannot be used: why",
+        ),
+        ("certfile: there is no file x", "certfile", "--tls-cert: there is no file x"),
+        ("there is no file x", "certfile", "--tls-cert: there is no file x"),
+        ("port must be a number, not a path", "port", "port must be a number, not a path"),
+    ],
+)
+def test_an_option_is_complained_about_by_the_name_that_was_typed(
+    message: str, path: str, typed: str
+) -> None:
+    assert str(_serve._as_typed(UsageError(message, path=path))) == typed
+
+
+def test_what_the_server_refuses_is_named_as_it_was_typed(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(CODE)
+    with pytest.raises(UsageError, match=r"^--workers must be a whole number from 1 to 256, not 0$"):
+        served(tmp_path, str(tmp_path / "app.py"), "--http", "0", "--workers", "0")
+    with pytest.raises(UsageError, match=r"^--http takes a port from 0 to 65535, not 70000$"):
+        options("--http", "70000")
+
+
+def test_a_directory_is_no_file_to_serve(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a directory: name the file in it"):
+        _serve.load(str(tmp_path))
+
+
+def test_a_taken_port_has_its_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(CODE)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        Command(tmp_path / "app.py", str(taken.getsockname()[1])) as serving,
+    ):
+        assert serving.ended() == 3
+        serving.told("^jackstay: cannot listen on 127.0.0.1:.*: the port is taken")

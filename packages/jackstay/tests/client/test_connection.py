@@ -1,0 +1,451 @@
+"""The driver: what the core says is done, in order, whatever peers and handlers do meanwhile.
+
+What it tells is in `test_connection_telemetry`, what transports do to it in `test_connection_transports`.
+"""
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from jackstay.client._connection import _PERFORM, Connection
+from jackstay.client._telemetry import Telemetry
+from jackstay.errors import (
+    FrameTooLargeError,
+    JsonRpcError,
+    McpError,
+    OutcomeUnknownError,
+    ProtocolError,
+    ResetError,
+    StateError,
+    TransportError,
+    UsageError,
+)
+from jackstay.protocol.client import Settings
+from jackstay.protocol.client import events as e
+from jackstay.testing import ScriptedPeer, on_fake_clock
+from jackstay.transport import memory_pair
+from scripted.odd_transport import odd
+from scripted.peer import ERAS, HANDSHAKE, STATELESS, listen, now, opened, peered, said
+
+FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+
+
+# --- effects ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_effect_of_the_core_is_done_by_somebody() -> None:
+    effects = {cls for cls in vars(e).values() if isinstance(cls, type) and issubclass(cls, e.Effect)}
+    assert set(_PERFORM) == effects - {e.Effect}
+
+
+@on_fake_clock
+async def test_a_connection_that_was_not_started_says_so_and_one_that_was_is_not_started_again() -> None:
+    connection = Connection(memory_pair().client, Settings(), Telemetry("c"))
+    await connection.stop()
+    with pytest.raises(StateError, match="not open"):
+        connection.submit("ping", b"{}", bytes)
+    assert repr(connection).startswith("<Connection <ClientConnection client starting")
+    connection.start()
+    with pytest.raises(StateError, match="opened once"):
+        connection.start()
+    await connection.stop()
+
+
+@on_fake_clock
+async def test_a_client_belongs_to_its_loop() -> None:
+    async with opened() as (client, peer):
+        refused: list[str] = []
+
+        async def elsewhere() -> None:
+            for use in (
+                lambda: client.tools.call("x"),
+                lambda: client.ready(),
+                lambda: client.ping(),
+                lambda: client.resources.subscribe("file:///a"),
+                lambda: client.resources.unsubscribe("file:///a"),
+                lambda: client.stop(),
+            ):
+                try:
+                    await use()
+                except UsageError as error:
+                    refused.append(str(error))
+
+        thread = threading.Thread(target=lambda: asyncio.run(elsewhere()))
+        thread.start()
+        thread.join(20)
+        assert refused == ["the client was opened on another event loop; each loop needs its own"] * 6
+        assert peer.got("tools/call") == peer.got("ping") == peer.got("resources/subscribe") == []
+        assert client.state == "ready"
+
+
+@on_fake_clock
+async def test_without_anybody_to_take_them_notifications_go_nowhere_and_requests_are_refused() -> None:
+    peer = ScriptedPeer()
+    await peer.open()
+    connection = Connection(peer.pair.client, Settings(), Telemetry("bare"))
+    connection.start()
+    await connection.ready(5)
+    peer.notify("notifications/message", level="info", data="x")
+    peer.ask(1, "elicitation/create", FORM)
+    assert (await peer.answer_to(1))["error"]["code"] == -32601
+    connection.step(e.Subscribed("k", ("vendor/subscribe", b"{}"), None))
+    message = await peer.expect("vendor/subscribe")
+    peer.refuse(message["id"], -1)
+    call = connection.submit("ping", b"{}", bytes)
+    await call
+    connection.give_up(call)
+    await connection.stop()
+    connection.give_up(call)
+    await peer.close()
+
+
+# --- peers that misbehave ---------------------------------------------------------------------------------------------
+
+
+@on_fake_clock
+async def test_lines_that_are_no_messages_are_skipped_until_there_are_twenty_in_a_row(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "jackstay.client")
+    async with opened() as (client, peer):
+        events = listen(client)
+        for _ in range(19):
+            peer.send(b"Listening on stdio...")
+        await client.ping()
+        for _ in range(19):
+            peer.send(b"still printing")
+        await client.ping()
+        call = client.submit("tools/call", {"name": "x"})
+        await peer.expect("tools/call")
+        for _ in range(20):
+            peer.send(b"and on and on")
+        with pytest.raises(ProtocolError, match="20 bad lines in a row") as caught:
+            await call
+        assert caught.value.quote == "and on and on"
+        assert caught.value.may_have_run is True
+        violations = [fields for name, fields in events if name == "jackstay.protocol.violation"]
+        assert len(violations) == 58
+        assert violations[0]["frame_size"] == len("Listening on stdio...")
+        told = [record.getMessage() for record in caplog.records if "so far" in record.getMessage()]
+        assert len(told) == 8 + len((16, 32)), "every one of the first, and then ever fewer"
+        assert told[-1].endswith("(frame of 14 bytes; 32 so far)")
+        await client.ready(60)
+
+
+@on_fake_clock
+async def test_a_message_over_the_limit_ends_the_connection_and_says_so() -> None:
+    async with opened() as (client, peer):
+        call = client.submit("tools/call", {"name": "x"})
+        await peer.expect("tools/call")
+        peer.send(b'"' + b"x" * (17 * 1024 * 1024) + b'"')
+        with pytest.raises(FrameTooLargeError) as caught:
+            await call
+        assert caught.value.may_have_run is True
+        await client.ready(60)
+        with pytest.raises(FrameTooLargeError) as refused:
+            await client.tools.call("x", {"text": "x" * (17 * 1024 * 1024)})
+        assert refused.value.may_have_run is False
+        await client.ping()
+
+
+@pytest.mark.parametrize("version", ERAS)
+@on_fake_clock
+async def test_a_server_without_a_sign_of_life_is_left(version: str) -> None:
+    async with opened(version, keepalive=5) as (client, peer):
+        method = "ping" if version == HANDSHAKE else "server/discover"
+        before = len(peer.got(method))
+        await asyncio.sleep(6)
+        assert len(peer.got(method)) == before, "the negotiation was heard"
+        await asyncio.sleep(5)
+        assert len(peer.got(method)) == before + 1
+        peer.on[method] = lambda params: None
+        await peer.until(lambda: len(peer.got(method)) >= before + 3)
+        call = client.submit("tools/call", {"name": "x"})
+        with pytest.raises(OutcomeUnknownError, match="no sign of life"):
+            await call
+
+
+@on_fake_clock
+async def test_a_reset_fails_what_is_open_and_comes_back_soon() -> None:
+    async with opened() as (client, peer):
+        call = client.submit("tools/call", {"name": "x"})
+        await peer.expect("tools/call")
+        peer.send({"jsonrpc": "2.0", "method": "$/reset"})
+        with pytest.raises(ResetError):
+            await call
+        start = now()
+        await client.ready(60)
+        assert now() - start <= 1.01
+
+
+@on_fake_clock
+async def test_a_server_that_sends_initialize_is_left() -> None:
+    async with opened() as (client, peer):
+        peer.ask(1, "initialize")
+        await peer.until(lambda: peer.connections == 2)
+        await client.ready(60)
+        assert peer.answers(1) == []
+
+
+# --- handlers of requests ---------------------------------------------------------------------------------------------
+
+
+@on_fake_clock
+async def test_pings_are_answered_while_a_handler_works_and_a_cancelled_handler_answers_nothing() -> None:
+    async with opened() as (client, peer):
+        started, cancelled = asyncio.Event(), asyncio.Event()
+
+        async def elicit(params: Any) -> Any:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+
+        client.elicitation.handle(elicit)
+        peer.ask("slow", "elicitation/create", FORM)
+        await started.wait()
+        peer.ask("p", "ping")
+        assert (await peer.answer_to("p"))["result"] == {}
+        peer.notify("notifications/cancelled", requestId="slow")
+        await cancelled.wait()
+        await client.ping()
+        assert peer.answers("slow") == []
+
+
+@on_fake_clock
+async def test_a_handler_that_ignores_its_cancel_does_not_answer_for_the_next_with_its_id() -> None:
+    async with opened() as (client, peer):
+        from jackstay.types import ElicitResult
+
+        started, order = asyncio.Event(), []
+
+        async def elicit(params: Any) -> ElicitResult:
+            number = len(order)
+            order.append(number)
+            started.set()
+            try:
+                await asyncio.sleep(5)
+            except asyncio.CancelledError:
+                await asyncio.sleep(1)
+                return ElicitResult(action="accept")
+            return ElicitResult(action="decline")
+
+        client.elicitation.handle(elicit)
+        peer.ask(1, "elicitation/create", FORM)
+        await started.wait()
+        peer.notify("notifications/cancelled", requestId=1)
+        peer.ask(1, "elicitation/create", FORM)
+        answer = await peer.answer_to(1)
+        assert answer["result"]["action"] == "decline"
+        assert len(peer.answers(1)) == 1
+
+
+@on_fake_clock
+async def test_a_handler_that_cancels_itself_is_answered_for() -> None:
+    async with opened() as (client, peer):
+
+        async def elicit(params: Any) -> Any:
+            raise asyncio.CancelledError
+
+        client.elicitation.handle(elicit)
+        peer.ask(1, "elicitation/create", FORM)
+        assert (await peer.answer_to(1))["error"]["message"] == "the handler was cancelled"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "data"),
+    [
+        (JsonRpcError(-1, "no", {"why": 1}), -1, {"why": 1}),
+        (JsonRpcError(-1, "no", float("nan")), -1, None),
+        (JsonRpcError(0, "no", {"why": 1}), 0, {"why": 1}),
+        (ProtocolError("no", code=0), 0, None),
+        (UsageError("no"), -32603, None),
+        (ProtocolError("no", code=-32602), -32602, None),
+        (ZeroDivisionError("a secret"), -32603, None),
+    ],
+)
+@on_fake_clock
+async def test_what_a_handler_raises_is_answered(error: Exception, code: int, data: Any) -> None:
+    async with opened() as (client, peer):
+
+        async def elicit(params: Any) -> Any:
+            raise error
+
+        client.elicitation.handle(elicit)
+        peer.ask(1, "elicitation/create", FORM)
+        answer = (await peer.answer_to(1))["error"]
+        assert (answer["code"], answer.get("data")) == (code, data)
+        assert "secret" not in answer["message"]
+
+
+@on_fake_clock
+async def test_progress_waits_in_order_and_belongs_to_its_call() -> None:
+    async with opened() as (client, peer):
+        events = listen(client)
+        heard: list[Any] = []
+        call = client.submit("tools/call", {"name": "x"}, on_progress=heard.append)
+        await peer.expect("tools/call")
+        peer.notify("notifications/progress", progressToken=call.id, progress=1)
+        await client.ping()
+        assert len(heard) == 1
+        assert client._requests.connection.reported("theirs") is None
+        received = [fields["method"] for name, fields in events if name == "jackstay.notification.received"]
+        assert received == ["notifications/progress"]
+        await client.stop(drain=1)
+        with pytest.raises(McpError):
+            await call
+
+
+@on_fake_clock
+async def test_what_is_known_of_the_server_and_of_its_subscriptions_can_be_asked() -> None:
+    async with peered(STATELESS) as (client, peer):
+        await client.open(wait=False)
+        connection = client._requests.connection
+        with pytest.raises(StateError):
+            connection.server()
+        assert connection.is_stale()
+        await client.ready(5)
+        assert not connection.is_stale()
+        connection.step(e.Subscribed("k", None, ("subscriptions/listen", b"{}")))
+        id = (await peer.expect("subscriptions/listen"))["id"]
+        assert connection.standing_key(id) == "k"
+        assert (
+            connection.standing_key(id + 1)
+            is connection.standing_key("k")
+            is connection.standing_key(None)
+            is None
+        )
+        peer.refuse(id, -1)
+        await client.ping()
+        assert connection.standing_key(id) is None
+
+
+@on_fake_clock
+async def test_handlers_that_hang_are_cancelled_when_it_stops() -> None:
+    async with opened() as (client, peer):
+        started = asyncio.Event()
+
+        async def hang(notification: Any) -> None:
+            started.set()
+            await asyncio.Event().wait()
+
+        client.on_notification(hang)
+        peer.notify("notifications/message", level="info", data="x")
+        await started.wait()
+        await client.stop()
+        assert now() < 0.1
+
+
+@on_fake_clock
+async def test_a_call_that_waits_and_one_whose_transport_is_gone_are_withdrawn_quietly() -> None:
+    async with opened(wait_for_ready=True) as (client, peer):
+        peer.die()
+        await peer.until(lambda: client.state == "backoff")
+        waiting = client.submit("tools/call", {"name": "x"})
+        waiting.cancel()
+        await client.ready(60)
+        await client.ping()
+        assert peer.got("tools/call") == []
+        client._requests.connection._withdraw(e.Withdraw(1, 99))
+        client._requests.connection._transport = None
+        client._requests.connection._withdraw(e.Withdraw(1, 99))
+
+
+@on_fake_clock
+async def test_a_permanent_failure_to_open_closes_it() -> None:
+    async def refuse(owner: Any) -> None:
+        raise TransportError("no such command", permanent=True)
+
+    peer = ScriptedPeer()
+    client = await odd(peer, opens=refuse)
+    with pytest.raises(TransportError, match="no such command"):
+        await client.open()
+    await peer.close()
+
+
+@on_fake_clock
+async def test_a_start_that_ends_after_the_next_has_begun_is_closed() -> None:
+    peer, starts, closes = ScriptedPeer(), [], []
+
+    async def first_is_slow(owner: Any) -> None:
+        starts.append(1)
+        if len(starts) == 1:
+            for _ in range(3):
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    pass
+
+    async def note() -> None:
+        closes.append(1)
+
+    client = await odd(peer, {"init_timeout": 1, "close_step": 0.5}, opens=first_is_slow, closes=note)
+    await client.open()
+    assert len(starts) == 2
+    await asyncio.sleep(200)
+    assert closes == [1], "the first, when it came at last"
+    assert client.state == "ready"
+    await client.stop()
+    await peer.close()
+
+
+@on_fake_clock
+async def test_a_loss_cancels_the_handlers_of_the_old_connection() -> None:
+    async with opened() as (client, peer):
+        ended = asyncio.Event()
+
+        async def elicit(params: Any) -> Any:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        client.elicitation.handle(elicit)
+        peer.ask(1, "elicitation/create", FORM)
+        await client.ping()
+        peer.die()
+        await ended.wait()
+        await client.ready(60)
+        assert peer.answers(1) == []
+
+
+@on_fake_clock
+async def test_a_notification_that_cannot_be_handled_does_not_stop_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with opened() as (client, peer):
+        heard: list[str] = []
+        connection = client._requests.connection
+
+        async def take(notice: Any) -> None:
+            heard.append(notice.method)
+            if len(heard) == 1:
+                raise ZeroDivisionError("a bug of ours")
+            if len(heard) == 2:
+                raise asyncio.CancelledError
+
+        connection.on_notice = take
+        with caplog.at_level(logging.ERROR, "jackstay.client"):
+            for name in "abc":
+                peer.notify(f"notifications/{name}")
+            await client.ping()
+            for _ in range(5):
+                await asyncio.sleep(0)
+        assert heard == ["notifications/a", "notifications/b", "notifications/c"]
+        assert "could not be handled" in caplog.text
+
+
+@on_fake_clock
+async def test_an_early_timer_is_left_and_armed_again_for_what_comes_later() -> None:
+    async with opened(STATELESS, request_timeout=5) as (client, peer):
+        first = client.submit("tools/call", {"name": "a"}, timeout=1)
+        await peer.expect("tools/call")
+        peer.answer(first.id, said("a"))
+        await first
+        with pytest.raises(McpError):
+            await client.tools.call("b", timeout=3)
+        assert now() == pytest.approx(3, abs=0.1)

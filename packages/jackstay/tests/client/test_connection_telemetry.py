@@ -1,0 +1,187 @@
+"""The driver: what it tells its listeners, and what listeners may do meanwhile."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from jackstay.client import EVENTS, Client
+from jackstay.errors import (
+    ClosedError,
+    McpError,
+    UsageError,
+)
+from jackstay.protocol.client import Settings
+from jackstay.testing import ScriptedPeer, on_fake_clock
+from scripted.peer import HANDSHAKE, listen, opened, peered, said
+
+# --- telemetry --------------------------------------------------------------------------------------------------------
+
+
+@on_fake_clock
+async def test_every_event_has_exactly_its_fields() -> None:
+    async with peered(offers={"tools": {}}) as (client, peer):
+        events = listen(client)
+        await client.open()
+        peer.on["tools/call"] = said("hi")
+        await client.tools.call("x")
+        peer.on["tools/call"] = None
+        peer.notify("notifications/message", level="info", data="x")
+        with pytest.raises(McpError):
+            await client.tools.call("x", timeout=1)
+        peer.answer(peer.got("tools/call")[1]["id"], said("late"))
+        peer.answer("never asked", {})
+        peer.send(b"Starting server...")
+        await client.ping()
+        peer.die()
+        await peer.until(lambda: peer.connections == 2)
+        await client.ready(60)
+        client._requests.connection.tell_exit(None)
+        client._requests.connection.tell_exit(-9)
+        await client.stop()
+    seen = {name for name, _ in events}
+    assert seen == set(EVENTS)
+    for name, fields in events:
+        assert tuple(fields) == ("client", *EVENTS[name]), name
+        assert fields["client"] == "scripted"
+    transitions = [
+        (f["from"], f["to"], f["epoch"]) for n, f in events if n == "jackstay.connection.transition"
+    ]
+    assert transitions == [
+        ("new", "starting", 1),
+        ("starting", "initializing", 1),
+        ("initializing", "ready", 1),
+        ("ready", "backoff", 1),
+        ("backoff", "starting", 2),
+        ("starting", "initializing", 2),
+        ("initializing", "ready", 2),
+        ("ready", "closing", 2),
+        ("closing", "closed", 2),
+    ]
+    assert dict(events)["jackstay.child.exit"] == {"client": "scripted", "code": 0, "signal": 9}
+
+
+@on_fake_clock
+async def test_the_events_of_one_request_belong_together() -> None:
+    target = ScriptedPeer()
+    await target.open()
+    client = Client(target.pair.client, Settings(name="c"), lots=random.Random(7))
+    await client.open()
+    before = client.submit("ping")
+    events = listen(client)
+    await before
+    assert events == [], "nobody listened when it began"
+    await client.ping()
+    (_, start), (_, stop) = events
+    assert start.items() <= stop.items()
+    assert start["corr_id"] == stop["corr_id"]
+    assert len(start["corr_id"]) == 16
+    assert stop["duration_ns"] > 0
+    events.clear()
+    await client.stop()
+    with pytest.raises(ClosedError):
+        await client.ping()
+    with pytest.raises(ClosedError):
+        await client.submit("tools/list")
+    (first, refused), (second, end) = events[-2:]
+    assert (first, second) == ("jackstay.request.start", "jackstay.request.exception")
+    assert (refused["id"], end["may_have_run"], end["corr_id"]) == (0, False, refused["corr_id"])
+    assert isinstance(end["reason"], ClosedError)
+    await target.close()
+
+
+@on_fake_clock
+async def test_without_a_listener_each_event_costs_one_look() -> None:
+    async with opened() as (client, _):
+        looks: list[str] = []
+
+        class Watched:
+            def __getattr__(self, name: str) -> Any:
+                looks.append(name)
+                return ()
+
+        connection = client._requests.connection
+        connection.telemetry, before = Watched(), connection.telemetry  # type: ignore[assignment]
+        await client.submit("ping")
+        connection.telemetry = before
+        assert looks == ["listeners", "listeners"], "one when it began, one when it ended"
+
+
+@on_fake_clock
+async def test_chance_is_injected() -> None:
+    names = []
+    for _ in range(2):
+        peer = ScriptedPeer()
+        await peer.open()
+        client = Client(peer.pair.client, Settings(name="c"), lots=random.Random(7))
+        events = listen(client)
+        await client.open()
+        await client.ping()
+        names.append(dict(events)["jackstay.request.start"]["corr_id"])
+        await client.stop()
+        await peer.close()
+    assert names[0] == names[1]
+
+
+@on_fake_clock
+async def test_a_call_that_is_given_up_ends_with_an_exception_event() -> None:
+    async with opened() as (client, peer):
+        events = listen(client)
+        written = client.submit("tools/call", {"name": "a"})
+        await peer.expect("tools/call")
+        peer.pair.client.stall()
+        queued = client.submit("tools/call", {"name": "b"})
+        written.cancel()
+        queued.cancel()
+        await asyncio.sleep(0)
+        ends = [fields for name, fields in events if name == "jackstay.request.exception"]
+        assert [fields["may_have_run"] for fields in ends] == [True, False]
+        assert all(isinstance(fields["reason"], asyncio.CancelledError) for fields in ends)
+        peer.pair.client.resume()
+
+
+@on_fake_clock
+async def test_a_listener_may_use_the_client_and_frames_keep_their_order() -> None:
+    async with peered() as (client, peer):
+        client.roots.set(["file:///a"])
+        versions: list[str] = []
+        calls: list[Any] = []
+
+        def nosy(name: str, fields: Any) -> None:
+            if name == "jackstay.connection.transition" and fields["to"] == "ready":
+                versions.append(client.protocol_version)
+                client.roots.set(["file:///b"])
+                calls.append(client.submit("ping"))
+
+        client.on_event(nosy)
+        await client.open()
+        await calls[0]
+        await client.stop()
+        assert versions == [HANDSHAKE]
+        methods = [message.get("method") for message in peer.heard]
+        assert methods == [
+            "server/discover",
+            "initialize",
+            "notifications/initialized",
+            "notifications/roots/list_changed",
+            "ping",
+        ]
+
+
+@on_fake_clock
+async def test_a_notification_that_a_listener_makes_too_late_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with opened() as (client, _):
+        connection = client._requests.connection
+
+        def late(name: str, fields: Any) -> None:
+            if name == "jackstay.connection.transition" and fields["to"] == "closed":
+                connection.notify("notifications/vendor", b"{}")
+
+        client.on_event(late)
+        with pytest.raises(UsageError):
+            connection.notify("x" * 100_000, b"{}")
+        await client.stop()
+        assert "the connection is closed" in caplog.text

@@ -1,0 +1,256 @@
+"""A client, handlers and a driver that do anything in any order, against the core: no promise is ever broken.
+
+The same is done to a second core without the hot path, which must do the same. The ledger is that of the model check;
+here ids, frames, limits and the order of things are Hypothesis's choice, rubbish included.
+"""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from jackstay.protocol.server import events as e
+from jackstay.protocol.server._connection import ServerConnection
+from jackstay.protocol.server._table import ServerState as S
+from jackstay.protocol.wire._jsonrpc import Batch, Malformed, Notification, Request, decode
+from model.server import (
+    INITIALIZED,
+    META,
+    VERSION_KEY,
+    Input,
+    Ledger,
+    SlowConnection,
+    array,
+    call,
+    cancel,
+    frame,
+    offer,
+    plain,
+    stateless,
+)
+from model.server import initialize as initialize_frame
+
+# A search measures nothing that other tests do not, and being measured makes it five times as long.
+pytestmark = [pytest.mark.no_cover, pytest.mark.long]
+
+# Few ids and mostly one method, so that requests meet; the ends come late, so that something runs when they come.
+IDS = st.sampled_from([1, 1, 2, "1", "", 2**60])
+LEAST_STEPS = 15
+METHODS = st.sampled_from(
+    [
+        "tools/call",
+        "tools/list",
+        "ping",
+        "no/such",
+        "server/discover",
+        "subscriptions/listen",
+        "resources/subscribe",
+    ]
+)
+VERSIONS = st.sampled_from(
+    ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "1999-01-01"]
+)
+METAS = st.sampled_from(
+    [META, {VERSION_KEY: "2026-07-28"}, {VERSION_KEY: "2027-01-01"}, {VERSION_KEY: 5}, {}]
+)
+
+requests = st.builds(call, IDS, METHODS)
+stateless_requests = st.builds(stateless, IDS, METHODS, METAS)
+cancels = st.builds(cancel, IDS)
+notifications = st.sampled_from(
+    [INITIALIZED, frame(method="notifications/roots/list_changed"), frame(method="x")]
+)
+responses = (st.integers(-1, 6) | st.sampled_from(["1", "x"])).map(lambda own: frame(id=own, result={}))
+handshakes = st.builds(initialize_frame, IDS, VERSIONS) | st.builds(initialize_frame, IDS, st.just(5))
+members = requests | stateless_requests | cancels | notifications | responses
+# Members that are no messages have no id here: whether theirs is answered depends on what the members before did.
+rubbish_members = st.sampled_from([b"1", b"[]", b"{}", b'"x"', frame()])
+arrays = st.lists(members | rubbish_members, max_size=6).map(lambda items: array(*items))
+garbage = st.binary(max_size=30) | st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.dictionaries(
+        st.sampled_from(["jsonrpc", "id", "method", "params", "result"]), inner, max_size=4
+    ),
+    max_leaves=6,
+).map(lambda value: json.dumps(value).encode())
+
+
+class ServerMachine(RuleBasedStateMachine):
+    """Everything that can happen to a connection."""
+
+    @initialize(
+        version=st.sampled_from(
+            [None, None, "2024-11-05", "2025-03-26", "2025-03-26", "2025-11-25", "2026-07-28"]
+        ),
+        is_post=st.sampled_from([False, False, True]),
+        strict=st.sampled_from([False, False, True]),
+        max_concurrent=st.sampled_from([2, 1024, 1024]),
+    )
+    def begin(self, version: str | None, is_post: bool, strict: bool, max_concurrent: int) -> None:
+        made = offer(strict=strict, max_concurrent=max_concurrent, max_frame_bytes=4096)
+        facts = (
+            e.ClientFacts(version, b"{}", b'{"roots":{}}') if version is not None and not is_post else None
+        )
+        options: dict[str, Any] = {"version": version, "client": facts, "is_strict": True}
+        options["is_post"] = is_post and version is not None
+        self.core = ServerConnection(made, **options)
+        self.slow = SlowConnection(made, **options)
+        self.is_post = options["is_post"]
+        self.ledger = Ledger()
+        self.asked = 0
+        self.now = 0.0
+        self.happened = 0
+
+    def happen(self, input: Input) -> e.Effects:
+        self.happened += 1
+        effects = self.ledger.run(input, self.core)
+        slow_effects = input.act(self.slow)
+        assert [plain(effect) for effect in effects] == [plain(effect) for effect in slow_effects]
+        return effects
+
+    def facts(self, data: bytes) -> dict[str, Any]:
+        """What a client may expect of that frame, by what JSON-RPC says and the table promises."""
+        message = decode(data)
+        takes_arrays = self.core.version == "2025-03-26" and self.core.state in (S.OPERATING, S.DRAINING)
+        is_applied = self.core.state is not S.STATELESS or not self.is_post
+        if isinstance(message, Batch):
+            inside = message.members if takes_arrays else ()
+            if any(getattr(member, "method", "") == "initialize" for member in inside):
+                inside = ()
+            return {
+                "requests": tuple(member.id for member in inside if isinstance(member, Request)),
+                "cancels": tuple(
+                    self.cancelled(member) for member in inside if isinstance(member, Notification)
+                ),
+                "group": True,
+            }
+        if isinstance(message, Request):
+            return {"requests": (message.id,)}
+        if isinstance(message, Malformed):
+            has_id = isinstance(message.id, int | str) and not message.is_answer
+            return {"malformed": message.id if has_id else None}
+        if isinstance(message, Notification):
+            name = "initialized" if message.method == "notifications/initialized" else "notification"
+            return {"name": name, "cancels": (self.cancelled(message),) if is_applied else (), "silent": True}
+        return {"silent": True}
+
+    @staticmethod
+    def cancelled(message: Notification) -> Any:
+        if message.method != "notifications/cancelled" or message.params is None:
+            return None
+        return json.loads(bytes(message.params)).get("requestId")
+
+    @rule(data=members | handshakes | arrays)
+    def client_sends(self, data: bytes) -> None:
+        facts = {"name": "frame", **self.facts(data)}
+        self.happen(Input(act=lambda core: core.receive(data, self.now), **facts))
+
+    @rule(id=IDS)
+    def client_calls(self, id: int | str) -> None:
+        self.client_sends(stateless(id) if self.core.state is S.STATELESS else call(id))
+
+    @precondition(lambda self: self.ledger.running)
+    @rule(data=st.data())
+    def client_cancels(self, data: Any) -> None:
+        self.client_sends(cancel(data.draw(st.sampled_from(sorted(self.ledger.running, key=repr)))))
+
+    @precondition(lambda self: self.core.state in (S.FRESH, S.HANDSHAKE))
+    @rule(version=VERSIONS, is_sound=st.sampled_from([True, True, False]))
+    def client_shakes_hands(self, version: str, is_sound: bool) -> None:
+        is_fresh = self.core.state is S.FRESH
+        self.client_sends(initialize_frame(9, version if is_sound else 5) if is_fresh else INITIALIZED)
+
+    @precondition(lambda self: self.core.version == "2025-03-26")
+    @rule(items=st.lists(st.builds(call, IDS) | cancels | members | rubbish_members, max_size=5))
+    def client_sends_an_array(self, items: list[bytes]) -> None:
+        self.client_sends(array(*items))
+
+    @rule(data=garbage)
+    def client_sends_rubbish(self, data: bytes) -> None:
+        self.client_sends(data)
+
+    @rule(size=st.integers(4097, 1 << 40))
+    def client_sends_too_much(self, size: int) -> None:
+        self.step("oversize", e.OversizeReceived(size))
+
+    @precondition(lambda self: self.ledger.running or self.ledger.zombies)
+    @rule(data=st.data(), how=st.sampled_from(["result", "large result", "error", "bad error"]))
+    def handler_ends(self, data: Any, how: str) -> None:
+        id, serial = self.handler(data)
+        if how.endswith("result"):
+            result = b"{}" if how == "result" else b'{"x":"%b"}' % (b"x" * 5000)
+            input = Input(
+                "finish", lambda core: core.finish(id, serial, result, self.now), finished=(id, serial)
+            )
+            self.happen(input)
+        else:
+            reason = {"x": float("nan")} if how == "bad error" else {"x": 1}
+            self.step("fail", e.Failed(id, serial, -32000, "no", reason), finished=(id, serial))
+
+    @precondition(lambda self: self.ledger.running or self.ledger.zombies)
+    @rule(data=st.data(), progress=st.floats(-2, 2))
+    def handler_comes_further(self, data: Any, progress: float) -> None:
+        id, serial = self.handler(data)
+        self.step("progress", e.Progressed(id, serial, "token", progress), silent=True)
+
+    def handler(self, data: Any) -> tuple[int | str, int]:
+        choices = sorted([*self.ledger.running.items(), *self.ledger.zombies], key=repr)
+        chosen: tuple[int | str, int] = data.draw(st.sampled_from(choices))
+        return chosen
+
+    @rule(method=st.sampled_from(["ping", "roots/list", "sampling/createMessage", "no/such"]))
+    def handler_asks(self, method: str) -> None:
+        self.asked += 1
+        key = f"ask {self.asked}"
+        self.step("ask", e.Asked(key, method), asked=key)
+
+    @precondition(lambda self: self.ledger.asking)
+    @rule(data=st.data())
+    def handler_stops_asking(self, data: Any) -> None:
+        key = data.draw(st.sampled_from(sorted(self.ledger.asking)))
+        self.step("withdraw", e.Withdrew(key, "bored"), withdrew=key)
+
+    @rule(method=st.sampled_from(["notifications/message", "notifications/tools/list_changed"]))
+    def server_notifies(self, method: str) -> None:
+        self.step("notify", e.Notified(method), silent=True)
+
+    @precondition(lambda self: self.happened > LEAST_STEPS)
+    @rule(how=st.sampled_from(["drain", "drain", "gone", "gone", "stop"]))
+    def connection_ends(self, how: str) -> None:
+        if how == "drain":
+            self.step("drain", e.DrainAsked(), ends=True)
+        else:
+            event = e.StopAsked() if how == "stop" else e.ClientGone()
+            self.step(how, event, ends=True, stops=True)
+
+    @rule(seconds=st.floats(0, 2))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        due, slow_due = self.core.due(self.now), self.slow.due(self.now)
+        assert due == slow_due
+        for event in due:
+            self.step("expired", event, ends=True, stops=True)
+
+    def step(self, name: str, event: e.Event, **facts: Any) -> None:
+        self.happen(Input(name, lambda core: core.step(event, self.now), **facts))
+
+    @invariant()
+    def both_ways_lead_to_the_same(self) -> None:
+        if hasattr(self, "core"):
+            assert self.core.snapshot() == self.slow.snapshot()
+            assert self.core.counts == self.slow.counts
+            assert self.core.copy().snapshot() == self.core.snapshot()
+
+    def teardown(self) -> None:
+        if not hasattr(self, "core"):
+            return
+        self.connection_ends("gone")
+        self.time_passes(2.0)
+        assert self.core.state is S.CLOSED
+        assert not self.core.in_flight
+        assert not self.core.asked
+
+
+TestServerMachine = ServerMachine.TestCase

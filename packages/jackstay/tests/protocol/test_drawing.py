@@ -1,0 +1,107 @@
+"""The machines drawn: every row is there, and nothing that is not a row."""
+
+import re
+from enum import Enum
+
+import pytest
+
+from jackstay.errors import UsageError
+from jackstay.protocol import Cell, Machine
+from jackstay.protocol._machine import IGNORE, IMPOSSIBLE
+from jackstay.protocol.drawing import FORMATS, MACHINES, cell_text, draw
+
+
+class State(Enum):
+    OPEN = "open"
+    SHUT = "shut"
+
+
+class Act(Enum):
+    SLAM = 'slam "hard" | twice'
+    CREAK = "creak; loud: very"
+
+
+class Ask(Enum):
+    OILED = "oiled"
+
+
+DOOR = Machine(
+    name="door",
+    states=tuple(State),
+    start=State.OPEN,
+    finals=frozenset({State.SHUT}),
+    rows={
+        "pushed": (Cell((Act.SLAM,), State.SHUT), IGNORE),
+        "pulled": (IMPOSSIBLE, Cell((), State.OPEN, Ask.OILED, Cell((Act.CREAK,), State.OPEN))),
+        "watched": (
+            Cell((), None, Ask.OILED, Cell((Act.CREAK,))),
+            Cell((), None, Ask.OILED, Cell((Act.CREAK,))),
+        ),
+    },
+    events={"pushed": "somebody pushed", "pulled": "somebody pulled", "watched": "somebody looked"},
+    entries={"open": (Act.CREAK,), "shut": ()},
+)
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (IGNORE, "-"),
+        (IMPOSSIBLE, "!"),
+        (Cell(to=State.SHUT), "-> shut"),
+        (Cell((Act.CREAK,), State.OPEN), "creak; loud: very -> open"),
+        (DOOR.cell("pulled", State.SHUT), "if oiled: -> open; else creak; loud: very -> open"),
+        (DOOR.cell("watched", State.SHUT), "if oiled: stay; else creak; loud: very"),
+    ],
+)
+def test_a_cell_in_words(cell: Cell, text: str) -> None:
+    assert cell_text(cell) == text
+
+
+def test_a_table_groups_states_that_are_alike_and_keeps_its_columns() -> None:
+    assert draw(DOOR, "table").splitlines() == [
+        "| event   | in          | what is done |",
+        "| ------- | ----------- | --- |",
+        "| *enter* | open        | creak; loud: very |",
+        "|         | shut        | - |",
+        '| pushed  | open        | slam "hard" \\| twice -> shut |',
+        "|         | shut        | - |",
+        "| pulled  | open        | ! |",
+        "|         | shut        | if oiled: -> open; else creak; loud: very -> open |",
+        "| watched | every state | if oiled: stay; else creak; loud: very |",
+    ]
+
+
+def test_a_mermaid_diagram_has_an_edge_for_each_way_and_labels_it_can_read() -> None:
+    assert draw(DOOR, "mermaid").splitlines() == [
+        "stateDiagram-v2",
+        "    [*] --> open",
+        "    open --> shut: pushed",
+        "    shut --> open: pulled [oiled], pulled",
+        "    shut --> [*]",
+    ]
+
+
+def test_a_dot_graph_is_quoted() -> None:
+    text = draw(DOOR, "dot")
+    assert text.startswith("digraph door {")
+    assert '    "shut" -> "open" [label="pulled [oiled]\\npulled"];' in text
+    assert text.count("{") == text.count("}")
+    assert '    "shut" [peripheries=2];' in text
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_machine_is_drawn_whole(name: str, format: str) -> None:
+    machine = MACHINES[name]
+    text = draw(machine, format)
+    for state in machine.states:
+        assert str(state.value) in text
+    if format == "table":
+        for event in machine.rows:
+            assert re.search(rf"^\| {re.escape(event)} +\|", text, re.MULTILINE)
+
+
+def test_a_format_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="format must be table or mermaid or dot, not 'svg'"):
+        draw(DOOR, "svg")

@@ -1,0 +1,159 @@
+"""Named times: armed, moved, disarmed, due; against a plain dict that does the same slowly."""
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from jackstay.protocol._timers import Timers
+
+
+def test_an_armed_name_comes_out_at_its_time_and_once():
+    timers = Timers()
+    timers.arm("a", 5.0)
+    assert timers.next_at == 5.0
+    assert timers.due(4.999) == []
+    assert timers.due(5.0) == ["a"]
+    assert timers.due(5.0) == []
+    assert timers.next_at is None
+    assert len(timers) == 0
+
+
+def test_arming_again_moves_it_both_ways():
+    timers = Timers()
+    timers.arm("a", 5.0)
+    timers.arm("a", 9.0)
+    assert timers.due(5.0) == []
+    timers.arm("a", 7.0)
+    assert timers.due(7.0) == ["a"]
+    assert timers.due(100.0) == []
+
+
+def test_moved_away_and_back_it_comes_out_once():
+    timers = Timers()
+    timers.arm("a", 5.0)
+    timers.arm("a", 9.0)
+    timers.arm("a", 5.0)
+    assert timers.due(10.0) == ["a"]
+    assert timers.next_at is None
+
+
+def test_disarming_forgets_it_and_forgetting_twice_is_no_error():
+    timers = Timers()
+    timers.arm("a", 5.0)
+    timers.disarm("a")
+    timers.disarm("a")
+    timers.disarm("never")
+    assert "a" not in timers
+    assert timers.at("a") is None
+    assert timers.next_at is None
+    assert timers.due(10.0) == []
+
+
+def test_the_earliest_comes_first_and_equal_times_in_the_order_armed():
+    timers = Timers()
+    for name, at in (("c", 3.0), ("a", 1.0), ("x", 2.0), ("b", 2.0), ("z", 2.0)):
+        timers.arm(name, at)
+    assert timers.due(3.0) == ["a", "x", "b", "z", "c"]
+
+
+def test_names_are_never_compared():
+    timers = Timers()
+    timers.arm(1, 2.0)
+    timers.arm("one", 2.0)
+    timers.arm(("one", 1), 2.0)
+    assert timers.due(2.0) == [1, "one", ("one", 1)]
+
+
+def test_a_name_armed_while_due_is_asked_for_stays():
+    timers = Timers()
+    timers.arm("a", 1.0)
+    assert timers.due(1.0) == ["a"]
+    timers.arm("a", 1.0)
+    assert timers.at("a") == 1.0
+    assert timers.due(1.0) == ["a"]
+
+
+def test_memory_follows_what_is_armed():
+    timers = Timers()
+    timers.arm("stays", 1e9)
+    for id in range(10_000):
+        timers.arm(id, 30.0 + id)
+        timers.disarm(id)
+    assert len(timers) == 1
+    assert len(timers._heap) < 100
+    assert timers.next_at == 1e9
+
+
+def test_a_name_that_is_armed_again_and_again_leaves_nothing_behind():
+    """Progress arms the deadline of its call for the same time whenever the hard deadline caps the soft one."""
+    for later in (0.0, 1.0):
+        timers = Timers()
+        timers.arm("other", 1e9)
+        for count in range(20_000):
+            timers.arm("call", 100.0 + later * count)
+            assert len(timers._heap) <= 64 + 2 * len(timers)
+        assert timers.due(1e8) == ["call"]
+
+
+def test_a_copy_goes_its_own_way():
+    timers = Timers()
+    timers.arm("a", 1.0)
+    twin = timers.copy()
+    twin.disarm("a")
+    twin.arm("b", 2.0)
+    assert timers.armed == {"a": 1.0}
+    assert twin.armed == {"b": 2.0}
+    assert timers.due(5.0) == ["a"]
+    assert twin.due(5.0) == ["b"]
+
+
+def test_repr_shows_what_is_armed():
+    timers = Timers()
+    timers.arm("a", 1.0)
+    assert repr(timers) == "<Timers {'a': 1.0}>"
+
+
+class TimersLikeADict(RuleBasedStateMachine):
+    """Whatever is armed and disarmed, what is due is what a dict would say."""
+
+    names = st.integers(0, 20)
+    times = st.floats(0, 100, allow_nan=False)
+
+    @initialize()
+    def begin(self):
+        self.timers = Timers()
+        self.model = {}
+        self.now = 0.0
+
+    @rule(name=names, at=times)
+    def arm(self, name, at):
+        self.timers.arm(name, at)
+        self.model[name] = at
+        assert len(self.timers._heap) <= 64 + 2 * len(self.model)
+
+    @rule(name=names)
+    def disarm(self, name):
+        self.timers.disarm(name)
+        self.model.pop(name, None)
+
+    @rule(seconds=st.floats(0, 10))
+    def pass_time(self, seconds):
+        self.now += seconds
+        due = self.timers.due(self.now)
+        assert sorted(due) == sorted(name for name, at in self.model.items() if at <= self.now)
+        assert [self.model[name] for name in due] == sorted(self.model[name] for name in due)
+        for name in due:
+            del self.model[name]
+
+    @precondition(lambda self: self.model)
+    @rule()
+    def go_on_with_a_copy(self):
+        self.timers = self.timers.copy()
+
+    @invariant()
+    def agrees(self):
+        assert self.timers.armed == self.model
+        assert len(self.timers) == len(self.model)
+        assert self.timers.next_at == min(self.model.values(), default=None)
+
+
+TestTimersLikeADict = TimersLikeADict.TestCase

@@ -1,0 +1,96 @@
+"""What a proxy reports: numbers for Prometheus and a page for people, from rows."""
+
+import pytest
+
+from jackstay.proxy._report import (
+    MAX_LINE,
+    MAX_LINES,
+    Report,
+    ServerStatus,
+    Snapshot,
+    metrics_text,
+    status_page,
+)
+
+UP = ServerStatus("handshake", "ok", 2)
+DOWN = ServerStatus("stateless", "down", 0, "the server <x> exited")
+EVIL = "<script>alert(1)</script>&"
+
+
+def snapshot(*servers: ServerStatus, **more: int) -> Snapshot:
+    return Snapshot(name=EVIL, servers=servers, in_flight=3, sessions=4, **more)
+
+
+@pytest.mark.parametrize(
+    ("servers", "state"),
+    [
+        ((), "ok"),
+        ((UP,), "ok"),
+        ((UP, DOWN), "down"),
+        ((ServerStatus("handshake", "unresponsive", 0), UP), "unresponsive"),
+    ],
+)
+def test_a_proxy_is_ok_while_all_shared_servers_are(servers: tuple[ServerStatus, ...], state: str) -> None:
+    assert snapshot(*servers).state == state
+
+
+def test_metrics_are_prometheus_text() -> None:
+    report = Report()
+    report.count("tools/call", "ok", 0.25)
+    report.count("tools/call", "lost", 0.5)
+    report.count('own"method', "error", 1)
+    report.unattributed = 5
+    text = metrics_text(report, snapshot(UP, DOWN, children=2, children_down=1))
+    lines = text.splitlines()
+    for line in (
+        'jackstay_proxy_calls_total{method="tools/call",outcome="ok"} 1',
+        'jackstay_proxy_calls_total{method="tools/call",outcome="lost"} 1',
+        'jackstay_proxy_calls_total{method="other",outcome="error"} 1',
+        'jackstay_proxy_call_seconds_sum{method="tools/call"} 0.750000',
+        'jackstay_proxy_call_seconds_count{method="tools/call"} 2',
+        'jackstay_proxy_server_up{era="handshake"} 1',
+        'jackstay_proxy_server_up{era="stateless"} 0',
+        'jackstay_proxy_server_restarts_total{era="handshake"} 2',
+        "jackstay_proxy_in_flight 3",
+        "jackstay_proxy_sessions 4",
+        "jackstay_proxy_children 2",
+        "jackstay_proxy_unattributed_total 5",
+    ):
+        assert line in lines
+    assert text.endswith("\n")
+    assert "3 calls" in repr(report)
+
+
+def test_prometheus_itself_can_read_them() -> None:
+    parser = pytest.importorskip("prometheus_client.parser")
+    report = Report()
+    report.count("tools/call", "ok", 0.25)
+    families = {
+        one.name: one.type
+        for one in parser.text_string_to_metric_families(metrics_text(report, snapshot(UP)))
+    }
+    assert families["jackstay_proxy_calls"] == "counter"
+    assert families["jackstay_proxy_call_seconds"] == "summary"
+    assert families["jackstay_proxy_server_up"] == "gauge"
+
+
+def test_a_page_shows_states_calls_and_stderr_escaped() -> None:
+    report = Report()
+    report.count("tools/call", "ok", 0.25)
+    report.keep_line(EVIL)
+    page = status_page(report, snapshot(UP, DOWN, children=2, children_down=1))
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;&amp;" in page
+    assert "down: the server &lt;x&gt; exited" in page
+    assert "2, 1 down" in page
+    assert "calls: ok" in page
+    assert "(nothing)" in status_page(Report(), snapshot(UP))
+
+
+def test_what_is_kept_of_stderr_is_bounded() -> None:
+    report = Report()
+    for number in range(MAX_LINES + 5):
+        report.keep_line(f"{number} " + "x" * 10_000)
+    assert len(report.lines) == MAX_LINES
+    assert report.lines[0].startswith("5 ")
+    assert max(map(len, report.lines)) == MAX_LINE

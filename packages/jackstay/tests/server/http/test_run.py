@@ -1,0 +1,588 @@
+"""A process that is an HTTP server: how it starts, how it ends, and what it says (connection.md section 8)."""
+
+import asyncio
+import datetime
+import http.client
+import logging
+import os
+import signal
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jackstay.errors import TransportError, UsageError
+from jackstay.server import Server
+from jackstay.server._rounds import KeyRing
+from jackstay.server.http import (
+    HTTP_OPTIONS,
+    RUN_OPTIONS,
+    App,
+    Asgi,
+    BearerAuth,
+    HttpOptions,
+    MemorySessions,
+    RunHttpKeywords,
+    RunOptions,
+    _run,
+    keys,
+    run_http,
+)
+from jackstay.server.http._h11 import TimedH11
+from jackstay.server.http._sockets import bind_sockets, port_of
+from jackstay.server.http._workers import Worker
+from peers.http_process import GUARD, Answer, answered, call
+from scripted.places import ROOT
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "path"),
+    [
+        ({"workers": 0}, "workers"),
+        ({"workers": 1000}, "workers"),
+        ({"workers": True}, "workers"),
+        ({"max_header_bytes": 10}, "max_header_bytes"),
+        ({"keepalive_timeout": 0}, "keepalive_timeout"),
+        ({"header_timeout": "soon"}, "header_timeout"),
+        ({"parser": "llhttp"}, "parser"),
+        ({"loop": "trio"}, "loop"),
+        ({"keyfile": __file__}, "certfile"),
+        ({"certfile": "/no/such/file"}, "certfile"),
+        ({"certfile": 5}, "certfile"),
+        ({"host": 5}, "host"),
+        ({"port": "8000"}, "port"),
+        ({"port": 65_536}, "port"),
+        ({"trusted_proxies": ("nonsense",)}, "trusted_proxies"),
+        ({"trusted_proxies": "10.0.0.5"}, "trusted_proxies"),
+        ({"access_log": "no"}, "access_log"),
+        ({"keyfile_password": b"hidden"}, "keyfile_password"),
+    ],
+    ids=str,
+)
+def test_a_wrong_option_is_named(options: dict[str, Any], path: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        RunOptions(**options)
+    assert caught.value.path == path
+    assert "hidden" not in str(caught.value)
+
+
+def test_an_option_that_is_none_is_answered_with_all_there_are() -> None:
+    with pytest.raises(UsageError, match=r"prt is no option of an HTTP server; .* port, .* path, ") as caught:
+        Server("x").run(transport="http", prt=8000)  # type: ignore[call-overload]  # as a mistake would
+    assert caught.value.path == "prt"
+
+
+def test_every_option_has_a_row_and_every_row_an_option() -> None:
+    assert tuple(RUN_OPTIONS) == RunOptions.__struct_fields__
+    assert set(RUN_OPTIONS) | set(HTTP_OPTIONS) == set(RunHttpKeywords.__annotations__)
+
+
+def test_proxies_are_addresses_networks_or_one_of_them() -> None:
+    assert RunOptions(trusted_proxies=["10.0.0.0/8", "::1", "*"]).trusted_proxies
+    assert _run._run_options({"trusted_proxies": "10.0.0.5"}).trusted_proxies == ("10.0.0.5",)
+
+
+def test_every_option_is_explained() -> None:
+    docs = ROOT / "docs"
+    page = (docs / "deployment.md").read_text(encoding="utf-8")
+    assert [name for name in RunOptions.__struct_fields__ if f"`{name}`" not in page] == []
+    page = (docs / "server.md").read_text(encoding="utf-8")
+    assert [name for name in HttpOptions.__struct_fields__ if f"`{name}`" not in page] == []
+
+
+def test_the_face_refuses_what_does_not_fit_together() -> None:
+    server = Server("x")
+    with pytest.raises(UsageError, match="stdio or http"):
+        server.run(transport="carrier pigeon")
+    with pytest.raises(UsageError, match='port: for transport="http" only'):
+        server.run(port=8000)
+    with pytest.raises(UsageError, match="nonsense is no option"):
+        server.run(transport="http", nonsense=1)  # type: ignore[call-arg]  # the mistake
+
+
+def test_inside_a_loop_it_says_what_to_use_instead() -> None:
+    async def test() -> None:
+        with pytest.raises(UsageError, match=r"server\.asgi\(\)"):
+            Server("x").run(transport="http", port=0)
+
+    asyncio.run(test())
+
+
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_run, "missing_modules", lambda extra: ("uvicorn",))
+    with pytest.raises(UsageError, match=r"jackstay\[http\]"):
+        run_http(Server("x"), {"port": 0})
+
+
+def test_more_workers_need_sessions_that_they_share() -> None:
+    """connection.md section 6: refused at start, with the ways out."""
+    server = Server("x")
+    for more in ({}, {"session_store": MemorySessions()}):
+        with pytest.raises(UsageError, match="turn sessions off, or pass a session_store") as caught:
+            run_http(server, {"port": 0, "workers": 2, "sessions": True, **more})  # type: ignore[typeddict-item]  # as said
+        assert caught.value.path == "workers"
+    with pytest.raises(UsageError, match="sse_path"):
+        run_http(server, {"port": 0, "workers": 2, "sse_path": "/sse"})
+
+
+def test_workers_are_watched_by_the_main_thread_only() -> None:
+    caught: list[BaseException] = []
+
+    def test() -> None:
+        try:
+            run_http(Server("x"), {"port": 0, "workers": 2})
+        except UsageError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=test)
+    thread.start()
+    thread.join()
+    assert "main thread" in str(caught[0])
+
+
+@pytest.mark.parametrize(
+    ("host", "asked", "hosts"),
+    [
+        ("127.0.0.1", {}, None),
+        ("0.0.0.0", {}, None),
+        ("192.168.1.5", {}, ("localhost", "127.0.0.1", "[::1]", "192.168.1.5")),
+        ("fd00::5", {}, ("localhost", "127.0.0.1", "[::1]", "[fd00::5]")),
+        ("192.168.1.5", {"hosts": ["x"]}, ["x"]),
+    ],
+)
+def test_a_server_answers_as_the_address_it_listens_on(host: str, asked: dict[str, Any], hosts: Any) -> None:
+    assert _run._with_host(host, asked).get("hosts") == hosts
+
+
+def test_a_missing_library_is_done_without_unless_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    monkeypatch.setitem(sys.modules, "jackstay.server.http._head", None)
+    assert _run._loop_factory("auto") is asyncio.new_event_loop
+    assert issubclass(_run._parser(RunOptions()), TimedH11)
+    with pytest.raises(UsageError, match="uvloop"):
+        _run._loop_factory("uvloop")
+    with pytest.raises(UsageError, match="httptools"):
+        _run._parser(RunOptions(parser="httptools"))
+
+
+# --- in this process --------------------------------------------------------------------------------------------------
+
+
+def served(
+    server: Server, work: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, **options: Any
+) -> tuple[int, list[int]]:
+    """Run it on the main thread while `work(port)` is done on another, then SIGTERM; the code, and how it left."""
+    sockets = bind_sockets("127.0.0.1", 0)
+    monkeypatch.setattr(_run, "bind_sockets", lambda host, port: sockets)
+    failed: list[BaseException] = []
+    left: list[int] = []
+    is_over = threading.Event()
+
+    def working() -> None:
+        # Not before it can be ended: what is done in an instant would leave nobody to send the signal.
+        while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and not is_over.wait(0.005):
+            pass
+        try:
+            work(port_of(sockets))
+        except BaseException as error:  # noqa: BLE001  # told below
+            failed.append(error)
+        if (
+            signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        ):  # else it never ran, and this would end the tests
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=working)
+    thread.start()
+    try:
+        code = run_http(server, options, leave=left.append)  # type: ignore[arg-type]  # a test's own
+    finally:
+        is_over.set()
+        thread.join()
+    if failed:
+        raise failed[0]
+    return code, left
+
+
+def request(
+    port: int, method: str = "GET", path: str = "/health", body: Any = None, **headers: str
+) -> Answer:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=GUARD)
+    try:
+        return answered(
+            connection, method, path, body, {name.replace("_", "-"): value for name, value in headers.items()}
+        )
+    finally:
+        connection.close()
+
+
+def echoing(**options: Any) -> Server:
+    server = Server("x", **options)
+
+    @server.tool
+    async def echo(text: str) -> str:
+        return text
+
+    return server
+
+
+@pytest.mark.parametrize("parser", ["httptools", "h11"])
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_it_serves_on_every_parser_and_loop_and_leaves_nothing_behind(
+    parser: str, loop: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    threads = set(threading.enumerate())
+
+    def work(port: int) -> None:
+        answer = request(port, "POST", "/mcp", call("echo", text="hello"))
+        assert answer.text == "hello"
+        assert "server" not in answer.headers
+
+    assert served(echoing(), work, monkeypatch, parser=parser, loop=loop) == (0, [])
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == handlers
+    assert {thread for thread in threading.enumerate() if not thread.daemon} <= threads
+    assert "x serves http://127.0.0.1:" in capsys.readouterr().err
+
+
+def test_hooks_run_and_a_loop_may_be_brought_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[asyncio.AbstractEventLoop] = []
+    ran: list[bool] = []
+    server = echoing()
+
+    @server.on_shutdown
+    async def hook() -> None:
+        ran.append(True)
+
+    def factory() -> asyncio.AbstractEventLoop:
+        made.append(asyncio.new_event_loop())
+        return made[0]
+
+    sockets = bind_sockets("127.0.0.1", 0)
+    monkeypatch.setattr(_run, "bind_sockets", lambda host, port: sockets)
+    real = _run.Place.announce
+
+    def announce(place: _run.Place) -> None:
+        real(place)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(_run.Place, "announce", announce)
+    assert server.run(transport="http", loop_factory=factory) == 130
+    assert made[0].is_closed()
+    assert ran == [True]
+
+
+def test_startup_hooks_are_awaited_before_it_serves(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = echoing()
+    seen: list[str] = []
+
+    @server.on_startup
+    async def first() -> None:
+        await asyncio.sleep(0)
+        seen.append(capsys.readouterr().err)
+
+    assert served(server, request, monkeypatch) == (0, [])  # type: ignore[arg-type]  # what it returns is of no use here
+    assert seen == [""]
+    assert "serves" in capsys.readouterr().err
+
+
+def test_a_signal_during_startup_ends_it_before_it_serves(capsys: pytest.CaptureFixture[str]) -> None:
+    server = echoing()
+    ended: list[str] = []
+
+    @server.on_startup
+    async def hang() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(60)
+
+    server.on_shutdown(lambda: ended.append("over"))
+    assert server.run(transport="http", port=0) == 130
+    assert ended == ["over"]
+    assert "serves" not in capsys.readouterr().err
+
+
+def test_a_thread_that_hangs_is_left_by_ending_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, begun = threading.Event(), threading.Event()
+    server = Server("x", drain_timeout=0.05)
+
+    @server.tool
+    def hang() -> None:
+        begun.set()
+        gate.wait(GUARD)
+
+    def work(port: int) -> None:
+        def ask() -> None:
+            try:
+                request(port, "POST", "/mcp", call("hang"))
+            except (OSError, http.client.HTTPException):
+                pass  # how it is told of the end is another test's
+
+        threading.Thread(target=ask, daemon=True).start()
+        assert begun.wait(GUARD)
+
+    code, left = served(server, work, monkeypatch)
+    assert (code, left) == (0, [0])
+    gate.set()
+
+
+def test_a_new_request_on_an_old_connection_is_refused_while_draining(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Section 6, *refuse*: 503 with Retry-After, and the error says that it may be tried again."""
+    server = Server("x", drain_timeout=5)
+    gate: list[asyncio.Event] = []
+    begun = threading.Event()
+
+    @server.tool
+    async def wait() -> str:
+        gate.append(asyncio.Event())
+        begun.set()
+        await gate[0].wait()
+        return "done"
+
+    app: list[Any] = []
+    real = server.asgi
+    monkeypatch.setattr(server, "asgi", lambda **options: app.append(real(**options)) or app[0])
+    # uvicorn's next tick would close the port; on a busy machine that is before the request below.
+    asked, drain = threading.Event(), _run.Ending.drain
+    monkeypatch.setattr(_run.Ending, "drain", lambda self: drain(self) if asked.is_set() else None)
+
+    def work(port: int) -> None:
+        answers: list[Answer] = []
+        waiting = threading.Thread(target=lambda: answers.append(request(port, "POST", "/mcp", call("wait"))))
+        waiting.start()
+        assert begun.wait(GUARD)
+        app[0].refuse_new()
+        refused = request(port, "POST", "/mcp", call("wait"))
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert refused.json["error"]["data"] == {"retryable": True, "mayHaveRun": False}
+        assert request(port).status == 503
+        asked.set()
+        gate[0]._loop.call_soon_threadsafe(gate[0].set)  # type: ignore[attr-defined]  # the loop that waits on it
+        waiting.join(GUARD)
+        assert answers[0].text == "done"
+
+    assert served(server, work, monkeypatch, health=True) == (0, [])
+
+
+def test_an_app_around_the_endpoint_answers_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`around`: other paths beside the endpoint, on one port, and the end is the endpoint's."""
+    server = echoing()
+    sockets = bind_sockets("127.0.0.1", 0)
+    monkeypatch.setattr(_run, "bind_sockets", lambda host, port: sockets)
+
+    def around(app: App) -> Asgi:
+        async def asgi(scope: Any, receive: Any, send: Any) -> None:
+            if scope["path"] == "/page":
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+                await send({"type": "http.response.body", "body": b"ours"})
+            else:
+                await app(scope, receive, send)
+
+        return asgi
+
+    found: list[Any] = []
+
+    def work() -> None:
+        found.append(request(port_of(sockets), path="/page").body)
+        found.append(request(port_of(sockets), "POST", "/mcp", call("echo", text="x")).text)
+        server.drain()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    left: list[int] = []
+    assert server.run(transport="http", around=around, leave=left.append) == 0
+    thread.join()
+    assert found == [b"ours", "x"]
+    assert left == []
+
+
+def test_a_drain_that_a_program_asks_for_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`server.drain()`, from any thread: as over stdio, `run()` returns."""
+    server = echoing()
+    sockets = bind_sockets("127.0.0.1", 0)
+    monkeypatch.setattr(_run, "bind_sockets", lambda host, port: sockets)
+
+    def work() -> None:
+        assert request(port_of(sockets), "POST", "/mcp", call("echo", text="x")).text == "x"
+        server.drain()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert server.run(transport="http") == 0
+    thread.join()
+
+
+def test_metadata_names_the_port_that_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    auth = BearerAuth(keys("alice-0123456789abcdef"), authorization_servers=["https://auth.example.com"])
+
+    def work(port: int) -> None:
+        found = request(port, path="/.well-known/oauth-protected-resource/mcp").json
+        assert found["resource"] == f"http://127.0.0.1:{port}/mcp"
+        challenge = request(port, "POST", "/mcp", call("echo")).headers["www-authenticate"]
+        assert (
+            f'resource_metadata="http://127.0.0.1:{port}/.well-known/oauth-protected-resource/mcp"'
+            in challenge
+        )
+
+    served(echoing(), work, monkeypatch, auth=auth)
+
+
+def test_access_is_logged_on_request_and_proxies_are_believed_only_if_trusted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def work(port: int) -> None:
+        request(port, path="/health?access_token=secret", x_forwarded_for="203.0.113.9")
+
+    with caplog.at_level(logging.INFO, "jackstay"):
+        served(echoing(), work, monkeypatch, health=True)
+        assert "/health" not in caplog.text
+        served(echoing(), work, monkeypatch, health=True, access_log=True)
+        assert "127.0.0.1:" in caplog.text
+        assert "203.0.113.9" not in caplog.text
+        served(echoing(), work, monkeypatch, health=True, access_log=True, trusted_proxies=("127.0.0.1",))
+        assert "203.0.113.9" in caplog.text
+    assert "secret" not in caplog.text
+    assert "GET /health 200" in caplog.text
+
+
+def test_a_server_on_every_address_says_that_it_answers_as_localhost_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(port: int) -> None:
+        assert request(port, "POST", "/mcp", call("echo", text="x"), host="mcp.example.com").status == 403
+
+    served(echoing(), work, monkeypatch, host="0.0.0.0")
+    assert "answering only as localhost" in caplog.text
+    assert "http://localhost:" in capsys.readouterr().err
+
+
+def test_a_taken_port_is_told_before_anything_is_started() -> None:
+    taken = bind_sockets("127.0.0.1", 0)
+    try:
+        with pytest.raises(TransportError, match="the port is taken"):
+            Server("x").run(transport="http", port=port_of(taken))
+    finally:
+        taken[0].close()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate for localhost that nobody but this test believes."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.PrivateFormat.PKCS8
+    (tmp_path / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (tmp_path / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    )
+    return tmp_path / "cert.pem", tmp_path / "key.pem"
+
+
+def test_tls_is_spoken_with_a_certificate(
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cert, key = certificate
+
+    def work(port: int) -> None:
+        context = ssl.create_default_context(cafile=str(cert))
+        connection = http.client.HTTPSConnection("localhost", port, timeout=GUARD, context=context)
+        assert answered(connection, "POST", "/mcp", call("echo", text="safe")).text == "safe"
+        connection.close()
+
+    served(echoing(), work, monkeypatch, certfile=str(cert), keyfile=str(key))
+    assert "serves https://127.0.0.1:" in capsys.readouterr().err
+
+
+def test_a_certificate_that_is_none_is_told_before_anything_is_served(tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").write_text("no certificate")
+    with pytest.raises(UsageError, match="certfile and keyfile cannot be used"):
+        Server("x").run(transport="http", port=0, certfile=str(tmp_path / "cert.pem"))
+
+
+# --- as a worker, and as a parent --------------------------------------------------------------------------------------
+
+
+def test_a_worker_takes_what_it_was_handed_and_ends_with_its_parent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    sockets = bind_sockets("127.0.0.1", 0)
+    server = echoing()
+    monkeypatch.setattr(_run, "adopt", lambda: Worker(theirs, sockets, (b"k" * 32,)))
+    said: list[object] = []
+
+    def work() -> None:
+        said.append(ours.recv(1))
+        said.append(request(port_of(sockets), "POST", "/mcp", call("echo", text="x")).text)
+        ours.sendall(b"?")  # nothing that a worker knows, and no end
+        said.append(request(port_of(sockets), "POST", "/mcp", call("echo", text="y")).text)
+        ours.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    left: list[int] = []
+    assert run_http(server, {"port": 1, "workers": 4}, leave=left.append) == 0
+    thread.join()
+    assert said == [b"r", "x", "y"]
+    assert server._key_ring().open(KeyRing((b"k" * 32,)).seal(b"x")) == b"x"
+    assert "the process that started this worker is gone" in caplog.text
+    assert "serves" not in capsys.readouterr().err
+    assert theirs.fileno() == -1
+
+
+def test_keys_of_its_own_are_kept_by_a_worker() -> None:
+    server = Server("x", keys=(b"o" * 32,))
+    server.share_keys((b"k" * 32,))
+    assert server._key_ring().open(KeyRing((b"k" * 32,)).seal(b"x")) is None
+
+
+@pytest.mark.parametrize("keys_", [(), (b"o" * 32,)])
+def test_a_parent_hands_on_what_workers_need(
+    keys_: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[tuple[Any, ...]] = []
+
+    class Parent:
+        def __init__(self, command: list[str], sockets: list[socket.socket], count: int, **more: Any) -> None:
+            made.append((command, len(sockets), count, more))
+            more["on_ready"]()
+
+        def run(self) -> int:
+            return 7
+
+    monkeypatch.setattr(_run, "Supervisor", Parent)
+    monkeypatch.setattr(_run, "own_command", lambda: ["again"])
+    server = Server("x", keys=keys_, drain_timeout=3)
+    assert server.run(transport="http", port=0, workers=3) == 7
+    ((command, listening, count, more),) = made
+    assert (command, listening, count) == (["again"], 1, 3)
+    assert more["end_timeout"] == pytest.approx(3 + _run.AFTER_HANDLERS)
+    assert [len(key) for key in more["keys"]] == [32]
+    assert not keys_ or more["keys"] == keys_
+    assert "(3 workers)" in capsys.readouterr().err

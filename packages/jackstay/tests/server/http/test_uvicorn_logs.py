@@ -1,0 +1,45 @@
+"""uvicorn's log lines, under our names, for as long as we run it."""
+
+import logging
+
+import pytest
+
+from jackstay.server.http._uvicorn_logs import UvicornLogs
+
+ERRORS, ACCESS = logging.getLogger("uvicorn.error"), logging.getLogger("uvicorn.access")
+
+
+def test_errors_are_ours_and_the_rest_is_for_debugging(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "jackstay"), UvicornLogs():
+        ERRORS.info("Started server process [%d]", 7)
+        ERRORS.warning("Invalid HTTP request received.")
+        try:
+            raise ValueError("x")
+        except ValueError:
+            ERRORS.exception("Exception in ASGI application")
+    assert [(record.name, record.levelname) for record in caplog.records] == [
+        ("jackstay.server.http", "DEBUG"),
+        ("jackstay.server.http", "DEBUG"),
+        ("jackstay.server.http", "ERROR"),
+    ]
+    assert "Started server process [7]" in caplog.text
+    assert "ValueError: x" in caplog.text
+
+
+def test_nothing_is_made_of_what_nobody_hears(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "jackstay"), UvicornLogs():
+        ERRORS.info("Started server process [%d]", 7)
+    assert caplog.records == []
+
+
+def test_an_access_line_has_no_query(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "jackstay"), UvicornLogs():
+        ACCESS.info('%s - "%s %s HTTP/%s" %d', "1.2.3.4:5", "GET", "/mcp?access_token=secret", "1.1", 401)
+    assert [record.getMessage() for record in caplog.records] == ["1.2.3.4:5 GET /mcp 401"]
+
+
+def test_afterwards_everything_is_as_before() -> None:
+    before = [(one.handlers, one.propagate, one.level) for one in (ERRORS, ACCESS)]
+    with UvicornLogs():
+        assert not ERRORS.propagate
+    assert [(one.handlers, one.propagate, one.level) for one in (ERRORS, ACCESS)] == before

@@ -1,0 +1,104 @@
+"""Forms: what a class becomes, what is refused, and what an answer becomes."""
+
+import enum
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+import pytest
+
+from jackstay.errors import UsageError
+from jackstay.server._forms import read_form
+from jackstay.types import RequestedSchema, StringSchema
+
+
+class Colour(enum.Enum):
+    """Of a car."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+class Car(msgspec.Struct):
+    """A car."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, description="What it is called")]
+    colour: Colour
+    doors: int = 4
+    price: float | None = None
+    is_new: bool = True
+    fuel: Literal["petrol", "diesel"] = "petrol"
+    extras: list[Literal["radio", "roof"]] = []
+    other: Colour | None = None
+
+
+class Numbered(msgspec.Struct):
+    size: Literal[1, 2]
+
+
+@dataclass
+class Nested:
+    car: Car
+
+
+class Loose(TypedDict):
+    anything: Any
+
+
+def test_a_class_becomes_a_flat_form() -> None:
+    form = read_form(Car)
+    assert form.schema["type"] == "object"
+    assert form.schema["required"] == ["name", "colour"]
+    assert form.schema.keys() == {"type", "properties", "required"}
+    properties: Any = form.schema["properties"]
+    assert properties["name"] == {"type": "string", "minLength": 1, "description": "What it is called"}
+    assert properties["colour"]["type"] == "string"
+    assert properties["colour"]["enum"] == ["blue", "red"]
+    assert properties["doors"] == {"type": "integer", "default": 4}
+    assert properties["price"] == {"type": "number"}
+    assert properties["is_new"] == {"type": "boolean", "default": True}
+    assert properties["fuel"]["enum"] == ["diesel", "petrol"]
+    assert properties["extras"]["items"] == {"type": "string", "enum": ["radio", "roof"]}
+    assert properties["other"]["enum"] == ["blue", "red"]
+
+
+def test_an_answer_becomes_the_class() -> None:
+    form = read_form(Car)
+    assert form.read({"name": "x", "colour": "red"}) == Car("x", Colour.RED)
+    with pytest.raises(UsageError, match="does not fit the form"):
+        form.read({"name": ""})
+
+
+READY = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"enum": ["x"]}}},
+}
+
+
+def test_a_ready_schema_is_taken_as_it_is() -> None:
+    form = read_form(READY)  # type: ignore[arg-type]  # JSON
+    assert form.schema == READY
+    assert form.read({"a": 1}) == {"a": 1}
+    body = RequestedSchema(properties={"a": StringSchema()})
+    assert read_form(body).schema == {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("form", "path"),
+    [
+        (Nested, "Nested.car"),
+        (Loose, "Loose.anything"),
+        (int, "int"),
+        (complex, "complex"),
+        ({"type": "object"}, "the form"),
+        ({"type": "object", "properties": {"a": {"type": "object"}}}, "the form.a"),
+        ({"type": "object", "properties": {"a": True}}, "the form.a"),
+        ({"type": "object", "properties": {"a": {"type": "array"}}}, "the form.a"),
+        (Numbered, "Numbered.size"),
+        ({"type": "object", "properties": {"a": {"type": "array", "items": {"enum": [1]}}}}, "the form.a"),
+    ],
+)
+def test_what_is_not_flat_is_refused_and_named(form: Any, path: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        read_form(form)
+    assert raised.value.path == path

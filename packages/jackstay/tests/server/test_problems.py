@@ -1,0 +1,222 @@
+"""Every wrong field is named, once, with its path."""
+
+import dataclasses
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Generic, NotRequired, TypedDict, TypeVar
+
+import msgspec
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jackstay.server import _problems
+from jackstay.server._problems import InvalidArguments, Problem, collect, find_problems, spell_place
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Point(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    at_x: int
+    at_y: int = 0
+
+
+class Tagged(msgspec.Struct, tag="t", forbid_unknown_fields=True):
+    n: int
+
+
+class Row(msgspec.Struct, array_like=True):
+    n: int
+
+
+@dataclasses.dataclass
+class Leg:
+    city: str
+    days: int = 1
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+
+class Trip(TypedDict):
+    legs: list[Leg]
+    note: NotRequired[str]
+
+
+class Model(pydantic.BaseModel):
+    a: int
+    b: str
+
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass
+class Box(Generic[T]):
+    item: T
+    items: list[T] = dataclasses.field(default_factory=list)
+
+
+class Crate(msgspec.Struct, Generic[T]):
+    item: T
+    boxes: list[Box[T]] = []
+
+
+class Told(TypedDict):
+    many: Annotated[int, msgspec.Meta(ge=0)]
+    few: NotRequired[Annotated[int, msgspec.Meta(ge=0)]]
+
+
+class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+    point: Point
+    trip: Trip | None = None
+    counts: dict[str, int] = {}
+    models: list[Model] = []
+    color: Color = Color.RED
+    limit: Annotated[int, msgspec.Meta(le=9)] = 1
+    tagged: Tagged | None = None
+    row: Row | None = None
+    pair: tuple[int, str] = (1, "a")
+    many: tuple[int, ...] = ()
+    views: Mapping[str, Sequence[int]] = {}
+    boxed: Box[int] | None = None
+    crated: Crate[int] | None = None
+    open: Box | None = None  # type: ignore[type-arg]
+    told: Told | None = None
+    either: int | str = 1
+    anything: Any = None
+    plain: list = []  # type: ignore[type-arg]
+
+
+ROWS: list[tuple[str, list[str]]] = [
+    ('{"point":{"atX":1}}', []),
+    ("{}", ["point: missing"]),
+    ("[]", ["expected object, got array"]),
+    ("nonsense", ["JSON is malformed: invalid character (byte 4)"]),
+    ('{"point":3}', ["point: expected object, got int"]),
+    (
+        '{"point":{"atX":"a","atY":null,"z":1},"zz":2}',
+        ["point.atX: expected int, got str", "point.atY: expected int, got null", "point.z: unknown member",
+         "zz: unknown argument"],
+    ),
+    (
+        '{"point":{"atX":1},"trip":{"legs":[{"city":"a"},{"days":"x"}],"note":3}}',
+        ["trip.legs[1].city: missing", "trip.legs[1].days: expected int, got str", "trip.note: expected str, got int"],
+    ),
+    ('{"point":{"atX":1},"trip":{}}', ["trip.legs: missing"]),
+    ('{"point":{"atX":1},"counts":{"a b":"x","c":1}}', ["counts['a b']: expected int, got str"]),
+    ('{"point":{"atX":1},"counts":[]}', ["counts: expected object, got array"]),
+    (
+        '{"point":{"atX":1},"models":[{"a":"x"}]}',
+        ["models[0].a: Input should be a valid integer, unable to parse string as an integer",
+         "models[0].b: Field required"],
+    ),
+    ('{"point":{"atX":1},"color":"blue","limit":10}', ["color: invalid enum value 'blue'", "limit: expected int <= 9"]),
+    ('{"point":{"atX":1},"tagged":{"type":"t","n":"x","o":1}}', ["tagged.n: expected int, got str", "tagged.o: unknown member"]),
+    ('{"point":{"atX":1},"row":["x"]}', ["row: expected int, got str (at [0])"]),
+    ('{"point":{"atX":1},"pair":["x",3]}', ["pair[0]: expected int, got str", "pair[1]: expected str, got int"]),
+    ('{"point":{"atX":1},"pair":[1]}', ["pair: expected array of length 2"]),
+    ('{"point":{"atX":1},"many":["x",1,"y"]}', ["many[0]: expected int, got str", "many[2]: expected int, got str"]),
+    ('{"point":{"atX":1},"views":{"a":["x"],"b":3}}', ["views.a[0]: expected int, got str", "views.b: expected array, got int"]),
+    ('{"point":{"atX":1},"boxed":{"item":"x","items":[1,"y"]}}', ["boxed.item: expected int, got str", "boxed.items[1]: expected int, got str"]),
+    ('{"point":{"atX":1},"crated":{"item":"x","boxes":[{}]}}', ["crated.item: expected int, got str", "crated.boxes[0].item: missing"]),
+    ('{"point":{"atX":1},"open":{"items":{"a":3}}}', ["open.item: missing", "open.items: expected array, got object"]),
+    ('{"point":{"atX":1},"told":{"many":-1,"few":-1}}', ["told.many: expected int >= 0", "told.few: expected int >= 0"]),
+    ('{"point":{"atX":1},"either":[]}', ["either: expected int | str, got array"]),
+    ('{"point":{"atX":1},"plain":3}', ["plain: expected array, got int"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), ROWS)
+def test_all_problems_are_named(text: str, expected: list[str]) -> None:
+    found = collect(find_problems(Arguments, text.encode()))
+    assert [str(problem) for problem in found.problems] == expected
+
+
+def test_places_are_spelled() -> None:
+    assert spell_place(()) == ""
+    assert spell_place(("legs", 2, "city")) == "legs[2].city"
+    assert spell_place(("a b", "c")) == "['a b'].c"
+    assert spell_place(("x" * 100,)) == "['" + "x" * 64 + "…']"
+
+
+def test_the_text_has_a_line_for_each() -> None:
+    one, two = Problem("a", "missing"), Problem("", "odd")
+    assert InvalidArguments((one,)).text == "Invalid arguments: a: missing"
+    assert InvalidArguments((one, two)).text == "Invalid arguments:\n- a: missing\n- odd"
+
+
+def test_number_and_length_are_bounded() -> None:
+    found = collect(iter([(("a",), "x" * 1000)] * 1000))
+    assert len(found.problems) == _problems.MOST_PROBLEMS + 1
+    assert found.problems[-1].message == "and more"
+    assert len(found.problems[0].message) == _problems.LONGEST_PROBLEM + 1
+
+
+def test_of_an_argument_too_large_to_go_through_the_first_problem_is_named() -> None:
+    """G20: a search of megabytes, item by item, would keep every ping waiting."""
+
+    class Model(pydantic.BaseModel):
+        a: int
+        text: str = ""
+
+    class Large(msgspec.Struct):
+        numbers: list[int]
+        model: Model
+        models: list[Model]
+        small: list[int]
+
+    long = "x" * _problems.LARGEST_SEARCHED
+    wrong = {
+        "numbers": [*range(_problems.LARGEST_SEARCHED), "x", "y"],
+        "model": {"a": "x", "text": long},
+        "models": [{"a": 1, "text": long}, {"a": "secret"}, {}],
+        "small": ["x", "y"],
+    }
+    found = collect(find_problems(Large, msgspec.json.encode(wrong)))
+    integer = "Input should be a valid integer, unable to parse string as an integer"
+    assert [str(problem) for problem in found.problems] == [
+        f"numbers: expected int, got str (at [{_problems.LARGEST_SEARCHED}])",
+        f"model.a: {integer}",
+        f"models: {integer} (at [1])",
+        "small[0]: expected int, got str",
+        "small[1]: expected int, got str",
+    ]
+    assert str(collect(find_problems(str, b"[%b1]" % (b"1," * 40_000), ("a",))).problems[0]) == (
+        "a: expected str, got array"
+    )
+
+
+def test_nesting_beyond_the_stack_is_a_problem_and_not_an_exception() -> None:
+    found = collect(find_problems(Any, b"[" * 100_000))
+    assert [str(problem) for problem in found.problems] == ["nested too deeply"]
+
+
+def test_a_model_that_fails_without_a_list_of_errors_is_named_as_a_whole() -> None:
+    class Odd(pydantic.BaseModel):
+        @classmethod
+        def model_validate_json(cls, *args: Any, **keywords: Any) -> "Odd":
+            raise ValueError("odd")
+
+    assert list(find_problems(Odd, b"{}", ("m",))) == [(("m",), "odd")]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 99) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["atX", "legs", "a"]), inner, max_size=3)
+    ),
+)
+
+
+@given(st.dictionaries(st.sampled_from(["point", "trip", "counts", "models", "color", "zz"]), JSON))
+def test_there_are_problems_exactly_where_the_decoder_refuses(value: dict[str, Any]) -> None:
+    data = msgspec.json.encode(value)
+    try:
+        msgspec.json.decode(data, type=Arguments, dec_hook=_problems.decode_foreign)
+        is_right = True
+    except msgspec.ValidationError:
+        is_right = False
+    assert (list(find_problems(Arguments, data)) == []) is is_right

@@ -1,0 +1,167 @@
+"""Schemas from hints: each is valid 2020-12, and the impossible ones say why."""
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+from jsonschema import Draft202012Validator
+
+from jackstay.server._schema import UnusableHintError, object_schema, resolve, schemas_of
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Point(msgspec.Struct):
+    x: int
+
+
+class Node(msgspec.Struct):
+    children: list["Node"]
+
+
+@dataclasses.dataclass
+class Leg:
+    city: str
+
+
+class Trip(TypedDict):
+    legs: list[Leg]
+    note: NotRequired[str]
+
+
+class Inner(pydantic.BaseModel):
+    a: int
+
+
+class Outer(pydantic.BaseModel):
+    inner: Inner
+
+
+def other_outer() -> type[pydantic.BaseModel]:
+    class Inner(pydantic.BaseModel):
+        b: str
+
+    class Outer(pydantic.BaseModel):
+        inner: Inner
+
+    return Outer
+
+
+ROWS: list[tuple[Any, dict[str, Any]]] = [
+    (Any, {}),
+    (str, {"type": "string"}),
+    (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+    (Literal["a", "b"], {"enum": ["a", "b"]}),
+    (list[int], {"type": "array", "items": {"type": "integer"}}),
+    (dict[str, bool], {"type": "object", "additionalProperties": {"type": "boolean"}}),
+    (datetime.date, {"type": "string", "format": "date"}),
+    # RFC 3339 wants an offset, and a plain datetime may have none.
+    (datetime.datetime, {"type": "string"}),
+    (Annotated[datetime.datetime, msgspec.Meta(tz=True)], {"type": "string", "format": "date-time"}),
+    (uuid.UUID, {"type": "string", "format": "uuid"}),
+    (decimal.Decimal, {"type": "string", "format": "decimal"}),
+    (Path, {"type": "string", "format": "path"}),
+    (Annotated[int, msgspec.Meta(ge=1)], {"type": "integer", "minimum": 1}),
+    (Point, {"$ref": "#/$defs/Point"}),
+    (Color, {"$ref": "#/$defs/Color"}),
+]
+
+
+@pytest.mark.parametrize(("hint", "expected"), ROWS)
+def test_a_hint_has_a_schema(hint: object, expected: dict[str, Any]) -> None:
+    found = schemas_of([hint], "validation")
+    assert found.schemas == (expected,)
+    Draft202012Validator.check_schema({**found.schemas[0], "$defs": found.definitions})
+
+
+def test_a_class_that_two_hints_share_is_defined_once() -> None:
+    found = schemas_of([Trip, list[Leg]], "validation")
+    assert set(found.definitions) == {"Trip", "Leg"}
+    assert found.schemas[1] == {"type": "array", "items": {"$ref": "#/$defs/Leg"}}
+
+
+def test_a_flat_pydantic_model_is_described_in_place() -> None:
+    found = schemas_of([Inner], "validation")
+    assert found.schemas[0]["properties"] == {"a": {"title": "A", "type": "integer"}}
+    assert found.definitions == {}
+
+
+def test_the_definitions_of_a_pydantic_model_are_lifted_to_the_root() -> None:
+    found = schemas_of([Outer, list[Outer]], "validation")
+    assert set(found.definitions) == {"Inner"}
+    assert found.schemas[0]["properties"] == {"inner": {"$ref": "#/$defs/Inner"}}
+
+
+def test_two_models_whose_parts_have_one_name_keep_both() -> None:
+    found = schemas_of([Outer, other_outer()], "validation")
+    assert len(found.definitions) == 2
+    for schema, value in zip(found.schemas, ({"inner": {"a": 1}}, {"inner": {"b": "x"}}), strict=True):
+        Draft202012Validator({**schema, "$defs": found.definitions}).validate(value)
+
+
+def test_a_pydantic_part_and_a_struct_of_one_name_are_refused() -> None:
+    with pytest.raises(UnusableHintError, match="two different classes are called Inner"):
+        schemas_of([Outer, msgspec.defstruct("Inner", ["x"])], "validation")
+
+
+@pytest.mark.parametrize(
+    ("hint", "said"),
+    [
+        (complex, "JSON has no form for complex"),
+        (Callable[[int], int], "JSON has no form"),
+        (list[int] | list[str], "more than one array-like"),
+        (Inner | int, "custom type"),
+        (Annotated[int, msgspec.Meta(min_length=1)], "min_length"),
+    ],
+)
+def test_an_impossible_hint_says_why_in_one_line(hint: object, said: str) -> None:
+    with pytest.raises(UnusableHintError, match=said) as caught:
+        schemas_of([hint], "validation")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_object_without_members_is_the_form_that_the_specification_recommends() -> None:
+    assert object_schema({}, [], {}) == {"type": "object", "additionalProperties": False}
+
+
+def test_an_object_has_what_it_is_given() -> None:
+    schema = object_schema({"a": {}}, ["a"], {"D": {}})
+    expected = {"properties": {"a": {}}, "required": ["a"], "$defs": {"D": {}}}
+    assert schema == {"type": "object", **expected, "additionalProperties": False}
+
+
+def resolved(hint: object) -> dict[str, Any]:
+    found = schemas_of([hint], "serialization")
+    return resolve(found.schemas[0], found.definitions)
+
+
+def test_a_root_is_never_a_reference() -> None:
+    assert resolved(Point) == {
+        "title": "Point",
+        "type": "object",
+        "properties": {"x": {"type": "integer"}},
+        "required": ["x"],
+    }
+    assert resolved(Trip)["$defs"].keys() == {"Leg"}
+    assert resolved(int) == {"type": "integer"}
+
+
+def test_a_root_that_refers_to_itself_keeps_its_definition() -> None:
+    schema = resolved(Node)
+    assert schema["type"] == "object"
+    assert schema["$defs"].keys() == {"Node"}
+    Draft202012Validator(schema).validate({"children": [{"children": []}]})
+
+
+def test_words_beside_a_reference_win_over_those_of_the_class() -> None:
+    assert resolved(Annotated[Point, msgspec.Meta(description="mine")])["description"] == "mine"

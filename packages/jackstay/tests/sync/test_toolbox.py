@@ -1,0 +1,57 @@
+"""A toolbox for blocking code: the same as the async one, on the one thread."""
+
+import inspect
+from typing import Any
+
+import pytest
+
+from jackstay.client import connect as connect_async
+from jackstay.errors import ClosedError, UsageError
+from jackstay.models import ModelCall
+from jackstay.models import Toolbox as AsyncToolbox
+from jackstay.sync import Fleet, Toolbox, connect
+from peers.answering import with_tools
+
+
+def call(name: str) -> Any:
+    return {"type": "tool_use", "id": "1", "name": name, "input": {"n": 1}}
+
+
+def test_a_client_is_a_toolbox_without_a_loop() -> None:
+    with connect(with_tools("one", "t")) as client:
+        toolbox = Toolbox(client, "anthropic")
+        assert [tool["name"] for tool in toolbox.definitions()] == ["t"]
+        assert toolbox.names == {"t": "t"}
+        assert repr(toolbox) == "<sync.Toolbox anthropic, 1 tools, of <Client one ready>>"
+        outcome = toolbox.run(toolbox.calls([call("t")])[0])
+        assert outcome.text == 'one.t({"n": 1})'
+        assert toolbox.messages([outcome]) == toolbox.answer([call("t")])
+    with pytest.raises(ClosedError):
+        toolbox.run(ModelCall("1", "t", {}))
+
+
+def test_a_fleet_is_one_toolbox() -> None:
+    with Fleet({"one": with_tools("one", "t"), "two": with_tools("two", "t")}) as fleet:
+        toolbox = Toolbox(fleet, "anthropic", only=lambda tool: tool.name.startswith("two"))
+        assert [tool["name"] for tool in toolbox.definitions(timeout=5)] == ["two__t"]
+        assert "two.t" in str(toolbox.answer([call("two__t")]))
+
+
+def public(cls: type) -> dict[str, Any]:
+    """What a user may call or read, with its parameters and types."""
+    return {
+        name: inspect.signature(member.fget if isinstance(member, property) else member)
+        for name, member in vars(cls).items()
+        if not name.startswith("_")
+    }
+
+
+def test_the_two_faces_are_the_same() -> None:
+    assert public(Toolbox) == public(AsyncToolbox)
+
+
+def test_an_async_client_is_refused() -> None:
+    with pytest.raises(
+        UsageError, match=r"of jackstay\.sync, not jackstay\.client\._client\.Client; .*jackstay\.models"
+    ):
+        Toolbox(connect_async(with_tools("one")), "openai")  # type: ignore[arg-type]  # the mistake that is tested

@@ -1,0 +1,371 @@
+"""Every error as a row: its sentence, its type, whether the call may have run, whether to try again. And pickling."""
+
+import builtins
+import copy
+import pickle
+
+import pytest
+
+from jackstay import errors
+from jackstay.errors import (
+    BackpressureError,
+    CapabilityError,
+    ClosedError,
+    FrameTooLargeError,
+    GuardRefusedError,
+    InvalidEventError,
+    JsonRpcError,
+    MachineError,
+    McpError,
+    NoTransitionError,
+    OutcomeUnknownError,
+    ProtocolError,
+    ResetError,
+    SessionLostError,
+    ShutdownError,
+    StateError,
+    TimeoutError,
+    TransportError,
+    UnknownEventError,
+    UsageError,
+)
+
+# (error, sentence, type, may_have_run, retryable); the last three are docs/design/connection.md, section 3.
+ROWS = [
+    (McpError("it broke"), "it broke", "protocol", False, False),
+    (UsageError("name must be text, not 5", path="name"), "name must be text, not 5", "usage", False, False),
+    (UsageError("names no host", path="url"), "url: names no host", "usage", False, False),
+    (
+        StateError("starting"),
+        "the connection is not ready (starting); wait with ready(), or pass wait_for_ready=True",
+        "state", False, True,
+    ),
+    (
+        StateError("backoff", retry_in=1.25),
+        "the connection is not ready (backoff); wait with ready(), or pass wait_for_ready=True (in 1.25 s)",
+        "state", False, True,
+    ),
+    (
+        StateError("closed", message="a client is opened once; make a new one"),
+        "a client is opened once; make a new one",
+        "state", False, False,
+    ),
+    (
+        BackpressureError("too many calls are open"),
+        'too many calls are open; nothing was sent: try again, or pass busy="wait"',
+        "transport", False, True,
+    ),
+    (
+        BackpressureError.after(3, 7),
+        'transport busy after 3 attempts; nothing was sent: try again, or pass busy="wait"',
+        "transport", False, True,
+    ),
+    (TransportError("connection refused"), "connection refused", "transport", False, True),
+    (
+        TransportError("the server ended", exit_code=3, stderr_tail="one\ntwo\n"),
+        "the server ended [exit code 3] [stderr: two]",
+        "transport", False, True,
+    ),
+    (TransportError("killed", exit_code=-9), "killed [signal 9]", "transport", False, True),
+    (TransportError("too many requests", retry_in=2.0), "too many requests (in 2 s)", "transport", False, True),
+    (TransportError("no such file", permanent=True), "no such file", "transport", False, False),
+    (
+        SessionLostError(),
+        "the server no longer knows this session; a new session is being opened: try again",
+        "transport", False, True,
+    ),
+    (
+        OutcomeUnknownError("the pipe broke", exit_code=1, stderr_tail="Traceback\nKeyError: 'x'"),
+        "the pipe broke; it may have run: check before sending it again [exit code 1] [stderr: KeyError: 'x']",
+        "transport", True, False,
+    ),
+    (ResetError(), "connection reset by server", "reset", True, False),
+    (ResetError(sent=False), "connection reset by server", "reset", False, True),
+    (
+        TimeoutError(30.0, sent=True),
+        "no answer within 30 s; it was cancelled, but it may have run",
+        "timeout", True, False,
+    ),
+    (TimeoutError(0.5, sent=False), "not sent within 0.5 s", "timeout", False, True),
+    (TimeoutError(None, sent=True), "no answer; it was cancelled, but it may have run", "timeout", True, False),
+    (TimeoutError(None, sent=False), "not sent", "timeout", False, True),
+    (TimeoutError(2, sent=True, message="gone"), "gone", "timeout", True, False),
+    (TimeoutError(2, sent=False, message="gone"), "gone", "timeout", False, True),
+    (JsonRpcError(-32601, "no such method"), "no such method [code -32601]", "jsonrpc", None, False),
+    (JsonRpcError(-32603, "busy", {"retryable": True}), "busy [code -32603]", "jsonrpc", None, False),
+    (
+        JsonRpcError(-32603, "busy", {"retryable": True, "mayHaveRun": False}),
+        "busy [code -32603]",
+        "jsonrpc",
+        False,
+        True,
+    ),
+    (JsonRpcError(-32603, "lost", {"mayHaveRun": True}), "lost [code -32603]", "jsonrpc", True, False),
+    (JsonRpcError(-32603, "odd", {"mayHaveRun": "no", "retryable": 1}), "odd [code -32603]", "jsonrpc", None, False),
+    (ProtocolError("not JSON"), "not JSON", "protocol", False, False),
+    (
+        ProtocolError("not JSON", path="$.id", quote="hello", code=-32700, sent=True),
+        "not JSON at $.id: 'hello'",
+        "protocol", True, False,
+    ),
+    (
+        FrameTooLargeError(2048, 1024),
+        "a frame of at least 2048 bytes is over the limit of 1024; raise max_frame_bytes on both sides, or send less",
+        "protocol", False, False,
+    ),
+    (
+        FrameTooLargeError(2048, 1024, sent=True),
+        "a frame of at least 2048 bytes is over the limit of 1024; raise max_frame_bytes on both sides, or send less",
+        "protocol", True, False,
+    ),
+    (
+        CapabilityError("resources.subscribe"),
+        "the server does not offer resources.subscribe",
+        "capability_not_supported", False, False,
+    ),
+    (CapabilityError("roots", "sessions are off"), "sessions are off", "capability_not_supported", False, False),
+    (ShutdownError(), "the client was stopped", "shutdown", False, False),
+    (ShutdownError(sent=True), "the client was stopped", "shutdown", True, False),
+    (
+        ClosedError(TransportError("no such file", exit_code=127, permanent=True)),
+        "the connection is closed: no such file [exit code 127]",
+        "transport", False, False,
+    ),
+    (
+        ClosedError(ShutdownError(), sent=True),
+        "the connection is closed: the client was stopped",
+        "shutdown", True, False,
+    ),
+    (
+        MachineError("no", event="initialize", state="closed"),
+        "no",
+        "state", False, False,
+    ),
+    (
+        InvalidEventError("initialize", "operating"),
+        "initialize is not allowed while operating",
+        "state", False, False,
+    ),
+    (
+        UnknownEventError("x/y", "operating", method="x/y"),
+        "x/y: no such method",
+        "state", False, False,
+    ),
+    (
+        GuardRefusedError("too many", event="tools/call", state="operating", code=-32603),
+        "too many",
+        "state", False, False,
+    ),
+    (NoTransitionError("stays", event="ping", state="fresh"), "stays", "state", False, False),
+]  # fmt: skip
+
+ERRORS = [row[0] for row in ROWS]
+IDS = [f"{type(row[0]).__name__}-{index}" for index, row in enumerate(ROWS)]
+
+
+@pytest.mark.parametrize(("error", "sentence", "type_", "ran", "retryable"), ROWS, ids=IDS)
+def test_each_sentence_and_each_answer(error, sentence, type_, ran, retryable):
+    assert str(error) == sentence
+    assert error.type == type_
+    assert error.may_have_run is ran
+    assert error.retryable is retryable
+
+
+def public_classes():
+    return {
+        value
+        for name in errors.__all__
+        if isinstance(value := getattr(errors, name), type) and issubclass(value, McpError)
+    }
+
+
+def test_every_public_class_has_a_row():
+    assert {type(error) for error in ERRORS} == public_classes()
+
+
+def test_every_class_of_the_tree_is_public():
+    def below(cls):
+        for child in cls.__subclasses__():
+            yield child
+            yield from below(child)
+
+    hidden = {cls for cls in below(McpError) if cls.__module__ == "jackstay.errors"} - public_classes()
+    assert {cls.__name__ for cls in hidden} == {"_Ended"}
+
+
+def test_retryable_means_that_it_surely_did_not_run():
+    """Section 3: `retryable` is True only where `may_have_run` is False and the cause is passing."""
+    assert all(error.may_have_run is False for error in ERRORS if error.retryable)
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=IDS)
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_every_error_pickles(error, protocol):
+    error = copy.copy(error).about("tools/call", 7)
+    again = pickle.loads(pickle.dumps(error, protocol))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert again.args == error.args
+    assert {k: v for k, v in vars(again).items() if k != "reason"} == {
+        k: v for k, v in vars(error).items() if k != "reason"
+    }
+    if isinstance(error, ClosedError):
+        assert str(again.reason) == str(error.reason)
+        assert type(again.reason) is type(error.reason)
+
+
+def test_notes_survive_pickling():
+    error = TransportError("lost")
+    error.add_note("while testing")
+    assert pickle.loads(pickle.dumps(error)).__notes__ == ["while testing"]
+
+
+BUILTINS = [
+    (TimeoutError(1, sent=True), builtins.TimeoutError),
+    (TimeoutError(1, sent=True), OSError),
+    (TransportError("x"), ConnectionError),
+    (SessionLostError(), ConnectionError),
+    (UsageError("x"), ValueError),
+]
+
+
+@pytest.mark.parametrize(("error", "builtin"), BUILTINS)
+def test_those_who_catch_the_builtin_catch_ours(error, builtin):
+    """Section 3: TimeoutError is also a builtin TimeoutError, TransportError a ConnectionError."""
+    with pytest.raises(builtin):
+        raise error
+    assert isinstance(error, McpError)
+
+
+def test_what_is_no_connection_error_is_not_one():
+    for error in (OutcomeUnknownError("x"), ResetError(), BackpressureError("x"), StateError("x")):
+        assert not isinstance(error, OSError)
+
+
+def test_the_base_has_every_field_of_the_section():
+    error = McpError(
+        "m", details={"a": 1}, code=-1, server_error={"code": -1}, method="ping", request_id=0, may_have_run=None,
+        retry_in=0.5,
+    )  # fmt: skip
+    assert (error.type, error.message, error.details, error.code) == ("protocol", "m", {"a": 1}, -1)
+    assert (error.server_error, error.method, error.request_id) == ({"code": -1}, "ping", 0)
+    assert (error.may_have_run, error.retry_in, error.retryable) == (None, 0.5, False)
+    assert str(error) == "ping (request 0): m (in 0.5 s)"
+
+
+def test_details_are_never_shared():
+    assert McpError("a").details is not McpError("b").details
+    reason = TransportError("x", exit_code=1)
+    closed = ClosedError(reason)
+    closed.details["more"] = 1
+    assert "more" not in reason.details
+
+
+def test_about_says_which_call_and_keeps_what_was_said():
+    error = ShutdownError()
+    assert error.about("tools/call", None) is error
+    assert str(error) == "tools/call: the client was stopped"
+    assert str(error.about("ping", 0)) == "tools/call (request 0): the client was stopped"
+    assert str(error.about("ping", 5)) == "tools/call (request 0): the client was stopped"
+
+
+FIELDS = [
+    (UsageError("x", path="versions"), {"path": "versions"}, {"path": "versions"}),
+    (UsageError("x"), {"path": ""}, {}),
+    (StateError("backoff", retry_in=2.0), {"state": "backoff", "retry_in": 2.0}, {"state": "backoff"}),
+    (BackpressureError("x", details={"a": 1}), {}, {"a": 1}),
+    (BackpressureError.after(3, 7), {"request_id": 7}, {"attempts": 3, "request_id": 7}),
+    (
+        TransportError("x", exit_code=0, stderr_tail="t", details={"a": 1}),
+        {"exit_code": 0, "stderr_tail": "t", "permanent": False},
+        {"a": 1, "exit_code": 0, "stderr_tail": "t"},
+    ),
+    (TransportError("x"), {"exit_code": None, "stderr_tail": ""}, {}),
+    (OutcomeUnknownError("x", retry_in=1.0, details={"a": 1}), {"retry_in": 1.0}, {"a": 1}),
+    (TimeoutError(1.5, sent=True), {"timeout": 1.5, "sent": True}, {}),
+    (
+        JsonRpcError(-1, "m"),
+        {"code": -1, "data": None, "server_error": {"code": -1, "message": "m"}},
+        {},
+    ),
+    (
+        JsonRpcError(-1, "m", 0),
+        {"data": 0, "server_error": {"code": -1, "message": "m", "data": 0}},
+        {},
+    ),
+    (ProtocolError("x", path="$", quote="q", code=-2), {"path": "$", "quote": "q", "code": -2}, {"path": "$", "quote": "q"}),
+    (FrameTooLargeError(9, 8), {"size": 9, "limit": 8, "code": -32600}, {"size": 9, "limit": 8}),
+    (CapabilityError("tools"), {"required": "tools"}, {"required": "tools"}),
+    (ClosedError(ProtocolError("x", code=-3, quote="q")), {"code": -3, "type": "protocol"}, {"quote": "q"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "fields", "details"), FIELDS)
+def test_each_class_carries_its_fields(error, fields, details):
+    assert {name: getattr(error, name) for name in fields} == fields
+    assert error.details == details
+
+
+@pytest.mark.parametrize(
+    ("reason", "type_"),
+    [
+        (ShutdownError(), "shutdown"),
+        (TransportError("x"), "transport"),
+        (ProtocolError("x"), "protocol"),
+        (JsonRpcError(-1, "x"), "jsonrpc"),
+        (ClosedError(ResetError()), "reset"),
+    ],
+)
+def test_closed_has_the_type_of_its_reason(reason, type_):
+    """Section 3: `ClosedError` has the type of its reason."""
+    assert ClosedError(reason).type == type_
+    assert ClosedError(reason).reason is reason
+    assert ClosedError.type == "protocol"  # the class is not changed by an instance
+
+
+@pytest.mark.parametrize("tail", ["\n", " ", "\r\n\t", "\x1e"])
+@pytest.mark.parametrize("kind", [TransportError, OutcomeUnknownError])
+def test_a_tail_of_nothing_but_space_still_makes_a_sentence(kind, tail):
+    assert str(kind("gone", stderr_tail=tail)).startswith("gone")
+
+
+MACHINE_DATA = [
+    (
+        InvalidEventError("initialize", "operating", method="initialize"),
+        -32001,
+        {"fsmError": "InvalidEventError", "event": "initialize", "state": "operating", "method": "initialize"},
+    ),
+    (
+        InvalidEventError("request", "stateless", code=-32600),
+        -32600,
+        {"fsmError": "InvalidEventError", "event": "request", "state": "stateless", "method": None},
+    ),
+    (
+        UnknownEventError("x/y", "fresh", method="x/y"),
+        -32601,
+        {"fsmError": "UnknownEventError", "event": "x/y", "state": "fresh", "method": "x/y"},
+    ),
+    (
+        GuardRefusedError(
+            "no such version", event="initialize", state="fresh", code=-32022, method="initialize",
+            more={"supported": ["2026-07-28"]},
+        ),
+        -32022,
+        {
+            "fsmError": "GuardRefusedError", "event": "initialize", "state": "fresh", "method": "initialize",
+            "reason": "no such version", "supported": ["2026-07-28"],
+        },
+    ),
+    (
+        GuardRefusedError("no", event="e", state="s", code=-1),
+        -1,
+        {"fsmError": "GuardRefusedError", "event": "e", "state": "s", "method": None, "reason": "no"},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "code", "data"), MACHINE_DATA)
+def test_a_machine_says_to_its_peer_what_it_refused(error, code, data):
+    """Section 6: `data = {"fsmError", "event", "state", "method"}`, plus `reason` for guards."""
+    assert error.code == code
+    assert error.data() == data

@@ -1,0 +1,284 @@
+"""The suites can fail: each is run against stores with one defect, and must find it."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from jackstay.errors import TransportError
+from jackstay.oauth import MemoryStore
+from jackstay.oauth import _store as stores
+from jackstay.server import ChangeBus, MemoryChanges
+from jackstay.server.http import MemoryEvents, MemorySessions, SessionRecord
+from jackstay.testing import store_suites
+from jackstay.testing.store_suites import (
+    ChangeBusSuite,
+    EventStoreSuite,
+    SessionStoreSuite,
+    TokenStoreSuite,
+)
+
+
+def failures(suite: object) -> set[str]:
+    """The tests of a suite that fail."""
+    found = set()
+    for name in dir(suite):
+        if name.startswith("test_"):
+            try:
+                getattr(suite, name)()
+            except AssertionError:
+                found.add(name.removeprefix("test_"))
+    return found
+
+
+# --- session stores ---------------------------------------------------------------------------------------------------
+
+
+class NeverForgets(MemorySessions):
+    async def delete(self, id: str) -> None:
+        pass
+
+
+class NeverExpires(MemorySessions):
+    async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
+        await super().save(id, record, 1e9)
+
+    async def load(self, id: str, ttl: float) -> SessionRecord | None:
+        return await super().load(id, 1e9)
+
+
+class NeverTouched(MemorySessions):
+    async def load(self, id: str, ttl: float) -> SessionRecord | None:
+        row = self._rows.get(id)
+        return None if row is None or row[1] <= self._clock() else row[0]
+
+
+class LosesParts(MemorySessions):
+    async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
+        await super().save(id, SessionRecord(record.client, record.principal), ttl)
+
+
+class FirstWins(MemorySessions):
+    async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
+        if id not in self._rows:
+            await super().save(id, record, ttl)
+
+
+class MixesUp(MemorySessions):
+    async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
+        await super().save(id.lower(), record, ttl)
+
+    async def load(self, id: str, ttl: float) -> SessionRecord | None:
+        return await super().load(id.lower(), ttl)
+
+
+@pytest.mark.parametrize(
+    ("store", "expected"),
+    [
+        (NeverForgets, "a_record_that_was_deleted_is_unknown"),
+        (NeverExpires, "a_record_is_forgotten_after_its_time"),
+        (NeverTouched, "loading_starts_its_time_again"),
+        (LosesParts, "a_record_comes_back_as_it_was_saved"),
+        (FirstWins, "the_last_one_saved_counts"),
+        (MixesUp, "an_id_that_was_never_saved_is_unknown"),
+    ],
+)
+def test_a_defect_of_a_session_store_is_found(
+    store: type[MemorySessions], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_suites, "GUARD_SECONDS", 1.0)
+
+    class Suite(SessionStoreSuite):
+        def make(self) -> MemorySessions:
+            return store()
+
+    found = set()
+    try:
+        found = failures(Suite())
+    except TimeoutError:
+        found = {"a_record_is_forgotten_after_its_time"}  # waited for in vain, which fails the test too
+    assert expected in found
+
+
+# --- event stores -----------------------------------------------------------------------------------------------------
+
+
+class OneStream(MemoryEvents):
+    async def append(self, session: str, stream: str, number: int, data: bytes) -> None:
+        await super().append(session, "one", number, data)
+
+    async def replay(self, session: str, stream: str, after: int) -> list[tuple[int, bytes]] | None:
+        return await super().replay(session, "one", after)
+
+
+class OneSession(MemoryEvents):
+    async def append(self, session: str, stream: str, number: int, data: bytes) -> None:
+        await super().append("one", stream, number, data)
+
+    async def replay(self, session: str, stream: str, after: int) -> list[tuple[int, bytes]] | None:
+        return await super().replay("one", stream, after)
+
+
+class OffByOne(MemoryEvents):
+    async def replay(self, session: str, stream: str, after: int) -> list[tuple[int, bytes]] | None:
+        return await super().replay(session, stream, after - 1 if after else 0)
+
+
+class KnowsEverything(MemoryEvents):
+    async def replay(self, session: str, stream: str, after: int) -> list[tuple[int, bytes]] | None:
+        return await super().replay(session, stream, after) or []
+
+
+class NeverForgetsEvents(MemoryEvents):
+    async def forget(self, session: str) -> None:
+        pass
+
+
+class TextOnly(MemoryEvents):
+    async def append(self, session: str, stream: str, number: int, data: bytes) -> None:
+        await super().append(session, stream, number, data.decode("ascii", "ignore").encode())
+
+
+@pytest.mark.parametrize(
+    ("store", "expected"),
+    [
+        (OneStream, "never_another_streams_events_are_given"),
+        (OneSession, "never_another_streams_events_are_given"),
+        (OffByOne, "what_came_after_an_event_is_given_in_order"),
+        (KnowsEverything, "a_stream_that_was_never_kept_is_unknown"),
+        (NeverForgetsEvents, "a_session_that_was_forgotten_is_unknown"),
+        (TextOnly, "data_is_kept_to_the_byte"),
+        (lambda: MemoryEvents(max_events=10), "what_came_after_an_event_is_given_in_order"),
+    ],
+)
+def test_a_defect_of_an_event_store_is_found(store: Callable[[], MemoryEvents], expected: str) -> None:
+    class Suite(EventStoreSuite):
+        def make(self) -> MemoryEvents:
+            return store()
+
+    assert expected in failures(Suite())
+
+
+# --- buses ------------------------------------------------------------------------------------------------------------
+
+
+class Deaf(MemoryChanges):
+    def publish(self, method: str, uri: str) -> None:
+        pass
+
+
+class Stubborn(MemoryChanges):
+    def listen(self, listener: Callable[[str, str], None]) -> Callable[[], None]:
+        super().listen(listener)
+        return lambda: None
+
+
+class Twice(MemoryChanges):
+    def publish(self, method: str, uri: str) -> None:
+        super().publish(method, uri)
+        super().publish(method, uri)
+
+
+@pytest.mark.parametrize(
+    ("bus", "expected"),
+    [
+        (Deaf, "a_change_reaches_every_listener"),
+        (Twice, "a_change_reaches_every_listener"),
+        (Stubborn, "who_has_stopped_listening_hears_nothing"),
+    ],
+)
+def test_a_defect_of_a_bus_is_found(
+    bus: type[MemoryChanges], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_suites, "GUARD_SECONDS", 0.2)
+
+    class Suite(ChangeBusSuite):
+        def make(self) -> tuple[ChangeBus, ChangeBus]:
+            one = bus()
+            return one, one
+
+    assert expected in failures(Suite())
+
+
+def test_a_suite_must_be_told_what_to_test() -> None:
+    for suite in (SessionStoreSuite(), EventStoreSuite(), ChangeBusSuite()):
+        with pytest.raises(NotImplementedError):
+            suite.make()
+
+
+# --- token stores -----------------------------------------------------------------------------------------------------
+
+
+class KeepsOld(MemoryStore):
+    async def save(self, key: str, value: bytes | None) -> None:
+        if value is not None and key not in self._entries:
+            await super().save(key, value)
+
+
+class SavesLater(MemoryStore):
+    async def save(self, key: str, value: bytes | None) -> None:
+        async def later() -> None:
+            await asyncio.sleep(0.1 if value == b"1" else 0)
+            await MemoryStore.save(self, key, value)
+
+        await asyncio.shield(asyncio.ensure_future(later()))
+
+
+class LocksNothing(MemoryStore):
+    @contextlib.asynccontextmanager
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        yield
+
+
+class LocksEverything(MemoryStore):
+    def lock(self, key: str) -> contextlib.AbstractAsyncContextManager[None]:
+        return super().lock("")
+
+
+def token_suite(kind: type[MemoryStore]) -> TokenStoreSuite:
+    class Suite(TokenStoreSuite):
+        def make(self) -> tuple[MemoryStore, MemoryStore]:
+            store = kind()
+            return store, store
+
+    return Suite()
+
+
+TOKEN_DEFECTS: list[tuple[type[MemoryStore], str]] = [
+    (KeepsOld, "the_value_that_was_saved_last_is_loaded_by_everybody"),
+    (KeepsOld, "a_key_is_forgotten_with_none"),
+    (SavesLater, "a_save_that_is_cancelled_is_finished_or_was_never_begun"),
+    (LocksNothing, "one_at_a_time_has_the_lock_of_a_key"),
+]
+
+
+def test_a_token_store_without_a_defect_passes() -> None:
+    assert failures(token_suite(MemoryStore)) == set()
+
+
+@pytest.mark.parametrize(("kind", "expected"), TOKEN_DEFECTS)
+def test_a_defect_of_a_token_store_is_found(kind: type[MemoryStore], expected: str) -> None:
+    assert expected in failures(token_suite(kind))
+
+
+def test_a_token_store_with_one_lock_for_all_keys_or_one_that_stays_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stores, "LOCK_SECONDS", 0.2)
+    kept: list[object] = []
+
+    class Stays(MemoryStore):
+        @contextlib.asynccontextmanager
+        async def lock(self, key: str) -> AsyncIterator[None]:
+            manager = super().lock(key)
+            kept.append(manager)  # else it is released when it is collected
+            await manager.__aenter__()
+            yield
+
+    for kind, test in (
+        (LocksEverything, "the_locks_of_two_keys_are_two"),
+        (Stays, "a_lock_ends_with_its_holder"),
+    ):
+        with pytest.raises(TransportError, match="seems to hang"):
+            getattr(token_suite(kind), f"test_{test}")()

@@ -1,0 +1,455 @@
+"""The HTTP clients over real sockets: what each failure says about whether the request may have reached the server.
+
+The same tests for our own client, an aiohttp session and an httpx client that a user hands in: they must tell the same.
+"""
+
+import asyncio
+import gzip
+import socket
+import ssl
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx
+import httpx2
+import pytest
+
+from jackstay.errors import McpError, OutcomeUnknownError, TransportError
+from jackstay.transport import HttpClient, default_http_client
+from jackstay.transport.http._aiohttp import KEEP_ALIVE, MAX_PLACES, AiohttpClient, _said
+from jackstay.transport.http._clients import wrap
+from jackstay.transport.http._reading import read_body
+from scripted import certificates
+from scripted.http import Reply, Seen, served
+from scripted.loop import timed
+
+LIMIT = 10_000_000
+
+# The contract: bytes (here, UTF-8 as in Last-Event-ID) spelled in Latin-1.
+SNOWMAN = "☃".encode().decode("latin-1")
+
+
+@asynccontextmanager
+async def _ours(**options: Any) -> AsyncIterator[HttpClient]:
+    client = default_http_client(proxy="", **options)
+    try:
+        yield client
+    finally:
+        await client.close()
+        await client.close()
+
+
+@asynccontextmanager
+async def _session(**options: Any) -> AsyncIterator[HttpClient]:
+    context = options.get("verify", True)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+        client = wrap(session)
+        yield client
+        await client.close()
+        assert not session.closed, "it is its user's to close"
+
+
+@asynccontextmanager
+async def _httpx(**options: Any) -> AsyncIterator[HttpClient]:
+    async with httpx.AsyncClient(trust_env=False, **options) as inner:
+        client = wrap(inner)
+        yield client
+        await client.close()
+        assert not inner.is_closed, "it is its user's to close"
+
+
+@asynccontextmanager
+async def _httpx2(**options: Any) -> AsyncIterator[HttpClient]:
+    async with httpx2.AsyncClient(trust_env=False, **options) as inner:
+        yield wrap(inner)
+
+
+Make = Callable[..., AbstractAsyncContextManager[HttpClient]]
+every = pytest.mark.parametrize(
+    "make", [_ours, _session, _httpx, _httpx2], ids=["ours", "aiohttp", "httpx", "httpx2"]
+)
+
+
+async def _exchange(client: HttpClient, url: str) -> bytes:
+    response = await client.send("POST", url, [], b"x")
+    try:
+        return await read_body(response, LIMIT)
+    finally:
+        await response.close()
+
+
+async def idle(seen: Seen, reply: Reply) -> None:
+    await reply.gone.wait()
+
+
+@every
+@timed
+async def test_a_request_arrives_as_it_was_given_and_its_response_too(make: Make) -> None:
+    async def echo(seen: Seen, reply: Reply) -> None:
+        pairs = [("X-A", "1"), ("x-a", "2"), ("Content-Type", "text/plain"), ("set-cookie", "a=b")]
+        reply.head(201, pairs, len(seen.body))
+        reply.write(seen.body)
+
+    async with served(echo) as server, make() as client:
+        for _ in range(2):
+            url = server.url + "/%7Ea%2Fb?q=%20x"
+            response = await client.send(
+                "POST", url, [("X-Mine", SNOWMAN), ("Accept", "a"), ("X-Mine-2", "2")], b"body"
+            )
+            assert response.status == 201
+            assert response.headers["x-a"] == "1, 2"
+            assert response.headers is response.headers
+            assert await read_body(response, LIMIT) == b"body"
+            await response.close()
+        seen = server.seen[-1]
+        assert (seen.method, seen.path, seen.body) == ("POST", "/mcp/%7Ea%2Fb?q=%20x", b"body")
+        assert (seen.headers["x-mine"], seen.headers["accept"]) == (SNOWMAN, "a")
+        assert server.accepted == 1, "kept alive and used again"
+        if make is _ours:
+            assert "cookie" not in seen.headers
+            assert seen.headers["user-agent"].startswith("jackstay/")
+
+
+@every
+@timed
+async def test_a_redirect_is_a_response_like_any_other(make: Make) -> None:
+    async def move(seen: Seen, reply: Reply) -> None:
+        reply.send(307, location="/other")
+
+    async with served(move) as server, make() as client:
+        response = await client.send("GET", server.url, [], None)
+        assert (response.status, response.headers["location"]) == (307, "/other")
+        await response.close()
+        assert len(server.seen) == 1
+
+
+@every
+@timed
+async def test_a_compressed_body_is_unpacked(make: Make) -> None:
+    async def packed(seen: Seen, reply: Reply) -> None:
+        assert "gzip" in seen.headers["accept-encoding"]
+        reply.send(200, gzip.compress(b"x" * 100_000), "text/plain", content_encoding="gzip")
+
+    async with served(packed) as server, make() as client:
+        response = await client.send("GET", server.url, [], None)
+        assert await read_body(response, LIMIT) == b"x" * 100_000
+        await response.close()
+
+
+@every
+@timed
+async def test_a_body_that_is_not_what_its_encoding_says_breaks_off(make: Make) -> None:
+    async def liar(seen: Seen, reply: Reply) -> None:
+        reply.send(200, b"not gzip at all", "text/plain", content_encoding="gzip")
+
+    async with served(liar) as server, make() as client:
+        response = await client.send("GET", server.url, [], None)
+        with pytest.raises(OutcomeUnknownError):
+            await read_body(response, LIMIT)
+        await response.close()
+    await asyncio.get_running_loop().shutdown_asyncgens()  # httpx leaves one behind for the collector
+
+
+# --- not sent ---------------------------------------------------------------------------------------------------------
+
+
+def _closed_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+@every
+@timed
+async def test_a_refused_connection_was_not_sent(make: Make) -> None:
+    """docs/design/connection.md, "Over HTTP": could not connect is TransportError, not sent."""
+    async with make() as client:
+        port = _closed_port()
+        with pytest.raises(TransportError, match=f"cannot connect to http://127.0.0.1:{port}") as raised:
+            await client.send("POST", f"http://127.0.0.1:{port}/mcp?key=s3cr3t", [], b"x")
+        assert (raised.value.may_have_run, raised.value.permanent) == (False, False)
+        assert "s3cr3t" not in str(raised.value)
+        if make in (_ours, _session):
+            assert str(raised.value).endswith("nothing listens there (Connection refused)")
+
+
+@every
+@timed
+async def test_a_name_that_does_not_exist_was_not_sent(make: Make) -> None:
+    async with make() as client:
+        with pytest.raises(TransportError, match=r"cannot connect to http://nowhere\.invalid"):
+            await client.send("POST", "http://nowhere.invalid/mcp", [], b"x")
+
+
+@every
+@timed
+async def test_a_certificate_that_is_not_trusted_was_not_sent(make: Make, tmp_path: Path) -> None:
+    context, _ = certificates.make(tmp_path)
+    async with served(idle, context) as server, make() as client:
+        url = server.url.replace("http:", "https:")
+        with pytest.raises(TransportError, match=r"certificate|CERTIFICATE") as raised:
+            await client.send("POST", url, [], b"x")
+        assert raised.value.permanent is (make in (_ours, _session)), (
+            "httpx does not say why it cannot connect"
+        )
+        assert server.seen == []
+
+
+@every
+@timed
+async def test_a_certificate_of_the_users_own_authority_is_trusted(make: Make, tmp_path: Path) -> None:
+    async def hello(seen: Seen, reply: Reply) -> None:
+        reply.send(200, b"hello")
+
+    context, ca = certificates.make(tmp_path)
+    trusted = ssl.create_default_context(cafile=ca)
+    async with served(hello, context) as server, make(verify=trusted) as client:
+        response = await client.send("GET", server.url.replace("http:", "https:"), [], None)
+        assert await read_body(response, LIMIT) == b"hello"
+        await response.close()
+
+
+@timed
+async def test_a_header_that_cannot_be_written_was_not_sent() -> None:
+    async with served(idle) as server, _ours() as client:
+        with pytest.raises(TransportError, match="not UTF-8"):
+            await client.send("GET", server.url, [("X", "\xff")], None)
+        assert server.seen == []
+
+
+@timed
+async def test_a_server_that_does_not_speak_tls_was_not_sent() -> None:
+    async def plain(seen: Seen, reply: Reply) -> None:
+        reply.send(200)
+
+    async with served(plain) as server, _ours(connect_timeout=0.5) as client:
+        with pytest.raises(TransportError, match="cannot connect"):
+            await client.send("GET", server.url.replace("http:", "https:"), [], None)
+
+
+@timed
+async def test_a_connection_that_takes_too_long_was_not_sent() -> None:
+    """A full backlog: nothing answers the first packet."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        place = listener.getsockname()
+        secret = "s3cr3t"
+        fillers = []
+        try:
+            for _ in range(4):
+                filler = socket.socket()
+                filler.setblocking(False)
+                filler.connect_ex(place)
+                fillers.append(filler)
+            async with _ours(connect_timeout=0.2) as client:
+                with pytest.raises(TransportError, match=r"in time \(connect_timeout\)") as raised:
+                    await client.send("GET", f"http://127.0.0.1:{place[1]}/?key={secret}", [], None)
+                assert secret not in "".join(traceback.format_exception(raised.value))
+        finally:
+            for filler in fillers:
+                filler.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (aiohttp.InvalidURL("http://a/?key=s3cr3t"), "it has no URL that aiohttp can read"),
+        (
+            aiohttp.ClientHttpProxyError(None, (), status=407, message="No"),  # type: ignore[arg-type]  # it is not looked at
+            "the proxy answered HTTP 407 No",
+        ),
+        (
+            aiohttp.ClientConnectorError(None, ConnectionResetError()),  # type: ignore[arg-type]  # the same
+            "the connection was lost while it was made",
+        ),
+    ],
+)
+def test_what_went_wrong_is_said_without_the_url(error: Exception, said: str) -> None:
+    """A query may hold a secret; and some errors have no words of their own."""
+    assert _said(error) == said
+
+
+@timed
+async def test_a_client_that_was_closed_cannot_send() -> None:
+    ours = default_http_client(proxy="")
+    await ours.close()
+    with pytest.raises(TransportError, match="cannot send"):
+        await ours.send("GET", "http://127.0.0.1/", [], None)
+    inner = httpx.AsyncClient()
+    await inner.aclose()
+    with pytest.raises(TransportError, match="cannot send"):
+        await wrap(inner).send("GET", "http://127.0.0.1/", [], None)
+    with pytest.raises(TransportError, match="not a URL for httpx"):
+        await wrap(httpx.AsyncClient()).send("GET", "http://a/\x01", [], None)
+
+
+# --- perhaps sent -----------------------------------------------------------------------------------------------------
+
+
+async def _cut(seen: Seen, reply: Any) -> None:
+    reply.cut()
+
+
+async def _closes(seen: Seen, reply: Any) -> None:
+    reply.transport.close()
+
+
+async def _cuts_the_head(seen: Seen, reply: Any) -> None:
+    reply.raw(b"HTTP/1.1 200 OK\r\ncontent-le")
+    reply.transport.close()
+
+
+async def _no_http(seen: Seen, reply: Any) -> None:
+    reply.raw(b"hello, I speak something else\r\n\r\n")
+    reply.transport.close()
+
+
+async def _cuts_the_body(seen: Seen, reply: Any) -> None:
+    reply.head(200, {}, 100)
+    reply.write(b"half")
+    reply.transport.close()
+
+
+async def _cuts_a_chunk(seen: Seen, reply: Any) -> None:
+    reply.head(200, {}, None)
+    reply.raw(b"10\r\nhalf")
+    reply.transport.close()
+
+
+async def _resets_the_body(seen: Seen, reply: Any) -> None:
+    reply.head(200, {}, None)
+    reply.write(b"half")
+    reply.cut()
+
+
+async def _no_end(seen: Seen, reply: Any) -> None:
+    reply.head(200, {}, None)
+    reply.write(b"whole?")
+    reply.half_close()
+
+
+async def _bad_chunk(seen: Seen, reply: Any) -> None:
+    reply.head(200, {}, None)
+    reply.raw(b"zz\r\nx\r\n")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        _cut,
+        _closes,
+        _cuts_the_head,
+        _no_http,
+        _cuts_the_body,
+        _cuts_a_chunk,
+        _resets_the_body,
+        _no_end,
+        _bad_chunk,
+    ],
+)
+@every
+@timed
+async def test_a_connection_that_breaks_after_the_request_leaves_the_outcome_unknown(
+    make: Make, script: Any
+) -> None:
+    """G2: it was sent, and may have run."""
+    async with served(script) as server, make() as client:
+        with pytest.raises(McpError) as raised:
+            await _exchange(client, server.url)
+        assert type(raised.value) is OutcomeUnknownError
+        assert raised.value.may_have_run is True
+        assert "\n" not in str(raised.value), "one line, whatever a parser has to say"
+        assert len(server.seen) == 1, "never sent again by itself"
+
+
+# --- giving up --------------------------------------------------------------------------------------------------------
+
+
+@every
+@timed
+async def test_giving_up_before_the_headers_ends_the_connection(make: Make) -> None:
+    """G11: closing is the cancel, also when the answer would have been plain JSON."""
+    gone: list[asyncio.Event] = []
+    begun = asyncio.Event()
+
+    async def wait(seen: Seen, reply: Reply) -> None:
+        gone.append(reply.gone)
+        begun.set()
+        await reply.gone.wait()
+
+    async with served(wait) as server, make() as client:
+        sending = asyncio.ensure_future(client.send("POST", server.url, [], b"x"))
+        await begun.wait()
+        sending.cancel()
+        await asyncio.wait((sending,))
+        await gone[0].wait()
+
+
+@every
+@timed
+async def test_closing_a_response_that_goes_on_ends_the_connection(make: Make) -> None:
+    async def stream(seen: Seen, reply: Reply) -> None:
+        reply.sse()
+        reply.event(b"1")
+        await reply.gone.wait()
+
+    async with served(stream) as server, make() as client:
+        response = await client.send("POST", server.url, [], b"x")
+        async with aclosing(response.chunks()) as chunks:
+            async for chunk in chunks:
+                assert chunk
+                break
+        await response.close()
+        await response.close()
+        connection = next(iter(server.connections), None)
+        if connection is not None and connection.reply is not None:
+            await connection.reply.gone.wait()
+
+
+# --- proxies ----------------------------------------------------------------------------------------------------------
+
+
+@timed
+async def test_a_proxy_is_used_as_given_or_as_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def proxy(seen: Seen, reply: Reply) -> None:
+        if seen.method == "CONNECT":
+            reply.send(502)
+        else:
+            reply.send(200, seen.path.encode())
+
+    async with served(proxy) as server:
+        place = f"http://127.0.0.1:{server.port}"
+        monkeypatch.setenv("http_proxy", place)
+        monkeypatch.setenv("https_proxy", place)
+        monkeypatch.setenv("no_proxy", "direct.invalid")
+        for given in (None, place):
+            client = default_http_client(proxy=given)
+            response = await client.send("GET", "http://example.invalid/mcp", [], None)
+            assert await read_body(response, LIMIT) == b"http://example.invalid/mcp"
+            await response.close()
+            with pytest.raises(TransportError, match="HTTP 502"):
+                await client.send("GET", "https://example.invalid/mcp", [], None)
+            await client.close()
+        client = default_http_client()
+        with pytest.raises(TransportError, match=r"cannot connect to http://direct\.invalid"):
+            await client.send("GET", "http://direct.invalid/mcp", [], None)
+        await client.close()
+
+
+@timed
+async def test_parsed_urls_are_kept_and_not_without_end() -> None:
+    async def hello(seen: Seen, reply: Reply) -> None:
+        reply.send(200)
+
+    async with served(hello) as server, _ours() as client:
+        assert isinstance(client, AiohttpClient)
+        for number in range(MAX_PLACES + 2):
+            await (await client.send("GET", f"{server.url}/{number}", [], None)).close()
+        assert len(client._places) == 2
+    assert KEEP_ALIVE < 5, "uvicorn and Node close idle connections after five seconds"

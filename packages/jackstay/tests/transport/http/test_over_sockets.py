@@ -1,0 +1,373 @@
+"""The faults of G2 to G4, G8 to G11 over real sockets: a real client, a server that cuts, stalls, resets, half-closes and comes back."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from jackstay.client import Client, connect
+from jackstay.errors import (
+    FrameTooLargeError,
+    OutcomeUnknownError,
+    TimeoutError,
+    TransportError,
+)
+from jackstay.transport.http import http
+from scripted import certificates
+from scripted.http import HANDSHAKE, STATELESS, HttpServer, Mcp, Reply, Script, Seen, served
+from scripted.loop import timed
+
+ERAS = pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
+FAST: dict[str, Any] = {"backoff_min": 0.02, "backoff_max": 0.05}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _uvloop_is_warm() -> None:
+    """uvloop opens a pipe for signals with its first loop and keeps it for ever: that one is not ours."""
+    uvloop.new_event_loop().close()
+
+
+@ERAS
+@timed
+async def test_many_calls_share_a_few_connections_and_each_gets_its_own_answer(version: str) -> None:
+    """G10: safe to share; no more connections than allowed."""
+    async with served(Mcp(version, session="s")) as server:
+        async with connect(http(server.url, max_connections=8)) as client:
+            results = await asyncio.gather(*(client.tools.call("echo", {"n": n}) for n in range(200)))
+            assert [result.text for result in results] == [f'{{"n": {n}}}' for n in range(200)]
+        assert server.accepted <= 10
+
+
+@timed
+async def test_tls_with_an_authority_of_the_users_own(tmp_path: Path) -> None:
+    """Custom CA: a file."""
+    context, ca = certificates.make(tmp_path)
+    async with served(Mcp(HANDSHAKE, session="s"), context) as server:
+        url = server.url.replace("http:", "https:")
+        async with connect(http(url, ca=ca, auth="token")) as client:
+            assert (await client.tools.call("echo")).text == "{}"
+        assert {seen.headers["authorization"] for seen in server.seen} == {"Bearer token"}
+        with pytest.raises(TransportError, match=r"certificate is not trusted .*ca=FILE") as raised:
+            await connect(http(url)).open()
+        assert raised.value.permanent, "told at once: trying again cannot help"
+
+
+@timed
+async def test_the_wrong_scheme_is_told_both_ways(tmp_path: Path) -> None:
+    """A handshake that is lost has run nothing of the user's: it is a TransportError, and says what to try."""
+    context, _ = certificates.make(tmp_path)
+    async with served(Mcp(HANDSHAKE), context) as server:
+        with pytest.raises(TransportError, match=r"lost.*should the URL begin with https\?") as raised:
+            await connect(http(server.url), max_attempts=1).open()
+        assert raised.value.may_have_run is False
+
+
+@timed
+async def test_a_server_without_tls_is_told_as_such() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(TransportError, match=r"it does not speak TLS: should the URL begin with http\?"):
+            await connect(http(f"https://127.0.0.1:{port}/mcp"), max_attempts=1).open()
+
+
+@ERAS
+def test_it_runs_on_uvloop_as_well(version: str) -> None:
+    async def work() -> None:
+        async with served(Mcp(version, session="s")) as server, connect(http(server.url)) as client:
+            results = await asyncio.gather(*(client.tools.call("echo", {"n": n}) for n in range(20)))
+            assert [result.text for result in results] == [f'{{"n": {n}}}' for n in range(20)]
+
+    uvloop.run(asyncio.wait_for(work(), 30))
+
+
+async def _resets(seen: Seen, reply: Any) -> None:
+    reply.cut()
+
+
+async def _closes(seen: Seen, reply: Any) -> None:
+    reply.transport.close()
+
+
+async def _ends_a_stream(seen: Seen, reply: Any) -> None:
+    reply.sse()
+    reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}})
+    reply.end()
+
+
+async def _resets_a_stream(seen: Seen, reply: Any) -> None:
+    reply.sse()
+    reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}})
+    reply.cut()
+
+
+async def _half_closes(seen: Seen, reply: Any) -> None:
+    reply.sse()
+    reply.half_close()
+
+
+async def _lies_about_the_length(seen: Seen, reply: Any) -> None:
+    reply.head(200, {"content-type": "application/json"}, 1000)
+    reply.write(b'{"jsonrpc":"2.0","id":%d,"result":{}}' % seen.id)
+    reply.transport.close()
+
+
+async def _cuts_the_answer(seen: Seen, reply: Any) -> None:
+    reply.sse()
+    reply.write(b'data: {"jsonrpc":"2.0","id":%d,"result":{}}\n' % seen.id)  # and no blank line
+    reply.end()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        _resets,
+        _closes,
+        _ends_a_stream,
+        _resets_a_stream,
+        _half_closes,
+        _lies_about_the_length,
+        _cuts_the_answer,
+    ],
+)
+@ERAS
+@timed
+async def test_a_response_that_ends_without_its_answer_is_an_outcome_at_once_and_nobody_elses(
+    version: str, fault: Script
+) -> None:
+    """G2, G3."""
+    script = Mcp(version, session="s", tools__call=fault)
+    async with served(script) as server, connect(http(server.url)) as client:
+        with pytest.raises(OutcomeUnknownError) as raised:
+            await client.tools.call("echo", timeout=None, max_timeout=None)
+        assert raised.value.may_have_run is True
+        assert client.state == "ready"
+        assert len(await client.tools.list()) == 1
+        assert len(server.heard("tools/call")) == 1, "G7: never sent again by itself"
+
+
+@timed
+async def test_a_stateless_call_that_is_given_up_is_seen_by_the_server_as_a_closed_connection() -> None:
+    """G11: the awaiting task cancelled, and a deadline that passed."""
+    gone: list[asyncio.Event] = []
+    begun = asyncio.Event()
+
+    async def stall(seen: Seen, reply: Reply) -> None:
+        gone.append(reply.gone)
+        begun.set()
+        await reply.gone.wait()
+
+    async with served(Mcp(tools__call=stall)) as server, connect(http(server.url)) as client:
+        call = asyncio.ensure_future(client.tools.call("echo"))
+        await begun.wait()
+        call.cancel()
+        await gone[0].wait()
+        begun.clear()
+        late = asyncio.ensure_future(client.tools.call("echo", timeout=0.5))
+        await begun.wait()
+        with pytest.raises(TimeoutError):
+            await late
+        await gone[1].wait()
+        assert server.heard("notifications/cancelled") == []
+        assert client.state == "ready"
+
+
+@timed
+async def test_a_handshake_call_that_is_given_up_is_cancelled_by_one_notification() -> None:
+    """G11."""
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def stall(seen: Seen, reply: Reply) -> None:
+        reply.sse()
+        begun.set()
+        await reply.gone.wait()
+
+    async def take(seen: Seen, reply: Reply) -> None:
+        reply.send(202)
+        cancelled.set()
+
+    script = Mcp(HANDSHAKE, session="s", tools__call=stall, notifications__cancelled=take)
+    async with served(script) as server, connect(http(server.url)) as client:
+        call = asyncio.ensure_future(client.tools.call("echo"))
+        await begun.wait()
+        call.cancel()
+        await cancelled.wait()
+        assert len(await client.tools.list()) == 1
+        (told,) = server.heard("notifications/cancelled")
+        assert told.rpc["params"]["requestId"] == server.heard("tools/call")[0].id
+
+
+async def _idle_connections_ended(client: Client) -> None:
+    """Until the client has seen the ends of the connections that it keeps: a call could be sent into one, else."""
+    pool = client._connection._transport.sender.client._session.connector  # type: ignore[union-attr]  # a look inside
+    while any(kept.is_connected() for one in pool._conns.values() for kept, _ in one):
+        await asyncio.sleep(0)
+
+
+@timed
+async def test_a_redeployed_server_forgets_the_session_and_the_next_call_works() -> None:
+    """G4: the same address, other memory."""
+    server = HttpServer(Mcp(HANDSHAKE, session="old"))
+    await server.start()
+    async with connect(http(server.url)) as client:
+        await client.tools.list()
+        await server.stop()
+        await _idle_connections_ended(client)
+        again = HttpServer(Mcp(HANDSHAKE, session="new"))
+        again.port = server.port
+        await again.start()
+        calls = await asyncio.gather(*(client.tools.call("echo", {"n": n}) for n in range(5)))
+        assert [call.text for call in calls] == [f'{{"n": {n}}}' for n in range(5)]
+        assert len(again.heard("initialize")) == 1
+        assert {seen.headers["mcp-session-id"] for seen in again.heard("tools/call")} == {"old1", "new1"}
+    await again.stop()
+    assert again.failures == server.failures == []
+
+
+async def _refused(client: Client) -> TransportError:
+    """Call until it is refused: the first call may meet the end of a kept-alive connection, and cannot know what that means."""
+    while True:
+        try:
+            await client.tools.call("echo")
+        except OutcomeUnknownError:
+            continue
+        except TransportError as error:
+            return error
+
+
+@ERAS
+@timed
+async def test_a_server_that_is_away_is_not_sent_to_and_is_found_again_when_it_is_back(version: str) -> None:
+    """G5 over HTTP: refused is "not sent", the client comes back by itself."""
+    server = HttpServer(Mcp(version, session="s"))
+    await server.start()
+    async with connect(http(server.url), **FAST) as client:
+        await client.tools.list()
+        await server.stop()
+        error = await _refused(client)
+        assert "cannot connect" in str(error)
+        assert (error.may_have_run, error.retryable) == (False, True)
+        assert client.state == "backoff"
+        await server.start()
+        assert (await client.tools.call("echo", wait_for_ready=True)).text == "{}"
+    await server.stop()
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+@timed
+async def test_a_flood_is_cut_off_while_it_is_read(is_stream: bool) -> None:
+    """Row 17: enforced while reading; the connection is closed, and only that call fails."""
+    ended = asyncio.Event()
+
+    async def flood(seen: Seen, reply: Reply) -> None:
+        if is_stream:
+            reply.sse()
+            reply.write(b"data: ")
+        else:
+            reply.head(200, {"content-type": "application/json"}, None)
+        while not reply.gone.is_set():
+            reply.write(b"x" * 65_536)
+            await asyncio.sleep(0)
+        ended.set()
+
+    script = Mcp(tools__call=flood)
+    async with served(script) as server, connect(http(server.url), max_frame_bytes=1_000_000) as client:
+        with pytest.raises(FrameTooLargeError) as raised:
+            await client.tools.call("echo")
+        assert 1_000_000 < raised.value.size < 1_600_000
+        await ended.wait()
+        assert len(await client.tools.list()) == 1
+
+
+@timed
+async def test_a_large_answer_within_the_limit_comes_whole_both_ways() -> None:
+    """G16 over HTTP."""
+    text = "x" * 15_000_000
+    async with served(Mcp()) as server, connect(http(server.url)) as client:
+        assert len((await client.tools.call("echo", {"t": text})).text) > len(text)
+
+
+@timed
+async def test_a_server_of_2024_11_05_is_found_and_its_end_is_an_unknown_outcome() -> None:
+    streams: list[Reply] = []
+    called = asyncio.Event()
+    inner = Mcp("2024-11-05")
+
+    async def old(seen: Seen, reply: Reply) -> None:
+        if seen.method == "GET":
+            streams.append(reply)
+            reply.sse()
+            reply.event(b"/post?s=1", event="endpoint")
+            await reply.gone.wait()
+        elif seen.path == "/post?s=1":
+            reply.send(202)
+            if seen.what == "initialize":
+                streams[-1].event({"jsonrpc": "2.0", "id": seen.id, "result": inner.initialized()})
+            elif seen.what == "ping":
+                streams[-1].event({"jsonrpc": "2.0", "id": seen.id, "result": {}})
+            elif seen.what == "tools/call":
+                called.set()
+        else:
+            reply.send(405)
+
+    async with served(old) as server, connect(http(server.url), **FAST) as client:
+        assert client.protocol_version == "2024-11-05"
+        assert await client.ping() == "ping"
+        call = asyncio.ensure_future(client.tools.call("echo"))
+        await called.wait()
+        streams[-1].cut()
+        with pytest.raises(OutcomeUnknownError):
+            await call
+        await client.ready(10)
+        assert len(streams) == 2
+
+
+@ERAS
+@timed
+async def test_it_is_opened_and_closed_from_any_task_and_a_cancelled_open_leaves_nothing(
+    version: str,
+) -> None:
+    """G8, G9."""
+    begun = asyncio.Event()
+
+    async def never(seen: Seen, reply: Reply) -> None:
+        begun.set()
+        await reply.gone.wait()
+
+    async with served(Mcp(version, session="s")) as server:
+        client = connect(http(server.url))
+        await asyncio.create_task(client.open())
+        assert (await client.tools.call("echo")).text == "{}"
+        await asyncio.create_task(client.stop())
+        await client.stop()
+    async with served(never) as server:
+        client = connect(http(server.url))
+        opening = asyncio.create_task(client.open())
+        await begun.wait()
+        opening.cancel()
+        await asyncio.wait((opening,))
+        assert opening.cancelled()
+        assert client.state == "closed"
+
+
+@timed
+async def test_a_page_that_is_no_mcp_server_is_quoted() -> None:
+    """Bad content types are a ProtocolError with a quote; at the first connect that is final, and told at once."""
+
+    async def page(seen: Seen, reply: Reply) -> None:
+        reply.send(200, b"<!doctype html><title>hello", "text/html; charset=utf-8")
+
+    async with served(page) as server:
+        with pytest.raises(
+            TransportError, match=r"no MCP server at this URL: HTTP 200 from http://.* with 'text/html'"
+        ) as raised:
+            await connect(http(server.url)).open()
+        assert raised.value.absent
+        assert raised.value.details["quote"] == "<!doctype html><title>hello"
+        assert [seen.what for seen in server.seen] == ["server/discover", "initialize"]

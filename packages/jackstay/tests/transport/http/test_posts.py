@@ -1,0 +1,482 @@
+"""One POST: what it says, what comes of it, and that it fails alone. On a clock of its own, against a server in memory."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from jackstay.errors import (
+    FrameTooLargeError,
+    JsonRpcError,
+    McpError,
+    OutcomeUnknownError,
+    ProtocolError,
+    TimeoutError,
+    TransportError,
+)
+from jackstay.testing import on_fake_clock
+from scripted.http import HANDSHAKE, STATELESS, Mcp, Reply, Script, Seen
+from scripted.http_client import client_of
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+@on_fake_clock
+async def test_a_stateless_request_says_in_headers_what_its_body_says() -> None:
+    """2026-07-28 basic/transports/streamable-http, "Request Metadata"."""
+    client, server = client_of(Mcp())
+    async with client:
+        await client.tools.call("échö", {"text": "hi"})
+    probe, call = server.seen
+    assert probe.headers["mcp-protocol-version"] == call.headers["mcp-protocol-version"] == STATELESS
+    assert (probe.headers["mcp-method"], call.headers["mcp-method"]) == ("server/discover", "tools/call")
+    assert call.headers["mcp-name"] == "=?base64?w6ljaMO2?="
+    assert call.headers["accept"] == "application/json, text/event-stream"
+    assert call.headers["content-type"] == "application/json"
+    assert "mcp-session-id" not in call.headers
+
+
+@on_fake_clock
+async def test_a_handshake_request_names_the_session_and_the_revision_agreed_on() -> None:
+    """2025-11-25 basic/transports: the id is echoed, the version from `initialized` on."""
+    client, server = client_of(Mcp("2025-06-18", session="s"))
+    async with client:
+        await client.tools.call("echo")
+    probe, hello, ready, call, listen, delete = server.seen
+    assert (probe.what, hello.what, ready.what) == (
+        "server/discover",
+        "initialize",
+        "notifications/initialized",
+    )
+    assert "mcp-session-id" not in hello.headers
+    assert "mcp-protocol-version" not in hello.headers
+    for each in (ready, listen, call, delete):
+        assert each.headers["mcp-session-id"] == "s1"
+        assert each.headers["mcp-protocol-version"] == "2025-06-18"
+    assert "mcp-method" not in call.headers
+    assert (listen.method, listen.headers["accept"]) == ("GET", "text/event-stream")
+    assert delete.method == "DELETE"
+
+
+@on_fake_clock
+async def test_requests_wait_until_initialized_is_taken() -> None:
+    """2025-11-25 basic/lifecycle: servers refuse what comes before `notifications/initialized`."""
+    gate = asyncio.Event()
+
+    async def slow(seen: Seen, reply: Reply) -> None:
+        await gate.wait()
+        reply.send(202)
+
+    client, server = client_of(Mcp(HANDSHAKE, notifications__initialized=slow))
+    async with client:
+        call = asyncio.ensure_future(client.tools.call("echo"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert server.heard("tools/call") == []
+        gate.set()
+        assert (await call).text == "{}"
+
+
+# --- what comes of it -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
+@on_fake_clock
+async def test_an_answer_may_come_as_json_or_as_an_event_with_others_before_it(version: str) -> None:
+    """Both must be read (2025-11-25 "Sending Messages to the Server"); notifications on the way are delivered."""
+
+    async def stream(seen: Seen, reply: Reply) -> None:
+        reply.sse()
+        reply.write(b": alive\n\n")
+        token = seen.rpc["params"]["_meta"]["progressToken"]
+        progress = {"progressToken": token, "progress": 1}
+        reply.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
+        reply.event(b"not for us", event="other")
+        reply.event({"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}})
+        reply.event(
+            {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}
+        )
+        reply.end()
+
+    client, _ = client_of(Mcp(version, tools__call=stream))
+    heard: list[Any] = []
+    notices: list[str] = []
+    client.on_notification(lambda notice: notices.append(notice.method))
+    async with client:
+        assert (await client.tools.call("echo", on_progress=heard.append)).content == []
+        await asyncio.sleep(1)
+        assert await client.tools.list() != []
+    assert [each.progress for each in heard] == [1]
+    assert "notifications/message" in notices
+
+
+async def _ends(seen: Seen, reply: Reply) -> None:
+    reply.sse()
+    reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}})
+    reply.end()
+
+
+async def _breaks(seen: Seen, reply: Reply) -> None:
+    reply.sse()
+    reply.cut()
+
+
+async def _breaks_early(seen: Seen, reply: Reply) -> None:
+    reply.cut()
+
+
+async def _half(seen: Seen, reply: Reply) -> None:
+    reply.head(200, {"content-type": "application/json"}, 100)
+    reply.write(b'{"jsonrpc":')
+    reply.cut()
+
+
+async def _gateway(seen: Seen, reply: Reply) -> None:
+    reply.send(502, b"<html>bad gateway", "text/html", retry_after="7")
+
+
+async def _throttled(seen: Seen, reply: Reply) -> None:
+    reply.send(429, b"", retry_after="3")
+
+
+async def _page(seen: Seen, reply: Reply) -> None:
+    reply.send(200, b"<html>hello", "text/html")
+
+
+async def _nothing(seen: Seen, reply: Reply) -> None:
+    reply.json(b"")
+
+
+async def _foreign(seen: Seen, reply: Reply) -> None:
+    reply.result("another", {})
+
+
+async def _garbage(seen: Seen, reply: Reply) -> None:
+    reply.json(b"{]")
+
+
+async def _array(seen: Seen, reply: Reply) -> None:
+    reply.json([{"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}}])
+
+
+async def _array_event(seen: Seen, reply: Reply) -> None:
+    reply.sse()
+    reply.event([{"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}}])
+    reply.end()
+
+
+async def _hollow(seen: Seen, reply: Reply) -> None:
+    reply.json({"jsonrpc": "2.0", "id": seen.id})
+
+
+async def _hollow_event(seen: Seen, reply: Reply) -> None:
+    reply.sse()
+    reply.event({"jsonrpc": "2.0", "id": seen.id, "method": None, "result": {}})
+    reply.end()
+
+
+async def _not_utf8(seen: Seen, reply: Reply) -> None:
+    reply.send(500, b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"\xff"}}', "application/json")
+
+
+async def _refused(seen: Seen, reply: Reply) -> None:
+    reply.send(403, b"go away", "text/plain")
+
+
+async def _moved(seen: Seen, reply: Reply) -> None:
+    reply.send(307, location="http://elsewhere/mcp")
+
+
+async def _large(seen: Seen, reply: Reply) -> None:
+    reply.json(b'{"x":"' + b"y" * 5000 + b'"}')
+
+
+async def _large_event(seen: Seen, reply: Reply) -> None:
+    reply.sse()
+    reply.write(b"data: " + b"y" * 5000)
+
+
+async def _idle(seen: Seen, reply: Reply) -> None:
+    await reply.gone.wait()
+
+
+async def _unreachable(seen: Seen, reply: Reply) -> None:
+    raise TransportError("refused")
+
+
+async def _raises(seen: Seen, reply: Reply) -> None:
+    raise ZeroDivisionError("somebody else's bug")
+
+
+# how the server fails -> the error, whether it may have run, and what it says
+FAULTS: list[tuple[Script, type[McpError], bool | None, str]] = [
+    (_ends, OutcomeUnknownError, True, "ended without an answer"),
+    (_breaks, OutcomeUnknownError, True, "the connection broke"),
+    (_breaks_early, OutcomeUnknownError, True, "the connection broke"),
+    (_half, OutcomeUnknownError, True, "the connection broke"),
+    (_gateway, OutcomeUnknownError, True, "HTTP 502"),
+    (_throttled, TransportError, False, "HTTP 429"),
+    (_page, ProtocolError, True, "HTTP 200"),
+    (_nothing, ProtocolError, True, "the response is empty"),
+    (_foreign, ProtocolError, True, "not the answer"),
+    (_garbage, ProtocolError, True, "not the answer"),
+    (_array, ProtocolError, True, "not the answer"),
+    (_array_event, OutcomeUnknownError, True, "ended without an answer"),
+    (_hollow, ProtocolError, True, "not the answer"),
+    (_hollow_event, OutcomeUnknownError, True, "ended without an answer"),
+    (_not_utf8, OutcomeUnknownError, True, "HTTP 500"),
+    (_refused, TransportError, False, "HTTP 403"),
+    (_moved, TransportError, False, "moved to 'http://elsewhere/mcp'"),
+    (_large, FrameTooLargeError, True, "over the limit"),
+    (_large_event, FrameTooLargeError, True, "over the limit"),
+]
+
+
+@pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
+@pytest.mark.parametrize(("fault", "kind", "may_have_run", "said"), FAULTS)
+@on_fake_clock
+async def test_a_failing_request_fails_only_itself_and_says_whether_it_may_have_run(
+    fault: Script, kind: type[McpError], may_have_run: bool, said: str, version: str
+) -> None:
+    """G2, G3: an outcome at once, the others go on, and the state is left alone."""
+    client, _ = client_of(Mcp(version, tools__call=fault, tools__list=_idle), max_frame_bytes=4096)
+    async with client:
+        other = asyncio.ensure_future(client.tools.list())
+        started = asyncio.get_running_loop().time()
+        with pytest.raises(kind) as raised:
+            await client.tools.call("echo")
+        assert type(raised.value) is kind
+        assert asyncio.get_running_loop().time() == started, "at once"
+        assert raised.value.may_have_run is may_have_run
+        assert said in str(raised.value)
+        assert raised.value.method == "tools/call"
+        assert client.state == "ready"
+        assert not other.done()
+        other.cancel()
+        assert await client.ping()
+
+
+@pytest.mark.parametrize("depth", [129, 1500, 100_000])
+@on_fake_clock
+async def test_an_answer_that_is_nested_without_end_breaks_the_rules_and_nothing_else(
+    depth: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """How deep Python can read differs from release to release: whoever finds it out, the call has its error."""
+    nest = b"[" * depth + b"]" * depth
+
+    async def deep(seen: Seen, reply: Reply) -> None:
+        reply.json(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (seen.id, nest))
+
+    async def deep_before(seen: Seen, reply: Reply) -> None:
+        reply.sse()
+        reply.event(b'{"jsonrpc":"2.0","method":"notifications/message","params":%b}' % nest)
+        reply.event({"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}})
+        reply.end()
+
+    client, _ = client_of(Mcp(tools__call=deep))
+    async with client:
+        with pytest.raises(ProtocolError) as raised:
+            await client.tools.call("echo")
+        assert raised.value.may_have_run is True
+        assert client.state == "ready"
+    client, _ = client_of(Mcp(tools__call=deep_before))
+    async with client:
+        assert (await client.tools.call("echo")).content == []
+    assert "could not be carried" not in caplog.text
+
+
+@on_fake_clock
+async def test_the_servers_own_words_and_its_retry_after_are_kept() -> None:
+    client, _ = client_of(Mcp(tools__call=_gateway, tools__list=_throttled, prompts__list=_page))
+    async with client:
+        with pytest.raises(OutcomeUnknownError) as raised:
+            await client.tools.call("echo")
+        assert raised.value.retry_in == 7
+        assert raised.value.details == {"status": 502, "quote": "<html>bad gateway"}
+        with pytest.raises(TransportError) as throttled:
+            await client.tools.list()
+        assert (throttled.value.retry_in, throttled.value.retryable) == (3, True)
+        with pytest.raises(ProtocolError) as page:
+            await client.prompts.list()
+        assert page.value.quote == "<html>hello"
+
+
+@on_fake_clock
+async def test_an_http_client_that_raises_something_else_fails_that_request(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The edge of somebody else's code: one plain error, and the traceback in the log."""
+    client, _ = client_of(Mcp(tools__call=_raises))
+    async with client:
+        with pytest.raises(OutcomeUnknownError, match="ZeroDivisionError: somebody else's bug"):
+            await client.tools.call("echo")
+        assert client.state == "ready"
+    assert "could not be carried" in caplog.text
+
+
+@pytest.mark.parametrize("id", ["own", None, "server-error"])
+@pytest.mark.parametrize("status", [200, 400, 500])
+@on_fake_clock
+async def test_a_jsonrpc_error_is_the_answer_whatever_its_status_and_id(id: Any, status: int) -> None:
+    """docs/design/connection.md, "Over HTTP"; the official SDK 1.x answers with the id `server-error`."""
+
+    async def refuse(seen: Seen, reply: Reply) -> None:
+        reply.error(seen.id if id == "own" else id, -32602, "bad", status, data={"x": 1})
+
+    client, _ = client_of(Mcp(tools__call=refuse))
+    async with client:
+        with pytest.raises(JsonRpcError) as raised:
+            await client.tools.call("echo")
+    assert (raised.value.code, raised.value.message, raised.value.data) == (-32602, "bad", {"x": 1})
+
+
+@on_fake_clock
+async def test_an_array_that_holds_the_answer_is_one_where_the_revision_has_arrays() -> None:
+    """2025-03-26 basic/transports: a server may answer with a batch."""
+
+    async def batch(seen: Seen, reply: Reply) -> None:
+        note = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        reply.json([note, {"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}}])
+
+    client, _ = client_of(Mcp("2025-03-26", tools__call=batch))
+    async with client:
+        assert (await client.tools.call("echo")).content == []
+
+
+@on_fake_clock
+async def test_an_answer_on_another_stream_is_one_and_ends_the_wait_for_it() -> None:
+    """2025-11-25 forbids it, and servers do it: the call is answered, and its own response is closed."""
+    script = Mcp(HANDSHAKE, session="s")
+    calls: list[Seen] = []
+
+    async def stall(seen: Seen, reply: Reply) -> None:
+        reply.sse()
+        calls.append(seen)
+        await reply.gone.wait()
+
+    async def get(seen: Seen, reply: Reply) -> None:
+        reply.sse()
+        while not calls:
+            await asyncio.sleep(0.1)
+        reply.event({"jsonrpc": "2.0", "id": calls[0].id, "result": {"content": []}})
+        await reply.gone.wait()
+
+    script.on.update({"tools/call": stall, "GET": get})
+    client, server = client_of(script)
+    async with client:
+        assert (await client.tools.call("echo")).content == []
+        await asyncio.sleep(0.1)
+        assert server.replies[server.seen.index(calls[0])].gone.is_set()
+        assert server.heard("notifications/cancelled") == []
+
+
+@on_fake_clock
+async def test_a_stream_that_does_not_end_after_the_answer_is_closed_by_us() -> None:
+    """A server should end it; one that does not must not keep a connection."""
+
+    async def endless(seen: Seen, reply: Reply) -> None:
+        reply.sse()
+        reply.event({"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}})
+        await reply.gone.wait()
+
+    client, server = client_of(Mcp(tools__call=endless))
+    async with client:
+        await client.tools.call("echo")
+        assert not server.replies[-1].gone.is_set(), "it may still end by itself"
+        assert "<Post tools/call 2>" in repr(client._connection._transport._open)  # type: ignore[union-attr]  # a look inside
+        await asyncio.sleep(1.1)
+        assert server.replies[-1].gone.is_set()
+
+
+@on_fake_clock
+async def test_a_notice_that_is_refused_is_logged_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    async def refuse(seen: Seen, reply: Reply) -> None:
+        reply.error(None, -32600, "no notices here")
+
+    async def fail(seen: Seen, reply: Reply) -> None:
+        reply.send(500)
+
+    script = Mcp(HANDSHAKE, notifications__roots__list_changed=refuse)
+    client, _ = client_of(script)
+    client.roots.set(["file:///a"])
+    async with client:
+        client.roots.set(["file:///b"])
+        await client.ping()
+        assert "no notices here" in caplog.text
+        script.on["notifications/roots/list_changed"] = fail
+        client.roots.set(["file:///c"])
+        await client.ping()
+        assert "did not get notifications/roots/list_changed" in caplog.text
+        assert client.state == "ready"
+
+
+# --- cancelling -------------------------------------------------------------------------------------------------------
+
+
+async def _silent_stream(seen: Seen, reply: Reply) -> None:
+    reply.sse()
+    await reply.gone.wait()
+
+
+@pytest.mark.parametrize("script", [_idle, _silent_stream], ids=["before the headers", "on a stream"])
+@on_fake_clock
+async def test_a_stateless_call_that_is_given_up_closes_its_response(script: Script) -> None:
+    """G11: also where the answer would have been plain JSON; no notification is sent."""
+    client, server = client_of(Mcp(tools__call=script), hang_timeout=None)
+    async with client:
+        call = asyncio.ensure_future(client.tools.call("echo"))
+        await asyncio.sleep(0.1)
+        call.cancel()
+        await asyncio.sleep(0.1)
+        assert server.replies[-1].gone.is_set()
+        with pytest.raises(TimeoutError):
+            await client.tools.call("echo", timeout=1)
+        await asyncio.sleep(0)
+        last = server.seen.index(server.heard("tools/call")[-1])  # a check of the server follows it
+        assert server.replies[last].gone.is_set()
+        assert server.heard("notifications/cancelled") == []
+
+
+@on_fake_clock
+async def test_a_handshake_call_that_is_given_up_is_cancelled_by_a_notification_and_then_closed() -> None:
+    """G11: exactly one notification; the response is closed when the server has it."""
+    client, server = client_of(Mcp(HANDSHAKE, tools__call=_silent_stream))
+    async with client:
+        with pytest.raises(TimeoutError):
+            await client.tools.call("echo", timeout=1)
+        await asyncio.sleep(0.1)
+        call = server.seen.index(server.heard("tools/call")[0])
+        assert [seen.rpc["params"]["requestId"] for seen in server.heard("notifications/cancelled")] == [
+            server.seen[call].id
+        ]
+        assert server.replies[call].gone.is_set()
+
+
+@pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
+@pytest.mark.parametrize("form", ["json", "event stream"])
+@pytest.mark.parametrize("depth", [150, 995, 1_000, 20_000])
+@on_fake_clock
+async def test_an_answer_that_is_nested_too_deeply_fails_at_once(depth: int, form: str, version: str) -> None:
+    """docs/design/bad-input.md. Also on a stream that the server keeps open."""
+
+    async def call(seen: Seen, reply: Reply) -> None:
+        deep = b"[" * depth + b"]" * depth
+        answer = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"x":%b}}}' % (
+            seen.id,
+            deep,
+        )
+        if form == "json":
+            reply.json(answer)
+        else:
+            reply.sse()
+            reply.event(answer)
+            await reply.gone.wait()
+
+    client, _ = client_of(Mcp(version, tools__call=call))
+    async with client:
+        started = asyncio.get_running_loop().time()
+        with pytest.raises(ProtocolError, match="nested more than 128 deep") as raised:
+            await client.tools.call("echo")
+        assert raised.value.may_have_run is True
+        assert asyncio.get_running_loop().time() == started
+        assert client.state == "ready"

@@ -1,0 +1,323 @@
+"""One request of ours: credentials added, the authorizer asked once and for one at a time, redirects that do no harm."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from jackstay.client import Client, connect
+from jackstay.errors import McpError, ProtocolError, TransportError
+from jackstay.testing import on_fake_clock
+from jackstay.transport import Challenge, HttpClient
+from jackstay.transport.http import http
+from jackstay.transport.http._sending import MAX_CACHED_TYPE, _usual
+from scripted.http import HANDSHAKE, STATELESS, Mcp, MemoryHttp, Reply, Script, Seen
+
+URL = "https://example.org/mcp"
+
+
+class Keys:
+    """An authorizer with a token that is exchanged for a better one when it is asked."""
+
+    def __init__(self, *tokens: str, error: Exception | None = None) -> None:
+        self.tokens = list(tokens)
+        self.error = error
+        self.challenges: list[Challenge] = []
+        self.asked = 0
+
+    async def headers(self, client: HttpClient, url: str) -> Sequence[tuple[str, str]]:
+        self.asked += 1
+        return [("Authorization", f"Bearer {self.tokens[0]}")]
+
+    async def challenged(self, client: HttpClient, challenge: Challenge) -> bool:
+        self.challenges.append(challenge)
+        await asyncio.sleep(1)
+        if self.error is not None:
+            raise self.error
+        if len(self.tokens) == 1:
+            return False
+        self.tokens.pop(0)
+        return True
+
+
+def guarded(script: Script, good: str, status: int = 401, **headers: str) -> Script:
+    async def guard(seen: Seen, reply: Reply) -> None:
+        if seen.headers.get("authorization") != f"Bearer {good}":
+            reply.send(status, b"", **headers)
+        else:
+            await script(seen, reply)
+
+    return guard
+
+
+def client_of(script: Script, auth: Any = None, **options: Any) -> tuple[Client, MemoryHttp]:
+    server = MemoryHttp(script)
+    return connect(http(URL, client=server, auth=auth, headers={"X-Mine": "1"}), **options), server
+
+
+# --- credentials ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
+@on_fake_clock
+async def test_every_request_carries_the_users_headers_and_credentials(version: str) -> None:
+    client, server = client_of(Mcp(version, session="s"), auth="token")
+    async with client:
+        await client.tools.call("echo")
+    assert {seen.headers["authorization"] for seen in server.seen} == {"Bearer token"}
+    assert {seen.headers["x-mine"] for seen in server.seen} == {"1"}
+
+
+@on_fake_clock
+async def test_a_401_goes_to_the_authorizer_and_the_request_is_sent_again() -> None:
+    """docs/design/connection.md, "Over HTTP"."""
+    keys = Keys("old", "new")
+    client, server = client_of(guarded(Mcp(), "new", www_authenticate='Bearer scope="a"'), keys)
+    async with client:
+        assert client.state == "ready"
+    assert keys.challenges == [Challenge(URL, 401, ('Bearer scope="a"',))]
+    assert [seen.headers["authorization"] for seen in server.seen] == ["Bearer old", "Bearer new"]
+
+
+@on_fake_clock
+async def test_many_refused_requests_ask_the_authorizer_once() -> None:
+    """One at a time: nobody wants five windows of a browser."""
+    keys = Keys("old", "new")
+    script = Mcp()
+    client, server = client_of(script, keys)
+    async with client:
+        script.on["tools/call"] = guarded(Mcp(), "new")
+        answers = await asyncio.gather(*(client.tools.call("echo", {"n": n}) for n in range(5)))
+        assert len(answers) == 5
+    assert len(keys.challenges) == 1
+    assert len(server.heard("tools/call")) == 10
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@on_fake_clock
+async def test_the_authorizer_is_asked_at_most_once_a_request(status: int) -> None:
+    keys = Keys("a", "b", "c", "d")
+    script = Mcp()
+    client, server = client_of(script, keys)
+    async with client:
+        script.on["tools/call"] = guarded(Mcp(), "never", status, www_authenticate="Bearer")
+        with pytest.raises(TransportError, match=f"HTTP {status}") as raised:
+            await client.tools.call("echo")
+        assert raised.value.may_have_run is False
+        assert client.state == "ready"
+    assert len(keys.challenges) == 1
+    assert len(server.heard("tools/call")) == 2
+
+
+@on_fake_clock
+async def test_an_authorizer_that_has_nothing_better_ends_it() -> None:
+    keys = Keys("only")
+    client, server = client_of(guarded(Mcp(), "other"), keys)
+    with pytest.raises(TransportError, match="HTTP 401") as raised:
+        await client.open()
+    assert raised.value.permanent
+    assert len(server.seen) == 1
+
+
+@on_fake_clock
+async def test_an_error_of_the_authorizers_is_the_requests_error() -> None:
+    keys = Keys("old", error=TransportError("the user said no", permanent=True))
+    client, _ = client_of(guarded(Mcp(), "new"), keys)
+    with pytest.raises(TransportError, match="the user said no"):
+        await client.open()
+
+
+@on_fake_clock
+async def test_a_403_with_an_error_about_something_else_is_not_asked_about() -> None:
+    """A foreign Origin, for example: no challenge, and a JSON-RPC error in the body."""
+    keys = Keys("a", "b")
+    script = Mcp()
+
+    async def refuse(seen: Seen, reply: Reply) -> None:
+        reply.error(None, -32600, "bad origin", status=403)
+
+    client, _ = client_of(script, keys)
+    async with client:
+        script.on["tools/call"] = refuse
+        with pytest.raises(McpError, match="bad origin"):
+            await client.tools.call("echo")
+    assert keys.challenges == []
+
+
+# --- redirects --------------------------------------------------------------------------------------------------------
+
+
+def moved(to: str, script: Script, status: int = 307, place: str = "/mcp") -> Script:
+    async def move(seen: Seen, reply: Reply) -> None:
+        if seen.path == place:
+            reply.send(status, location=to)
+        else:
+            await script(seen, reply)
+
+    return move
+
+
+@pytest.mark.parametrize("to", ["/mcp/", "https://example.org:443/mcp/", "mcp/"])
+@pytest.mark.parametrize("status", [307, 308])
+@on_fake_clock
+async def test_a_redirect_to_the_same_origin_is_followed_with_method_body_and_credentials(
+    to: str, status: int
+) -> None:
+    """Frameworks redirect `/mcp` to `/mcp/`; the same origin is the same server."""
+    client, server = client_of(moved(to, Mcp(), status), auth="token")
+    async with client:
+        assert (await client.tools.call("echo", {"n": 1})).text == '{"n": 1}'
+    first, second, *rest = server.seen
+    assert (first.body, first.headers) == (second.body, second.headers)
+    assert len(rest) == (1 if status == 308 else 2), "a permanent one is remembered"
+
+
+@pytest.mark.parametrize(
+    ("to", "status"),
+    [
+        ("https://elsewhere.org/mcp", 307),
+        ("http://example.org/mcp", 307),
+        ("https://example.org:8443/mcp", 308),
+        ("/other", 301),
+        ("/other", 302),
+        ("/other", 303),
+    ],
+)
+@on_fake_clock
+async def test_a_redirect_that_leads_away_or_changes_the_method_is_not_followed(to: str, status: int) -> None:
+    """Credentials never cross origins; the user is told where it leads."""
+    client, server = client_of(moved(to, Mcp(), status), auth="token", max_attempts=1)
+    with pytest.raises(TransportError, match=f"moved to '{to}'"):
+        await client.open()
+    assert server.urls == [URL]
+
+
+@on_fake_clock
+async def test_a_redirect_that_is_no_url_is_the_servers_fault() -> None:
+    client, _ = client_of(moved("http://[", Mcp()), max_attempts=1)
+    with pytest.raises(ProtocolError, match="not a URL"):
+        await client.open()
+
+
+@on_fake_clock
+async def test_redirects_in_a_circle_end() -> None:
+    async def circle(seen: Seen, reply: Reply) -> None:
+        reply.send(307, location="/mcp")
+
+    client, server = client_of(circle, max_attempts=1)
+    with pytest.raises(TransportError, match="moved to '/mcp'"):
+        await client.open()
+    assert len(server.seen) == 6
+
+
+@on_fake_clock
+async def test_a_redirect_without_a_place_is_refused() -> None:
+    async def nowhere(seen: Seen, reply: Reply) -> None:
+        reply.send(307)
+
+    client, _ = client_of(nowhere, max_attempts=1)
+    with pytest.raises(TransportError, match="HTTP 307"):
+        await client.open()
+
+
+@on_fake_clock
+async def test_a_response_that_is_given_up_while_the_authorizer_thinks_is_closed() -> None:
+    keys = Keys("old", "new")
+    script = Mcp()
+    client, server = client_of(script, keys)
+    async with client:
+        script.on["tools/call"] = guarded(Mcp(), "new")
+        call = asyncio.ensure_future(client.tools.call("echo"))
+        await asyncio.sleep(0.5)
+        call.cancel()
+        await asyncio.sleep(0.1)
+        assert server.replies[-1].gone.is_set()
+
+
+@on_fake_clock
+async def test_a_refusal_whose_body_never_ends_is_judged_by_its_status() -> None:
+    """Somebody waits, and the status is known."""
+
+    async def endless(seen: Seen, reply: Reply) -> None:
+        reply.head(503, {"content-type": "text/html"}, None)
+        reply.write(b"x" * 100)
+        await reply.gone.wait()
+
+    async def broken(seen: Seen, reply: Reply) -> None:
+        reply.head(503, {"content-type": "text/html"}, None)
+        reply.cut()
+
+    async def huge(seen: Seen, reply: Reply) -> None:
+        reply.head(503, {"content-type": "text/html"}, None)
+        for _ in range(100):
+            reply.write(b"x" * 10_000)
+        await reply.gone.wait()
+
+    for script in (endless, broken, huge):
+        client, server = client_of(Mcp(tools__call=script))
+        async with client:
+            with pytest.raises(McpError, match="HTTP 503"):
+                await client.tools.call("echo")
+            assert server.replies[-1].gone.is_set()
+
+
+# --- people are waited for, servers are not ---------------------------------------------------------------------------
+
+
+class SignIn(Keys):
+    """An authorizer that asks somebody who takes 200 s."""
+
+    patience = 300.0
+
+    async def challenged(self, client: HttpClient, challenge: Challenge) -> bool:
+        await asyncio.sleep(200)
+        return await super().challenged(client, challenge)
+
+
+@on_fake_clock
+async def test_connecting_waits_as_long_as_somebody_may_take_to_sign_in() -> None:
+    """`open_timeout` is 60 s, and people have `patience`: the page must not be pulled from under them."""
+    client, _ = client_of(guarded(Mcp(), "new"), SignIn("old", "new"))
+    async with client:
+        assert client.state == "ready"
+    assert connect(http(URL, auth=SignIn("old"))).settings.open_timeout == 310.0
+    assert connect(http(URL, auth=SignIn("old")), open_timeout=5).settings.open_timeout == 5
+    assert connect(http(URL)).settings.open_timeout == 60.0
+
+
+@on_fake_clock
+async def test_a_server_that_says_nothing_does_not_get_the_time_of_a_sign_in() -> None:
+    """A start may take minutes where people are asked; a server that hangs is down after a fraction of that."""
+
+    async def silent(seen: Seen, reply: Reply) -> None:
+        await reply.gone.wait()
+
+    client, server = client_of(silent, SignIn("old", "new"), max_attempts=1)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(TransportError, match="did not answer within 30 s"):
+        async with client:
+            pass
+    assert asyncio.get_running_loop().time() - began == pytest.approx(30, abs=5)
+    assert server.replies[0].gone.is_set()
+
+
+@on_fake_clock
+async def test_a_long_content_type_is_judged_and_not_remembered() -> None:
+    count = 0
+
+    async def call(seen: Seen, reply: Reply) -> None:
+        nonlocal count
+        count += 1
+        answer = {"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}}
+        reply.send(200, json.dumps(answer).encode(), f"application/json; x={count}{'y' * MAX_CACHED_TYPE}")
+
+    client, _ = client_of(Mcp(HANDSHAKE, tools__call=call))
+    async with client:
+        await client.tools.list()
+        before = _usual.cache_info().currsize
+        for _ in range(3):
+            await client.tools.call("t")
+        assert count == 3
+        assert _usual.cache_info().currsize == before

@@ -1,0 +1,243 @@
+"""`stdio()` says how to start a server, refuses what cannot work, and works on every loop."""
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jackstay.errors import TransportError, UsageError
+from jackstay.testing.transport_suite import Recorder, run
+from jackstay.transport import _process, stdio
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _uvloop_is_warm() -> None:
+    """uvloop opens a pipe for signals with its first loop and keeps it for ever: that one is not ours."""
+    try:
+        import uvloop
+    except ImportError:
+        return
+    uvloop.new_event_loop().close()
+
+
+ECHO = ("-I", "-S", "-c", "import sys\nfor line in sys.stdin: print(line, end='', flush=True)")
+
+
+async def echoes(target: Any = None) -> None:
+    owner = Recorder()
+    transport = await (target or stdio(sys.executable, *ECHO)).open(owner, 1000, 10.0)
+    owner.transport = transport
+    assert transport.send(b"hello", 1)
+    await owner.until(lambda: owner.frames)
+    assert owner.frames == [b"hello"]
+    await transport.close()
+
+
+def test_one_target_starts_a_new_child_each_time() -> None:
+    async def test() -> None:
+        target = stdio(sys.executable, *ECHO)
+        for _ in range(3):
+            await echoes(target)
+        await asyncio.gather(*(echoes(target) for _ in range(5)))
+
+    run(test)
+
+
+def on_a_thread(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as error:  # noqa: BLE001  told to the thread that waits
+            failures.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(30)
+    assert failures == []
+
+
+def on_uvloop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    pytest.importorskip("uvloop", reason="uvloop is an extra").run(main())
+
+
+def on_a_selector_of_its_own(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    import selectors
+
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.PollSelector())) as runner:
+        runner.run(main())
+
+
+@pytest.mark.parametrize("on", [on_a_thread, on_uvloop, on_a_selector_of_its_own])
+@pytest.mark.parametrize("has_pidfd", [True, False])
+def test_it_works_on_any_loop_in_any_thread(
+    monkeypatch: pytest.MonkeyPatch,
+    on: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
+    has_pidfd: bool,
+) -> None:
+    if not has_pidfd:
+        monkeypatch.delattr(_process.os, "pidfd_open", raising=False)
+    on(echoes)
+
+
+def test_the_loop_policy_is_never_asked_for_a_child_watcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the child watcher was touched")
+
+    for name in ("get_child_watcher", "set_child_watcher"):
+        if hasattr(asyncio, name):
+            monkeypatch.setattr(asyncio.DefaultEventLoopPolicy, name, refuse, raising=False)
+    run(echoes)
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "path"),
+    [
+        (("",), {}, "command"),
+        (("a\0b",), {}, "command"),
+        ((3,), {}, "command"),
+        (("a", 3), {}, "command"),
+        (("a",), {"framing": "xml"}, "framing"),
+        (("a",), {"env": {"A": 1}}, "env"),
+        (("a",), {"env": ["A"]}, "env"),
+        (("a",), {"cwd": 3}, "cwd"),
+        (("a",), {"inherit_env": 3}, "inherit_env"),
+        (("a",), {"inherit_env": "HOME"}, "inherit_env"),
+        (("a",), {"stderr": None}, "stderr"),
+    ],
+)
+def test_what_can_be_seen_to_be_wrong_is_refused_at_once(arguments: Any, options: Any, path: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        stdio(*arguments, **options)
+    assert caught.value.path == path
+
+
+def test_names_to_hand_on_that_can_be_read_once_are_read_once() -> None:
+    target = stdio("a", inherit_env=(name for name in ("TOKEN", "KEY")))
+    assert target._inherit_env == ("TOKEN", "KEY")
+
+
+def test_windows_is_told_of_wsl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "name", "nt")
+    with pytest.raises(UsageError, match="WSL"):
+        stdio("server")
+
+
+def test_what_is_not_there_is_told_when_it_is_opened_and_is_permanent(tmp_path: Path) -> None:
+    async def test() -> None:
+        for target in (
+            stdio("no-such-command", env={"PATH": "/nowhere"}),
+            stdio(sys.executable, cwd=tmp_path / "gone"),
+            stdio(sys.executable, stderr=tmp_path / "gone" / "log"),
+        ):
+            with pytest.raises(TransportError) as caught:
+                await target.open(Recorder(), 1000, 1.0)
+            assert caught.value.permanent
+
+    run(test)
+
+
+def test_a_start_that_fails_closes_the_file_for_stderr(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+
+    async def test() -> None:
+        with pytest.raises(TransportError, match="interpreter"):
+            await stdio(script, stderr=tmp_path / "log").open(Recorder(), 1000, 1.0)
+
+    run(test)
+    assert (tmp_path / "log").exists()
+
+
+def test_the_executable_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "server").symlink_to("/bin/cat")
+    target = stdio("server", env={"PATH": str(tmp_path)})
+
+    async def test() -> None:
+        await echoes(target)
+        monkeypatch.setattr("jackstay.transport._stdio.find_executable", None)
+        await echoes(target)
+
+    run(test)
+
+
+# --- what it is called ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "init_timeout"),
+    [
+        (("server",), "server", None),
+        (("/usr/bin/server", "-x"), "server", None),
+        (("uvx", "mcp-server-git", "--repository", "."), "mcp-server-git", 30.0),
+        (
+            ("npx", "-y", "@modelcontextprotocol/server-everything"),
+            "@modelcontextprotocol/server-everything",
+            30.0,
+        ),
+        (("npx", "--help"), "npx", 30.0),
+        (("python", "servers/flaky.py", "--port", "1"), "flaky", None),
+        (("/usr/bin/python3.11", "-u", "-X", "dev", "flaky.py"), "flaky", None),
+        (("python", "-m", "mcp_server_git"), "mcp_server_git", None),
+        (("python", "-c", "pass"), "python", None),
+        (("python",), "python", None),
+        (("env", "-i", "A=1", "python", "flaky.py"), "flaky", None),
+        (("env", "A=1", "server", "x.py"), "server", None),
+        (("env",), "env", None),
+        (("/",), "/", None),
+    ],
+)
+def test_a_target_is_called_after_its_command_or_what_a_launcher_launches(
+    arguments: tuple[str, ...], name: str, init_timeout: float | None
+) -> None:
+    target = stdio(*arguments)
+    assert (target.name, target.init_timeout, target.is_http) == (name, init_timeout, False)
+    assert stdio(*arguments, name="mine").name == "mine"
+
+
+def test_neither_arguments_nor_variables_are_shown() -> None:
+    shown = repr(stdio("server", "--token", "secret-1", env={"KEY": "secret-2"}, name="git"))
+    assert "secret" not in shown
+    assert "git" in shown
+
+
+def test_stderr_goes_to_the_log_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        owner = Recorder()
+        target = stdio(
+            sys.executable, "-I", "-S", "-c", "import sys; print('a word', file=sys.stderr)", name="git"
+        )
+        transport = await target.open(owner, 1000, 10.0)
+        await owner.until(lambda: owner.ends)
+        await transport.close()
+
+    with caplog.at_level(logging.INFO, "jackstay.server.git"):
+        run(test)
+    assert caplog.record_tuples == [("jackstay.server.git", logging.INFO, "a word")]
+
+
+def test_the_same_command_can_send_its_stderr_elsewhere() -> None:
+    lines: list[str] = []
+    target = stdio("server", "-x", env={"A": "1"})
+    other = target.with_stderr(lines.append)
+    assert (other.name, other.command, other.arguments) == (target.name, target.command, target.arguments)
+    assert (target._stderr, other._stderr) == ("log", lines.append)
+    with pytest.raises(UsageError):
+        target.with_stderr(5)  # type: ignore[arg-type]
+
+
+def test_a_command_in_a_list_is_shown_as_it_should_be_written() -> None:
+    command: Any = ["python", "flaky.py"]
+    with pytest.raises(UsageError, match=r"stdio\('python', 'flaky.py'\)"):
+        stdio(command)

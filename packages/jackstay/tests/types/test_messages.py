@@ -1,0 +1,124 @@
+"""What all params and results share, and the members of `_meta` that MCP defines."""
+
+import json
+
+import pytest
+
+from jackstay.errors import ProtocolError
+from jackstay.types import (
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    META_PROTOCOL_VERSION,
+    META_SERVER_INFO,
+    META_SUBSCRIPTION_ID,
+    Body,
+    CancelledNotificationParams,
+    ClientCapabilities,
+    EmptyResult,
+    Error,
+    Implementation,
+    LoggingMessageNotificationParams,
+    MissingRequiredClientCapabilityErrorData,
+    NotificationMetaObject,
+    NotificationParams,
+    PaginatedRequestParams,
+    PaginatedResult,
+    ProgressNotificationParams,
+    RelatedTaskMetadata,
+    RequestMetaObject,
+    RequestParams,
+    ResultMetaObject,
+    SamplingCapability,
+    SetLevelRequestParams,
+    TaskAugmentedRequestParams,
+    TaskMetadata,
+    UnsupportedProtocolVersionErrorData,
+    decode,
+    encode_json,
+    from_json,
+)
+
+# body, and what is written of it
+WRITTEN = [
+    (RequestParams(), {}),
+    (RequestParams(meta={}), {"_meta": {}}),
+    (NotificationParams(meta={"a/b": [None]}), {"_meta": {"a/b": [None]}}),
+    (EmptyResult(), {}),
+    (EmptyResult(result_type="complete"), {"resultType": "complete"}),
+    (PaginatedRequestParams(""), {"cursor": ""}),
+    (PaginatedResult(next_cursor="", ttl_ms=0, cache_scope="private"), {"nextCursor": "", "ttlMs": 0, "cacheScope": "private"}),
+    (TaskAugmentedRequestParams(task=TaskMetadata(1)), {"task": {"ttl": 1}}),
+    (RelatedTaskMetadata("t"), {"taskId": "t"}),
+    (CancelledNotificationParams(request_id=0, reason=""), {"requestId": 0, "reason": ""}),
+    (CancelledNotificationParams(), {}),
+    (ProgressNotificationParams("p", 0.5, 1, "m"), {"progressToken": "p", "progress": 0.5, "total": 1, "message": "m"}),
+    (SetLevelRequestParams("debug"), {"level": "debug"}),
+    (LoggingMessageNotificationParams("alert", {"a": 1}, "l"), {"level": "alert", "data": {"a": 1}, "logger": "l"}),
+    (LoggingMessageNotificationParams("alert", None), {"level": "alert", "data": None}),
+    (Error(-32603, "m", [1]), {"code": -32603, "message": "m", "data": [1]}),
+    (UnsupportedProtocolVersionErrorData(["a"], "b"), {"supported": ["a"], "requested": "b"}),
+    (
+        MissingRequiredClientCapabilityErrorData(ClientCapabilities(sampling=SamplingCapability(tools={}))),
+        {"requiredCapabilities": {"sampling": {"tools": {}}}},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "members"), WRITTEN, ids=lambda value: type(value).__name__)
+def test_bodies_are_written_and_read_back(body: Body, members: dict) -> None:
+    assert json.loads(encode_json(body)) == members
+    assert decode(type(body), encode_json(body)) == body
+
+
+@pytest.mark.parametrize(
+    ("meta", "token"),
+    [
+        (None, None),
+        ({}, None),
+        ({"progressToken": "p"}, "p"),
+        ({"progressToken": ""}, ""),
+        ({"progressToken": 0}, 0),
+        ({"progressToken": True}, None),
+        ({"progressToken": 1.5}, None),
+        ({"progressToken": None}, None),
+        ({"progressToken": [1]}, None),
+    ],
+)
+def test_a_progress_token_is_an_integer_or_a_string_or_not_there(meta: dict | None, token: object) -> None:
+    params = decode(RequestParams, json.dumps({} if meta is None else {"_meta": meta}).encode())
+    assert params.progress_token == token
+    assert params.raw == ({} if meta is None else {"_meta": meta})
+
+
+def test_the_meta_of_a_request_is_read_when_it_is_wanted() -> None:
+    meta = {
+        META_PROTOCOL_VERSION: "2026-07-28",
+        META_CLIENT_CAPABILITIES: {"elicitation": {}, "x": 1},
+        META_CLIENT_INFO: {"name": "n", "version": "v"},
+        META_LOG_LEVEL: "info",
+        "progressToken": 5,
+        "traceparent": "00-…",
+    }
+    params = decode(RequestParams, json.dumps({"_meta": meta}).encode())
+    read = from_json(RequestMetaObject, params.meta)
+    assert read.protocol_version == "2026-07-28"
+    assert read.client_capabilities.elicitation is not None
+    assert read.client_info == Implementation("n", "v")
+    assert (read.log_level, read.progress_token) == ("info", 5)
+    assert read.unknown == {"traceparent": "00-…"}
+    assert read.raw == meta
+
+
+def test_what_is_wrong_in_a_meta_is_found_when_it_is_read_and_not_before() -> None:
+    params = decode(RequestParams, json.dumps({"_meta": {META_CLIENT_INFO: "me"}}).encode())
+    with pytest.raises(ProtocolError) as caught:
+        from_json(RequestMetaObject, params.meta)
+    assert caught.value.path == f"$['{META_CLIENT_INFO}']"
+
+
+def test_the_meta_of_notifications_and_results_is_read_alike() -> None:
+    assert from_json(NotificationMetaObject, {META_SUBSCRIPTION_ID: "5"}).subscription_id == "5"
+    assert from_json(NotificationMetaObject, {}).subscription_id is None
+    info = {"name": "n", "version": "v"}
+    assert from_json(ResultMetaObject, {META_SERVER_INFO: info}).server_info == Implementation("n", "v")

@@ -1,3 +1,0 @@
-"""The one place that holds the version: the build reads it from here, and so do `mooring --version` and `clientInfo`."""
-
-__version__ = "0.1.0.dev0"

@@ -1,8 +1,0 @@
-"""The documentation server for coding agents.
-
-`config` reads the settings, `registry` knows the libraries, `resolve` matches names, `fetch`, `cache` and `page` bring and keep
-what is read, `tools` is what an agent can ask, `app` runs it, `cli` is the command. It stands on `mooring.server`; it never
-imports `apcore_mcp`, and nothing below knows it.
-"""
-
-__all__: list[str] = []

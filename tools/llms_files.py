@@ -1,0 +1,87 @@
+"""The site for language models: `llms.txt` (https://llmstxt.org), `llms-full.txt`, and a Markdown file beside every page.
+
+`llms.txt` lists the pages in reading order, with a line about each. `llms-full.txt` has all of them, followed by the API reference.
+"""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+# Code, in which nothing is a link, and links of Markdown.
+CODE = re.compile(r"^ *(```+).*?^ *\1 *$|(`+)[^`].*?\2|<!--.*?-->", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+
+
+class Document(NamedTuple):
+    """A page: its title, a line about it, its file in the site, its Markdown, and the same with links from the root of the site."""
+
+    title: str
+    note: str
+    file: str
+    text: str
+    text_from_root: str
+
+
+class Section(NamedTuple):
+    """A heading of `llms.txt` and its pages."""
+
+    title: str
+    documents: list[Document]
+
+
+def index_text(title: str, summary: str, sections: list[Section]) -> str:
+    """`llms.txt`: a title, a summary as a quotation, and sections of links."""
+    parts = [
+        f"# {title}",
+        f"> {' '.join(summary.split())}",
+        "Everything in one file: [llms-full.txt](llms-full.txt).",
+    ]
+    for section in sections:
+        lines = [
+            f"- [{each.title}]({each.file}){': ' if each.note else ''}{each.note}"
+            for each in section.documents
+        ]
+        parts += [f"## {section.title}", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def full_text(sections: list[Section]) -> str:
+    """`llms-full.txt`: every page, each after a comment with the name of its file."""
+    documents = [each for section in sections for each in section.documents]
+    return "\n".join(f"{marker(each.file)}\n\n{each.text_from_root.strip()}\n" for each in documents)
+
+
+def marker(file: str) -> str:
+    """The line before a page in `llms-full.txt`."""
+    return f"<!-- {file} -->"
+
+
+def write(site: Path, title: str, summary: str, sections: list[Section]) -> None:
+    """Write both files and the Markdown of every page into a built site."""
+    (site / "llms.txt").write_text(index_text(title, summary, sections), encoding="utf-8")
+    (site / "llms-full.txt").write_text(full_text(sections), encoding="utf-8")
+    for section in sections:
+        for each in section.documents:
+            (site / each.file).parent.mkdir(parents=True, exist_ok=True)
+            (site / each.file).write_text(each.text, encoding="utf-8")
+
+
+def check(site: Path) -> list[str]:
+    """What is wrong in these files: links to files that the site does not have, and pages that are missing in one of them."""
+    index = (site / "llms.txt").read_text(encoding="utf-8")
+    full = (site / "llms-full.txt").read_text(encoding="utf-8")
+    listed = {target for target in LINK.findall(index) if target.endswith(".md")}
+    flaws = [
+        f"llms-full.txt: {name}: the page is missing"
+        for name in sorted(listed)
+        if f"\n{marker(name)}\n" not in f"\n{full}"
+    ]
+    for file in (site / "llms.txt", site / "llms-full.txt", *sorted(site.rglob("*.md"))):
+        shown = file.relative_to(site).as_posix()
+        if file.suffix == ".md" and shown not in listed:
+            flaws.append(f"llms.txt: {shown}: the page is missing")
+        for target in dict.fromkeys(LINK.findall(CODE.sub("", file.read_text(encoding="utf-8")))):
+            path = target.partition("#")[0]
+            if not re.match(r"[a-zA-Z][\w+.-]*:", target) and path and not (file.parent / path).is_file():
+                flaws.append(f"{shown}: {target}: there is no such file")
+    return flaws
