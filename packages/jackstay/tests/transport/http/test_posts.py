@@ -42,7 +42,7 @@ async def test_a_handshake_request_names_the_session_and_the_revision_agreed_on(
     client, server = client_of(Mcp("2025-06-18", session="s"))
     async with client:
         await client.tools.call("echo")
-    probe, hello, ready, call, listen, delete = server.seen
+    probe, hello, ready, listen, call, delete = server.seen
     assert (probe.what, hello.what, ready.what) == (
         "server/discover",
         "initialize",
