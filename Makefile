@@ -14,6 +14,7 @@ FORMAT ?= table
 LEG ?=
 ORDER ?=
 LOOP ?=
+JOBS ?= 3
 PORT ?= 8000
 SECONDS ?= 600
 FUZZ_SECONDS ?= 600
@@ -22,7 +23,7 @@ LOOPS ?= asyncio uvloop
 SHELL = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help environment lock site run demo states test test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop conformance browser workflows clean
+.PHONY: help environment lock site run demo states test test-fast test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop conformance browser workflows clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -67,14 +68,19 @@ demo: $(VENV)/.installed ## a client that holds: real processes, about a minute;
 states: $(VENV)/.installed ## print the state machines (FORMAT=table, mermaid or dot)
 	@$(RUN) -m jackstay states --format $(FORMAT)
 
+# Tests wait more than they compute: three processes keep two cores busy. The tests of a file stay together.
+PYTEST = JACKSTAY_LOOP="$(LOOP)" $(RUN) -m pytest --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
+
 test: $(VENV)/.installed ## run the tests; at least 95 % of jackstay and 90 % of the products must be covered; LOOP=uvloop runs them on uvloop
-	@rm -f .coverage .coverage.*
-	JACKSTAY_LOOP="$(LOOP)" tools/test_parts $(RUN) --cov --cov-report=
-	@$(RUN) -m coverage combine --quiet
+	$(PYTEST) --cov --cov-report=
 	@for row in jackstay:95 apcore_mcp:90 procontext:90; do \
 		$(RUN) -m coverage report --include="packages/*/src/$${row%:*}/*" --fail-under="$${row#*:}" || exit 1; \
 		echo "$${row%:*}: at least $${row#*:} % covered"; \
 	done
+
+# Without searches over states, and without files in which most of the time goes into processes, sockets and pages.
+test-fast: $(VENV)/.installed ## the tests that need neither processes nor sockets, in under a minute
+	$(PYTEST) -m "not long and not slow"
 
 check: lint types rooms exports docs-check wheel ## everything that is not a behaviour: style, types, rooms, lists, documentation, the wheel
 
@@ -106,7 +112,7 @@ wheel-all: $(VENV)/.installed ## the same with every extra: the three commands d
 	$(RUN) tools/check_wheel.py --all
 
 test-shuffled: $(VENV)/.installed ## run the tests in another order; ORDER=word gives the same one again
-	@order="$(or $(ORDER),$(shell date +%s))"; echo "ORDER=$$order"; JACKSTAY_ORDER="$$order" $(RUN) -m pytest
+	@order="$(or $(ORDER),$(shell date +%s))"; echo "ORDER=$$order"; JACKSTAY_ORDER="$$order" $(PYTEST)
 
 walk: ## do what the README says, in a fresh clone with an empty home
 	$(or $(PYTHON),python3) tools/walk_readme.py
@@ -114,12 +120,9 @@ walk: ## do what the README says, in a fresh clone with an empty home
 test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed here
 	@SKIP="$(SKIP)" tools/test_all
 
-# The searches over states need no second Python, nor do pages, pictures, the map of the rooms, storms and whole programs: a run
-# of everything must stay under twenty-five minutes. With LOOP=uvloop storms and whole programs run as well. Elsewhere the order is another, too.
+# Searches over states, pages, pictures and the import map do not depend on the Python that runs them.
 test-bare: $(VENV)/.installed
-	JACKSTAY_ORDER="$(ORDER)" JACKSTAY_LOOP="$(LOOP)" tools/test_parts $(RUN) -m "not long" \
-		$(if $(filter uvloop,$(LOOP)),$(foreach page,docs exports imports pictures rooms site,--ignore=tests/test_$(page).py),\
-		--ignore-glob="$(CURDIR)/tests/test_*.py" $(foreach part,chaos demonstration guides,--ignore=tests/$(part)))
+	JACKSTAY_ORDER="$(ORDER)" $(PYTEST) -m "not long" $(foreach page,docs exports imports pictures rooms site,--ignore=tests/test_$(page).py)
 
 format: $(VENV)/.installed ## let ruff mend what it can
 	$(RUN) -m ruff check --fix $(CODE)

@@ -10,6 +10,7 @@ import faulthandler
 import importlib
 import os
 import random
+import shlex
 import signal
 import sys
 import threading
@@ -22,6 +23,7 @@ from hypothesis import HealthCheck, settings
 import loops
 
 GUARD_SECONDS = 60.0
+MAX_SHOWN = 20  # failed tests in the command at the end
 SOAK_FACTOR = 60  # a soak runs about fifty times the examples
 
 # Health checks measure the machine, and ours are shared: a slow minute must not fail a sound test.
@@ -91,6 +93,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             files.setdefault(str(item.path), []).append(item)
         shuffled = chance.sample(list(files.values()), len(files))
         items[:] = [item for group in shuffled for item in chance.sample(group, len(group))]
+    # With several processes (`make test`) the longest files begin first.
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the command that runs failed tests again."""
+    failed = [report.nodeid for kind in ("failed", "error") for report in terminalreporter.getreports(kind)]
+    if failed:
+        names = " ".join(shlex.quote(name) for name in dict.fromkeys(failed[:MAX_SHOWN]))
+        rest = " ..." if len(failed) > MAX_SHOWN else ""
+        terminalreporter.write_sep("=", "run the failed tests again")
+        terminalreporter.write_line(f"{os.path.relpath(sys.executable)} -m pytest {names}{rest}")
 
 
 def guard_seconds(item: pytest.Item) -> float:

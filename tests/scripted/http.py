@@ -210,15 +210,18 @@ class HttpServer:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """No more connections, and an end of those there are."""
+        """Accept no more connections, abort the open ones and wait until the loop has closed their sockets."""
         assert self._server is not None
         self._server.close()
-        tasks = [one.task for one in self.connections if one.task is not None]
+        tasks = [connection.task for connection in self.connections if connection.task is not None]
         for connection in list(self.connections):
             connection.transport.abort()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._server.wait_closed()
+        while self.connections:
+            await asyncio.sleep(0)  # Python 3.11's wait_closed() does not wait for connections
 
 
 @asynccontextmanager
