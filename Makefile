@@ -2,7 +2,7 @@
 
 VENV ?= .venv
 # The first Python that is new enough and can make environments. A pyenv shim may exist and still not run, so each
-# candidate is asked. Deferred on purpose: it costs nothing until an environment must be made.
+# candidate is tried. Deferred on purpose: it costs nothing until an environment must be made.
 PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13 python3.14 python; do \
 	"$$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
 RUN = $(VENV)/bin/python
@@ -23,7 +23,7 @@ LOOPS ?= asyncio uvloop
 SHELL = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help environment lock site run demo states test test-fast test-shuffled walk check lint types rooms exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop conformance browser workflows clean
+.PHONY: help environment lock site run demo states test test-fast test-shuffled walk check lint types words layers exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop conformance browser workflows clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -62,7 +62,7 @@ run: $(VENV)/.runtime ## serve the example modules over HTTP, with the inspector
 	@$(VENV)/bin/apcore-mcp --extensions-dir examples/apcore_demo/extensions --transport streamable-http --port $(PORT) --explorer --metrics --dynamic; \
 	  code=$$?; test $$code != 2 || echo "Is the port taken? make run PORT=8001"; exit $$code
 
-demo: $(VENV)/.installed ## a client that holds: real processes, about a minute; FAST=1 is shorter, RECORD=FILE.svg keeps it
+demo: $(VENV)/.installed ## watch a client reconnect to real servers, about a minute; FAST=1 is shorter, RECORD=FILE.svg records it
 	@$(RUN) examples/demo $(if $(FAST),--fast) $(if $(RECORD),--record "$(RECORD)")
 
 states: $(VENV)/.installed ## print the state machines (FORMAT=table, mermaid or dot)
@@ -78,11 +78,17 @@ test: $(VENV)/.installed ## run the tests; at least 95 % of jackstay and 90 % of
 		echo "$${row%:*}: at least $${row#*:} % covered"; \
 	done
 
-# Without searches over states, and without files in which most of the time goes into processes, sockets and pages.
-test-fast: $(VENV)/.installed ## the tests that need neither processes nor sockets, in under a minute
-	$(PYTEST) -m "not long and not slow"
+# Most of these tests run in memory. Left out are searches over states, whole programs, chaos, pages and real browsers.
+FAST = $(addprefix packages/jackstay/tests/,protocol types client models testing transport sync shell) \
+	$(wildcard packages/jackstay/tests/server/test_*.py packages/jackstay/tests/test_*.py) \
+	$(addprefix packages/jackstay-apcore/tests/,adapters converters) \
+	$(addprefix packages/jackstay-procontext/tests/,page resolve registry) \
+	$(patsubst %,tests/test_%.py,layers exports words messages advisories packaging)
 
-check: lint types rooms exports docs-check wheel ## everything that is not a behaviour: style, types, rooms, lists, documentation, the wheel
+test-fast: $(VENV)/.installed ## the tests that mostly run in memory, in under a minute
+	@$(PYTEST) -m "not long" $(FAST)
+
+check: lint types words layers exports docs-check wheel ## style, types, words, layers, exports, documentation, the wheel
 
 lint: $(VENV)/.installed ## ruff, rules and format
 	$(RUN) -m ruff check $(CODE)
@@ -93,13 +99,16 @@ types: $(VENV)/.installed ## mypy, strict
 	$(RUN) -m mypy $(wildcard tools/*.py)
 	$(RUN) -m mypy tests/typed/user_program.py
 
-rooms: $(VENV)/.installed ## who may import whom, and what an import may load
-	$(RUN) -m pytest tests/test_rooms.py tests/test_imports.py
+words: $(VENV)/.installed ## words that we avoid, and citations that do not resolve
+	$(RUN) tools/check_words.py
+
+layers: $(VENV)/.installed ## the import map, and what an import may load
+	$(RUN) -m pytest tests/test_layers.py tests/test_imports.py
 
 exports: $(VENV)/.installed ## the public lists
 	$(RUN) -m pytest tests/test_exports.py
 
-docs-check: site ## links, code blocks, generated pages that say what the tables say, and the site
+docs-check: site ## links, code blocks, generated pages and the site
 	$(RUN) -m pytest tests/test_docs.py tests/test_site.py
 
 site: $(VENV)/.installed ## build the documentation site into build/site, and check its links
@@ -114,7 +123,7 @@ wheel-all: $(VENV)/.installed ## the same with every extra: the three commands d
 test-shuffled: $(VENV)/.installed ## run the tests in another order; ORDER=word gives the same one again
 	@order="$(or $(ORDER),$(shell date +%s))"; echo "ORDER=$$order"; JACKSTAY_ORDER="$$order" $(PYTEST)
 
-walk: ## do what the README says, in a fresh clone with an empty home
+walk: ## run the README's commands in a fresh clone with an empty home
 	$(or $(PYTHON),python3) tools/walk_readme.py
 
 test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed here
@@ -122,9 +131,9 @@ test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed h
 
 # Searches over states, pages, pictures and the import map do not depend on the Python that runs them.
 test-bare: $(VENV)/.installed
-	JACKSTAY_ORDER="$(ORDER)" $(PYTEST) -m "not long" $(foreach page,docs exports imports pictures rooms site,--ignore=tests/test_$(page).py)
+	JACKSTAY_ORDER="$(ORDER)" $(PYTEST) -m "not long" $(foreach page,docs exports imports pictures layers site,--ignore=tests/test_$(page).py)
 
-format: $(VENV)/.installed ## let ruff mend what it can
+format: $(VENV)/.installed ## format, and fix what ruff can fix
 	$(RUN) -m ruff check --fix $(CODE)
 	$(RUN) -m ruff format $(CODE)
 
@@ -149,10 +158,10 @@ soak: $(VENV)/.installed ## the tests with many more random examples, different 
 fuzz: $(VENV)/.installed ## every fuzz entry for FUZZ_SECONDS=600, one after the other
 	$(RUN) tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
 
-chaos: $(VENV)/.installed ## kill, stop and confuse real servers and compare what callers were told with what ran; SECONDS=60 for each loop
+chaos: $(VENV)/.installed ## kill, stop and confuse real servers, and compare the result of every call with what ran; SECONDS=60 for each loop
 	@for loop in $(LOOPS); do PYTHONPATH=tests $(RUN) -m chaos.ledger.run --seconds $(SECONDS) --loop "$$loop" || exit 1; done
 
-interop: $(VENV)/.installed ## servers and clients nobody here wrote, each in an environment of its own in .interop
+interop: $(VENV)/.installed ## servers and clients of other projects, each in its own environment in .interop
 	$(RUN) tests/interop/install.py
 	$(RUN) -m pytest tests/interop
 

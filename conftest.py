@@ -1,21 +1,22 @@
-"""What every test runs under: a Hypothesis profile, and a guard that ends a test which hangs.
+"""Test configuration: a Hypothesis profile, a guard that ends tests that hang, and a runner for `async def` tests.
 
-`JACKSTAY_PROFILE=quick` (the default) gives the same examples on every run, so that a failure is the change's and not
-the day's; `soak` gives many, different each time. `JACKSTAY_ORDER=word` shuffles the tests, always in the same way for the
-same word: no test may need another that ran before it. `JACKSTAY_LOOP=uvloop` runs everything on uvloop, in the processes
-that tests start, too (`loops`). Any test may raise its own limit with `@pytest.mark.guard(seconds)`.
+`JACKSTAY_PROFILE=soak` runs many random examples instead of the same few. `JACKSTAY_ORDER=word` shuffles the tests
+reproducibly. `JACKSTAY_LOOP=uvloop` runs everything on uvloop, also in child processes (tests/loops.py).
 """
 
+import asyncio
 import faulthandler
 import importlib
+import inspect
 import os
 import random
 import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +24,7 @@ from hypothesis import HealthCheck, settings
 import loops
 
 GUARD_SECONDS = 60.0
+FINAL_ITERATIONS = 100  # cancelled tasks need turns to end; nested generators of httpx need many on uvloop
 MAX_SHOWN = 20  # failed tests in the command at the end
 SOAK_FACTOR = 60  # a soak runs about fifty times the examples
 
@@ -33,7 +35,7 @@ settings.register_profile(
 )
 settings.register_profile(
     "soak",
-    derandomize=False,  # said, because Hypothesis turns it on by itself where CI is set
+    derandomize=False,  # explicit: Hypothesis enables it by default where CI is set
     deadline=None,
     max_examples=5_000,
     stateful_step_count=200,
@@ -61,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"JACKSTAY_LOOP is {loop!r}; it must be asyncio or uvloop")
     if loop == "uvloop":
         _use_uvloop()
-    # Under nohup and in a shell's background these are ignored, by everything we start, too; the tests are about what is not.
+    # Under nohup and in a shell's background these are ignored, also in child processes; the tests need the defaults.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -71,9 +73,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def _use_uvloop() -> None:
     loops.use_uvloop()
     loops.install()
-    # uvloop opens a pipe for signals with its first loop and keeps it: no test may take that for a leak of its own.
+    # uvloop opens a pipe for signals with its first loop and keeps it: no test may report it as a leak.
     loops.new_event_loop().close()
-    # Children get few variables from us. This one tells them which loop to use.
+    # Child processes inherit few variables. This one selects the event loop.
     environment = importlib.import_module("jackstay.transport._environment")
     environment.PASSED = (*environment.PASSED, "JACKSTAY_LOOP")  # type: ignore[attr-defined]
 
@@ -107,6 +109,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{os.path.relpath(sys.executable)} -m pytest {names}{rest}")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Iterator[Any]:
+    """Escape lone surrogates in reports, which pytest-xdist cannot send between processes."""
+    return _encodable((yield))
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_encodable(inner) for inner in value)
+    return value
+
+
 def guard_seconds(item: pytest.Item) -> float:
     """How long each phase of this test may take."""
     marker = item.get_closest_marker("guard")
@@ -132,6 +150,26 @@ def _guarded(item: pytest.Item, phase: str) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run `async def` tests on an event loop of their own. A test that leaves a task behind fails."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(_run_to_end(pyfuncitem.obj(**arguments)))
+    return True
+
+
+async def _run_to_end(test: Coroutine[Any, Any, None]) -> None:
+    await test
+    for _ in range(FINAL_ITERATIONS):
+        remaining = asyncio.all_tasks() - {asyncio.current_task()}
+        if not remaining:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(f"the test left tasks behind: {remaining}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,7 +1,7 @@
-"""A raw HTTP load: requests made beforehand, sent over keep-alive connections with the operating system's own calls.
+"""A raw HTTP load: prepared requests over keep-alive connections, with system calls only.
 
-Never the bottleneck, and never an HTTP library: it finds the end of an answer by its length or by its last chunk, and
-looks inside only outside the clock. Every connection has one request under way.
+It finds the end of a response by its length or last chunk, and checks the content after the measurement. Each
+connection has one request in flight.
 """
 
 import contextlib
@@ -110,7 +110,7 @@ class Conversation:
         """Send one and wait for its answer."""
         self.socket.sendall(request)
         answer = b""
-        while not is_whole(answer):
+        while not is_complete(answer):
             data = self.socket.recv(1 << 20)
             if not data:
                 raise SystemExit(f"the connection was closed after {answer[:300]!r}")
@@ -118,7 +118,7 @@ class Conversation:
         return answer
 
 
-def is_whole(answer: bytes) -> bool:
+def is_complete(answer: bytes) -> bool:
     """Whether all of a response is here."""
     end = answer.find(b"\r\n\r\n")
     if end < 0:
@@ -147,7 +147,7 @@ def seconds_each(conversations: list[Conversation], requests: list[bytes], round
         for key, _ in ready.select():
             peer, request = key.data
             answer = got[key.fd] + peer.recv(1 << 20)
-            if not is_whole(answer):
+            if not is_complete(answer):
                 got[key.fd] = answer
                 continue
             got[key.fd] = b""

@@ -1,11 +1,7 @@
 """How every program in this folder measures: interleaved, shuffled, in rounds, each program twice.
 
-A lone time on a shared machine means nothing. So programs that are to be compared take turns in an order that changes
-from round to round, medians stand beside the smallest and largest sample, and only ratios are judged. Each program
-runs as two, itself and its control; how far the two medians lie apart is the noise of the run, and a target counts as
-missed only when it is missed by more than that.
-
-This file must never know what is measured. A sample is a function that returns seconds.
+Programs run in turns in a random order, and only ratios of medians are compared. Each program also runs as its own
+control; the difference is the noise of the run, and a target is missed only by more than the noise.
 """
 
 import os
@@ -42,10 +38,10 @@ class Series(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One comparison: `ours` may take at most `target` times as long as `base`."""
+    """One comparison: `measured` may take at most `target` times as long as `base`."""
 
     name: str
-    ours: Series
+    measured: Series
     base: Series
     target: float
     ratio: float
@@ -99,9 +95,9 @@ def interleave(programs: dict[str, Sample], rounds: int = ROUNDS, seed: int = 0)
     return series
 
 
-def compare(name: str, ours: Series, base: Series, target: float) -> Row:
-    """`ours` against `base`, medians of both."""
-    return Row(name, ours, base, target, ours.middle / base.middle, max(ours.noise, base.noise))
+def compare(name: str, measured: Series, base: Series, target: float) -> Row:
+    """`measured` against `base`, medians of both."""
+    return Row(name, measured, base, target, measured.middle / base.middle, max(measured.noise, base.noise))
 
 
 def in_words(seconds: float) -> str:
@@ -122,14 +118,15 @@ def print_rows(title: str, rows: Iterable[Row]) -> bool:
     """Print a table and return True if no row missed its target."""
     print(f"\n{title}")
     print(
-        f"  {'':38} {'ours':>9} {'(min .. max)':>21} {'base':>9} {'(min .. max)':>21} {'ratio':>6} {'target':>7} noise"
+        f"  {'':38} {'measured':>9} {'(min .. max)':>21} {'base':>9} {'(min .. max)':>21} {'ratio':>6} "
+        f"{'target':>7} noise"
     )
     is_good = True
     for row in rows:
         verdict = "ok" if row.is_met else "MISSED" if row.is_missed else "within noise of the target"
         is_good = is_good and not row.is_missed
         print(
-            f"  {row.name:38} {_spread(row.ours)} {_spread(row.base)} "
+            f"  {row.name:38} {_spread(row.measured)} {_spread(row.base)} "
             f"{row.ratio:>6.2f} {'<= ' + format(row.target, 'g'):>7} {row.noise:>5.0%} {verdict}"
         )
     return is_good
@@ -137,6 +134,4 @@ def print_rows(title: str, rows: Iterable[Row]) -> bool:
 
 def _spread(series: Series) -> str:
     every = series.samples + series.control
-    return (
-        f"{in_words(series.middle):>9} {'(' + in_words(min(every)) + ' .. ' + in_words(max(every)) + ')':>21}"
-    )
+    return f"{in_words(series.middle):>9} {'(' + in_words(min(every)) + ' .. ' + in_words(max(every)) + ')':>21}"

@@ -1,7 +1,7 @@
-"""The peers we are measured beside, by name and version, each in an environment of its own under `bench/`.
+"""The other libraries, by name and version, each in its own environment under `bench/`.
 
-Made on first use, from the registries, and kept. One place for the versions; the programs print them. Where what is installed
-beside us matters, we have an environment of our own, too: the one for development has far more in it than a user's.
+The environments are created on first use and kept. Where the installed packages matter, Jackstay also has its own
+environment.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ TYPESCRIPT = "@modelcontextprotocol/sdk@1.32.2"
 def node_of(program: Path) -> list[str]:
     """The command that runs a program of node's beside the official TypeScript SDK, installed if need be.
 
-    Empty where this machine has no node: then that peer is left out, and the run says so.
+    Empty if node is not installed: then that peer is left out, with a message.
     """
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:

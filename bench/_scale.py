@@ -1,6 +1,6 @@
-"""Our client where there is much of it: calls in flight, clients in one process, a message of 16 MiB. Part of `client.py`.
+"""The client at scale: calls in flight, clients in one process, a message of 16 MiB. Part of `client.py`.
 
-These rows have no peer: each is judged against a fixed bound, or against the same program doing less, or the limit.
+These rows are compared with a fixed bound, the same program with less work, or the limit.
 """
 
 import os
@@ -18,7 +18,7 @@ ECHO = [sys.executable, str(HERE.parent / "examples" / "echo.py")]
 
 MEBIBYTE = 1 << 20
 # A text of this size makes a message just under the limit of 16 MiB.
-LARGEST = 16 * MEBIBYTE - 512
+MAX_MESSAGE = 16 * MEBIBYTE - 512
 
 
 def run(program: str, *words: str, text_size: int = 5) -> tuple[float, ...]:
@@ -76,18 +76,18 @@ def large_messages() -> bool:
 
     series = interleave(
         {
-            "limit": sample("client_limit.py", LARGEST),
-            "ours": sample("client_jackstay.py", LARGEST),
-            "ours, 1 MiB": sample("client_jackstay.py", MEBIBYTE),
+            "limit": sample("client_limit.py", MAX_MESSAGE),
+            "jackstay": sample("client_jackstay.py", MAX_MESSAGE),
+            "jackstay, 1 MiB": sample("client_jackstay.py", MEBIBYTE),
         },
         rounds=3,
     )
-    limit, ours, small = (series[name].middle for name in ("limit", "ours", "ours, 1 MiB"))
-    shown = f"{in_words(ours)} beside {in_words(limit)}"
-    is_fast = judge("16 MiB there and back: x limit", ours / limit, 4, shown)
+    limit, jackstay, small = (series[name].middle for name in ("limit", "jackstay", "jackstay, 1 MiB"))
+    shown = f"{in_words(jackstay)} beside {in_words(limit)}"
+    is_fast = judge("16 MiB there and back: x limit", jackstay / limit, 4, shown)
     # Twice the share is the slack for caches: what is quadratic would take sixteen times it.
-    share = f"{in_words(ours)} beside {in_words(small)}"
-    return judge("16 MiB there and back: x 1 MiB", ours / small, 32, share) and is_fast
+    share = f"{in_words(jackstay)} beside {in_words(small)}"
+    return judge("16 MiB there and back: x 1 MiB", jackstay / small, 32, share) and is_fast
 
 
 def measure() -> bool:

@@ -1,12 +1,14 @@
-"""The apcore bridge beside the public one, in one interleaved run.
+"""The apcore bridge and the public one, in one interleaved run.
 
     python bench/apcore.py        or: make bench ONLY=apcore
 
-The same eight modules, discovered from a folder, over stdio, through each bridge's own command, each in an environment with
-what its own `pip install` brings: apcore loads some libraries only because they are there. What a call costs is the CPU of the
-server's process; what the bridge adds to it is that less a bare `Executor.call_async`. A start is measured twice, to the first
-answer to a call and to the first list of tools. Exits with 1 if a target is missed by more than the noise of the run.
+Exits with 1 if a target is missed by more than the noise of the run.
 """
+
+# The same eight modules over stdio, through each bridge's own command, each in a fresh environment, because apcore
+# loads
+# some libraries only if they are installed. The cost of a call is the CPU time of the server; the cost of the bridge is
+# that minus a bare `Executor.call_async`. The start is measured to the first result and to the first list of tools.
 
 import json
 import os
@@ -96,7 +98,7 @@ def call(command: list[str]) -> Sample:
         server = Bridge(command, OLD)
         server.find_name()
         if b"hello" not in server.exchange([server.call()]):
-            raise SystemExit(f"{command} did not say hello")
+            raise SystemExit(f"{command} did not respond to initialize")
         for _ in range(50):
             server.exchange([server.call()])
         before = server.cpu()
@@ -188,9 +190,7 @@ def main() -> int:
         }
         calls = interleave({name: call(command) for name, command in commands.items()}, rounds=ROUNDS)
         starts = interleave({name: start(command) for name, command in commands.items()}, rounds=ROUNDS)
-        lists = interleave(
-            {name: start(command, lists=True) for name, command in commands.items()}, rounds=ROUNDS
-        )
+        lists = interleave({name: start(command, lists=True) for name, command in commands.items()}, rounds=ROUNDS)
         alone = interleave({name: importing(command[0]) for name, command in commands.items()}, rounds=ROUNDS)
         helps = interleave({name: help_text(command) for name, command in commands.items()}, rounds=ROUNDS)
     figures = inside()
@@ -200,9 +200,7 @@ def main() -> int:
     for name, series in calls.items():
         print(f"  {name:8} {in_words(series.middle):>9} of CPU, {in_words(added[name])} added")
     is_light = added["ours"] < 0.0003 and added["public"] / added["ours"] >= 8
-    print(
-        f"  added: {added['public'] / added['ours']:.1f} times less than the public one (at least 8); under 0.3 ms"
-    )
+    print(f"  added: {added['public'] / added['ours']:.1f} times less than the public one (at least 8); under 0.3 ms")
     is_quick = print_rows(
         "Cold start to the first answer, 8 modules; --help",
         [

@@ -1,10 +1,8 @@
-"""Clients over stdio, ours and the peers', all against the same least server, in one interleaved run.
+"""Clients over stdio, Jackstay and other libraries, against the same minimal server, in one interleaved run.
 
     python bench/client.py        or: make bench ONLY=client
 
-Each program runs in its own process and environment; the revision is 2025-11-25. Ratios are ours to the official SDK 2.3 and
-to the limit, a hand-written program that does the least that is still correct. Exits with 1 if a target is missed by more
-than the noise of the run.
+Exits with 1 if a target is missed by more than the noise of the run.
 """
 
 import os
@@ -20,7 +18,8 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 SERVER = [sys.executable, str(PROGRAMS / "limit_server.py")]
 
-# name -> (program, environment, calls one at a time, calls 64 in flight); TypeScript's calls are those after its warm-up
+# name -> (program, environment, calls one at a time, calls 64 in flight); TypeScript's calls are those after its warm-
+# up
 CLIENTS = {
     "limit": ("client_limit.py", None, 3000, 20000),
     "jackstay": ("client_jackstay.py", None, 3000, 20000),
@@ -63,7 +62,8 @@ def print_speeds(title: str, series: dict[str, Series]) -> None:
         limit, sdk = series["limit"].middle / one.middle, series["mcp 2.3.0"].middle / one.middle
         spread = f"({in_words(min(one.samples))} .. {in_words(max(one.samples))})"
         print(
-            f"  {name:16} {1 / one.middle:>9,.0f} calls/s {in_words(one.middle):>9} {spread:>22}  {limit:5.2f} of limit  {sdk:6.2f} x SDK"
+            f"  {name:16} {1 / one.middle:>9,.0f} calls/s {in_words(one.middle):>9} {spread:>22}  {limit:5.2f} of "
+            f"limit  {sdk:6.2f} x SDK"
         )
 
 
@@ -71,9 +71,7 @@ def main() -> int:
     """Run, print, judge."""
     print_platform()
     print("peers: " + ", ".join([*ENVIRONMENTS, TYPESCRIPT]))
-    can_run = {
-        name: row for name, row in CLIENTS.items() if not row[0].endswith(".mjs") or command_of(*row[:2])
-    }
+    can_run = {name: row for name, row in CLIENTS.items() if not row[0].endswith(".mjs") or command_of(*row[:2])}
     is_good = True
     for in_flight, target in TARGETS.items():
         programs = {

@@ -1,4 +1,4 @@
-"""The protocol core, without any I/O: envelopes, framing, and what importing it costs.
+"""The protocol core without I/O: envelopes, framing, and import time.
 
     python bench/core.py        or: make bench ONLY=core
 
@@ -35,12 +35,9 @@ _META = {
     "io.modelcontextprotocol/clientCapabilities": {"sampling": {}, "elicitation": {"form": {}}},
     "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1.0"},
 }
-_PROPERTIES = {
-    f"property_{index}": {"type": "string", "description": "What it is for"} for index in range(10)
-}
+_PROPERTIES = {f"property_{index}": {"type": "string", "description": "What it is for"} for index in range(10)}
 _TOOLS = [
-    {"name": f"tool_{index}", "inputSchema": {"type": "object", "properties": _PROPERTIES}}
-    for index in range(100)
+    {"name": f"tool_{index}", "inputSchema": {"type": "object", "properties": _PROPERTIES}} for index in range(100)
 ]
 
 
@@ -85,9 +82,7 @@ def measure_envelopes() -> list[Row]:
         programs[f"base: {name}"] = cpu_time(partial(msgspec.json.decode, frame), number)
     series = interleave(programs)
     return [
-        compare(
-            f"{name} ({sizes[name]:,} B)", series[f"ours: {name}"], series[f"base: {name}"], ENVELOPE_TARGET
-        )
+        compare(f"{name} ({sizes[name]:,} B)", series[f"ours: {name}"], series[f"base: {name}"], ENVELOPE_TARGET)
         for name, _, _ in FRAMES
     ]
 
@@ -145,16 +140,12 @@ def measure_framing() -> tuple[list[Row], list[str], bool]:
 def measure_imports() -> list[Row]:
     programs = {statement: import_time(statement) for statement in [IMPORT_BASE, *IMPORTS]}
     series = interleave(programs)
-    return [
-        compare(statement, series[statement], series[IMPORT_BASE], IMPORT_TARGET) for statement in IMPORTS
-    ]
+    return [compare(statement, series[statement], series[IMPORT_BASE], IMPORT_TARGET) for statement in IMPORTS]
 
 
 def main() -> int:
     print_platform()
-    is_good = print_rows(
-        "Decoding an envelope and finding its row; base: msgspec.json.decode", measure_envelopes()
-    )
+    is_good = print_rows("Decoding an envelope and finding its row; base: msgspec.json.decode", measure_envelopes())
     rows, growths, is_linear = measure_framing()
     is_good = print_rows(f"A frame in chunks of {CHUNK:,} bytes; base: joining the chunks", rows) and is_good
     for growth in growths:

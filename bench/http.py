@@ -1,11 +1,13 @@
-"""Servers and clients over HTTP, ours and the peers', under the same load, in one interleaved run.
+"""Servers and clients over HTTP, Jackstay and other libraries, under the same load, in one interleaved run.
 
     python bench/http.py        or: make bench ONLY=http
 
-Servers: 32 keep-alive connections, one request under way on each, once on uvicorn with h11 and once with httptools and
-uvloop, every Python server alike. "Limit" is the least ASGI app on the same uvicorn. Judged by CPU seconds of the server
-for each call: the load runs on the other core. Exits with 1 if a target is missed by more than the noise of the run.
+Exits with 1 if a target is missed by more than the noise of the run.
 """
+
+# Servers: 32 keep-alive connections with one request in flight each, on uvicorn with h11, and with httptools and
+# uvloop.
+# "Limit" is a minimal ASGI app on the same uvicorn. Compared by CPU seconds of the server per call.
 
 import os
 import subprocess
@@ -43,7 +45,7 @@ if TYPESCRIPT_SERVER := node_of(PROGRAMS / "http_typescript.mjs"):
     SERVERS["TypeScript 1.32.2"] = ([*TYPESCRIPT_SERVER, "PORT"], OLD)
 SDK = "mcp 2.3.0, low level"
 JUDGED = {"jackstay": SDK, "jackstay, 2026-07-28": "mcp 2.3.0, 2026-07-28", "jackstay, sessions": SDK}
-# Ours has none unless asked; the others have them.
+# Off by default in Jackstay; on in the others.
 SESSIONS = {"jackstay, sessions": ("--sessions",)}
 SLOW = {name for name in SERVERS if name.startswith(("mcp", "fastmcp"))}
 
@@ -92,9 +94,7 @@ def print_speeds(title: str, series: dict[str, Series]) -> None:
 def part(parser: str, answers: str, kind: str, over_sdk: float, of_limit: float) -> bool:
     """Run one part, print it, judge it: at least so many times the SDK, and so much of the limit."""
     names = [
-        name
-        for name in SERVERS
-        if not name.startswith("TypeScript") or (parser == "httptools" and kind == "call")
+        name for name in SERVERS if not name.startswith("TypeScript") or (parser == "httptools" and kind == "call")
     ]
     series = interleave({name: load(name, parser, answers, kind) for name in names}, rounds=ROUNDS)
     title = {"call": f"HTTP {answers.upper()}, {CONNECTIONS} connections", "list": "tools/list of 100"}[kind]

@@ -1,12 +1,8 @@
-"""Which HTTP client library carries our client: the candidates as our transport would use them, side by side.
+"""Compare HTTP client libraries as our transport would use them (docs/design/http-client.md).
 
     python bench/http_client_choice.py
 
-Each candidate POSTs the same small `tools/call` over kept-alive connections, 1 and 32 in flight, to a server that does the
-least (`programs/raw_http.py`), and reads the whole JSON answer; what counts is CPU of the client's own process for each
-call, since the machine is shared. Beside it: what importing costs, and whether giving up a request ends its connection at
-once, which is how a stateless server learns of it. `raw` is a hand-written reader and writer on asyncio streams without any
-library: the limit. The decision and the figures it rests on are in docs/design/http-client.md.
+Measured are CPU time per call, import time, and whether cancelling a request closes its connection at once.
 """
 
 import asyncio
@@ -29,9 +25,7 @@ HEADERS = [
     ("MCP-Protocol-Version", "2025-11-25"),
     ("Mcp-Session-Id", "0123456789abcdef0123456789abcdef"),
 ]
-BODY = (
-    b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}'
-)
+BODY = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}'
 CANDIDATES = ("raw", "aiohttp", "httpx", "httpx2")
 ROUNDS = 5
 
@@ -92,17 +86,17 @@ async def use_raw() -> Any:
         authority, _, path = url.removeprefix("http://").partition("/")
         host, port = authority.split(":")
         reader, writer = free.pop() if free else await asyncio.open_connection(host, int(port))
-        is_whole = False
+        is_complete = False
         try:
             head = f"POST /{path} HTTP/1.1\r\nHost: {authority}\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
             writer.write(head.encode() + body)
             head_of = (await reader.readuntil(b"\r\n\r\n")).lower()
             size = int(head_of.split(b"content-length:")[1].split(b"\r\n")[0])
             found = await reader.readexactly(size)
-            is_whole = True
+            is_complete = True
             return found
         finally:
-            if is_whole:
+            if is_complete:
                 free.append((reader, writer))
             else:
                 writer.close()
@@ -178,9 +172,7 @@ def limit_server() -> Iterator[str]:
 
 
 def in_a_process(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, __file__, *words], capture_output=True, text=True, check=False, timeout=300
-    )
+    done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True, check=False, timeout=300)
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])
     return done.stdout.strip()
@@ -191,9 +183,7 @@ def sample(name: str, url: str, calls: int, in_flight: int) -> Sample:
 
 
 def import_sample(name: str) -> Sample:
-    program = (
-        f"import asyncio, ssl, time; t = time.perf_counter(); import {name}; print(time.perf_counter() - t)"
-    )
+    program = f"import asyncio, ssl, time; t = time.perf_counter(); import {name}; print(time.perf_counter() - t)"
     command = [sys.executable, "-c", program]
     return lambda: float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
@@ -204,9 +194,7 @@ def main() -> int:
         print(f"  {name} {importlib.metadata.version(name)}")
     with limit_server() as url:
         for in_flight, calls in ((32, 1500), (1, 500)):
-            series = interleave(
-                {name: sample(name, url, calls, in_flight) for name in CANDIDATES}, rounds=ROUNDS
-            )
+            series = interleave({name: sample(name, url, calls, in_flight) for name in CANDIDATES}, rounds=ROUNDS)
             print(f"\nCPU of a call, {in_flight} in flight")
             for name, one in series.items():
                 every = one.samples + one.control

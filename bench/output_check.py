@@ -1,9 +1,8 @@
-"""The check of a tool's output: our bounded one against `jsonschema-rs`, where that is installed.
-
-Ordinary outputs, and schemas that a hostile server would send. The last ones double a reference: what takes twice as long
-with each level is never tried far, because `jsonschema-rs` cannot be interrupted.
+"""The check of a tool's output: our bounded one and `jsonschema-rs`, if that is installed.
 
     python bench/output_check.py
+
+Ordinary outputs, and hostile schemas. Exponential ones stay small, because `jsonschema-rs` cannot be interrupted.
 """
 
 import time
@@ -20,8 +19,7 @@ except ImportError:
 ROW = {"type": "object", "properties": {f"c{n}": {"type": "string"} for n in range(10)}, "required": ["c0"]}
 TABLE = {"type": "object", "properties": {"rows": {"type": "array", "items": ROW}}}
 DEFINITIONS = {
-    f"d{n}": {"type": "object", "properties": {f"p{m}": {"type": "string"} for m in range(10)}}
-    for n in range(40)
+    f"d{n}": {"type": "object", "properties": {f"p{m}": {"type": "string"} for m in range(10)}} for n in range(40)
 }
 ANCHORED = {
     "$defs": {**DEFINITIONS, "x": {"$anchor": "a", "type": "integer"}},
@@ -36,9 +34,7 @@ def table(rows: int) -> dict[str, Any]:
 
 def doubling(levels: int) -> dict[str, Any]:
     """A schema whose last definition is reached 2^levels times."""
-    definitions: dict[str, Any] = {
-        str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(levels)
-    }
+    definitions: dict[str, Any] = {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(levels)}
     return {"$ref": "#/$defs/0", "$defs": {**definitions, str(levels): {}}}
 
 
@@ -69,9 +65,7 @@ def main() -> None:
         if jsonschema_rs is not None:
             options = jsonschema_rs.RegexOptions()
             compiling, other = seconds(
-                lambda schema=schema, options=options: jsonschema_rs.validator_for(
-                    schema, pattern_options=options
-                )
+                lambda schema=schema, options=options: jsonschema_rs.validator_for(schema, pattern_options=options)
             )
             checking, _ = seconds(lambda other=other, output=output: other.is_valid(output))  # type: ignore[attr-defined]
             line += f"{compiling * 1e3:12.2f} ms{checking * 1e3:9.2f} ms"

@@ -1,13 +1,15 @@
-"""The documentation server over stdio, in a process of its own, with registries of 1,000, 10,000 and 100,000 libraries.
+"""The documentation server over stdio, with registries of 1,000, 10,000 and 100,000 libraries.
 
     python bench/procontext.py        or: make bench ONLY=procontext
 
-Registries are made by repeating the bundled one under other names. What is timed is what a client waits for: from the start of
-the process to the answer of `initialize`, and from a call written to its answer read. What is installed is what the files of
-`jackstay[procontext]` and all it needs take in this environment. The targets are seconds and megabytes, not
-ratios: `public` is what the public procontext 0.2.3 took on the machine that they were set on, where it could be
-installed. Exits with 1 if the best of all rounds misses a target.
+Exits with 1 if the best of all rounds misses a target.
 """
+
+# Registries repeat the bundled one under other names. Measured are the time from the start of the process to the
+# response
+# to `initialize`, the time of a call, and the size of the installed files. `public` is the public procontext 0.2.3 on
+# the
+# machine on which the targets were set.
 
 import json
 import os
@@ -36,7 +38,7 @@ class Target(NamedTuple):
     """What is measured, in seconds or MB: at most `ours`, where the public one has `public` (0: not known)."""
 
     name: str
-    ours: float
+    limit: float
     public: float
 
 
@@ -79,7 +81,7 @@ def make_registry(size: int, file: Path) -> None:
 
 
 class Server:
-    """`procontext` over stdio, asked one thing at a time."""
+    """`procontext` over stdio, with one request at a time."""
 
     def __init__(self, folder: Path, registry: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
@@ -104,7 +106,7 @@ class Server:
             "capabilities": {},
             "clientInfo": {"name": "bench", "version": "1"},
         }
-        self.ask("initialize", **hello)
+        self.request("initialize", **hello)
         self.start = time.perf_counter() - began
         self.write({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
@@ -113,19 +115,22 @@ class Server:
         self.child.stdin.write(json.dumps(message).encode() + b"\n")
         self.child.stdin.flush()
 
-    def ask(self, method: str, **params: Any) -> bytes:
+    def request(self, method: str, **params: Any) -> bytes:
         assert self.child.stdout is not None
         self.write({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         return self.child.stdout.readline()
 
     def seconds(self, name: str, **arguments: Any) -> float:
-        """What one call takes, in the middle; the first one, which may have to wait for the registry, is not counted."""
-        answer = self.ask("tools/call", name=name, arguments=arguments)
+        """What one call takes, in the middle.
+
+        The first one, which may have to wait for the registry, is not counted.
+        """
+        answer = self.request("tools/call", name=name, arguments=arguments)
         assert b'"isError":true' not in answer, answer[:500]
         taken = []
         for _ in range(CALLS):
             began = time.perf_counter()
-            self.ask("tools/call", name=name, arguments=arguments)
+            self.request("tools/call", name=name, arguments=arguments)
             taken.append(time.perf_counter() - began)
         return median(taken)
 
@@ -165,11 +170,7 @@ def installed() -> float:
         name, extras = wanted.pop()
         found = distribution(name)
         if name not in sizes:
-            files = (
-                [*(ROOT / "src").rglob("*.*")]
-                if name == "jackstay"
-                else map(found.locate_file, found.files or ())
-            )
+            files = [*(ROOT / "src").rglob("*.*")] if name == "jackstay" else map(found.locate_file, found.files or ())
             sizes[name] = sum(Path(str(file)).stat().st_size for file in files if Path(str(file)).is_file())
         for line in found.requires or ():
             need = Requirement(line)
@@ -186,13 +187,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "docs").mkdir()
-        page = "\n".join(
-            f"## Part {n}" if n % 50 == 0 else f"Line {n} " + "of text " * 7 for n in range(16_000)
-        )
+        page = "\n".join(f"## Part {n}" if n % 50 == 0 else f"Line {n} " + "of text " * 7 for n in range(16_000))
         (folder / "docs" / "page.md").write_text(page)
-        (folder / "settings.yaml").write_text(
-            "sources: [{id: large, path: ./docs}]\nfetcher: {offline: true}\n"
-        )
+        (folder / "settings.yaml").write_text("sources: [{id: large, path: ./docs}]\nfetcher: {offline: true}\n")
         for size in SIZES:
             make_registry(size, folder / f"{size}.json")
         samples: dict[tuple[str, int], list[float]] = {}
@@ -206,9 +203,9 @@ def main() -> int:
     for key, target in TARGETS.items():
         best, middle = min(samples[key]), median(samples[key])
         show = (lambda value: f"{value:.0f} MB") if key[0] in ("memory", "installed") else in_words
-        is_good = is_good and best <= target.ours
-        verdict = "ok" if best <= target.ours else "MISSED"
-        cells = " ".join(f"{show(value):>9}" for value in (best, middle, target.ours, target.public))
+        is_good = is_good and best <= target.limit
+        verdict = "ok" if best <= target.limit else "MISSED"
+        cells = " ".join(f"{show(value):>9}" for value in (best, middle, target.limit, target.public))
         print(f"  {target.name:28} {cells} {verdict}")
     return 0 if is_good else 1
 

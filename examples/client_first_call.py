@@ -2,7 +2,7 @@
 
     python examples/client_first_call.py
 
-The server is `examples/echo.py`; any command that speaks MCP on its stdin and stdout does.
+The server is `examples/echo.py`; any command that implements MCP over stdio works.
 """
 
 import asyncio

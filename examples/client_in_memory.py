@@ -1,8 +1,8 @@
-"""A client and a server in one program, over a pair in memory: how to test what you build with either.
+"""A client and a server in one program, over an in-memory pair: a pattern for tests.
 
     python examples/client_in_memory.py
 
-The server here is written by hand, to show what goes over the wire; it asks the person something while it answers.
+The server is hand-written to show the messages; it elicits input from the user.
 """
 
 import asyncio
@@ -16,39 +16,39 @@ from jackstay.types import ElicitRequestParams, ElicitResult
 
 
 class Booking:
-    """The other end: books a seat, after asking which (2026-07-28, so the question is a result)."""
+    """The server: books a seat after it has elicited which one (2026-07-28, so with an `input_required` result)."""
 
     def __init__(self) -> None:
         self.transport: MemoryTransport | None = None
         self.sent = 0
 
     def frames_arrived(self) -> None:
-        """Answer everything that came."""
+        """Respond to all messages that have arrived."""
         assert self.transport is not None
         while (frame := self.transport.next_frame()) is not None:
             assert isinstance(frame, bytes)
             message = json.loads(frame)
             if "id" in message:
                 self.sent += 1
-                result = self.answer(message["method"], message.get("params", {}))
-                answer = {
+                result = self.respond(message["method"], message.get("params", {}))
+                response = {
                     "jsonrpc": "2.0",
                     "id": message["id"],
                     "result": {"resultType": "complete", **result},
                 }
-                self.transport.send(json.dumps(answer).encode(), self.sent)
+                self.transport.send(json.dumps(response).encode(), self.sent)
 
-    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """One result."""
+    def respond(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of one request."""
         if method == "server/discover":
             return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
         if "inputResponses" not in params:
             form = {"type": "object", "properties": {"seat": {"type": "string"}}}
-            question = {
+            elicitation = {
                 "method": "elicitation/create",
                 "params": {"message": "Which seat?", "requestedSchema": form},
             }
-            return {"resultType": "input_required", "inputRequests": {"seat": question}, "requestState": "1"}
+            return {"resultType": "input_required", "inputRequests": {"seat": elicitation}, "requestState": "1"}
         seat = params["inputResponses"]["seat"]["content"]["seat"]
         return {"content": [{"type": "text", "text": f"booked {seat}"}]}
 
@@ -69,8 +69,8 @@ async def main() -> None:
     client = connect(pair.client)
 
     @client.elicitation.handle
-    def ask(params: ElicitRequestParams) -> ElicitResult:
-        print("the server asks:", params.message)
+    def elicit(params: ElicitRequestParams) -> ElicitResult:
+        print("the server requests:", params.message)
         return ElicitResult(action="accept", content={"seat": "3A"})
 
     async with client:

@@ -1,9 +1,8 @@
-"""A client that survives its server: calls go on while the server is killed, and every caller hears the truth.
+"""A client that continues after its server was killed.
 
     python examples/client_survives.py
 
-After `OutcomeUnknownError` the call may have run, so whoever made it decides; after every other error with
-`may_have_run=False` it surely did not.
+After `OutcomeUnknownError` the call may have run; after an error with `may_have_run=False` it did not.
 """
 
 import asyncio
@@ -30,9 +29,7 @@ async def main() -> None:
     async with connect(target, backoff_min=0.05) as client:
         client.on_event(
             lambda name, fields: (
-                print(f"  {fields['from']} -> {fields['to']}")
-                if name == "jackstay.connection.transition"
-                else None
+                print(f"  {fields['from']} -> {fields['to']}") if name == "jackstay.connection.transition" else None
             )
         )
         print((await client.tools.call("echo", {"text": "one"})).text)

@@ -1,4 +1,4 @@
-"""The smallest server: one async tool, over stdio or HTTP. With `--tools N` also a catalogue of N tools, for measuring.
+"""The smallest server: one async tool, over stdio or HTTP. `--tools N` adds N tools, for benchmarks.
 
 python examples/echo.py
 python examples/echo.py --tools 100
@@ -15,12 +15,12 @@ server = Server("echo", version="1.0")
 
 @server.tool
 async def echo(text: str) -> str:
-    """Say the same again."""
+    """Return the text."""
     return text
 
 
 def add_catalogue(count: int) -> None:
-    """Offer this many tools with ten properties each; what they do is the same."""
+    """Add this many tools with ten properties each."""
     properties = {
         f"property_{number}": {"type": "string", "description": f"The property with the number {number}"}
         for number in range(10)
@@ -41,15 +41,15 @@ def add_catalogue(count: int) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Serve; `words` are the arguments of the command line."""
-    given = dict(zip(words[::2], words[1::2], strict=False))
-    is_known = given.keys() <= {"--tools", "--http"} and all(value.isdecimal() for value in given.values())
-    if not is_known or len(words) != 2 * len(given):
+    """Serve; `words` are the command-line arguments."""
+    options = dict(zip(words[::2], words[1::2], strict=False))
+    is_known = options.keys() <= {"--tools", "--http"} and all(value.isdecimal() for value in options.values())
+    if not is_known or len(words) != 2 * len(options):
         print(f"usage: {sys.argv[0]} [--tools N] [--http PORT]", file=sys.stderr)
         return 2
-    add_catalogue(int(given.get("--tools", 0)))
-    if "--http" in given:
-        return server.run(transport="http", host="127.0.0.1", port=int(given["--http"]))
+    add_catalogue(int(options.get("--tools", 0)))
+    if "--http" in options:
+        return server.run(transport="http", host="127.0.0.1", port=int(options["--http"]))
     return server.run()
 
 

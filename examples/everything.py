@@ -1,11 +1,10 @@
-"""A server with one of everything that MCP has, in both eras: what the official conformance suite asks of a server.
+"""A server with every feature of MCP, in both eras, as the official conformance suite requires.
 
 python examples/everything.py
 python examples/everything.py --port 8000        # Streamable HTTP at http://127.0.0.1:8000/mcp
-
-Names that begin with `test_`, their texts and their schemas are the suite's. Read it from the top: what tools may return,
-what they may say while they run, what they may ask the client, tools that change what is offered, then resources and prompts.
 """
+
+# Names that start with `test_`, and their texts and schemas, are defined by the suite.
 
 import asyncio
 import json
@@ -17,18 +16,14 @@ import msgspec
 
 from jackstay.errors import JsonRpcError
 from jackstay.server import Audio, Context, Image, Server, ToolError
-from jackstay.server.http import MemoryEvents
+from jackstay.server.http import MemoryEventStore
 from jackstay.types import EmbeddedResource, TextResourceContents
 
 server = Server("everything", version="1.0", instructions="One of everything, to try a client with.")
 
-# One red pixel, and a hundredth of a second of silence.
-PIXEL = b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
-)
-SILENCE = (
-    b"RIFF\x74\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x40\x1f\0\0\1\0\x08\0data\x50\0\0\0" + b"\x80" * 80
-)
+# One red pixel, and 10 ms of silence.
+PIXEL = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")
+SILENCE = b"RIFF\x74\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x40\x1f\0\0\1\0\x08\0data\x50\0\0\0" + b"\x80" * 80
 
 # Long enough that a client sees messages arrive one by one.
 PAUSE = 0.05
@@ -39,7 +34,7 @@ def text_resource(uri: str, text: str, mime_type: str = "text/plain") -> Embedde
     return EmbeddedResource(resource=TextResourceContents(uri=uri, mime_type=mime_type, text=text))
 
 
-# --- what a tool may return -----------------------------------------------------------------------------------------------
+# --- results of a tool ------------------------------------------------------------------------------------------------
 
 
 @server.tool(read_only=True)
@@ -50,13 +45,13 @@ def test_simple_text() -> str:
 
 @server.tool(read_only=True)
 def test_image_content() -> Image:
-    """Returns a picture."""
+    """Returns an image."""
     return Image(PIXEL)
 
 
 @server.tool(read_only=True)
 def test_audio_content() -> Audio:
-    """Returns a sound."""
+    """Returns audio."""
     return Audio(SILENCE)
 
 
@@ -68,7 +63,7 @@ def test_embedded_resource() -> EmbeddedResource:
 
 @server.tool(read_only=True)
 def test_multiple_content_types() -> list[str | Image | EmbeddedResource]:
-    """Returns text, a picture and a resource."""
+    """Returns text, an image and a resource."""
     data = text_resource("test://mixed-content-resource", '{"test":"data","value":123}', "application/json")
     return ["Multiple content types test:", Image(PIXEL), data]
 
@@ -81,14 +76,14 @@ def add(a: int, b: int) -> int:
 
 @server.tool
 def test_error_handling() -> str:
-    """Fails, and says so in the result."""
+    """Fails with an error result."""
     raise ToolError("This tool intentionally returns an error for testing")
 
 
 @server.tool
 def test_header(region: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Region"})]) -> str:
     """Takes an argument that HTTP clients repeat in the header Mcp-Param-Region, where a proxy can see it."""
-    return f"You asked about {region}."
+    return f"Region: {region}"
 
 
 async def describe_contact(arguments: dict[str, Any]) -> str:
@@ -126,12 +121,12 @@ server.add_tool(
 )
 
 
-# --- what a tool may say while it runs ------------------------------------------------------------------------------------
+# --- messages of a tool while it runs ---------------------------------------------------------------------------------
 
 
 @server.tool
 async def test_tool_with_progress(ctx: Context) -> str:
-    """Reports how far it has come."""
+    """Sends progress."""
     for done in (0, 50, 100):
         ctx.progress(done, 100, f"{done} of 100")
         await asyncio.sleep(PAUSE)
@@ -151,7 +146,7 @@ async def test_tool_with_logging(ctx: Context) -> str:
 
 @server.tool
 async def test_logging_tool(ctx: Context) -> str:
-    """Logs at every level; clients of the stateless era get only what their request asks for."""
+    """Logs at every level; stateless-era clients get only the levels that they request."""
     for level in ("debug", "info", "warning", "error"):
         ctx.log(level, f"a message of level {level}")
     return "Four messages were logged."
@@ -159,7 +154,7 @@ async def test_logging_tool(ctx: Context) -> str:
 
 @server.tool
 async def test_reconnection(ctx: Context) -> str:
-    """Ends its HTTP response before it has answered: the client comes back for the answer, and nobody held a line open."""
+    """Closes its HTTP response before the result: the client reconnects for it."""
     ctx.close_stream(retry=0.1)
     await asyncio.sleep(PAUSE)
     return "Reconnection test completed successfully"
@@ -167,7 +162,7 @@ async def test_reconnection(ctx: Context) -> str:
 
 @server.tool
 async def hold(ctx: Context) -> str:
-    """Reports once, then waits until it is cancelled."""
+    """Sends progress once, then waits until it is cancelled."""
     ctx.progress(1, 2, "holding")
     try:
         await asyncio.Event().wait()
@@ -178,7 +173,7 @@ async def hold(ctx: Context) -> str:
 
 @server.tool
 async def cancelled() -> str:
-    """Answers once `hold` was cancelled."""
+    """Returns after `hold` was cancelled."""
     await was_cancelled.wait()
     return "cancelled"
 
@@ -186,9 +181,9 @@ async def cancelled() -> str:
 was_cancelled = asyncio.Event()
 
 
-# --- what a tool may ask the client ---------------------------------------------------------------------------------------
-# Up to 2025-11-25 each question is a request to the client, and the function waits. From 2026-07-28 on the call is answered
-# with the question, and the function runs again from its first line when the client repeats the call with the answer.
+# --- requests of a tool to the client ---------------------------------------------------------------------------------
+# Up to 2025-11-25, each is a request to the client, and the function waits. From 2026-07-28 on, the call returns
+# `input_required`, and the function runs again from its first line when the client repeats the call with the response.
 
 
 class Person(msgspec.Struct):
@@ -232,7 +227,7 @@ class Background(msgspec.Struct):
     context: str
 
 
-# A class cannot say every kind of choice that a form may have; a schema can.
+# A class cannot express every kind of choice in a form; a schema can.
 CHOICES: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -271,70 +266,70 @@ CHOICES: dict[str, Any] = {
 
 @server.tool
 async def test_sampling(prompt: str, ctx: Context) -> str:
-    """Asks the client's model."""
+    """Requests sampling."""
     answer = await ctx.sample(prompt, max_tokens=100)
     return f"LLM response: {answer.text}"
 
 
 @server.tool
 async def test_elicitation(message: str, ctx: Context) -> str:
-    """Asks the user for a name and an address."""
+    """Elicits a name and an address."""
     answer = await ctx.elicit(message, Person)
     return f"User response: action={answer.action}, content={json.dumps(answer.content)}"
 
 
 @server.tool
 async def test_elicitation_sep1034_defaults(ctx: Context) -> str:
-    """Asks with a form that has a default for every kind of field."""
+    """Elicits with a form that has a default for every kind of field."""
     answer = await ctx.elicit("Please review your profile", Profile)
     return f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content)}"
 
 
 @server.tool
 async def test_elicitation_sep1330_enums(ctx: Context) -> str:
-    """Asks with a form that has every kind of choice."""
+    """Elicits with a form that has every kind of choice."""
     answer = await ctx.elicit("Please choose", CHOICES)
     return f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content)}"
 
 
 @server.tool
 async def test_missing_capability(ctx: Context) -> str:
-    """Needs a model: a client that has none is refused."""
+    """Requires sampling: a client without it gets an error."""
     answer = await ctx.sample("Are you there?", max_tokens=100)
     return f"LLM response: {answer.text}"
 
 
 @server.tool
 async def test_streaming_elicitation(ctx: Context) -> str:
-    """Says something, then asks."""
-    ctx.progress(1, 2, "about to ask")
+    """Sends progress, then elicits input."""
+    ctx.progress(1, 2, "about to elicit")
     answer = await ctx.elicit("What is your name?", Name, key="user_name")
     return f"Elicitation completed: action={answer.action}"
 
 
 @server.tool
 async def test_input_required_result_elicitation(ctx: Context) -> str:
-    """Asks the user for a name."""
+    """Elicits a name."""
     answer = await ctx.elicit("What is your name?", Name, key="user_name")
     return f"Hello, {answer.data.name}!" if answer.is_accepted else "Hello, whoever you are!"
 
 
 @server.tool
 async def test_input_required_result_sampling(ctx: Context) -> str:
-    """Asks the client's model a question."""
+    """Requests sampling."""
     answer = await ctx.sample("What is the capital of France?", max_tokens=100, key="capital_question")
     return answer.text
 
 
 @server.tool
 async def test_input_required_result_list_roots(ctx: Context) -> str:
-    """Asks where it may work."""
-    return ", ".join(root.uri for root in await ctx.roots(key="client_roots"))
+    """Requests the roots."""
+    return ", ".join(root.uri for root in await ctx.list_roots(key="client_roots"))
 
 
 @server.tool
 async def test_input_required_result_request_state(ctx: Context) -> str:
-    """Remembers something while it asks: in the stateless era the client carries it, sealed."""
+    """Keeps state while it elicits input: in the stateless era the client carries it, sealed."""
     remembered = await ctx.once("remembered", lambda: "state-ok")
     answer = await ctx.elicit("Please confirm", Confirmation, key="confirm")
     return f"{answer.action}: {remembered}"
@@ -342,18 +337,18 @@ async def test_input_required_result_request_state(ctx: Context) -> str:
 
 @server.tool
 async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
-    """Asks the user, the model and the client side by side."""
+    """Requests elicitation, sampling and roots at once."""
     name, greeting, roots = await asyncio.gather(
         ctx.elicit("What is your name?", Name, key="user_name"),
         ctx.sample("Generate a greeting", max_tokens=50, key="greeting"),
-        ctx.roots(key="client_roots"),
+        ctx.list_roots(key="client_roots"),
     )
     return f"{greeting.text} {name.content} may work in {len(roots)} places."
 
 
 @server.tool
 async def test_input_required_result_multi_round(ctx: Context) -> str:
-    """Asks twice, one after the other."""
+    """Elicits twice in sequence."""
     name = await ctx.elicit("Step 1: What is your name?", Name, key="step1")
     color = await ctx.elicit("Step 2: What is your favorite color?", Color, key="step2")
     return f"{name.content} likes {color.content}."
@@ -361,14 +356,14 @@ async def test_input_required_result_multi_round(ctx: Context) -> str:
 
 @server.tool
 async def test_input_required_result_tampered_state(ctx: Context) -> str:
-    """Asks; a client that changed the sealed state is refused before this runs again."""
+    """Elicits; a client that changed the sealed state is rejected before this runs again."""
     answer = await ctx.elicit("Please confirm", Confirmation, key="confirm")
     return f"The answer was {answer.action}."
 
 
 @server.tool
 async def test_input_required_result_capabilities(ctx: Context) -> str:
-    """Asks only what the client says it can do."""
+    """Requests only what the client declares."""
     questions: list[Any] = []
     if ctx.client_capabilities.elicitation is not None:
         questions.append(ctx.elicit("What is your name?", Name, key="user_name"))
@@ -377,12 +372,12 @@ async def test_input_required_result_capabilities(ctx: Context) -> str:
     return f"{len(await asyncio.gather(*questions))} questions were answered."
 
 
-# --- tools that change what is offered ------------------------------------------------------------------------------------
+# --- tools that change the lists --------------------------------------------------------------------------------------
 
 
 @server.tool
 async def test_trigger_tool_change() -> str:
-    """Adds a tool, or removes it again. Every client is told."""
+    """Adds a tool, or removes it again. Every client is notified."""
     if "test_added_tool" in server.catalogue.tools:
         server.remove_tool("test_added_tool")
         return "removed"
@@ -392,7 +387,7 @@ async def test_trigger_tool_change() -> str:
 
 @server.tool
 async def test_trigger_prompt_change() -> str:
-    """Adds a prompt, or removes it again. Every client is told."""
+    """Adds a prompt, or removes it again. Every client is notified."""
     if "test_added_prompt" in server.catalogue.prompts:
         server.remove_prompt("test_added_prompt")
         return "removed"
@@ -402,39 +397,39 @@ async def test_trigger_prompt_change() -> str:
 
 @server.tool
 async def touch(uri: str) -> str:
-    """Says that a resource changed. Whoever subscribed to it is told."""
+    """Marks a resource as changed. Subscribers are notified."""
     server.notify_resource_updated(uri)
     return "touched"
 
 
-# --- resources ------------------------------------------------------------------------------------------------------------
+# --- resources --------------------------------------------------------------------------------------------------------
 
 
 @server.resource("test://static-text", mime_type="text/plain")
 def static_text() -> str:
-    """A text that never changes."""
+    """Text that never changes."""
     return "This is the content of the static text resource."
 
 
 @server.resource("test://static-binary", mime_type="image/png")
 def static_binary() -> bytes:
-    """A picture that never changes."""
+    """An image that never changes."""
     return PIXEL
 
 
 @server.resource("test://watched-resource", mime_type="text/plain")
 def watched_resource() -> str:
-    """A text that may be subscribed to."""
+    """Text that can be subscribed to."""
     return "Watched resource content"
 
 
 @server.resource("test://template/{id}/data", mime_type="application/json")
 def template_data(id: str) -> dict[str, Any]:
-    """What there is for this id."""
+    """The data of this id."""
     return {"id": id, "templateTest": True, "data": f"Data for ID: {id}"}
 
 
-# --- prompts and their completion -----------------------------------------------------------------------------------------
+# --- prompts and their completion -------------------------------------------------------------------------------------
 
 
 @server.prompt
@@ -456,13 +451,13 @@ def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
 
 @server.completion("test_prompt_with_arguments", "arg1")
 def complete_arg1(typed: str) -> list[str]:
-    """Words that begin so."""
+    """Words that start with the typed text."""
     return [word for word in ("hawser", "halyard", "painter") if word.startswith(typed)]
 
 
 @server.prompt
 def test_prompt_with_embedded_resource(resourceUri: str) -> list[Any]:  # noqa: N803  # the suite's own name
-    """A prompt with a resource in it.
+    """A prompt with a resource.
 
     Args:
         resourceUri: URI of the resource to embed
@@ -473,13 +468,13 @@ def test_prompt_with_embedded_resource(resourceUri: str) -> list[Any]:  # noqa: 
 
 @server.prompt
 def test_prompt_with_image() -> list[Any]:
-    """A prompt with a picture in it."""
+    """A prompt with an image."""
     return [Image(PIXEL), "Please analyze the image above."]
 
 
 @server.prompt
 async def test_input_required_result_prompt(ctx: Context) -> str:
-    """A prompt that asks the user first."""
+    """A prompt that elicits input first."""
     answer = await ctx.elicit("What context should the prompt use?", Background, key="user_context")
     if not answer.is_accepted:
         raise JsonRpcError(-32602, "there is no prompt without its context")
@@ -487,7 +482,7 @@ async def test_input_required_result_prompt(ctx: Context) -> str:
 
 
 def main(words: list[str]) -> int:
-    """Serve; `words` are the arguments of the command line."""
+    """Serve; `words` are the command-line arguments."""
     if not words:
         return server.run()
     if words[0] == "--port" and len(words) == 2 and words[1].isdecimal():
@@ -495,8 +490,8 @@ def main(words: list[str]) -> int:
             transport="http",
             host="127.0.0.1",
             port=int(words[1]),
-            sessions=True,  # it asks clients of the handshake era, and tells them something unasked
-            event_store=MemoryEvents(),  # they can resume a stream
+            sessions=True,  # for requests and notifications to handshake-era clients
+            event_store=MemoryEventStore(),  # they can resume a stream
             sse_path="/sse",  # and those of 2024-11-05 find the transport they know
         )
     print(f"usage: {sys.argv[0]} [--port PORT]", file=sys.stderr)

@@ -11,9 +11,7 @@ import msgspec
 
 from jackstay.server import Context, ResourceNotFoundError, Server, ToolError
 
-server = Server(
-    "weather", version="1.0", instructions="Weather for three cities. Ask for a forecast by city."
-)
+server = Server("weather", version="1.0", instructions="Weather for three cities. Use the forecast tool with a city.")
 
 TEMPERATURES = {"Bergen": 9, "Cairo": 34, "Lima": 19}
 
@@ -43,23 +41,23 @@ async def forecast(ctx: Context, city: str, days: Annotated[int, msgspec.Meta(ge
 
 
 class Where(msgspec.Struct):
-    """What a user is asked."""
+    """The form for the user."""
 
     city: Literal["Bergen", "Cairo", "Lima"]
 
 
 @server.tool
 async def forecast_for_me(ctx: Context) -> str:
-    """Ask the user for his city, and tell the weather there."""
+    """Elicit the city of the user, and return the weather there."""
     answer = await ctx.elicit("Where are you?", Where, key="city")
     if not answer.is_accepted:
-        return "Then I cannot tell."
+        return "No city, no forecast."
     return f"{TEMPERATURES[answer.data.city]} degrees"
 
 
 @server.resource("weather://cities", mime_type="application/json")
 def cities() -> list[str]:
-    """The cities that there is weather for."""
+    """The supported cities."""
     return list(TEMPERATURES)
 
 
@@ -74,12 +72,12 @@ async def now(city: str) -> str:
 @server.prompt
 def packing(city: str, days: int = 3) -> str:
     """What to pack for a journey."""
-    return f"I go to {city} for {days} days. Look at the forecast, and tell me what to pack."
+    return f"I go to {city} for {days} days. Use the forecast and list what to pack."
 
 
 @server.completion("packing", "city")
 def complete_city(typed: str) -> list[str]:
-    """The cities that begin so."""
+    """The cities that start with the typed text."""
     return [city for city in TEMPERATURES if city.lower().startswith(typed.lower())]
 
 

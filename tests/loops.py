@@ -1,9 +1,8 @@
-"""Makes every event loop that asyncio makes in this process a uvloop one.
+"""Makes asyncio create uvloop event loops in this process, for `JACKSTAY_LOOP=uvloop`.
 
-Run by `conftest.py` where `JACKSTAY_LOOP=uvloop`, and then also at the start of every Python that the tests start from
-the same environment (see `install()`). `asyncio.run()`, `asyncio.Runner` and `asyncio.new_event_loop()` are covered; a loop
-whose class is named, such as the fake clock's, is what it is. asyncio is not imported before the program does so: some tests
-check what an import loads.
+Run by `conftest.py`, and at the start of every Python process of the same environment (see `install()`). A loop whose
+class is named, such as the fake clock's, is not changed. asyncio is not imported early: some tests check what an import
+loads.
 """
 
 import importlib.machinery
@@ -70,9 +69,9 @@ def use_uvloop() -> None:
 
 
 def install() -> None:
-    """Have `use_uvloop()` run at the start of every Python of this environment that has `JACKSTAY_LOOP=uvloop` set.
+    """Run `use_uvloop()` at the start of every Python of this environment with `JACKSTAY_LOOP=uvloop`.
 
-    A file in the environment and not a variable such as PYTHONPATH, because tests give children a PYTHONPATH of their own.
+    A file and not a variable such as PYTHONPATH, because tests set their own PYTHONPATH for child processes.
     Raises: OSError.
     """
     path = os.path.join(sysconfig.get_path("purelib"), PTH)

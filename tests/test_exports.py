@@ -1,7 +1,6 @@
-"""The public lists: complete, resolvable, documented, and the same for the interpreter and for a type checker.
+"""Every `__all__` is complete, resolvable and documented, and is the same at run time and for type checkers.
 
-A public module is a package, or a file whose name has no underscore. Its `__all__` is the promise; whatever it binds
-without an underscore and leaves out of the list is a promise made by accident.
+A public module is a package, or a file whose name has no underscore.
 """
 
 import ast
@@ -46,14 +45,14 @@ def source_of(module: ModuleType) -> Path:
 
 
 def accidental_names(module: ModuleType) -> set[str]:
-    """Names without an underscore that the module binds, that are ours, and that its list leaves out."""
-    ours = tuple(package.__name__ for package in PACKAGES)
+    """Names without an underscore that the module binds, that our packages define, and that its list leaves out."""
+    packages = tuple(package.__name__ for package in PACKAGES)
     found = set()
     for name, value in vars(module).items():
         if name.startswith("_") or isinstance(value, ModuleType) or name in module.__all__:
             continue
         home = getattr(value, "__module__", None)
-        is_foreign = isinstance(home, str) and home.split(".")[0] not in ours
+        is_foreign = isinstance(home, str) and home.split(".")[0] not in packages
         if not is_foreign:
             found.add(name)
     return found
@@ -67,22 +66,22 @@ def borrowed_names(module: ModuleType) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
-            is_ours = (node.module or "").split(".")[0] in {package.__name__ for package in PACKAGES}
-            is_ours = is_ours and node.module != "jackstay._lazy"
-            if path.name != "__init__.py" or not is_ours:
+            is_internal = (node.module or "").split(".")[0] in {package.__name__ for package in PACKAGES}
+            is_internal = is_internal and node.module != "jackstay._lazy"
+            if path.name != "__init__.py" or not is_internal:
                 found |= {alias.asname or alias.name for alias in node.names}
     return found
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_public_list_names_everything_once_and_nothing_else(name: str) -> None:
-    module = importlib.import_module(name)
-    assert isinstance(module.__all__, list), f"{name} has no list"
-    assert len(module.__all__) == len(set(module.__all__)), "a name stands twice"
-    absent = [public for public in module.__all__ if not hasattr(module, public)]
-    assert absent == [], f"in the list of {name}, but not there"
-    accidental = accidental_names(module) - borrowed_names(module)
-    assert accidental == set(), f"public by accident in {name}"
+def test_all_lists_every_public_name_once_and_nothing_else(subtests: pytest.Subtests) -> None:
+    for name in MODULES:
+        with subtests.test(module=name):
+            module = importlib.import_module(name)
+            assert isinstance(module.__all__, list), f"{name} has no __all__"
+            assert len(module.__all__) == len(set(module.__all__)), "a duplicate name"
+            absent = [public for public in module.__all__ if not hasattr(module, public)]
+            assert absent == [], f"in {name}.__all__, but not defined"
+            assert accidental_names(module) - borrowed_names(module) == set(), f"public by accident in {name}"
 
 
 def test_the_lists_are_in_the_order_ruff_keeps() -> None:
@@ -109,8 +108,8 @@ def test_the_lists_are_in_the_order_ruff_keeps() -> None:
 
 
 def assignments(path: Path) -> dict[str, bool]:
-    """Each name assigned at the top of a file, and whether words stand with it: a comment above or beside, or a
-    string below. In a run of assignments without an empty line, the words above the first are for all of them."""
+    """Each name assigned at the top of a file, and whether it is explained: by a comment above or beside it, or a
+    string below it. In a run of assignments without an empty line, the comment above the first is for all of them."""
     text = path.read_text(encoding="utf-8")
     lines, body = text.splitlines(), ast.parse(text).body
     found: dict[str, bool] = {}
@@ -133,7 +132,7 @@ def assignments(path: Path) -> dict[str, bool]:
 
 @cache
 def explained_constants() -> dict[str, bool]:
-    """Every constant of every source file; a room may show one that a lower room explains."""
+    """Every constant of every source file; a layer may show one that a lower layer explains."""
     found: dict[str, bool] = {}
     for file in FILES:
         for name, is_explained in assignments(file).items():
@@ -141,40 +140,42 @@ def explained_constants() -> dict[str, bool]:
     return found
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_every_public_name_says_what_it_is(name: str) -> None:
+def undocumented_names(name: str) -> list[str]:
     module = importlib.import_module(name)
-    silent = []
+    found = []
     for public in module.__all__:
         value = getattr(module, public)
         if public.startswith("__") or isinstance(value, ModuleType) or name == "jackstay":
-            continue  # the front's names are documented where they live
+            continue  # the names of the top package are documented where they are defined
         if inspect.isclass(value) and public == value.__name__:
-            is_said = bool((value.__dict__.get("__doc__") or "").strip())
+            is_documented = bool((value.__dict__.get("__doc__") or "").strip())
         elif inspect.isroutine(value):
-            is_said = bool((value.__doc__ or "").strip())
+            is_documented = bool((value.__doc__ or "").strip())
         else:
-            is_said = explained_constants().get(public, False)
-        if not is_said:
-            silent.append(public)
-    assert silent == [], f"{name}: no docstring or comment"
+            is_documented = explained_constants().get(public, False)
+        if not is_documented:
+            found.append(public)
+    return found
 
 
-# --- the lazy front ---------------------------------------------------------------------------------------------------
+def test_every_public_name_has_a_docstring_or_a_comment() -> None:
+    found = {name: undocumented_names(name) for name in MODULES}
+    assert {name: undocumented for name, undocumented in found.items() if undocumented} == {}
 
 
-@pytest.mark.parametrize("name", sorted(jackstay._HOMES))
-def test_a_lazy_name_is_the_one_that_its_room_shows(name: str) -> None:
-    room = importlib.import_module(jackstay._HOMES[name])
-    assert getattr(jackstay, name) is getattr(room, name)
-    assert name in room.__all__, f"{name} is lazy in jackstay but not public in {room.__name__}"
+# --- the lazy top package ---------------------------------------------------------------------------------------------
+
+
+def test_a_lazy_name_is_the_object_of_its_layer() -> None:
+    for name, home in jackstay._LAZY_MODULES.items():
+        layer = importlib.import_module(home)
+        assert getattr(jackstay, name) is getattr(layer, name)
+        assert name in layer.__all__, f"{name} is lazy in jackstay but not public in {layer.__name__}"
 
 
 def test_the_list_the_table_and_the_type_checkers_imports_are_the_same() -> None:
     tree = ast.parse(source_of(jackstay).read_text(encoding="utf-8"))
-    guarded = [
-        node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    ]
+    guarded = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     seen = {
         alias.name: statement.module
         for node in guarded
@@ -182,11 +183,11 @@ def test_the_list_the_table_and_the_type_checkers_imports_are_the_same() -> None
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
-    assert seen == jackstay._HOMES
-    assert set(jackstay.__all__) == {*jackstay._HOMES, "__version__"}
+    assert seen == jackstay._LAZY_MODULES
+    assert set(jackstay.__all__) == {*jackstay._LAZY_MODULES, "__version__"}
 
 
-def test_an_unknown_name_is_an_attribute_error_that_says_so() -> None:
+def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
     with pytest.raises(AttributeError, match="module 'jackstay' has no attribute 'conect'"):
         jackstay.conect  # noqa: B018 (the look-up is the test)
     with pytest.raises(ImportError, match="conect"):
@@ -246,8 +247,8 @@ def test_a_planted_accident_is_found(tmp_path: Path) -> None:
     assert accidental_names(module) - borrowed_names(module) == {"B", "LIMIT"}
 
 
-def test_a_planted_silent_constant_is_found(tmp_path: Path) -> None:
-    source = "# said\nA = 1\nB = 2\n\nC = 3\nD: int = 4  # said\n\nE = 5\n'said'\n\nF = 6\n"
+def test_a_planted_undocumented_constant_is_found(tmp_path: Path) -> None:
+    source = "# text\nA = 1\nB = 2\n\nC = 3\nD: int = 4  # text\n\nE = 5\n'text'\n\nF = 6\n"
     assert assignments(source_of(planted(tmp_path, source))) == {
         "A": True,
         "B": True,
@@ -259,35 +260,35 @@ def test_a_planted_silent_constant_is_found(tmp_path: Path) -> None:
 
 
 def lazy_homes(path: Path) -> tuple[dict[str, str], dict[str, str]] | None:
-    """What a lazy `__init__` shows to type checkers and what it loads, as name -> file; None if it is not lazy."""
-    room = ".".join(import_path(path.parent).parts)
-    shown: dict[str, str] = {}
+    """What a lazy `__init__` exports to type checkers and what it loads, as name -> file; None if it is not lazy."""
+    layer = ".".join(import_path(path.parent).parts)
+    exported: dict[str, str] = {}
     loaded: dict[str, str] | None = None
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if (
             isinstance(node, ast.ImportFrom)
-            and (node.module or "").startswith(f"{room}.")
-            and node.module != f"{room}._version"
+            and (node.module or "").startswith(f"{layer}.")
+            and node.module != f"{layer}._version"
         ):
-            home = (node.module or "").removeprefix(f"{room}.")
-            shown |= {alias.name: home for alias in node.names}
+            home = (node.module or "").removeprefix(f"{layer}.")
+            exported |= {alias.name: home for alias in node.names}
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazy":
             loaded = ast.literal_eval(node.args[1])
-    return None if loaded is None else (shown, loaded)
+    return None if loaded is None else (exported, loaded)
 
 
 LAZY = [path for path in FILES if path.name == "__init__.py" and lazy_homes(path) is not None]
 
 
-@pytest.mark.parametrize("path", LAZY, ids=lambda path: str(import_path(path.parent)))
-def test_a_lazy_room_loads_what_it_shows(path: Path) -> None:
-    shown, loaded = lazy_homes(path) or ({}, {})
-    assert loaded == shown
-    module = importlib.import_module(".".join(import_path(path.parent).parts))
-    assert sorted(module.__all__) == sorted(loaded)
+def test_a_lazy_layer_loads_what_it_exports() -> None:
+    for path in LAZY:
+        exported, loaded = lazy_homes(path) or ({}, {})
+        assert loaded == exported, path
+        module = importlib.import_module(".".join(import_path(path.parent).parts))
+        assert sorted(module.__all__) == sorted(loaded), path
 
 
-def test_the_rooms_that_start_programs_are_lazy() -> None:
+def test_the_layers_that_start_programs_are_lazy() -> None:
     lazy = {".".join(import_path(path.parent).parts) for path in LAZY}
     assert {
         "jackstay.types",

@@ -77,9 +77,7 @@ def test_show():
 """
 
 
-def run_pytest(
-    folder: Path, source: str, profile: str = "quick", loop: str = ""
-) -> subprocess.CompletedProcess[str]:
+def run_pytest(folder: Path, source: str, profile: str = "quick", loop: str = "") -> subprocess.CompletedProcess[str]:
     (folder / "test_planted.py").write_text(source)
     for path in (ROOT / "conftest.py", HERE / "loops.py"):
         (folder / path.name).write_text(path.read_text())
@@ -129,9 +127,7 @@ def test_an_unknown_loop_is_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.guard(600)  # it starts four runs of pytest, two of them with 5,000 examples
 @pytest.mark.parametrize(("profile", "count", "is_same"), [("quick", 100, True), ("soak", 5_000, False)])
-def test_quick_repeats_itself_and_soak_does_not(
-    profile: str, count: int, is_same: bool, tmp_path: Path
-) -> None:
+def test_quick_repeats_itself_and_soak_does_not(profile: str, count: int, is_same: bool, tmp_path: Path) -> None:
     runs = []
     for name in ("one", "two"):
         folder = tmp_path / name

@@ -1,7 +1,7 @@
-"""What each import may load and do, seen in a fresh process: without site-packages hooks, coverage or pytest around it.
+"""What each import may load and do, in a fresh process without site-packages hooks, coverage or pytest.
 
-Import time is a feature: a program that serves stdio must not pay for an HTTP stack, and a program that only catches our
-errors must not pay for anything. And importing configures, registers, reads and prints nothing.
+A stdio server must not import an HTTP stack, and `jackstay.errors` imports nothing else. Importing configures,
+registers, reads and prints nothing.
 """
 
 import ast
@@ -53,7 +53,7 @@ class Row(NamedTuple):
     given: str = ""
 
 
-# The counts are ceilings for modules that are not ours, on top of a bare interpreter: up to a third over what 3.11 and 3.12
+# The counts are limits for modules of others, on top of a bare interpreter: up to a third above what 3.11 and 3.12
 # load. Python 3.13 loads fewer, so there the ceiling is loose; the names before it are the sharper check.
 ROWS = (
     Row("jackstay", (), ("pydantic", "threading", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
@@ -238,18 +238,18 @@ def test_an_application_never_loads_the_other(module: str) -> None:
     assert tops(fresh(LOADED, module)).isdisjoint(others)
 
 
-def test_importing_jackstay_loads_no_room() -> None:
-    ours = [name for name in fresh(LOADED, "jackstay") if name.startswith("jackstay")]
-    assert ours == ["jackstay", "jackstay._lazy", "jackstay._version"]
+def test_importing_jackstay_loads_no_layer() -> None:
+    loaded = [name for name in fresh(LOADED, "jackstay") if name.startswith("jackstay")]
+    assert loaded == ["jackstay", "jackstay._lazy", "jackstay._version"]
 
 
-def test_every_room_has_a_row() -> None:
+def test_every_layer_has_a_row() -> None:
     inside = pkgutil.iter_modules([str(SOURCES["jackstay"] / "jackstay")])
-    rooms = {f"jackstay.{found.name}" for found in inside if not found.name.startswith("_")}
-    assert rooms <= {row.module for row in ROWS}, sorted(rooms - {row.module for row in ROWS})
+    layers = {f"jackstay.{found.name}" for found in inside if not found.name.startswith("_")}
+    assert layers <= {row.module for row in ROWS}, sorted(layers - {row.module for row in ROWS})
 
 
-# What a planted module does when imported -> what the report must say.
+# What a planted module does when imported -> what the report must contain.
 PLANTED = {
     "import os; os.environ['JACKSTAY_X'] = '1'": "environment",
     "import atexit; atexit.register(int)": "exit hooks",

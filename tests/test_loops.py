@@ -1,4 +1,4 @@
-"""The event loop that was chosen is the one that runs: in this process, and in the Python processes that tests start."""
+"""The chosen event loop runs in this process and in the Python processes that tests start."""
 
 import asyncio
 import os
@@ -59,6 +59,6 @@ def test_every_loop_of_a_child_is_of_the_kind_that_was_chosen_and_asyncio_is_not
     assert (was_loaded, module.partition(".")[0]) == ("False", loop)
 
 
-def test_a_child_of_ours_is_told_which_loop_to_use() -> None:
+def test_a_child_process_inherits_the_choice_of_the_loop() -> None:
     given = child_environment({"JACKSTAY_LOOP": CHOSEN, "SECRET": "x"}, None, False)
     assert given == ({"JACKSTAY_LOOP": "uvloop"} if CHOSEN == "uvloop" else {})

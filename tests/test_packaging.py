@@ -145,11 +145,7 @@ def test_the_tests_workflow_runs_every_step_of_the_local_ci() -> None:
 def test_the_release_publishes_every_distribution() -> None:
     jobs = load(ROOT / ".github" / "workflows" / "release.yml")["jobs"]
     names = [path.parent.name for path in sorted((ROOT / "packages").glob("*/pyproject.toml"))]
-    assert (
-        sorted(jobs["publish"]["strategy"]["matrix"]["distribution"])
-        == names
-        == sorted(check_release.DISTRIBUTIONS)
-    )
+    assert sorted(jobs["publish"]["strategy"]["matrix"]["distribution"]) == names == sorted(check_release.DISTRIBUTIONS)
 
 
 def test_a_planted_unknown_target_and_planted_permissions_are_found() -> None:
@@ -163,9 +159,7 @@ def test_a_planted_unknown_target_and_planted_permissions_are_found() -> None:
 
 
 def test_the_image_has_a_supported_python() -> None:
-    images = re.findall(
-        r"^FROM python:(\d+\.\d+)-slim", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE
-    )
+    images = re.findall(r"^FROM python:(\d+\.\d+)-slim", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)
     assert len(images) == 2
     assert len(set(images)) == 1
     for path in (ROOT / "packages").glob("*/pyproject.toml"):
@@ -214,16 +208,12 @@ def make_dist(folder: Path, version: str = "0.1.0") -> Path:
     return folder
 
 
-def make_source(
-    folder: Path, version: str = "0.1.0", manifest: str = "0.1.0", changes: str = "0.1.0"
-) -> Path:
+def make_source(folder: Path, version: str = "0.1.0", manifest: str = "0.1.0", changes: str = "0.1.0") -> Path:
     """Write the files that have a version, as the repository has them."""
     for distribution, package in check_release.DISTRIBUTIONS.items():
         source = folder / "packages" / distribution / "src" / package
         source.mkdir(parents=True)
-        (source / "_version.py").write_text(
-            f'"""The version."""\n\n__version__ = "{version}"\n', encoding="utf-8"
-        )
+        (source / "_version.py").write_text(f'"""The version."""\n\n__version__ = "{version}"\n', encoding="utf-8")
     server = {"version": manifest, "packages": [{"version": manifest}]}
     (folder / "packages" / "jackstay-apcore" / "server.json").write_text(json.dumps(server), encoding="utf-8")
     (folder / "CHANGELOG.md").write_text(f"# Changes\n\n## {changes} (2026-12-01)\n", encoding="utf-8")
@@ -245,9 +235,7 @@ def test_a_complete_release_has_no_problems(tmp_path: Path) -> None:
         ("v0.1.0", {"changes": "0.1.01"}, "CHANGELOG.md has no section for 0.1.0"),
     ],
 )
-def test_a_version_that_differs_is_found(
-    tmp_path: Path, tag: str, source: dict[str, str], expected: str
-) -> None:
+def test_a_version_that_differs_is_found(tmp_path: Path, tag: str, source: dict[str, str], expected: str) -> None:
     problems = check_release.check_versions(tag, make_source(tmp_path, **source))
     assert any(expected in problem for problem in problems), problems
 
@@ -256,9 +244,7 @@ def test_a_missing_extra_or_wrong_file_is_found(tmp_path: Path) -> None:
     dist = make_dist(tmp_path / "dist")
     (dist / "jackstay" / "jackstay-0.1.0.tar.gz").unlink()
     (dist / "jackstay-apcore" / "jackstay_apcore-0.0.9.tar.gz").touch()
-    wrong = (
-        make_dist(tmp_path / "other", "0.2.0") / "jackstay-procontext" / "jackstay_procontext-0.2.0.tar.gz"
-    )
+    wrong = make_dist(tmp_path / "other", "0.2.0") / "jackstay-procontext" / "jackstay_procontext-0.2.0.tar.gz"
     name = "jackstay_procontext-0.1.0"
     with (
         tarfile.open(wrong) as archive,
@@ -285,7 +271,5 @@ def test_nothing_has_the_old_name_of_the_project() -> None:
     done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     names = [name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
     assert names
-    found = [
-        name for name in names if old in name.lower() or old.encode() in (ROOT / name).read_bytes().lower()
-    ]
+    found = [name for name in names if old in name.lower() or old.encode() in (ROOT / name).read_bytes().lower()]
     assert found == []

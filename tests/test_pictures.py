@@ -15,12 +15,12 @@ from jackstay.protocol.drawing import MACHINES, edges
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
+import draw_layers  # noqa: E402
 import draw_machine  # noqa: E402  # tools, not packages: found by their folder
-import draw_rooms  # noqa: E402
 import make_pictures  # noqa: E402
 
 CLIENT = MACHINES["client"]
-ROOMS = make_pictures.rooms()
+LAYERS = make_pictures.layers()
 DRAWN = {name: draw() for name, draw in make_pictures.DRAWN.items()}
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -36,8 +36,8 @@ SMALL: dict[str, tuple[str, ...]] = {
 }
 LARGE = {
     **SMALL,
-    **{f"room_{number}": ("errors", "client", *(("server",) if number % 2 else ())) for number in range(9)},
-    "top": ("room_1", "room_2", "transport"),
+    **{f"layer_{number}": ("errors", "client", *(("server",) if number % 2 else ())) for number in range(9)},
+    "top": ("layer_1", "layer_2", "transport"),
 }
 
 
@@ -50,7 +50,7 @@ def arrows(drawing: str) -> int:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_picture_in_the_documentation_is_what_its_table_says(name: str) -> None:
+def test_a_picture_in_the_documentation_matches_its_table(name: str) -> None:
     """Run `make docs` where this fails: a table or the tree in CONTRIBUTING.md has changed."""
     assert (make_pictures.PICTURES / name).read_text(encoding="utf-8") == DRAWN[name]
 
@@ -60,7 +60,7 @@ def test_every_picture_in_the_documentation_is_made_or_recorded() -> None:
 
 
 @pytest.mark.parametrize(
-    "drawing", [*DRAWN.values(), *(draw_rooms.draw_rooms(rooms, {}) for rooms in (SMALL, LARGE))]
+    "drawing", [*DRAWN.values(), *(draw_layers.draw_layers(layers, {}) for layers in (SMALL, LARGE))]
 )
 def test_a_picture_needs_nothing_from_outside_and_reads_on_light_and_dark(drawing: str) -> None:
     root = ElementTree.fromstring(drawing)
@@ -76,64 +76,62 @@ def test_a_picture_needs_nothing_from_outside_and_reads_on_light_and_dark(drawin
 
 
 @pytest.mark.parametrize(
-    "drawing", [*DRAWN.values(), *(draw_rooms.draw_rooms(rooms, {}) for rooms in (SMALL, LARGE))]
+    "drawing", [*DRAWN.values(), *(draw_layers.draw_layers(layers, {}) for layers in (SMALL, LARGE))]
 )
 def test_nothing_is_drawn_beside_the_paper(drawing: str) -> None:
     """Letters are measured as wide as the widest of the usual fonts has them, on average."""
     root = ElementTree.fromstring(drawing)
     height = float(root.attrib["height"])
     for element in root.iter(f"{SVG}text"):
-        x, y, said = float(element.attrib["x"]), float(element.attrib["y"]), element.text or ""
-        width = len(said) * (11 if element.get("class") == "name" else 7.2)
+        x, y, text = float(element.attrib["x"]), float(element.attrib["y"]), element.text or ""
+        width = len(text) * (11 if element.get("class") == "name" else 7.2)
         left = x - width / 2 if element.get("text-anchor") == "middle" else x
-        assert left >= 0, said
-        assert left + width <= 900, said
-        assert 0 < y < height, said
+        assert left >= 0, text
+        assert left + width <= 900, text
+        assert 0 < y < height, text
     for element in root.iter(f"{SVG}rect"):
         assert float(element.attrib["x"]) + float(element.attrib["width"]) <= 900
         assert float(element.attrib["y"]) + float(element.attrib["height"]) <= height
 
 
-# --- rooms ------------------------------------------------------------------------------------------------------------
+# --- layers -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rooms", [ROOMS, SMALL, LARGE])
-def test_every_room_stands_above_all_that_it_may_import(rooms: dict[str, tuple[str, ...]]) -> None:
-    root = ElementTree.fromstring(draw_rooms.draw_rooms(rooms, {}))
+@pytest.mark.parametrize("layers", [LAYERS, SMALL, LARGE])
+def test_every_layer_stands_above_all_that_it_may_import(layers: dict[str, tuple[str, ...]]) -> None:
+    root = ElementTree.fromstring(draw_layers.draw_layers(layers, {}))
     places = {
         element.text: float(element.attrib["y"])
         for element in root.iter(f"{SVG}text")
         if element.get("class") == "name"
     }
-    notes = " ".join(
-        element.text or "" for element in root.iter(f"{SVG}text") if element.get("class") == "faint"
-    )
-    for room, belows in rooms.items():
-        if room not in places:
+    notes = " ".join(element.text or "" for element in root.iter(f"{SVG}text") if element.get("class") == "faint")
+    for layer, belows in layers.items():
+        if layer not in places:
             assert belows == ()
-            assert f"Beside these, {room} " in notes
+            assert f"Not shown above: {layer} " in notes
             continue
         for below in belows:
-            assert below in notes if below not in places else places[room] < places[below]
+            assert below in notes if below not in places else places[layer] < places[below]
 
 
 def test_what_another_way_implies_has_no_arrow() -> None:
     """protocol, transport, client, server and the products: one arrow each; `extras` stands beside."""
-    drawing = draw_rooms.draw_rooms(SMALL, {"client": "holds, whatever happens", "errors": "told, always"})
+    drawing = draw_layers.draw_layers(SMALL, {"client": "reconnects, always", "errors": "one tree, always"})
     assert arrows(drawing) == 5
-    assert "Beside these, extras (), used by products." in texts(drawing)
-    assert "holds" in texts(drawing), "in a box the first words"
-    assert "told, always" in texts(drawing), "on a slab all of them"
+    assert "Not shown above: extras (), used by products." in texts(drawing)
+    assert "reconnects" in texts(drawing), "a box has the first words"
+    assert "one tree, always" in texts(drawing), "on a slab all of them"
 
 
 def test_a_map_that_changes_changes_the_picture() -> None:
     changed = {**SMALL, "products": ("errors", "protocol", "transport", "client", "server", "extras")}
-    assert arrows(draw_rooms.draw_rooms(changed, {})) == 6
-    assert draw_rooms.draw_rooms(SMALL, {}) == draw_rooms.draw_rooms(SMALL, {}), "and nothing else does"
+    assert arrows(draw_layers.draw_layers(changed, {})) == 6
+    assert draw_layers.draw_layers(SMALL, {}) == draw_layers.draw_layers(SMALL, {}), "and nothing else does"
 
 
 def test_arrows_do_not_cross_where_they_need_not() -> None:
-    rooms = {
+    layers = {
         "ground": (),
         "a": ("ground",),
         "b": ("ground",),
@@ -142,29 +140,27 @@ def test_arrows_do_not_cross_where_they_need_not() -> None:
         "y": ("a",),
         "z": ("b",),
     }
-    layers = draw_rooms._ordered(draw_rooms._layers(rooms), rooms)
-    assert draw_rooms._badness(layers, rooms)[0] == 0
-    assert draw_rooms._badness(draw_rooms._layers(rooms), rooms)[0] > 0, (
-        "the order of the map is not that good"
-    )
+    rows = draw_layers._ordered(draw_layers._layers(layers), layers)
+    assert draw_layers._badness(rows, layers)[0] == 0
+    assert draw_layers._badness(draw_layers._layers(layers), layers)[0] > 0, "the order of the map is not that good"
 
 
-def test_private_files_are_no_rooms_and_every_room_has_its_words() -> None:
-    assert "lazy" not in ROOMS
-    assert "version" not in ROOMS
-    assert {"errors", "client", "procontext"} <= ROOMS.keys()
-    assert make_pictures.words()["client"] == "a client that survives its server"
+def test_private_files_are_no_layers_and_every_layer_has_its_words() -> None:
+    assert "lazy" not in LAYERS
+    assert "version" not in LAYERS
+    assert {"errors", "client", "procontext"} <= LAYERS.keys()
+    assert make_pictures.words()["client"] == "a client that reconnects"
 
 
 # --- the machine ------------------------------------------------------------------------------------------------------
 
 
 def test_every_state_and_every_event_that_leads_somewhere_is_in_the_picture() -> None:
-    said = " ".join(texts(DRAWN["client-machine.svg"]))
-    assert all(str(state.value) in said for state in CLIENT.states)
+    text = " ".join(texts(DRAWN["client-machine.svg"]))
+    assert all(str(state.value) in text for state in CLIENT.states)
     for events in edges(CLIENT).values():
         for event in events:
-            assert event.partition(" [")[0] in said.replace("] ", " "), event
+            assert event.partition(" [")[0] in text.replace("] ", " "), event
 
 
 def test_every_way_has_its_arrow() -> None:
@@ -173,14 +169,14 @@ def test_every_way_has_its_arrow() -> None:
     assert arrows(DRAWN["client-machine.svg"]) == len(inner) + 2 + 1
 
 
-def test_what_leads_there_from_everywhere_is_said_once() -> None:
-    said = " ".join(texts(DRAWN["client-machine.svg"]))
-    assert said.count("struck out") == 1
-    assert "from each: stop asked" in said
+def test_an_event_that_applies_to_every_state_is_drawn_once() -> None:
+    text = " ".join(texts(DRAWN["client-machine.svg"]))
+    assert text.count("too many invalid frames") == 1
+    assert "from each: stop requested" in text
 
 
-def test_an_event_whose_condition_does_not_matter_is_said_without_it() -> None:
-    assert draw_machine._told_once(["went [a]", "went", "came [b]"]) == ["went", "came [b]"]
+def test_an_event_whose_condition_does_not_matter_has_no_condition() -> None:
+    assert draw_machine._without_repetition(["went [a]", "went", "came [b]"]) == ["went", "came [b]"]
 
 
 def test_a_table_with_more_than_there_is_a_place_for_is_refused() -> None:
@@ -195,7 +191,7 @@ def test_a_table_with_more_than_there_is_a_place_for_is_refused() -> None:
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def test_a_picture_that_is_not_what_its_table_says_is_named(
+def test_an_outdated_picture_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(make_pictures, "ROOT", tmp_path)
@@ -207,7 +203,7 @@ def test_a_picture_that_is_not_what_its_table_says_is_named(
     (tmp_path / "pictures" / "two.svg").write_text("three")
     capsys.readouterr()
     assert make_pictures.main(["--check"]) == 1
-    assert capsys.readouterr().err == "pictures/two.svg is not what its table says; run `make docs`\n"
+    assert capsys.readouterr().err == "pictures/two.svg is out of date; run `make docs`\n"
 
 
 def test_the_tool_runs_as_a_program() -> None:

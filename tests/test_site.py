@@ -1,6 +1,6 @@
 """The documentation site: its links are checked, its diagrams are drawn, its navigation has every page.
 
-`make docs-check` builds the whole of it; here it is built from a few pages only, so that what fails a build is shown to fail it.
+`make docs-check` builds the whole site. These tests build a few pages only and show what fails a build.
 """
 
 import itertools
@@ -106,18 +106,14 @@ def test_a_planted_flaw_of_the_site_is_found(body: str, flaw: str, tmp_path: Pat
         ({"lost_html": "<p></p>"}, "lost.html: no link leads here"),
     ],
 )
-def test_what_styles_scripts_and_pictures_load_is_looked_at(
-    others: dict[str, str], flaw: str, tmp_path: Path
-) -> None:
+def test_what_styles_scripts_and_pictures_load_is_looked_at(others: dict[str, str], flaw: str, tmp_path: Path) -> None:
     found = site(tmp_path, "", **others)
     assert len(found) == 1
     assert flaw in found[0]
 
 
 def test_comments_and_pieces_of_the_file_itself_are_not_loads(tmp_path: Path) -> None:
-    styles = (
-        "/* url(https://example.org/licence) */ a { fill: url(#tip); mask: url(data:image/png;base64,AA==) }"
-    )
+    styles = "/* url(https://example.org/licence) */ a { fill: url(#tip); mask: url(data:image/png;base64,AA==) }"
     assert site(tmp_path, "", x_css=styles, x_js="// see https://example.org/licence") == []
 
 
@@ -171,15 +167,15 @@ def test_a_comma_inside_of_a_condition_parts_no_events() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "only state diagrams"),
         ("flowchart LR\n    a --> b\n", "only state diagrams"),
         ("stateDiagram-v2\n    state fork <<fork>>\n", "not an arrow"),
     ],
 )
-def test_a_diagram_that_cannot_be_drawn_is_refused(text: str, said: str) -> None:
-    with pytest.raises(draw_states.DrawingError, match=said):
+def test_a_diagram_that_cannot_be_drawn_is_refused(text: str, message: str) -> None:
+    with pytest.raises(draw_states.DrawingError, match=message):
         draw_states.read(text)
 
 
@@ -211,7 +207,7 @@ def test_the_navigation_begins_with_the_readme_and_ends_with_the_changes() -> No
         ("docs/README.md", "index.md"),
         ("docs/client.md", "client.md"),
         ("docs/design/README.md", "design/index.md"),
-        ("docs/pictures/rooms.svg", "pictures/rooms.svg"),
+        ("docs/pictures/layers.svg", "pictures/layers.svg"),
         ("tests/conformance/README.md", "source/tests/conformance/README.md"),
         ("packages/jackstay/src/jackstay/errors.py", "source/packages/jackstay/src/jackstay/errors.py.md"),
         ("LICENSE", "source/LICENSE.md"),
@@ -265,9 +261,7 @@ def test_code_and_comments_keep_what_looks_like_a_link(repository: Path, tmp_pat
     assert all(piece in page for piece in ("`[a](b.md)`", "[c](d.md)", "<!-- [e](f.md) -->"))
 
 
-def test_pictures_in_html_and_pictures_that_are_links_are_taken_along(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_pictures_in_html_and_pictures_that_are_links_are_taken_along(repository: Path, tmp_path: Path) -> None:
     text = '# Front\n\n<img src="docs/p.svg" alt="p">\n\n[![p](docs/p.svg)](docs/one.md)\n'
     (repository / "README.md").write_text(text, encoding="utf-8")
     pages = staged(tmp_path / "build")
@@ -276,9 +270,7 @@ def test_pictures_in_html_and_pictures_that_are_links_are_taken_along(
     assert (pages / "p.svg").is_file()
 
 
-def test_a_file_of_the_source_becomes_a_page_that_keeps_its_backticks(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_a_file_of_the_source_becomes_a_page_that_keeps_its_backticks(repository: Path, tmp_path: Path) -> None:
     page = (staged(tmp_path / "build") / "source" / "src" / "code.py.md").read_text(encoding="utf-8")
     assert page.endswith('````python\nTICKS = "```"\n````\n')
 
@@ -291,18 +283,18 @@ def test_a_folder_without_a_readme_becomes_a_list_of_its_files(repository: Path,
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[x](missing.md)", "missing.md is not there"),
         ("[x](../../outside.md)", "outside of the repository"),
         ("```mermaid\nflowchart LR\n```", "only state diagrams"),
     ],
 )
-def test_a_page_that_cannot_be_built_is_named(text: str, said: str, repository: Path, tmp_path: Path) -> None:
+def test_a_page_that_cannot_be_built_is_named(text: str, message: str, repository: Path, tmp_path: Path) -> None:
     (repository / "docs" / "one.md").write_text(f"# One\n\n{text}\n", encoding="utf-8")
     with pytest.raises(make_site.SiteError, match=r"docs/one\.md") as caught:
         staged(tmp_path / "build")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_page_without_a_place_is_known(repository: Path) -> None:
@@ -316,24 +308,17 @@ PROGRAM = "import pathlib, sys, make_site; make_site.ROOT = pathlib.Path(sys.arg
 def build(repository: Path, site: Path, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
     """In a process of its own: Sphinx changes logging, locale and warnings of the one it runs in."""
     command = [sys.executable, "-c", program, str(repository), str(site)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=50, check=False, cwd=ROOT / "tools"
-    )
+    return subprocess.run(command, capture_output=True, text=True, timeout=50, check=False, cwd=ROOT / "tools")
 
 
 def test_a_site_is_built_and_its_links_hold(repository: Path, tmp_path: Path) -> None:
     page = repository / "docs" / "one.md"
-    page.write_text(
-        page.read_text("utf-8") + f"\n```mermaid\n{draw_machine(MACHINES['server'], 'mermaid')}```\n"
-    )
+    page.write_text(page.read_text("utf-8") + f"\n```mermaid\n{draw_machine(MACHINES['server'], 'mermaid')}```\n")
     (repository / "docs" / "new.md").write_text("# New\n", encoding="utf-8")
     done = build(repository, tmp_path / "site")
     assert (done.returncode, done.stderr) == (0, "")
     assert "docs/new.md is under 'More pages'" in done.stdout
-    assert (
-        '<svg xmlns="http://www.w3.org/2000/svg" class="machine"'
-        in (tmp_path / "site" / "one.html").read_text()
-    )
+    assert '<svg xmlns="http://www.w3.org/2000/svg" class="machine"' in (tmp_path / "site" / "one.html").read_text()
 
 
 def test_a_warning_fails_the_build_and_leaves_what_was_built_before(repository: Path, tmp_path: Path) -> None:
@@ -358,7 +343,12 @@ def test_a_folder_that_holds_something_else_is_not_replaced(repository: Path, tm
 # --- the API reference ------------------------------------------------------------------------------------------------
 
 PACKAGE = {
-    "packages/small/src/small/__init__.py": '"""A small package."""\n\nfrom small._inner import Box, build\n\n__all__ = ["Box", "build"]\n',
+    "packages/small/src/small/__init__.py": """\"\"\"A small package.\"\"\"
+
+from small._inner import Box, build
+
+__all__ = ["Box", "build"]
+""",
     "packages/small/src/small/_inner.py": '''"""Private."""
 
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -392,7 +382,15 @@ def build(name: str, **options: Unpack[Keywords]) -> Box:
     """Return a `Box`."""
     return Box(name)
 ''',
-    "packages/small/src/small/more.py": '"""More of it."""\n\nfrom small._inner import build\n\n__all__ = ["LIMIT", "build"]\n\n# The largest size.\nLIMIT = 7\n',
+    "packages/small/src/small/more.py": """\"\"\"More of it.\"\"\"
+
+from small._inner import build
+
+__all__ = ["LIMIT", "build"]
+
+# The largest size.
+LIMIT = 7
+""",
     "packages/small/src/small/_private.py": '"""Not documented."""\n\n__all__ = ["hidden"]\nhidden = 1\n',
 }
 
@@ -427,9 +425,7 @@ def test_the_site_has_an_entry_for_every_public_name_and_a_planted_missing_one_i
         " ",
         re.sub(r"<[^>]+>", "", (tmp_path / "site" / "api" / "small.more.html").read_text("utf-8")),
     )
-    assert '"build"' in (tmp_path / "site" / "searchindex.js").read_text(
-        "utf-8"
-    )  # the objects that the search finds
+    assert '"build"' in (tmp_path / "site" / "searchindex.js").read_text("utf-8")  # the objects that the search finds
     more = sys.modules["small.more"]
     more.__all__.append("planted")  # type: ignore[attr-defined] # a name that was published after the build
     assert api_reference.missing(tmp_path / "site") == ["small.more.planted"]
@@ -466,9 +462,7 @@ def test_the_reference_has_every_public_name_of_every_public_module() -> None:
         ("jackstay.types", "Tool", {"name", "input_schema", "output_schema"}),
     ],
 )
-def test_a_signature_lists_the_keywords_that_are_accepted(
-    module: str, name: str, parameters: set[str]
-) -> None:
+def test_a_signature_lists_the_keywords_that_are_accepted(module: str, name: str, parameters: set[str]) -> None:
     api_source.use(ROOT)
     found = {each.partition(":")[0] for each in api_source.entry(module, name).parameters or ()}
     assert parameters <= found
@@ -537,9 +531,7 @@ def test_llms_txt_lists_every_page_and_llms_full_txt_has_them(package: Path, tmp
         ("llms-full.txt", "(one.md)", "(gone.md)", "llms-full.txt: gone.md: there is no such file"),
     ],
 )
-def test_a_planted_flaw_of_the_llms_files_is_found(
-    file: str, old: str, new: str, flaw: str, tmp_path: Path
-) -> None:
+def test_a_planted_flaw_of_the_llms_files_is_found(file: str, old: str, new: str, flaw: str, tmp_path: Path) -> None:
     page = llms_files.Document("One", "", "one.md", "# One\n", "# One\n\n[itself](one.md)\n")
     llms_files.write(tmp_path, "Title", "Summary.", [llms_files.Section("Read", [page])])
     assert llms_files.check(tmp_path) == []

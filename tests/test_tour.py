@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
 SOURCE = SOURCES["jackstay"] / "jackstay"
 
-# Files of the tour that are tables, or are said to be passed at another time or by other calls.
+# Files of the tour that are tables, or that other calls pass.
 ASIDE = {
     "protocol/client/_table.py",
     "protocol/client/_exchange.py",

@@ -1,7 +1,7 @@
-"""The API reference: a page for every public module of the packages, and the same as Markdown.
+"""Generate the API reference: a page for every public module, and the same as Markdown.
 
-`write_pages` writes the pages from what `api_source` reads, `setup` is the Sphinx extension that links the names in signatures, and
-`missing` finds public names that a built site has no entry for.
+`write_pages` writes the pages from the data of `api_source`, `setup` is the Sphinx extension that links names in
+signatures, and `missing` finds public names without an entry in a built site.
 """
 
 import functools
@@ -32,7 +32,7 @@ RAISES = re.compile(r"(?:^|(?<=[.:;)`] ))Raises: ")
 
 
 def module_text(module: str) -> str:
-    """A module of the reference as Markdown."""
+    """Return a module of the reference as Markdown."""
     parts = [f"# {module}", inspect.getdoc(importlib.import_module(module)) or ""]
     for name in names_of(module):
         found, full = entry(module, name), home(module, name)
@@ -53,9 +53,7 @@ def _entry_text(found: Entry, full: Name | None, level: int = 2) -> list[str]:
     if full is not None:
         return [*parts, found.doc.partition("\n\n")[0], f"Documented in full as `{full}`."]
     parts.append(found.doc)
-    parts.append(
-        "\n".join(f"- `{_field_text(field)}`{': ' if field.doc else ''}{field.doc}" for field in found.fields)
-    )
+    parts.append("\n".join(f"- `{_field_text(field)}`{': ' if field.doc else ''}{field.doc}" for field in found.fields))
     for member in found.members:
         parts += _entry_text(member, None, level + 1)
     return parts
@@ -76,7 +74,9 @@ def _declaration(found: Entry) -> str:
 
 
 def _field_text(field: Field) -> str:
-    return f"{field.name}{': ' if field.annotation else ''}{field.annotation}{' = ' if field.default else ''}{field.default}"
+    annotation = f": {field.annotation}" if field.annotation else ""
+    default = f" = {field.default}" if field.default else ""
+    return f"{field.name}{annotation}{default}"
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def write_pages(folder: Path) -> list[tuple[str, str]]:
 
 
 def page(module: str) -> str:
-    """The page of a module as reStructuredText."""
+    """Return the page of a module as reStructuredText."""
     lines = [module, "=" * len(module), "", f".. py:module:: {module}", ""]
     lines += [*formatted(inspect.getdoc(importlib.import_module(module)) or "", module), ""]
     inner = [each for each in modules() if each.startswith(f"{module}.")]
@@ -129,7 +129,7 @@ def description(found: Entry, full: Name | None = None) -> list[str]:
 
 
 def body(found: Entry) -> list[str]:
-    """What an entry says below its signature, as lines of reStructuredText."""
+    """Return the content of an entry below its signature, as lines of reStructuredText."""
     lines = formatted(found.doc, found.source_module)
     if found.value:
         lines += [
@@ -207,7 +207,7 @@ def _code(text: str, module: str) -> str:
 
 
 def setup(app: "Sphinx") -> dict[str, object]:
-    """Let the names in signatures lead to their entries, and keep the navigation cheap."""
+    """Link the names in signatures to their entries, and keep the navigation cheap."""
     from sphinx.search.en import SearchEnglish  # noqa: PLC0415  # the tools that only read the source do without
 
     class English(SearchEnglish):
@@ -226,7 +226,7 @@ def setup(app: "Sphinx") -> dict[str, object]:
     def link_annotations(_: "Sphinx", domain: str, kind: str, content: "nodes.Element") -> None:
         """Let annotations lead to the entries of their names; everything else in a parameter becomes plain text.
 
-        Sphinx makes an element of every name, operator and space in a signature, which makes the pages three times as large.
+        Sphinx creates an element for every name, operator and space, which makes the pages three times as large.
         """
         from docutils import nodes  # noqa: PLC0415  # the tools that only read the source do without
         from sphinx import addnodes  # noqa: PLC0415
@@ -251,9 +251,7 @@ def setup(app: "Sphinx") -> dict[str, object]:
                         kept.append(node)
                 part[:] = kept
 
-    def lighten_navigation(
-        app: "Sphinx", page: str, _: str, context: dict[str, typing.Any], __: object
-    ) -> None:
+    def lighten_navigation(app: "Sphinx", page: str, _: str, context: dict[str, typing.Any], __: object) -> None:
         """Resolve the navigation from titles alone, and show the modules of a package on its own pages only.
 
         Sphinx would copy every heading and entry of every page for every page, which takes most of the time of a build.
@@ -304,9 +302,4 @@ def missing(site: Path) -> list[str]:
     header = re.match(rb"(?:#.*\n){4}", content)
     text = zlib.decompress(content[header.end() :]).decode() if header else ""
     known = {line.split(" ")[0] for line in text.splitlines() if " py:" in line}
-    return [
-        f"{module}.{name}"
-        for module in modules()
-        for name in names_of(module)
-        if f"{module}.{name}" not in known
-    ]
+    return [f"{module}.{name}" for module in modules() for name in names_of(module) if f"{module}.{name}" not in known]

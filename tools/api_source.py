@@ -1,8 +1,7 @@
-"""Read the public names of the packages from their source: where they are defined, their signatures and their documentation.
+"""Read the public names of the packages from their source: definitions, signatures and documentation.
 
-Public are the names in `__all__` of every module without an underscore in its path. Signatures are read from the source, so that
-aliases such as `Target` keep their names and `**options: Unpack[ClientKeywords]` becomes the keywords that are accepted.
-`api_reference` writes the pages.
+Public names are those in `__all__` of modules without an underscore in their path. Signatures are read from the source,
+so that aliases such as `Target` keep their names and `**options: Unpack[ClientKeywords]` becomes a list of keywords.
 """
 
 import ast
@@ -127,9 +126,7 @@ def class_node(cls: type) -> ast.ClassDef | None:
 def method_node(cls: type, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The definition of a method in this class, not in its bases, and not an overload."""
     node = class_node(cls)
-    found = [
-        each for each in (node.body if node else []) if isinstance(each, FUNCTIONS) and each.name == name
-    ]
+    found = [each for each in (node.body if node else []) if isinstance(each, FUNCTIONS) and each.name == name]
     return next((each for each in found if not is_overload(each)), found[0] if found else None)
 
 
@@ -202,9 +199,9 @@ def homes() -> dict[Name, Name]:
 
 
 def _distance(public: Name, place: Name) -> tuple[int, int]:
-    ours, theirs = public.module.split("."), place.module.split(".")
-    shared = sum(1 for _ in _common(ours, theirs))
-    return len(theirs) - shared + len(ours) - shared, len(ours)
+    public_parts, source_parts = public.module.split("."), place.module.split(".")
+    shared = sum(1 for _ in _common(public_parts, source_parts))
+    return len(source_parts) - shared + len(public_parts) - shared, len(public_parts)
 
 
 def _common(left: list[str], right: list[str]) -> Iterator[str]:
@@ -234,7 +231,7 @@ def resolve(text: str, module: str) -> Name | None:
 
 @functools.cache
 def resolve_text(text: str) -> Name | None:
-    """The documented name that this identifier means, if there is one only and it cannot be mistaken for a plain word."""
+    """Return the documented name of this identifier, if it is unambiguous."""
     found = {each for each in homes().values() if each.name == text}
     return found.pop() if len(found) == 1 and not text.islower() else None
 
@@ -343,19 +340,20 @@ def class_parameters(cls: type) -> list[str] | None:
 
 
 def made_of(cls: type) -> list[tuple[str, bool, bool]]:
-    """The parameters that a struct, a dataclass or a named tuple generates: name, whether keyword-only, whether it has a default."""
+    """The parameters that a struct, a dataclass or a named tuple generates.
+
+    Name, whether keyword-only, whether it has a default.
+    """
     if hasattr(
         cls, "__struct_fields__"
     ):  # inspect.signature would evaluate the annotations, which type checkers alone can
         names = typing.cast("tuple[str, ...]", cls.__struct_fields__)
-        defaults = typing.cast("tuple[object, ...]", cls.__struct_defaults__)  # type: ignore[attr-defined] # of a struct
+        defaults = typing.cast("tuple[object, ...]", cls.__struct_defaults__)  # type: ignore[attr-defined]
         with_default = set(names[len(names) - len(defaults) :])
         required = {
-            name
-            for name, each in zip(names[-len(defaults) :], defaults, strict=False)
-            if repr(each) == "NODEFAULT"
+            name for name, each in zip(names[-len(defaults) :], defaults, strict=False) if repr(each) == "NODEFAULT"
         }
-        positional = cls.__match_args__  # type: ignore[attr-defined] # of a struct
+        positional = cls.__match_args__  # type: ignore[attr-defined]
         order = [*positional, *(name for name in names if name not in positional)]
         return [(name, name not in positional, name in with_default - required) for name in order]
     try:
@@ -386,11 +384,7 @@ def fields_of(cls: type) -> list[Field]:
         for each, following in zip(body, [*body[1:], None], strict=False):
             if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
                 name, annotation = each.target.id, annotation_text(each.annotation)
-            elif (
-                isinstance(each, ast.Assign)
-                and isinstance(each.targets[0], ast.Name)
-                and issubclass(cls, enum.Enum)
-            ):
+            elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name) and issubclass(cls, enum.Enum):
                 name, annotation = each.targets[0].id, ""
             else:
                 continue
@@ -475,7 +469,10 @@ def _below(code: Source, node: ast.stmt) -> ast.stmt | None:
 
 
 def members_of(cls: type, full_name: str) -> Iterator[Entry]:
-    """The public methods and properties of a class, in the order of the source; those of public bases are on their pages."""
+    """The public methods and properties of a class, in the order of the source.
+
+    Those of public bases are on their pages.
+    """
     public = homes().values()
     seen: set[str] = set()
     for base in cls.__mro__:

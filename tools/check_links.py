@@ -1,11 +1,8 @@
 """Check every link of a built site: `python tools/check_links.py build/site`.
 
-What must hold: a link inside the site leads to a file and, with an anchor, to an element that is there; every page can be reached
-from the first one; nothing is loaded from elsewhere, so that the site works without a network, from a folder and below any path.
-Addresses on the web are not fetched, because a build must not fail when somebody else's server is down; their form is checked,
-and `--list` prints them.
-
-Reads files and writes nothing. Knows nothing of how the site was made. Above: `make_site`, which runs it after every build.
+A link inside the site must lead to an existing file and anchor; every page must be reachable from the first one;
+nothing may be loaded from other hosts. External addresses are not fetched, but their form is checked; `--list` prints
+them.
 """
 
 import argparse
@@ -36,11 +33,11 @@ LOADS = {
     ("use", "href"),
     ("use", "xlink:href"),
 }
-# Of `link` elements these only say something; a browser loads nothing for them.
+# `link` elements that load nothing.
 SILENT_RELATIONS = {"index", "search", "next", "prev", "canonical", "author", "license"}
 
 CSS_ADDRESS = re.compile(r"(?:url\(\s*|@import\s+)[\"']?([^\"')\s;]+)")
-# A script that asks another host for something. Addresses in comments and licences do nothing.
+# A script that requests something from another host. Addresses in comments and licences are harmless.
 SCRIPT_ADDRESS = re.compile(
     r"(?:fetch|importScripts|import|open|\.src\s*=|\.href\s*=)\s*\(?\s*[\"'`]((?:https?:)?//[^\"'`]+)"
 )
@@ -48,7 +45,7 @@ LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.IGNORECASE)
 
 
 class Link(NamedTuple):
-    """Where an element of a page points, and whether a browser goes there unasked."""
+    """The target of an element, and whether a browser loads it automatically."""
 
     address: str
     is_loaded: bool
@@ -104,7 +101,7 @@ class Report(NamedTuple):
 
 
 def check(site: Path) -> Report:
-    """Look at every page, style and script below this folder."""
+    """Check every page, style sheet and script in this folder."""
     site = site.resolve()
     pages = {file: Page(file.read_text(encoding="utf-8")) for file in sorted(site.rglob("*.html"))}
     anchors = {file: set(page.anchors) for file, page in pages.items()}
@@ -129,19 +126,19 @@ def check(site: Path) -> Report:
 
 
 def is_outside(address: str) -> bool:
-    """Whether an address leads out of the site."""
+    """True if an address leads out of the site."""
     return bool(re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//", address))
 
 
 def aim(address: str, file: Path) -> tuple[Path, str]:
-    """The file that a link means, and the anchor in it."""
+    """Return the file and the anchor of a link."""
     path, _, anchor = address.partition("#")
     path = unquote(path.partition("?")[0])
     return (file.parent / path).resolve() if path else file, unquote(anchor)
 
 
 def flaw_of(link: Link, file: Path, site: Path, anchors: dict[Path, set[str]]) -> str:
-    """What is wrong with a link; empty if nothing is."""
+    """Return what is wrong with a link; empty if nothing is."""
     if link.address.startswith("data:"):
         return ""
     if is_outside(link.address):
@@ -159,7 +156,7 @@ def flaw_of(link: Link, file: Path, site: Path, anchors: dict[Path, set[str]]) -
 
 
 def flaw_of_address(address: str) -> str:
-    """What is wrong with the form of an address on the web; it is not asked for."""
+    """Return what is wrong with the form of an external address; it is not fetched."""
     try:
         parts = urlsplit(address)
         host, _ = parts.hostname or "", parts.port
@@ -177,7 +174,7 @@ def flaw_of_address(address: str) -> str:
 
 
 def is_host(host: str) -> bool:
-    """Whether this can be the name or the number of a machine."""
+    """True if this can be a host name or an IP address."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -187,7 +184,7 @@ def is_host(host: str) -> bool:
 
 
 def flaws_of_files(site: Path) -> list[str]:
-    """What styles, scripts and pictures load."""
+    """Return what is wrong with the resources that styles, scripts and pictures load."""
     flaws: list[str] = []
     for file in sorted(site.rglob("*")):
         if file.suffix not in (".css", ".js", ".svg"):
@@ -211,7 +208,7 @@ def flaws_of_files(site: Path) -> list[str]:
 
 
 def unreached(site: Path, pages: dict[Path, Page], leads_to: dict[Path, set[Path]]) -> list[Path]:
-    """Pages that nobody finds who begins at the first one."""
+    """Return pages that cannot be reached from the first one."""
     first = site / "index.html"
     if first not in pages:
         return [first]
@@ -224,7 +221,7 @@ def unreached(site: Path, pages: dict[Path, Page], leads_to: dict[Path, set[Path
 
 
 def main() -> int:
-    """Check a site; exit code 1 with a line for each flaw."""
+    """Check a site; return 1 with a line for each problem."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("site", type=Path)
     parser.add_argument("--list", action="store_true", help="print the addresses on the web, too")

@@ -1,14 +1,8 @@
-"""Compare the packages of the registry with what the public package registries say of them.
+"""Compare the packages of the registry with PyPI and npm. Run by hand before a release; it needs the network.
 
     python tools/check_packages.py [FILE] [--only ID ...] [--facts FACTS.json] [--answers ANSWERS.json]
 
-Every package name is looked up with the ordinary clients, pip and npm: is there such a package, and does an address in its
-metadata or its README lie on the site that we give as its documentation? The clients are asked one at a time, and what they said is kept in
-ANSWERS.json, so that a second run asks for nothing again. It needs the network, so it is run by hand before a release, never
-by CI. With --facts only the libraries that a file of facts names are looked up.
-
-Exit code 1 if a package is not there. An address that differs is shown, for somebody to look at: metadata often names the
-repository and not the documentation, and old hosts live on in it.
+Exit code 1 if a package does not exist. An address that differs is reported for review.
 """
 
 import argparse
@@ -32,12 +26,12 @@ from procontext.fetch import registrable_domain  # noqa: E402  # from this tree,
 from procontext.models import Library  # noqa: E402
 from procontext.registry import BUNDLED, read_document  # noqa: E402
 
-# What a registry said of a package: whether it `exists`, the `urls` of its metadata, and the `sites` that its README names.
+# The data of a registry: whether the package `exists`, the `urls` of its metadata, and the `sites` in its README.
 Answer: TypeAlias = dict[str, Any]
 
 # One package after the other, with a breath between: nobody's registry is in a hurry for us.
 PAUSE = 0.2
-MOST_SECONDS = 180
+MAX_SECONDS = 180
 
 # Where many projects have a page of their own, under the name of an owner.
 PAGES = re.compile(r"([a-z0-9-]+)\.(?:github|gitlab)\.io")
@@ -50,14 +44,14 @@ class Verdict(NamedTuple):
     another site), `silent` (it names its repository alone, or nothing), or `undocumented` (we name no site)."""
 
     library: Library
-    place: str
+    registry: str
     package: str
     outcome: str
     urls: tuple[str, ...] = ()
 
 
-def ask_pip(name: str) -> Answer:
-    """The metadata of the newest wheel; nothing is installed, and nothing of the package is run."""
+def query_pip(name: str) -> Answer:
+    """Return the metadata of the newest wheel. Nothing is installed or run."""
     done = run(
         sys.executable,
         *("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet", "--dry-run"),
@@ -68,23 +62,23 @@ def ask_pip(name: str) -> Answer:
         labelled = [entry.rpartition(",")[2].strip() for entry in metadata.get("project_url", ())]
         urls = [url for url in (metadata.get("home_page"), *labelled) if url]
         return {"exists": True, "urls": urls, "sites": sites_in(metadata.get("description") or "")}
-    # No wheel for this Python: at least it can be said whether there is such a package.
+    # No wheel for this Python: check at least that the package exists.
     done = run(sys.executable, *("-m", "pip", "index", "versions", "--pre", "--ignore-requires-python", name))
     return {"exists": done.returncode == 0, "urls": [], "sites": []}
 
 
-def ask_npm(name: str) -> Answer:
-    """The homepage and repository of the newest version."""
+def query_npm(name: str) -> Answer:
+    """Return the homepage and repository of the newest version."""
     done = run("npm", "view", name, "name", "homepage", "repository", "--json")
     if done.returncode != 0:
         return {"exists": False, "urls": [], "sites": []}
-    said = json.loads(done.stdout or "{}")
-    if not isinstance(said, dict):  # of one member npm tells the value alone: the name, then
+    metadata = json.loads(done.stdout or "{}")
+    if not isinstance(metadata, dict):  # npm prints a single member as a plain value
         return {"exists": True, "urls": [], "sites": []}
-    repository = said.get("repository") or ""
+    repository = metadata.get("repository") or ""
     address = repository.get("url", "") if isinstance(repository, dict) else str(repository)
-    urls = [url for url in (said.get("homepage") or "", readable(address)) if url]
-    # The package itself is fetched only where its metadata says nothing: some are large.
+    urls = [url for url in (metadata.get("homepage") or "", readable(address)) if url]
+    # The package is downloaded only if its metadata has no address, because some are large.
     readme = npm_readme(name) if all(is_code(url) for url in urls) else ""
     return {"exists": True, "urls": urls, "sites": sites_in(readme)}
 
@@ -105,19 +99,19 @@ def npm_readme(name: str) -> str:
 
 
 def run(*command: str) -> "subprocess.CompletedProcess[str]":
-    """Run a client to its end."""
+    """Run a client and wait for it."""
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=False,
     )
 
 
 def readable(repository: str) -> str:
-    """`git+ssh://git@github.com/a/b.git`, `github:a/b` and `a/b` as addresses."""
+    """Convert `git+ssh://git@github.com/a/b.git`, `github:a/b` and `a/b` to URLs."""
     if re.fullmatch(r"(github:)?[\w.-]+/[\w.-]+", repository):
         return "https://github.com/" + repository.removeprefix("github:")
     found = re.search(r"([\w.-]+\.[a-z]+)[/:](.+?)(\.git)?/?$", repository)
@@ -131,14 +125,14 @@ def sites_in(text: str) -> list[str]:
 
 
 def site(url: str) -> str:
-    """What has one owner: the registrable domain, or the host where there is none."""
+    """Return the registrable domain of an address, or its host."""
     host = (urlsplit(url).hostname or "").lower()
     host = READ_THE_DOCS.sub(".readthedocs.io", host)
     return registrable_domain(host) or host
 
 
 def is_code(url: str) -> bool:
-    """Whether an address is of a repository, which says nothing about documentation."""
+    """True if an address is that of a repository, which is not documentation."""
     return (urlsplit(url).hostname or "").lower() in HOSTS_OF_CODE
 
 
@@ -155,7 +149,7 @@ def is_same_site(docs_url: str, urls: Iterable[str]) -> bool:
 
 
 def judge(library: Library, place: str, package: str, answer: Answer) -> Verdict:
-    """What an answer means."""
+    """Return the verdict for an answer."""
     urls = tuple(answer["urls"])
     docs_url = library.docs_url or library.llms_txt_url
     if not answer["exists"]:
@@ -172,31 +166,29 @@ def judge(library: Library, place: str, package: str, answer: Answer) -> Verdict
 
 
 def answered(libraries: Iterable[Library], file: Path) -> Iterator[Verdict]:
-    """A verdict for every package; what is not known yet is asked and kept at once."""
+    """Return a verdict for every package. Unknown packages are queried and stored."""
     kept: dict[str, Answer] = json.loads(file.read_bytes()) if file.exists() else {}
     for library in libraries:
-        for place, names, ask in (
-            ("PyPI", library.packages.pypi, ask_pip),
-            ("npm", library.packages.npm, ask_npm),
+        for registry, names, query in (
+            ("PyPI", library.packages.pypi, query_pip),
+            ("npm", library.packages.npm, query_npm),
         ):
             for name in names:
-                key = f"{place} {name}"
+                key = f"{registry} {name}"
                 if "sites" not in kept.get(key, {}):
-                    kept[key] = ask(name)
+                    kept[key] = query(name)
                     file.write_text(json.dumps(kept, indent=1), encoding="utf-8")
                     time.sleep(PAUSE)
-                yield judge(library, place, name, kept[key])
+                yield judge(library, registry, name, kept[key])
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Ask, compare, report."""
+    """Query, compare, report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", nargs="?", type=Path, default=BUNDLED)
     parser.add_argument("--only", nargs="+", default=[], metavar="ID", help="these libraries and no others")
     parser.add_argument("--facts", type=Path, help="the libraries that this file names and no others")
-    parser.add_argument(
-        "--answers", type=Path, default=Path("package-answers.json"), help="what was said so far"
-    )
+    parser.add_argument("--answers", type=Path, default=Path("package-answers.json"), help="results of earlier runs")
     given = parser.parse_args(arguments)
     wanted = set(given.only)
     if given.facts is not None:
@@ -210,7 +202,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(
                 verdict.outcome,
                 verdict.library.id,
-                f"{verdict.place}:{verdict.package}",
+                f"{verdict.registry}:{verdict.package}",
                 docs_url,
                 *verdict.urls,
             )

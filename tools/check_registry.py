@@ -1,9 +1,8 @@
-"""Say whether a registry is sound: it can be read, every name leads to its library, and no two libraries claim one.
+"""Check a registry: it can be read, every name resolves to its library, and no two libraries share a name.
 
     python tools/check_registry.py [FILE] [--facts FACTS.json] [--least 400]
 
-With --facts every library of that file must be there, and each of its package names must resolve to it exactly.
-Exit code 0 if it is sound, else 1 with a line for each flaw.
+With --facts, every library and package name of that file must resolve. Exit code 1 with a line for each problem.
 """
 
 import argparse
@@ -24,7 +23,7 @@ from procontext.resolve import Index  # noqa: E402
 
 
 def flaws(libraries: tuple[Library, ...]) -> Iterator[str]:
-    """What is wrong among the rows of a registry that can be read."""
+    """Return the problems in the rows of a registry."""
     index = Index(libraries)
     owners: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
     for library in libraries:
@@ -49,16 +48,14 @@ def flaws(libraries: tuple[Library, ...]) -> Iterator[str]:
 
 
 def missing(libraries: tuple[Library, ...], facts: Path) -> Iterator[str]:
-    """Facts that the registry does not know."""
+    """Return facts that are not in the registry."""
     index = Index(libraries)
     for fact in json.loads(facts.read_bytes())["libraries"]:
         if index.get(fact["id"]) is None:
             yield f"{fact['id']}: missing"
         for names in (fact.get("packages") or {}).values():
             for name in names:
-                found = {
-                    match.library_id for match in index.resolve(name) if match.matched_via == "package_name"
-                }
+                found = {match.library_id for match in index.resolve(name) if match.matched_via == "package_name"}
                 if fact["id"] not in found:
                     yield f"{fact['id']}: its package {name} leads to {sorted(found)}"
 
@@ -82,9 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
         found.append(f"{len(document.libraries)} libraries; {given.least} are wanted")
     for flaw in found:
         print(flaw, file=sys.stderr)
-    print(
-        f"{given.file}: version {document.version}, {len(document.libraries)} libraries, {len(found)} flaws"
-    )
+    print(f"{given.file}: version {document.version}, {len(document.libraries)} libraries, {len(found)} flaws")
     return 1 if found else 0
 
 

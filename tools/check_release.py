@@ -30,9 +30,7 @@ def declared_version(distribution: str, root: Path = ROOT) -> str:
 def check_versions(tag: str, root: Path = ROOT) -> list[str]:
     """Compare the tag with every place that has the version; return one line for each difference."""
     version = tag.removeprefix("v")
-    problems = (
-        [] if tag.startswith("v") else [f"the tag is {tag!r}; it must be v and the version, such as v0.1.0"]
-    )
+    problems = [] if tag.startswith("v") else [f"the tag is {tag!r}; it must be v and the version, such as v0.1.0"]
     for distribution in DISTRIBUTIONS:
         found = declared_version(distribution, root)
         if found != version:
@@ -95,9 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:
-        print(
-            f"{2 * len(DISTRIBUTIONS)} files of version {options.tag.removeprefix('v')} are ready to publish."
-        )
+        print(f"{2 * len(DISTRIBUTIONS)} files of version {options.tag.removeprefix('v')} are ready to publish.")
     return 1 if problems else 0
 
 

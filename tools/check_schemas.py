@@ -1,10 +1,7 @@
-"""Holds `jackstay.types` to the official JSON Schemas: `check_schemas.py DIR`, where DIR has a `REVISION.json` for each.
+"""Check `jackstay.types` against the official JSON Schemas: `check_schemas.py DIR`, with a `REVISION.json` for each.
 
-The schemas are not in this repository; whoever has them runs this by hand, after changing a body or for a new revision.
-Four questions, for each definition of each revision that is a body: does our class have a field for each property, at
-every depth; does every instance that the schema permits (least, fullest, and each alternative) come back from decoding
-and encoding as it was; is what comes back still valid; and is a body that we build ourselves, with every field set,
-valid? It prints what is wrong and how much was checked, and exits with 1 if anything is wrong.
+The schemas are not in this repository; run this by hand after changing a body or for a new revision. Checked are: a
+field for each property, a lossless round trip of every permitted instance, and validity of the bodies that we build.
 """
 
 import json
@@ -88,7 +85,7 @@ PARAMS = {
     "ToolListChangedNotification": "NotificationParams",
 }
 
-# Values for fields whose type here says less than a schema: open words, schemas of tools, structured content.
+# Values for fields whose type is less specific than the schema.
 WORDS = {
     "audience": ["user"],
     "cacheScope": "public",
@@ -114,7 +111,7 @@ class Revision:
         self._validator = Draft202012Validator if self.key == "$defs" else Draft7Validator
 
     def resolved(self, schema: Schema) -> Schema:
-        """The schema that a reference names, and one schema for what several must all fit."""
+        """Return the schema of a reference, and merge `allOf`."""
         if "$ref" in schema:
             return self.resolved(self.definitions[schema["$ref"].rsplit("/", 1)[1]])
         if "allOf" in schema:
@@ -132,7 +129,7 @@ class Revision:
 
 
 def bodies(revision: Revision) -> Iterator[tuple[str, type[jackstay.types.Body], Schema]]:
-    """Each definition that is or holds a body: where it is, our class, its schema."""
+    """Yield each definition that is or contains a body: its path, our class, its schema."""
     for name, schema in revision.definitions.items():
         if name in NOT_BODIES or name.startswith("JSONRPC") or name.endswith("ResultResponse"):
             continue
@@ -151,17 +148,15 @@ def bodies(revision: Revision) -> Iterator[tuple[str, type[jackstay.types.Body],
             if not is_envelope and hasattr(jackstay.types, name) and revision.name >= "2026-07-28":
                 yield name, getattr(jackstay.types, name), schema
         else:
-            ours = "LegacyTitledEnumSchema" if is_old_enum else RENAMED.get(name, name)
-            yield name, getattr(jackstay.types, ours), schema
+            class_name = "LegacyTitledEnumSchema" if is_old_enum else RENAMED.get(name, name)
+            yield name, getattr(jackstay.types, class_name), schema
 
 
 # --- does each property have a field? ---------------------------------------------------------------------------------
 
 
-def lacking(
-    revision: Revision, schema: Schema, hint: object, where: str, seen: frozenset[str]
-) -> Iterator[str]:
-    """Places of the schema's properties that no field of the type answers to."""
+def lacking(revision: Revision, schema: Schema, hint: object, where: str, seen: frozenset[str]) -> Iterator[str]:
+    """Return the schema's properties that have no field in the type."""
     reference = schema.get("$ref", "")
     if reference in seen:
         return
@@ -188,7 +183,7 @@ def lacking(
 
 
 def instances(revision: Revision, schema: Schema, depth: int = 0) -> Iterator[Json]:
-    """The least instance, the fullest, and one for each alternative anywhere in it."""
+    """Yield the minimal instance, the full one, and one for each alternative."""
     schema = revision.resolved(schema)
     alternatives = schema.get("anyOf") or schema.get("oneOf")
     if alternatives:
@@ -231,7 +226,7 @@ def objects(revision: Revision, schema: Schema, depth: int) -> Iterator[Json]:
     values = {}
     for name, part in properties.items():
         if name == "resultType":
-            # To the schemas any string; but the word says which class it is.
+            # Any string in the schema, but the value selects the class.
             values[name] = ["input_required" if "inputRequests" in properties else "complete"]
         elif name in required or depth < 8:
             values[name] = [*instances(revision, part, depth + 1)]
@@ -248,18 +243,14 @@ def objects(revision: Revision, schema: Schema, depth: int) -> Iterator[Json]:
 
 
 def is_forbidden_by_text(cls: type[jackstay.types.Body], instance: Json) -> bool:
-    """Permitted by the schema, not by the specification: a question that asks nothing (2026-07-28, basic/patterns/mrtr)."""
-    return (
-        cls is jackstay.types.InputRequiredResult and not {"inputRequests", "requestState"} & instance.keys()
-    )
+    """True for an input request without content: allowed by the schema, not by 2026-07-28 basic/patterns/mrtr."""
+    return cls is jackstay.types.InputRequiredResult and not {"inputRequests", "requestState"} & instance.keys()
 
 
-def round_trip(
-    revision: Revision, cls: type[jackstay.types.Body], schema: Schema
-) -> Iterator[tuple[Json, list[str]]]:
+def round_trip(revision: Revision, cls: type[jackstay.types.Body], schema: Schema) -> Iterator[tuple[Json, list[str]]]:
     for instance in instances(revision, schema):
         if revision.faults(schema, instance) or is_forbidden_by_text(cls, instance):
-            continue  # more is asked of the whole than of its parts
+            continue  # the whole has more constraints than its parts
         try:
             back = json.loads(encode_json(decode(cls, json.dumps(instance).encode())))
         except McpError as error:
@@ -273,7 +264,7 @@ def round_trip(
 
 
 def built(hint: object, wire_name: str = "") -> Json:
-    """A value for a field of this type; a Body with every field set."""
+    """Return a value for a field of this type; for a Body, with every field set."""
     origin, arguments = get_origin(hint), get_args(hint)
     if wire_name in WORDS:
         return WORDS[wire_name]
@@ -290,12 +281,12 @@ def built(hint: object, wire_name: str = "") -> Json:
     if hint in (Any, str, int, float, bool, list, dict):
         return {Any: {"a": 1}, str: "x", int: 1, float: 0.5, bool: True, list: [1], dict: {"a": 1}}[hint]
     assert isinstance(hint, type), hint
-    fields = {field.name: field for field in msgspec.structs.fields(hint) if field.name != "kept"}
+    fields = {field.name: field for field in msgspec.structs.fields(hint) if field.name != "extra"}
     return hint(**{name: built(field.type, field.encode_name) for name, field in fields.items()})
 
 
 def built_body(revision: Revision, cls: type[jackstay.types.Body], schema: Schema) -> jackstay.types.Body:
-    """With `_meta`, and what must be a certain value, as the schema wants them: no type here says those."""
+    """Add `_meta` and constant values that the schema requires and our types do not."""
     body: jackstay.types.Body = built(cls)
     properties = revision.resolved(schema).get("properties", {})
     changes: dict[str, Json] = {}
@@ -309,7 +300,7 @@ def built_body(revision: Revision, cls: type[jackstay.types.Body], schema: Schem
 
 
 def concrete(revision: Revision, cls: type[jackstay.types.Body]) -> list[type[jackstay.types.Body]]:
-    """The classes that decoding gives: of one that only stands for others, those that the revision knows."""
+    """Return the concrete classes of a type that are in the revision."""
     if "choose" not in vars(cls):
         return [cls]
     known = [one for one in cls.__subclasses__() if one.__name__ in revision.definitions]

@@ -1,9 +1,7 @@
-"""Build the three distributions, install them into an empty environment, and use them there as a stranger would.
+"""Build the three distributions, install them into an empty environment, and use them there.
 
-What passes in the working tree can fail in the wheel: a file that was not packed, a dependency that only the
-development environment has, a command that does not start. The wheel is built from the source archive, so that the
-archive is proven too. Nothing here imports jackstay: everything is seen through the new environment. Without options `jackstay`
-goes in alone, and must bring neither of its siblings; with `--all` it goes in with every extra, and the three commands do their work.
+The wheel is built from the source archive, so that both are tested. Without options, `jackstay` is installed alone and
+must not install its siblings; with `--all`, it is installed with every extra, and all three commands are used.
 """
 
 import argparse
@@ -28,11 +26,11 @@ TOOLS_OF_AN_EMPTY_ENVIRONMENT = {"pip", "setuptools", "wheel"}
 
 
 class Use(NamedTuple):
-    """One command: its words, the exit code it must end with, and what its output must say."""
+    """One command: its arguments, the expected exit code, and text in its output."""
 
     words: tuple[str, ...]
     code: int
-    says: str
+    output: str
 
 
 USES = (
@@ -57,14 +55,12 @@ USES_WITH_EVERYTHING = (
 
 
 class CheckFailedError(Exception):
-    """The distribution is not what it should be; the message says how."""
+    """The distribution is wrong; the message describes how."""
 
 
 def main() -> int:
-    """Build, install, use. Exit code 1 with one sentence when something is wrong."""
-    parser = argparse.ArgumentParser(
-        description="Build the wheel, install it into an empty environment, use it."
-    )
+    """Build, install, use; return 1 with one sentence if something is wrong."""
+    parser = argparse.ArgumentParser(description="Build the wheel, install it into an empty environment, use it.")
     parser.add_argument("--all", action="store_true", help="with every extra, instead of bare")
     has_everything = parser.parse_args().all
     try:
@@ -90,22 +86,21 @@ def main() -> int:
         return 1
     how = "with every extra" if has_everything else "bare"
     print(
-        f"{len(wheels)} wheels built, {len(wanted)} installed {how}, {len(packages)} packages imported, {len(uses)} commands run."
+        f"{len(wheels)} wheels built, {len(wanted)} installed {how}, {len(packages)} packages imported, {len(uses)} "
+        f"commands run."
     )
     return 0
 
 
 def run(words: list[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a program outside the repository's own import paths, with a limit on its time."""
+    """Run a program outside the import paths of the repository, with a timeout."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment["PATH"] = os.pathsep.join((str(Path(words[0]).parent), environment.get("PATH", os.defpath)))
-    return subprocess.run(
-        words, capture_output=True, text=True, timeout=600, check=False, cwd=folder, env=environment
-    )
+    return subprocess.run(words, capture_output=True, text=True, timeout=600, check=False, cwd=folder, env=environment)
 
 
 def must(words: list[str], folder: Path | None = None) -> str:
-    """Run a program that has to succeed, and return what it wrote."""
+    """Run a program that must succeed, and return its output."""
     done = run(words, folder)
     if done.returncode != 0:
         raise CheckFailedError(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -113,7 +108,7 @@ def must(words: list[str], folder: Path | None = None) -> str:
 
 
 def build(distribution: str, folder: Path) -> tuple[Path, Path]:
-    """The source archive, and the wheel made from it. The build tools are those of the environment we run in."""
+    """Build the source archive, and the wheel from it."""
     must(
         [
             sys.executable,
@@ -132,7 +127,7 @@ def build(distribution: str, folder: Path) -> tuple[Path, Path]:
 
 
 def check_archive(archive: Path) -> None:
-    """The source archive can be tested and read by whoever gets it, and holds nothing of this machine."""
+    """Check that the source archive is complete and contains no local files."""
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
     wanted = {"LICENSE", "README.md", "pyproject.toml"}
@@ -144,7 +139,7 @@ def check_archive(archive: Path) -> None:
 
 
 def check_wheel(wheel: Path, distribution: str, package: str) -> None:
-    """Every source file is in the wheel, and nothing but the packages and their metadata."""
+    """Check that the wheel contains every source file, and nothing but the packages and their metadata."""
     with zipfile.ZipFile(wheel) as opened:
         packed = set(opened.namelist())
         metadata = next(name for name in packed if name.endswith(".dist-info/METADATA"))
@@ -163,13 +158,13 @@ def check_wheel(wheel: Path, distribution: str, package: str) -> None:
         raise CheckFailedError(f"{wheel.name} would also install {sorted(foreign)}")
     for line in ("License-Expression: Apache-2.0", "License-File: LICENSE", "Requires-Python: >=3.11"):
         if line not in text.splitlines():
-            raise CheckFailedError(f"the metadata of {wheel.name} does not say {line!r}")
+            raise CheckFailedError(f"the metadata of {wheel.name} does not contain {line!r}")
     if f"{folder}/licenses/LICENSE" not in packed:
         raise CheckFailedError(f"{wheel.name} does not carry the licence")
 
 
 def install(wheels: list[str], environment: Path) -> Path:
-    """A new environment with only these wheels in it; returns the folder of its programs."""
+    """Create an environment with only these wheels; return the folder of its programs."""
     venv.create(environment, with_pip=True)
     binaries = environment / ("Scripts" if os.name == "nt" else "bin")
     must(
@@ -187,22 +182,19 @@ def install(wheels: list[str], environment: Path) -> Path:
 
 
 def check_installed(binaries: Path) -> None:
-    """Nothing came along that we did not declare, and what was declared fits together."""
+    """Check that only declared dependencies are installed, and that they are compatible."""
     python = str(binaries / "python")
     rows = json.loads(must([python, "-m", "pip", "list", "--format=json", "--disable-pip-version-check"]))
     installed = {row["name"].lower() for row in rows} - TOOLS_OF_AN_EMPTY_ENVIRONMENT
     if installed != EXPECTED_INSTALLED:
-        raise CheckFailedError(
-            f"a bare install brought {sorted(installed)}, not {sorted(EXPECTED_INSTALLED)}"
-        )
+        raise CheckFailedError(f"a bare install brought {sorted(installed)}, not {sorted(EXPECTED_INSTALLED)}")
     must([python, "-m", "pip", "check"])
 
 
 def check_import(binaries: Path, package: str) -> None:
-    """The package imports from the new environment and nowhere else, and so does every module in it.
+    """Import every module from the new environment.
 
-    A file that is loaded only where its extra is installed may lack a library of an extra, and nothing else; what is said
-    without it is tested with the room.
+    A module of an extra may lack the libraries of that extra, and nothing else.
     """
     code = (
         f"import importlib, pkgutil, {package} as package\n"
@@ -228,14 +220,14 @@ def check_import(binaries: Path, package: str) -> None:
 
 
 def check_use(binaries: Path, use: Use) -> None:
-    """The command starts, ends as it should, and says what it should."""
+    """Run a command, and check its exit code and output."""
     done = run([str(binaries / use.words[0]), *use.words[1:]], binaries.parent)
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     command = " ".join(use.words)
     if done.returncode != use.code:
-        raise CheckFailedError(f"`{command}` ended with {done.returncode}, not {use.code}:\n{said}")
-    if use.says not in said or not said.strip() or "Traceback" in said:
-        raise CheckFailedError(f"`{command}` said:\n{said}")
+        raise CheckFailedError(f"`{command}` ended with {done.returncode}, not {use.code}:\n{output}")
+    if use.output not in output or not output.strip() or "Traceback" in output:
+        raise CheckFailedError(f"`{command}` printed:\n{output}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,7 @@
-"""The picture of the client's machine: its states and what leads from one to the other, from the table that runs.
+"""Draw the state machine of the client from its transition table.
 
-Where a state stands and which way an arrow takes is said here; that there is such a state, such an arrow and such an event is
-said by the table. A table with a state or a way that has no place here cannot be drawn, and the error names it.
-Events are grouped: what leads to the same state from several is said once, beside that state.
-
-Takes a machine. Knows no file. Above: `make_pictures`. Below: `svg_paper`, `jackstay.protocol.drawing`.
+Positions of states and arrows are defined here; states, transitions and events come from the table. A state without a
+position is an error. Events that lead to the same state from several states are listed once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +27,7 @@ STATES = {
 
 
 class Way(NamedTuple):
-    """How an arrow runs, and where its label begins, how wide it may be and on which side it is aligned."""
+    """The path of an arrow, and the position, width and alignment of its label."""
 
     path: str
     x: float
@@ -60,9 +57,9 @@ COUNTS = ("none", "one", "two", "three", "four", "five")
 
 
 def draw_machine(machine: Machine) -> str:
-    """The picture. Raises: ValueError for a table that has more than there is a place for."""
+    """Return the picture. Raises: ValueError if a state or transition has no position."""
     ways = {
-        (str(source.value), str(target.value)): _told_once(events)
+        (str(source.value), str(target.value)): _without_repetition(events)
         for (source, target), events in edges(machine).items()
     }
     _check(machine, ways)
@@ -70,9 +67,7 @@ def draw_machine(machine: Machine) -> str:
     parts += [part for name in STATES for part in _state(name, machine)]
     parts += _ways(ways)
     parts += _ends(ways)
-    described = "; ".join(
-        f"{source} to {target}: {', '.join(events)}" for (source, target), events in ways.items()
-    )
+    described = "; ".join(f"{source} to {target}: {', '.join(events)}" for (source, target), events in ways.items())
     return paper(HEIGHT, f"The states of a {machine.name}'s connection", described, parts)
 
 
@@ -85,8 +80,8 @@ def _check(machine: Machine, ways: Iterable[tuple[str, str]]) -> None:
             raise ValueError(f"the way from {source} to {target} is not in WAYS of tools/draw_machine.py")
 
 
-def _told_once(events: list[str]) -> list[str]:
-    """Without the conditions of an event that leads there under every one of them."""
+def _without_repetition(events: list[str]) -> list[str]:
+    """Remove the conditions of an event that occurs under every condition."""
     plain = {event for event in events if "[" not in event}
     return [event for event in events if event in plain or event.partition(" [")[0] not in plain]
 
@@ -118,23 +113,23 @@ def _ways(ways: dict[tuple[str, str], list[str]]) -> Iterator[str]:
         own = [event for event in events if event not in shared.get(pair[1], ())]
         yield arrow(way.path)
         lines = _by_condition(own, way)
-        # A label that is centred stands above its arrow: its last line is where the place says.
+        # A centred label is above its arrow: `y` is the position of its last line.
         y = way.y - 18 * (len(lines) - 1) if way.anchor == "middle" else way.y
         yield from paragraph(way.x, y, lines, way.anchor)
     for target, place in SHARED.items():
         count = COUNTS[sum(to == target for _, to in ways)]
-        said = f"from each of the {count}: {', '.join(shared[target])}"
-        yield from paragraph(place.x, place.y, wrapped(said, place.width))
+        text = f"from each of the {count}: {', '.join(shared[target])}"
+        yield from paragraph(place.x, place.y, wrapped(text, place.width))
 
 
 def _shared(ways: dict[tuple[str, str], list[str]], target: str) -> list[str]:
-    """What leads there from every state that leads there."""
+    """Return the events that lead to a state from every state with an arrow to it."""
     lists = [events for (_, to), events in ways.items() if to == target]
     return [event for event in lists[0] if all(event in events for events in lists)]
 
 
 def _by_condition(events: list[str], way: Way) -> list[str]:
-    """Lines: events without a condition, one a line where the room is narrow; then those of each condition together."""
+    """Return lines: events without a condition, then those of each condition."""
     grouped: dict[str, list[str]] = {}
     for event in events:
         name, _, condition = event.partition(" [")
@@ -151,7 +146,7 @@ def _by_condition(events: list[str], way: Way) -> list[str]:
 
 
 def _ends(ways: dict[tuple[str, str], list[str]]) -> Iterator[str]:
-    """The arrows from the frame: what every state in it has in common first, then each state's own."""
+    """Return the arrows from the frame: common events first, then those of each state."""
     inside = [name for name in STATES if name not in ENDS]
     for target, way in ENDS.items():
         own = {name: ways.get((name, target), []) for name in inside}
@@ -159,7 +154,7 @@ def _ends(ways: dict[tuple[str, str], list[str]]) -> Iterator[str]:
         lines = [f"from each: {', '.join(common)}"] if common else []
         for name, events in own.items():
             rest = [event for event in events if event not in common]
-            said = _by_condition(rest, way._replace(width=10_000, anchor="middle"))
-            lines += wrapped(f"from {name}: {'; '.join(said)}", way.width) if said else []
+            text = _by_condition(rest, way._replace(width=10_000, anchor="middle"))
+            lines += wrapped(f"from {name}: {'; '.join(text)}", way.width) if text else []
         yield arrow(way.path)
         yield from paragraph(way.x, way.y, lines)

@@ -1,11 +1,7 @@
-"""Draw a state diagram, written for Mermaid, as SVG: the pages of the documentation site show it without a script.
+"""Draw a Mermaid state diagram as SVG, so that the documentation site needs no script.
 
-Every state is a column and every arrow a line of its own, from the state that is left to the one that is entered, with the events
-above it. Boxes and curves would look more like a diagram, but the machines have up to eight events on an arrow, and their labels
-would lie on each other; here nothing can overlap, however long a label is.
-
-Takes what `jackstay.protocol.drawing` writes and nothing more of Mermaid's language: arrows, labels, `[*]`. Knows nothing of
-pages, files or machines. Above: `make_site`. Colours are left to the page: `currentColor` and classes.
+Every state is a column and every transition a row with its events, so that long labels cannot overlap. Only the subset
+of Mermaid that `jackstay.protocol.drawing` writes is supported. Colours are left to the page.
 """
 
 import re
@@ -13,7 +9,7 @@ import textwrap
 from html import escape
 from typing import NamedTuple
 
-# Sizes in pixels. A character of the label font is about this wide: there is no font to ask without a browser.
+# Sizes in pixels. The width of a character is an estimate, because there is no font without a browser.
 CHARACTER = 6.5
 COLUMN = 119
 BOX = (106, 30)
@@ -27,11 +23,11 @@ ARROW = re.compile(r"^\s*(\S+) --> (\S+?)(?:: (.*))?$")
 
 
 class DrawingError(Exception):
-    """This is not a diagram that can be drawn here; the message says which line."""
+    """This diagram is not supported; the message names the line."""
 
 
 class Arrow(NamedTuple):
-    """One way from a state to another, and the events that lead there."""
+    """A transition and its events."""
 
     source: str
     target: str
@@ -48,7 +44,7 @@ class Diagram(NamedTuple):
 
 
 def read(text: str) -> Diagram:
-    """The diagram that a `stateDiagram-v2` describes; states in the order in which they are named.
+    """Parse a `stateDiagram-v2`; states are in the order of their first use.
 
     Raises: DrawingError for anything else.
     """
@@ -75,12 +71,12 @@ def read(text: str) -> Diagram:
 
 
 def split_events(label: str) -> tuple[str, ...]:
-    """Events of a label: parted by commas, except those inside of a condition in brackets."""
+    """Split a label at commas, except inside a condition in brackets."""
     return tuple(part.strip() for part in re.split(r",(?![^\[]*\])", label) if part.strip())
 
 
 def in_order(diagram: Diagram, states: tuple[str, ...]) -> Diagram:
-    """The same with its columns in this order, and its arrows sorted by where they begin, short ones first."""
+    """Return the diagram with its columns in this order, and its arrows sorted."""
     place = {name: number for number, name in enumerate(states)}
     if set(place) != set(diagram.states):
         raise DrawingError(f"these are not its states: {sorted(place)}, but {sorted(diagram.states)}")
@@ -92,7 +88,7 @@ def in_order(diagram: Diagram, states: tuple[str, ...]) -> Diagram:
 
 
 def draw(diagram: Diagram, name: str) -> str:
-    """The diagram as one `svg` element, without an empty line, so that it can stand in a Markdown page."""
+    """Return the diagram as one `svg` element without empty lines, for a Markdown page."""
     width = COLUMN * len(diagram.states) + 2 * MARGIN
     centre = {state: MARGIN + COLUMN * (number + 0.5) for number, state in enumerate(diagram.states)}
     rows: list[str] = []
@@ -111,15 +107,14 @@ def draw(diagram: Diagram, name: str) -> str:
         for y in (MARGIN, bottom)
         for state, x in centre.items()
     )
-    told = "; ".join(
-        f"{arrow.source} to {arrow.target}: {', '.join(arrow.events)}" for arrow in diagram.arrows
-    )
+    description = "; ".join(f"{arrow.source} to {arrow.target}: {', '.join(arrow.events)}" for arrow in diagram.arrows)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="machine" viewBox="0 0 {width} {bottom + BOX[1] + MARGIN}" '
-        f'width="{width}" role="img" aria-labelledby="{name}-title {name}-told">\n'
+        f'width="{width}" role="img" aria-labelledby="{name}-title {name}-description">\n'
         f'<title id="{name}-title">The state machine: {escape(name)}</title>\n'
-        f'<desc id="{name}-told">{escape(told)}</desc>\n'
-        f'<defs><marker id="{name}-tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        f'<desc id="{name}-description">{escape(description)}</desc>\n'
+        f'<defs><marker id="{name}-tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" '
+        f'orient="auto">'
         '<path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>\n'
         + lifelines
         + "".join(rows).replace("url(#tip)", f"url(#{name}-tip)")
@@ -129,7 +124,7 @@ def draw(diagram: Diagram, name: str) -> str:
 
 
 def draw_arrow(arrow: Arrow, centre: dict[str, float], top: float, width: float) -> tuple[str, float]:
-    """One arrow with its label above it, and how much height both take."""
+    """Return one arrow with its label, and the height of both."""
     begin, end = centre[arrow.source], centre[arrow.target]
     span = abs(end - begin)
     lines = wrap(arrow.events, max(span, LABEL_WIDTH))
@@ -146,20 +141,20 @@ def draw_arrow(arrow: Arrow, centre: dict[str, float], top: float, width: float)
 
 
 def wrap(events: tuple[str, ...], width: float) -> list[str]:
-    """The events as lines that are at most so wide; a condition is broken only if it alone is wider."""
+    """Return the events as lines of at most this width."""
     most = int(width / CHARACTER)
     lines: list[str] = []
     for number, event in enumerate(events):
-        said = event if number == len(events) - 1 else f"{event},"
-        if lines and len(lines[-1]) + 1 + len(said) <= most:
-            lines[-1] += f" {said}"
+        text = event if number == len(events) - 1 else f"{event},"
+        if lines and len(lines[-1]) + 1 + len(text) <= most:
+            lines[-1] += f" {text}"
         else:
-            lines.extend(textwrap.wrap(said, most))
+            lines.extend(textwrap.wrap(text, most))
     return lines
 
 
 def draw_box(state: str, x: float, y: float, is_start: bool, is_final: bool) -> str:
-    """A state: with a dot where the machine begins, with a double frame where it ends."""
+    """Return a state: with a dot if it is initial, with a double frame if it is final."""
     wide, high = BOX
     left = x - wide / 2
     parts = [f'<rect class="state" x="{left:.0f}" y="{y:.0f}" width="{wide}" height="{high}" rx="8"/>\n']

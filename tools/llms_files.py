@@ -1,6 +1,6 @@
-"""The site for language models: `llms.txt` (https://llmstxt.org), `llms-full.txt`, and a Markdown file beside every page.
+"""Write the site for language models: `llms.txt` (https://llmstxt.org), `llms-full.txt`, and Markdown files.
 
-`llms.txt` lists the pages in reading order, with a line about each. `llms-full.txt` has all of them, followed by the API reference.
+`llms.txt` lists the pages in reading order. `llms-full.txt` contains all of them and the API reference.
 """
 
 import re
@@ -13,7 +13,10 @@ LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
 
 
 class Document(NamedTuple):
-    """A page: its title, a line about it, its file in the site, its Markdown, and the same with links from the root of the site."""
+    """A page.
+
+    Its title, a line about it, its file in the site, its Markdown, and the same with links from the root of the site.
+    """
 
     title: str
     note: str
@@ -37,10 +40,7 @@ def index_text(title: str, summary: str, sections: list[Section]) -> str:
         "Everything in one file: [llms-full.txt](llms-full.txt).",
     ]
     for section in sections:
-        lines = [
-            f"- [{each.title}]({each.file}){': ' if each.note else ''}{each.note}"
-            for each in section.documents
-        ]
+        lines = [f"- [{each.title}]({each.file}){': ' if each.note else ''}{each.note}" for each in section.documents]
         parts += [f"## {section.title}", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
 
@@ -67,7 +67,10 @@ def write(site: Path, title: str, summary: str, sections: list[Section]) -> None
 
 
 def check(site: Path) -> list[str]:
-    """What is wrong in these files: links to files that the site does not have, and pages that are missing in one of them."""
+    """What is wrong in these files.
+
+    Links to files that the site does not have, and pages that are missing in one of them.
+    """
     index = (site / "llms.txt").read_text(encoding="utf-8")
     full = (site / "llms-full.txt").read_text(encoding="utf-8")
     listed = {target for target in LINK.findall(index) if target.endswith(".md")}

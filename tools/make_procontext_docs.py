@@ -1,6 +1,6 @@
-"""Write the tables of docs/procontext.md that are made from rows: settings, errors, commands, and what the registry holds.
+"""Write the generated tables of docs/procontext.md: settings, errors, commands, registry.
 
-`python tools/make_procontext_docs.py` writes them between their markers; `--check` writes nothing and fails if one would change.
+`--check` writes nothing, and fails if a table would change.
 """
 
 import argparse
@@ -23,13 +23,13 @@ PAGE = ROOT / "docs" / "procontext.md"
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
 def settings_table() -> str:
-    """Every setting: its key, its variable, its default, what it is for."""
+    """Return a table of all settings."""
     rows = [
         [
             f"`{row.key}`",
@@ -44,7 +44,7 @@ def settings_table() -> str:
 
 
 def errors_table() -> str:
-    """Every code of the catalogue."""
+    """Return a table of all error codes."""
     rows = [
         [
             f"`{row.code}`",
@@ -58,12 +58,12 @@ def errors_table() -> str:
 
 
 def commands_table() -> str:
-    """Every command."""
+    """Return a table of all commands."""
     return table(["command", ""], [[f"`procontext {row.name}`", row.summary] for row in COMMANDS])
 
 
 def registry_table() -> str:
-    """What the registry in the package holds."""
+    """Return a table of the registry's contents."""
     document = json.loads(BUNDLED.read_bytes())
     libraries = document["libraries"]
     packages = [row.get("packages", {}) for row in libraries]
@@ -86,7 +86,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def filled(text: str) -> str:
-    """The page with every table as the rows say."""
+    """Return the page with all tables."""
     for name, make in TABLES.items():
         begin, end = f"<!-- {name}: made by tools/make_procontext_docs.py -->\n", f"<!-- end of {name} -->"
         pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
     after = filled(before)
     if given.check:
         if after != before:
-            print(f"{PAGE} is not what the rows say: run tools/make_procontext_docs.py", file=sys.stderr)
+            print(f"{PAGE} is out of date; run tools/make_procontext_docs.py", file=sys.stderr)
         return int(after != before)
     PAGE.write_text(after, encoding="utf-8")
     return 0

@@ -1,11 +1,7 @@
-"""Make `packages/jackstay-procontext/src/procontext/fetch/public_suffixes.txt` from a wheel of the PyPI package `publicsuffixlist`.
+"""Generate `procontext/fetch/public_suffixes.txt` from a wheel of the PyPI package `publicsuffixlist`.
 
-    pip download --no-deps -d /tmp publicsuffixlist
-    python tools/make_public_suffixes.py /tmp/publicsuffixlist-*.whl
-
-The package ships the list of https://publicsuffix.org (Mozilla Public License 2.0) as it was on the day of its version. Comments
-and empty lines are left out, names are written in ASCII (as they stand in an address), and the first lines say the date, the
-licence and where it came from. The rest is the list, in its order: a difference between two snapshots reads well.
+pip download --no-deps -d /tmp publicsuffixlist
+python tools/make_public_suffixes.py /tmp/publicsuffixlist-*.whl
 """
 
 import re
@@ -30,7 +26,7 @@ FEWEST_RULES = 8000
 
 
 def in_ascii(rule: str) -> str:
-    """A rule with each label as it stands in an address."""
+    """Return a rule with each label in ASCII, as in a URL."""
     labels = rule.removeprefix("!").split(".")
     written = ".".join(
         label if label.isascii() else f"xn--{label.encode('punycode').decode('ascii')}" for label in labels
@@ -39,7 +35,7 @@ def in_ascii(rule: str) -> str:
 
 
 def rules(text: str) -> Iterator[str]:
-    """The rules of the list: what stands before the first space of each line that is no comment."""
+    """Return the rules of the list, without comments."""
     for line in text.splitlines():
         if line.strip() and not line.startswith("//"):
             yield in_ascii(line.split()[0].lower())

@@ -1,13 +1,7 @@
-"""Build the documentation site from the pages in docs/: `python tools/make_site.py` writes build/site.
+"""Build the documentation site from docs/: `python tools/make_site.py` writes build/site.
 
-The pages stay as a code host shows them. They are copied into a folder for the build, and only there links are turned to where
-things stand in the site, diagrams are drawn, and files of the source that a page links become pages of their own, so that every
-link works without a network. The reading order is that of docs/README.md: its headings and lists are the navigation, and a README
-in a folder below orders that folder. Sphinx does the rest (MyST reads the same Markdown as code hosts do; furo has both
-colour schemes, and its search works from a folder).
-
-A warning is an error, and so is any flaw that `check_links` finds in what was built. Above: `make docs`. Below: `draw_states`,
-`check_links`.
+The pages are copied; in the copy, links are adapted, diagrams are drawn, and linked source files become pages. The
+navigation follows docs/README.md. Sphinx warnings and problems found by `check_links` are errors.
 """
 
 import argparse
@@ -59,7 +53,7 @@ PATH = re.compile(r"`?[\w./-]+(?:\.md|/)`?")
 
 
 class SiteError(Exception):
-    """The site cannot be built from these pages; the message says which page, and what to do."""
+    """The site cannot be built; the message names the page and the fix."""
 
 
 class Section(NamedTuple):
@@ -84,7 +78,10 @@ def place(path: PurePosixPath) -> PurePosixPath:
 
 
 def aim(page: PurePosixPath, target: str) -> PurePosixPath:
-    """The file of the repository that a link in this page means: of a folder its README, or the folder if there is none."""
+    """The file of the repository that a link in this page means.
+
+    Of a folder its README, or the folder if there is none.
+    """
     path = PurePosixPath(os.path.normpath(page.parent / target))
     if path.parts[:1] == ("..",):
         raise SiteError(f"{page}: {target} is outside of the repository")
@@ -131,7 +128,7 @@ def toctree(entries: list[tuple[str, str]], caption: str = "") -> str:
 
 
 class Staging:
-    """The pages as the build wants them, written into one folder; begun at the map, and followed link by link."""
+    """The pages for the build in one folder, collected by following links from the map."""
 
     def __init__(self, folder: Path) -> None:
         self.pages = folder / "pages"
@@ -208,7 +205,7 @@ class Staging:
             head = found["head"]
             if head.startswith("[!"):  # a picture that is a link
                 head = head[0] + POINTER.sub(turned, head[1 : head.rindex("](")]) + head[head.rindex("](") :]
-            elif PATH.fullmatch(head.strip("[(]<")):  # on a code host the name of a file says enough
+            elif PATH.fullmatch(head.strip("[(]<")):  # on a code host the file name is enough
                 head = f"[{title_of(aim(page, found['target'].partition('#')[0]))}]("
             return head + self._address(page, found["target"]) + found["tail"]
 
@@ -261,7 +258,7 @@ def folder_page(path: PurePosixPath) -> str:
 
 
 def source_page(path: PurePosixPath, text: str) -> str:
-    """A file of the source as a page of its own: for who follows a link to it, not for the search."""
+    """Return a source file as a page, which is not in the search index."""
     ticks = "`" * max(3, 1 + max(map(len, re.findall(r"`+", text)), default=0))
     language = LANGUAGES.get(path.suffix, "text")
     head = "---\norphan: true\nno-search: true\n---\n\n"
@@ -274,7 +271,10 @@ def all_pages() -> list[PurePosixPath]:
 
 
 def unlisted() -> list[PurePosixPath]:
-    """Pages in docs/ that have no place in the reading order. They are built all the same; a test fails until they have."""
+    """Pages in docs/ that have no place in the reading order.
+
+    They are built all the same; a test fails until they have.
+    """
     listed = {MAP}
     for section in sections((ROOT / MAP).read_text(encoding="utf-8")):
         listed.update(page for _, page in section.entries)
@@ -292,9 +292,7 @@ def summary() -> str:
 def reading_order() -> list[llms_files.Section]:
     """Every page as Markdown, in the order of the navigation, and the API reference after them."""
     text = (ROOT / MAP).read_text(encoding="utf-8")
-    notes = {
-        aim(MAP, found["target"]): found["note"] for found in map(ENTRY.match, text.splitlines()) if found
-    }
+    notes = {aim(MAP, found["target"]): found["note"] for found in map(ENTRY.match, text.splitlines()) if found}
     found = [
         llms_files.Section(
             "Overview", [document(MAP, title_of(MAP), "the map of the pages, and the words that they use")]
@@ -327,7 +325,10 @@ def first_sentence(page: PurePosixPath) -> str:
 
 
 def document(page: PurePosixPath, title: str, note: str) -> llms_files.Document:
-    """A page as Markdown beside its HTML: links lead to the Markdown of other pages, and to the HTML of everything else."""
+    """A page as Markdown beside its HTML.
+
+    Links lead to the Markdown of other pages, and to the HTML of everything else.
+    """
     text = (ROOT / page).read_text(encoding="utf-8")
 
     def converted(folder: PurePosixPath) -> str:
@@ -366,7 +367,7 @@ def banner() -> str:
 
 
 def settings(extra: Path) -> dict[str, object]:
-    """What Sphinx is told, in a conf.py of the build: docs/ holds pages only."""
+    """Return the Sphinx configuration."""
     return {
         "project": "Jackstay",
         "version": __version__,
@@ -396,7 +397,7 @@ def settings(extra: Path) -> dict[str, object]:
     }
 
 
-def build(site: Path, say: Callable[[str], None] = print) -> None:
+def build(site: Path, log: Callable[[str], None] = print) -> None:
     """Build the site into this folder, and check it. What was there is replaced only by a site that is sound.
 
     Raises: SiteError.
@@ -407,14 +408,12 @@ def build(site: Path, say: Callable[[str], None] = print) -> None:
         staging = Staging(Path(folder))
         staging.stage()
         for page in unlisted():
-            say(f"{page} is under 'More pages': add a line to {MAP}, or to the README.md of its folder")
+            log(f"{page} is under 'More pages': add a line to {MAP}, or to the README.md of its folder")
         made = Path(folder) / "site"
         run_sphinx(staging, Path(folder), made)
         llms_files.write(made, "Jackstay", summary(), reading_order())
         report = check_links.check(made)
-        flaws = report.flaws + [
-            f"{name}: the API reference has no entry" for name in api_reference.missing(made)
-        ]
+        flaws = report.flaws + [f"{name}: the API reference has no entry" for name in api_reference.missing(made)]
         flaws += llms_files.check(made)
         if flaws:
             raise SiteError("\n".join(flaws))
@@ -422,32 +421,31 @@ def build(site: Path, say: Callable[[str], None] = print) -> None:
             shutil.rmtree(site)
         site.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(made, site)
-    say(
-        f"{site / 'index.html'}: {report.pages} pages, {report.links} links checked, {len(report.outside)} addresses on "
+    log(
+        f"{site / 'index.html'}: {report.pages} pages, {report.links} links checked, {len(report.outside)} "
+        f"addresses on "
         "the web (not fetched; tools/check_links.py --list shows them)"
     )
 
 
 def run_sphinx(staging: Staging, folder: Path, made: Path) -> None:
-    """Make HTML of the staged pages; every warning is kept, and one is enough to fail."""
+    """Run Sphinx on the staged pages; every warning is an error."""
     warnings.filterwarnings("ignore", category=DeprecationWarning)  # between Sphinx and docutils, not ours
     from sphinx.application import Sphinx  # noqa: PLC0415  # half a second that --help does not need
     from sphinx.errors import SphinxError  # noqa: PLC0415
 
     rows = settings(staging.extra).items()
-    (folder / "conf.py").write_text(
-        "".join(f"{name} = {value!r}\n" for name, value in rows), encoding="utf-8"
-    )
-    said = io.StringIO()
+    (folder / "conf.py").write_text("".join(f"{name} = {value!r}\n" for name, value in rows), encoding="utf-8")
+    output = io.StringIO()
     gc.set_threshold(200_000, 20, 20)  # a build makes millions of nodes and drops few
     try:
         application = Sphinx(
-            staging.pages, folder, made, folder / "doctrees", "html", status=None, warning=said, freshenv=True
+            staging.pages, folder, made, folder / "doctrees", "html", status=None, warning=output, freshenv=True
         )
         application.build(force_all=True)
     except SphinxError as error:
-        raise SiteError(f"{error}\n{said.getvalue()}".strip()) from error
-    text = re.sub(r"\x1b\[[0-9;]*m", "", said.getvalue()).replace(f"{staging.pages}/", "")
+        raise SiteError(f"{error}\n{output.getvalue()}".strip()) from error
+    text = re.sub(r"\x1b\[[0-9;]*m", "", output.getvalue()).replace(f"{staging.pages}/", "")
     if text.strip() or application.statuscode:
         raise SiteError(text.strip() or f"Sphinx ended with {application.statuscode}")
     shutil.rmtree(made / ".doctrees", ignore_errors=True)
@@ -455,7 +453,7 @@ def run_sphinx(staging: Staging, folder: Path, made: Path) -> None:
 
 
 def main() -> int:
-    """Build; exit code 1 with what is wrong."""
+    """Build; return 1 with the problems."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("site", type=Path, nargs="?", default=SITE, help="where to (default: build/site)")
     try:

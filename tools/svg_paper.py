@@ -1,7 +1,7 @@
-"""Paper, boxes, arrows and letters of the pictures in docs/pictures, in one hand: SVG for light and dark pages.
+"""Elements of the pictures in docs/pictures: background, boxes, arrows and text, for light and dark pages.
 
-A picture brings its own paper, because a page may be dark where the reader's system is light. Letters are the reader's own;
-without a font to ask, widths are estimated on the wide side. Knows nothing of what is drawn. Above: `draw_rooms`, `draw_machine`.
+A picture has its own background, because a page may be dark while the system is light. Without access to fonts, the
+width of text is estimated generously.
 """
 
 import textwrap
@@ -31,7 +31,7 @@ COLOURS = {
 
 
 class Box(NamedTuple):
-    """A rectangle by its left upper corner."""
+    """A rectangle by its upper left corner."""
 
     x: float
     y: float
@@ -55,7 +55,7 @@ class Box(NamedTuple):
 
 
 def paper(height: float, title: str, description: str, drawn: Sequence[str]) -> str:
-    """The whole picture."""
+    """Return the whole picture."""
 
     def rules(scheme: int) -> str:
         return "".join(f".{name}{{{row[0].format(*row[1 + scheme])}}}" for name, row in COLOURS.items())
@@ -79,12 +79,12 @@ def paper(height: float, title: str, description: str, drawn: Sequence[str]) -> 
 
 
 def number(value: float) -> str:
-    """A coordinate, no longer than it must be."""
+    """Return a coordinate in short form."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def box(place: Box, kind: str = "box", *, is_double: bool = False) -> str:
-    """A rectangle with round corners; `is_double` draws its edge twice."""
+    """Return a rectangle with round corners; `is_double` draws its edge twice."""
     drawn = _rectangle(place, kind)
     if is_double:
         inner = Box(place.x + 4, place.y + 4, place.width - 8, place.height - 8)
@@ -94,29 +94,25 @@ def box(place: Box, kind: str = "box", *, is_double: bool = False) -> str:
 
 def _rectangle(place: Box, kind: str) -> str:
     x, y, width, height = map(number, place)
-    return (
-        f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}" rx="8" stroke-width="1.6"/>'
-    )
+    return f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}" rx="8" stroke-width="1.6"/>'
 
 
 def arrow(path: str) -> str:
-    """A line with a tip at its end."""
+    """Return a line with an arrow head."""
     return f'<path class="line" d="{path}" marker-end="url(#tip)"/>'
 
 
-def letters(x: float, y: float, said: str, kind: str = "text", anchor: str = "start") -> str:
-    """A line of text; `y` is where it stands."""
+def letters(x: float, y: float, text: str, kind: str = "text", anchor: str = "start") -> str:
+    """Return a line of text; `y` is the baseline."""
     place = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    return f'<text class="{kind}" x="{number(x)}" y="{number(y)}"{place}>{escape(said, quote=False)}</text>'
+    return f'<text class="{kind}" x="{number(x)}" y="{number(y)}"{place}>{escape(text, quote=False)}</text>'
 
 
-def paragraph(
-    x: float, y: float, lines: Sequence[str], anchor: str = "start", kind: str = "text"
-) -> list[str]:
-    """Lines below each other, the first at `y`."""
+def paragraph(x: float, y: float, lines: Sequence[str], anchor: str = "start", kind: str = "text") -> list[str]:
+    """Return lines of text below each other, the first at `y`."""
     return [letters(x, y + LINE * row, line, kind, anchor) for row, line in enumerate(lines)]
 
 
-def wrapped(said: str, width: float) -> list[str]:
-    """The text in lines that are no wider than so many pixels."""
-    return textwrap.wrap(said, max(8, int(width / LETTER)), break_long_words=False)
+def wrapped(text: str, width: float) -> list[str]:
+    """Wrap text to a width in pixels."""
+    return textwrap.wrap(text, max(8, int(width / LETTER)), break_long_words=False)

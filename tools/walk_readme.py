@@ -1,11 +1,8 @@
-"""Walk the README as a newcomer does: a fresh clone, an empty home, every block in order.
-
-A Python block with a title is written to that file. Every line of a shell block is run and must succeed, say something
-and show no traceback; `make run` serves until it is interrupted, and is looked at meanwhile. A block of client settings
-is tried with the command `jackstay`. `make test` is left to whoever calls this, unless it is asked for: `.ci/run` has just
-run it.
+"""Follow the README as a new user: a fresh clone, an empty home directory, every block in order.
 
     python tools/walk_readme.py [--with-tests]
+
+Titled Python blocks are written to files; every line of a shell block must succeed. `make test` is skipped by default.
 """
 
 import argparse
@@ -48,27 +45,23 @@ class Block(NamedTuple):
 
 
 class WalkFailedError(Exception):
-    """A step did not do what the README promises; the message says which."""
+    """A step failed; the message names it."""
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The fenced blocks of a page, in order."""
+    """Return the fenced blocks of a page, in order."""
     for found in FENCE.finditer(text):
         words, title = found[1].split(), TITLE.search(found[1])
         yield Block(words[0] if words else "", title[1] if title else "", found[2])
 
 
 def lines(body: str) -> list[str]:
-    """The commands of a shell block, without what is said about them."""
-    return [
-        line.split("  #")[0].strip()
-        for line in body.splitlines()
-        if line.strip() and not line.startswith("#")
-    ]
+    """Return the commands of a shell block, without comments."""
+    return [line.split("  #")[0].strip() for line in body.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def run(command: str, folder: Path, environment: dict[str, str]) -> str:
-    """One line, through a shell as a person's. Raises: WalkFailedError."""
+    """Run one line in a shell. Raises: WalkFailedError."""
     try:
         done = subprocess.run(
             ["bash", "-c", command],
@@ -82,14 +75,14 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> str:
         )
     except subprocess.TimeoutExpired as late:
         raise WalkFailedError(f"`{command}` was not done after {COMMAND_SECONDS:g} s") from late
-    said = done.stdout + done.stderr
-    if done.returncode or not done.stdout.strip() or "Traceback" in said:
-        raise WalkFailedError(f"`{command}` ended with {done.returncode} and said:\n{said}")
+    output = done.stdout + done.stderr
+    if done.returncode or not done.stdout.strip() or "Traceback" in output:
+        raise WalkFailedError(f"`{command}` ended with {done.returncode} and printed:\n{output}")
     return done.stdout
 
 
 def serve(command: str, folder: Path, environment: dict[str, str]) -> None:
-    """`make run`: it serves the page it names, and Ctrl-C ends it without a traceback. Raises: WalkFailedError."""
+    """Run `make run`: it must serve the page, and end on Ctrl-C without a traceback. Raises: WalkFailedError."""
     page = f"http://127.0.0.1:{environment['PORT']}/inspector"
     with tempfile.TemporaryFile("w+") as log:
         started = subprocess.Popen(
@@ -111,14 +104,14 @@ def serve(command: str, folder: Path, environment: dict[str, str]) -> None:
                 os.killpg(started.pid, signal.SIGKILL)
                 started.wait()
         log.seek(0)
-        said = log.read()
+        output = log.read()
     # What it runs ends with 0; make itself dies of the signal, where it was not started with it ignored.
-    if started.returncode not in (0, 130, -signal.SIGINT) or "Traceback" in said or page not in said:
-        raise WalkFailedError(f"`{command}` ended with {started.returncode} and said:\n{said}")
+    if started.returncode not in (0, 130, -signal.SIGINT) or "Traceback" in output or page not in output:
+        raise WalkFailedError(f"`{command}` ended with {started.returncode} and printed:\n{output}")
 
 
 def wait_for(page: str, started: subprocess.Popen[bytes]) -> None:
-    """Until the page is served. Raises: WalkFailedError when it never is."""
+    """Wait until the page is served. Raises: WalkFailedError."""
     end = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -133,14 +126,14 @@ def wait_for(page: str, started: subprocess.Popen[bytes]) -> None:
 
 
 def try_settings(body: str, folder: Path, environment: dict[str, str]) -> None:
-    """Every server of a block of client settings starts, and lists its tools. Raises: WalkFailedError."""
+    """Start every server of a block of client settings, and list its tools. Raises: WalkFailedError."""
     (folder / "mcp.json").write_text(body, encoding="utf-8")
     for name in json.loads(body)["mcpServers"]:
         run(f"jackstay tools --config mcp.json {name}", folder, environment)
 
 
 def walk(text: str, folder: Path, environment: dict[str, str], *, skipped: tuple[str, ...] = ()) -> list[str]:
-    """Do what the page says, in `folder`; returns what was done. Lines that begin with one of `skipped` are left out."""
+    """Follow the page in `folder`, and return what was done. Lines that start with one of `skipped` are left out."""
     done = []
     for block in blocks(text):
         if block.title:
@@ -160,7 +153,7 @@ def walk(text: str, folder: Path, environment: dict[str, str], *, skipped: tuple
 
 
 def main() -> int:
-    """Clone, walk, say how it went."""
+    """Clone, walk, report."""
     parser = argparse.ArgumentParser(description="Walk the README in a fresh clone with an empty home.")
     parser.add_argument("--with-tests", action="store_true", help="run `make test`, too")
     wanted = parser.parse_args()
@@ -184,7 +177,7 @@ def main() -> int:
 
 
 def clone_into(folder: Path) -> None:
-    """What a newcomer gets: a clone, or the same files where this is none (an archive, somebody else's checkout)."""
+    """Clone the repository, or copy its files if it is not a clone."""
     git = shutil.which("git")
     if git is not None and (ROOT / ".git").exists():
         done = subprocess.run([git, "clone", "--quiet", "--no-hardlinks", ROOT, folder], check=False)
@@ -195,7 +188,7 @@ def clone_into(folder: Path) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens on, for `make run`; 8000 may be somebody's."""
+    """Return a free port for `make run`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

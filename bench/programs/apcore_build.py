@@ -1,4 +1,4 @@
-"""What the bridge costs inside a process: building a catalogue, exporting it, converting schemas. Prints one JSON object.
+"""The cost of the bridge in a process: build a catalogue, export it, convert schemas. Prints one JSON object.
 
 python apcore_build.py
 """
@@ -19,17 +19,17 @@ from apcore_mcp.catalogue import Catalogue
 
 
 class Given(BaseModel):
-    text: str = Field(description="What to say again")
+    text: str = Field(description="The text to return")
     times: int = 1
 
 
-class Said(BaseModel):
+class Output(BaseModel):
     text: str
 
 
 class Echo:
     input_schema = Given
-    output_schema = Said
+    output_schema = Output
     description = "Say the same again."
 
     def execute(self, inputs: dict[str, object], context: object) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Our client, through its public face; over HTTP where the server is a URL."""
+"""The Jackstay client, through its public API; over HTTP where the server is a URL."""
 
 import asyncio
 

@@ -33,4 +33,4 @@ for tool in catalogue(COUNT):
         validate=False,
     )
 
-serve(server.asgi(answers="sse" if sys.argv[3] == "sse" else "auto", sessions="--sessions" in sys.argv))
+serve(server.asgi(response_format="sse" if sys.argv[3] == "sse" else "auto", sessions="--sessions" in sys.argv))

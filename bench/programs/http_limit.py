@@ -24,17 +24,17 @@ async def app(scope, receive, send):
         message = await receive()
         body += message["body"]
         more = message.get("more_body", False)
-    said = answer(body)
-    if said is None:
+    response = answer(body)
+    if response is None:
         await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body"})
     elif ANSWERS == "sse":
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        await send({"type": "http.response.body", "body": b"data: " + said + b"\n"})
+        await send({"type": "http.response.body", "body": b"data: " + response + b"\n"})
     else:
-        length = (b"content-length", b"%d" % len(said))
+        length = (b"content-length", b"%d" % len(response))
         await send({"type": "http.response.start", "status": 200, "headers": [*HEADERS, length]})
-        await send({"type": "http.response.body", "body": said})
+        await send({"type": "http.response.body", "body": response})
 
 
 if __name__ == "__main__":

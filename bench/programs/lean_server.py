@@ -16,7 +16,7 @@ class Reader(asyncio.Protocol):
     def __init__(self, out: asyncio.WriteTransport, done: asyncio.Event) -> None:
         self.out, self.done = out, done
         self.rest: list[bytes] = []
-        self.said: list[bytes] = []
+        self.responses: list[bytes] = []
         self.loop = asyncio.get_running_loop()
 
     def data_received(self, data: bytes) -> None:
@@ -34,15 +34,15 @@ class Reader(asyncio.Protocol):
     async def serve(self, line: bytes) -> None:
         if decode(line).id is None:
             return
-        said = limit_server.answer(line)
-        if said is not None:
-            if not self.said:
+        response = limit_server.answer(line)
+        if response is not None:
+            if not self.responses:
                 self.loop.call_soon(self.write)
-            self.said.append(said)
+            self.responses.append(response)
 
     def write(self) -> None:
-        self.out.write(b"".join(self.said))
-        self.said.clear()
+        self.out.write(b"".join(self.responses))
+        self.responses.clear()
 
     def connection_lost(self, _: Exception | None) -> None:
         self.done.set()

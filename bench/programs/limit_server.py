@@ -1,4 +1,7 @@
-"""The least that is still a correct server over stdio: read lines, decode, echo, write. For clients to be measured against."""
+"""The least that is still a correct server over stdio: read lines, decode, echo, write.
+
+For clients to be measured against.
+"""
 
 import asyncio
 import sys
@@ -60,7 +63,7 @@ class Reader(asyncio.Protocol):
             return
         *lines, rest = b"".join(self.rest).split(b"\n")
         self.rest = [rest]
-        self.out.write(b"".join(said for line in lines if line and (said := answer(line)) is not None))
+        self.out.write(b"".join(response for line in lines if line and (response := answer(line)) is not None))
 
     def connection_lost(self, _: Exception | None) -> None:
         self.done.set()

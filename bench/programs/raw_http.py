@@ -1,10 +1,8 @@
-"""The least that is still a correct server over HTTP: one socket protocol, parsed by hand. For clients to be measured against.
+"""A minimal correct HTTP server on a hand-written socket protocol, to measure clients.
 
     python raw_http.py        prints its port, then serves until its stdin ends
 
-`POST /` is answered like `limit_server.py` does over stdio; every revision is spoken, and nothing is remembered. `GET` and
-`DELETE` are 405. A path that begins with /stall is never answered, and how many such requests were ended by the client is
-what `GET /ended` says: for looking at cancellation.
+Responds to `POST /` like `limit_server.py`. `/stall` never responds; `GET /ended` counts those that were closed.
 """
 
 import asyncio
@@ -48,11 +46,11 @@ class Connection(asyncio.Protocol):
             status = b"200 OK" if found else b"405 No"
             self.transport.write(HEAD % (status, len(found)) + found)
             return
-        said = answer(body)
-        if said is None:
+        response = answer(body)
+        if response is None:
             self.transport.write(HEAD % (b"202 Accepted", 0))
         else:
-            self.transport.write(HEAD % (b"200 OK", len(said)) + said)
+            self.transport.write(HEAD % (b"200 OK", len(response)) + response)
 
     def connection_lost(self, error: Exception | None) -> None:
         Connection.ended += self.is_stalled

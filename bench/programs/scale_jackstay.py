@@ -1,8 +1,8 @@
 """Our client where there is much of it: many calls in flight on one connection, many clients in one process.
 
 python scale_jackstay.py calls N SERVER...       prints: seconds a call, bytes a call while it is open
-python scale_jackstay.py memory N                prints: KiB a client, with its server, in memory; threads more than before
-python scale_jackstay.py stdio N SERVER...       prints: KiB a client, each with its own server process; threads more than before
+python scale_jackstay.py memory N                prints: KiB per client with an in-memory server; additional threads
+python scale_jackstay.py stdio N SERVER...       prints: KiB per client with a server process; additional threads
 """
 
 import asyncio

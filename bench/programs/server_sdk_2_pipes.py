@@ -1,6 +1,6 @@
 """The official SDK 2.x as in `server_sdk_2`, with its stdio threads replaced by asyncio's pipes.
 
-So that what we claim says where it comes from: most of the SDK's time over stdio goes into those threads.
+It shows that most of the SDK's time over stdio is spent in those threads.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from server_sdk_2 import server
 
 
 class Lines:
-    """What the SDK asks of a text file to read from."""
+    """The part of a file object that the SDK reads from."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self.reader = reader
@@ -27,7 +27,7 @@ class Lines:
 
 
 class Out:
-    """What the SDK asks of a text file to write to."""
+    """The part of a file object that the SDK writes to."""
 
     def __init__(self, pipe: asyncio.WriteTransport) -> None:
         self.pipe = pipe

@@ -9,6 +9,4 @@ from apcore_mcp import serve
 if __name__ == "__main__":
     registry = Registry(extensions_dir=str(Path(__file__).parent / "extensions"))
     registry.discover()
-    serve(
-        registry, transport="streamable-http", name="apcore-demo", explorer=True, metrics=True, dynamic=True
-    )
+    serve(registry, transport="streamable-http", name="apcore-demo", explorer=True, metrics=True, dynamic=True)

@@ -1,15 +1,14 @@
-"""`make demo`: a client that holds, shown with real processes in about a minute.
+"""`make demo`: a client and a server that is killed, hangs and fails to start, in about a minute.
 
-Callers call a server through `connect()`; the server is killed, stopped and broken; at the end its own ledger is laid
-beside what the callers were told. Nothing that is shown is written down beforehand.
-
-    victim.py      the server, with its ledger: a process of its own
-    callers.py     who calls, and in which manner
-    witness.py     what the client's telemetry tells
-    chronicle.py   what has happened so far
-    ledger.py      what was told beside what ran
-    story.py       the scenes: what is done to the server, and when
-    picture.py     how a moment looks, in rows of characters
-    terminal.py    where it is shown: a terminal, or plain lines in a pipe
-    film.py        the same pictures as an SVG that plays
+At the end, the ledger of the server is compared with the outcomes that the callers received.
 """
+
+# target_server.py  the server, with its ledger: a separate process
+# callers.py        the callers and their options
+# observer.py       copies the client's telemetry to the log
+# log.py            what has happened so far
+# ledger.py         compares outcomes with the ledger
+# scenario.py       the steps: what is done to the server, and when
+# picture.py        draws the log as rows of characters
+# terminal.py       shows the picture on a terminal, or plain lines in a pipe
+# recording.py      the same pictures as an animated SVG

@@ -1,10 +1,8 @@
-"""Play the story, show it, and record it where that is asked for.
+"""Run the demonstration. Exit code 0: all outcomes agree with the ledger; 1: they do not; 130: interrupted.
 
-    python examples/demo                          about a minute
-    python examples/demo --fast                   the same in a few seconds
-    python examples/demo --record demo.svg        and keep it as an SVG that plays
-
-The exit code is 0 where everybody was told the truth, 1 where somebody was not, 130 after Ctrl-C.
+python examples/demo                          about a minute
+python examples/demo --fast                   in a few seconds
+python examples/demo --record demo.svg        and record an animated SVG
 """
 
 import argparse
@@ -20,45 +18,41 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from demo.film import Recorder, describe, develop
-from demo.picture import is_held
-from demo.story import Stage, StoryError, play
+from demo.picture import is_consistent
+from demo.recording import RecordingHandler, describe, render
+from demo.scenario import Harness, ScenarioError, play
 from demo.terminal import Screen, screen_for
 from jackstay.errors import McpError
 
 FAST = 0.03
-# Pictures a second on a terminal.
+# Pictures per second on a terminal.
 RATE = 10.0
-TITLE = "jackstay: a client that holds while its server is killed, hangs and fails to start"
+TITLE = "jackstay: a client whose server is killed, hangs and fails to start"
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    """The options. Ends the program with 2 where they are not understood."""
-    parser = argparse.ArgumentParser(
-        prog="demo", description="A client that holds, shown with real processes."
-    )
+    """Parse the options. Exits with 2 if they are invalid."""
+    parser = argparse.ArgumentParser(prog="demo", description="A client and a failing server, with real processes.")
     parser.add_argument("--fast", action="store_true", help="in a few seconds instead of a minute")
-    parser.add_argument("--record", metavar="FILE.svg", type=Path, help="keep it as an SVG that plays")
+    parser.add_argument("--record", metavar="FILE.svg", type=Path, help="record an animated SVG")
     options = parser.parse_args(words)
     if options.record is not None and not os.access(options.record.parent, os.W_OK):
-        parser.error(f"--record: nothing can be written to {options.record.parent}; make it, or name another")
+        parser.error(f"--record: cannot write to {str(options.record.parent)!r}; create it, or use another directory")
     return options
 
 
-async def run(pace: float, screen: Screen, recorder: Recorder | None) -> Stage:
-    """The story, shown while it happens. Raises: what it could not go on for; CancelledError after a signal."""
-    logging.getLogger("jackstay").setLevel(
-        logging.ERROR
-    )  # losses are on the screen, which log lines would tear
+async def run(pace: float, screen: Screen, recorder: RecordingHandler | None) -> Harness:
+    """Run the scenario and show it. Raises: ScenarioError, McpError; CancelledError after a signal."""
+    logging.getLogger("jackstay").setLevel(logging.ERROR)  # log lines would disturb the picture
     with tempfile.TemporaryDirectory(prefix="jackstay-demo-") as directory:
-        stage = Stage(Path(directory), pace)
+        harness = Harness(Path(directory), pace)
 
         def show() -> None:
-            screen.show(stage.chronicle, stage.clock())
+            screen.show(harness.log, harness.clock())
             if recorder is not None:
-                recorder.show(stage.chronicle, stage.clock())
+                recorder.show(harness.log, harness.clock())
 
-        playing, showing = asyncio.create_task(play(stage)), asyncio.create_task(keep_showing(show))
+        playing, showing = asyncio.create_task(play(harness)), asyncio.create_task(keep_showing(show))
         try:
             await asyncio.wait([playing, showing], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -66,22 +60,22 @@ async def run(pace: float, screen: Screen, recorder: Recorder | None) -> Stage:
                 task.cancel()
             await asyncio.wait([playing, showing])
         if not showing.cancelled():
-            showing.result()  # it ends by itself only with an error: whoever looked has gone
+            showing.result()  # it ends only with an error, such as a closed pipe
         playing.result()
         if recorder is not None:
-            recorder.show(stage.chronicle, stage.clock(), must=True)
-        return stage
+            recorder.show(harness.log, harness.clock(), must=True)
+        return harness
 
 
 async def keep_showing(show: Callable[[], None]) -> None:
-    """A picture, again and again."""
+    """Update the picture regularly."""
     while True:
         show()
         await asyncio.sleep(1 / RATE)
 
 
-async def interruptible(pace: float, screen: Screen, recorder: Recorder | None) -> Stage:
-    """The same, ended by a signal as if it were cancelled; more of them while it ends change nothing: the end is bounded."""
+async def interruptible(pace: float, screen: Screen, recorder: RecordingHandler | None) -> Harness:
+    """Run, and cancel it on the first signal. Later signals are ignored; the shutdown takes limited time."""
     loop, task = asyncio.get_running_loop(), asyncio.create_task(run(pace, screen, recorder))
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     for number in signals:
@@ -93,7 +87,7 @@ async def interruptible(pace: float, screen: Screen, recorder: Recorder | None) 
             loop.remove_signal_handler(number)
 
 
-def _cancel_once(task: "asyncio.Task[Stage]") -> Callable[[], None]:
+def _cancel_once(task: "asyncio.Task[Harness]") -> Callable[[], None]:
     def cancel() -> None:
         if not task.cancelling():
             task.cancel()
@@ -102,32 +96,30 @@ def _cancel_once(task: "asyncio.Task[Stage]") -> Callable[[], None]:
 
 
 def main(words: list[str]) -> int:
-    """Run it; `words` are the arguments of the command line."""
+    """Run the demonstration; `words` are the command-line arguments."""
     options = parse(words)
-    recorder = None if options.record is None else Recorder()
+    recorder = None if options.record is None else RecordingHandler()
     screen = screen_for(sys.stdout)
     try:
         with screen:
-            stage = asyncio.run(interruptible(FAST if options.fast else 1.0, screen, recorder))
+            harness = asyncio.run(interruptible(FAST if options.fast else 1.0, screen, recorder))
     except asyncio.CancelledError:
-        print("Ended before its end.", file=sys.stderr)
+        print("Interrupted.", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read has gone. What is still to be flushed at exit must go somewhere.
+        # The interpreter flushes standard output at exit: redirect it to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (McpError, StoryError) as error:
-        print(f"The story could not go on: {error}", file=sys.stderr)
+    except (McpError, ScenarioError) as error:
+        print(f"The demonstration failed: {error}", file=sys.stderr)
         return 1
-    now = stage.clock()
-    screen.leave_behind(stage.chronicle, now)
+    now = harness.clock()
+    screen.print_summary(harness.log, now)
     if recorder is not None:
-        film = develop(recorder.frames, TITLE, describe(stage.chronicle, now))
-        options.record.write_text(film, encoding="utf-8")
-        print(
-            f"Recorded: {options.record}, {len(film.encode()) / 1024:.0f} KiB, {len(recorder.frames)} pictures."
-        )
-    return 0 if is_held(stage.chronicle) else 1
+        svg = render(recorder.frames, TITLE, describe(harness.log, now))
+        options.record.write_text(svg, encoding="utf-8")
+        print(f"Recorded: {options.record}, {len(svg.encode()) / 1024:.0f} KiB, {len(recorder.frames)} pictures.")
+    return 0 if is_consistent(harness.log) else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""What the callers were told beside what the server wrote down: the rule that decides whether a client told the truth.
-
-Functions of counts to rows; nothing is read or drawn here. Above: `story`, `picture`. Below: nothing.
-"""
+"""Compare the outcomes that callers received with the ledger of the server."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -9,52 +6,51 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class Told(Enum):
-    """What a caller hears at the end of his call. There is no fourth."""
+class Outcome(Enum):
+    """The outcome of a call."""
 
     OK = "ok"
     FAILED = "failed"
     UNKNOWN = "unknown"
 
 
-# How often a call may have run that was never sent again. Being sent again, which its caller asked for, allows one more
-# wherever it may have run at all.
-ALLOWED = {Told.OK: (1, 1), Told.FAILED: (0, 0), Told.UNKNOWN: (0, 1)}
+# How often a call without a retry may have run (minimum, maximum). A retry allows one more run, unless it failed.
+ALLOWED = {Outcome.OK: (1, 1), Outcome.FAILED: (0, 0), Outcome.UNKNOWN: (0, 1)}
 
 
 class Row(NamedTuple):
-    """One tool and one kind of outcome: how many were told so, and how often these ran in all."""
+    """The number of calls of one tool with one outcome, and how often they ran."""
 
     tool: str
-    told: Told
+    outcome: Outcome
     calls: int
     ran: int
 
 
-class Books(NamedTuple):
-    """The rows, and every untruth in words; a client that holds has none."""
+class Comparison(NamedTuple):
+    """The rows, and a description of every violation."""
 
     rows: tuple[Row, ...]
-    untruths: tuple[str, ...]
+    violations: tuple[str, ...]
 
-    def row(self, tool: str, told: Told) -> Row:
-        """The row of that pair; of zeros where there were none."""
-        found = (row for row in self.rows if (row.tool, row.told) == (tool, told))
-        return next(found, Row(tool, told, 0, 0))
+    def row(self, tool: str, outcome: Outcome) -> Row:
+        """Return the row of this pair, with zeros if there were no calls."""
+        found = (row for row in self.rows if (row.tool, row.outcome) == (tool, outcome))
+        return next(found, Row(tool, outcome, 0, 0))
 
 
-def compare(told: Mapping[str, Told], sent_again: Collection[str], ran: Mapping[str, int]) -> Books:
-    """Hold what was told, by nonce, against how often it ran. A nonce begins with the name of its tool and a dash."""
-    calls: Counter[tuple[str, Told]] = Counter()
-    runs: Counter[tuple[str, Told]] = Counter()
-    untruths = []
-    for nonce, outcome in told.items():
+def compare(outcomes: Mapping[str, Outcome], retried: Collection[str], ran: Mapping[str, int]) -> Comparison:
+    """Compare the outcome of each nonce with how often it ran. A nonce starts with the name of its tool and a dash."""
+    calls: Counter[tuple[str, Outcome]] = Counter()
+    runs: Counter[tuple[str, Outcome]] = Counter()
+    violations = []
+    for nonce, outcome in outcomes.items():
         times = ran.get(nonce, 0)
         key = (nonce.partition("-")[0], outcome)
         calls[key] += 1
         runs[key] += times
-        least, most = ALLOWED[outcome]
-        if not least <= times <= most + (most > 0 and nonce in sent_again):
-            untruths.append(f"{nonce} was told {outcome.value} and ran {times} times")
-    untruths.extend(f"{nonce} ran, and nobody was told" for nonce in ran if nonce not in told)
-    return Books(tuple(Row(*key, calls[key], runs[key]) for key in calls), tuple(untruths))
+        low, high = ALLOWED[outcome]
+        if not low <= times <= high + (high > 0 and nonce in retried):
+            violations.append(f"{nonce} was {outcome.value} and ran {times} times")
+    violations.extend(f"{nonce} ran without an outcome" for nonce in ran if nonce not in outcomes)
+    return Comparison(tuple(Row(*key, calls[key], runs[key]) for key in calls), tuple(violations))

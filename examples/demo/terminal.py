@@ -1,9 +1,6 @@
-"""Where the story is shown: drawn in place on a terminal, as plain lines everywhere else.
+"""Shows the run: drawn in place on a terminal, as plain lines everywhere else.
 
-A terminal is given back as it was found, whatever happens: the pictures are drawn on its second screen, and the last one
-is left on the first. Into a pipe goes no escape and no picture, only what is worth a line.
-
-Above: `__main__`. Below: `picture`, `chronicle`, the terminal.
+On a terminal the alternate screen is used, and restored in any case; the summary is printed on the normal screen.
 """
 
 import os
@@ -11,10 +8,10 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
-from demo.chronicle import Chronicle
+from demo.log import RunLog
 from demo.picture import ASCII, UNICODE, Glyphs, Row, Style, draw, summary, text_of
 
-# The second screen without a cursor, and back.
+# Enter and leave the alternate screen, without a cursor.
 ENTER = "\x1b[?1049h\x1b[?25l"
 LEAVE = "\x1b[?25h\x1b[?1049l"
 CLEAR = "\x1b[2J"
@@ -25,47 +22,47 @@ COLOURS = {
     Style.HEAD: "1",
     Style.GOOD: "32",
     Style.BAD: "31",
-    Style.DOUBT: "1;33",
-    Style.AGAIN: "36",
+    Style.WARNING: "1;33",
+    Style.RETRIED: "36",
 }
-# For what has no terminal to ask.
-USUAL_SIZE = (80, 24)
+# Used if the size is unknown.
+DEFAULT_SIZE = (80, 24)
 
 
 class Screen(AbstractContextManager["Screen"], Protocol):
-    """What shows moments. Entered once; `show` as often as one likes."""
+    """Shows the log. Entered once."""
 
-    def show(self, chronicle: Chronicle, now: float) -> None:
-        """Show this moment."""
+    def show(self, log: RunLog, now: float) -> None:
+        """Show the log at this time."""
 
-    def leave_behind(self, chronicle: Chronicle, now: float) -> None:
-        """After the end: what stays."""
+    def print_summary(self, log: RunLog, now: float) -> None:
+        """Print the summary after the run."""
 
 
 def screen_for(stream: TextIO) -> Screen:
-    """A terminal where there is one that can be drawn on, plain lines elsewhere."""
+    """Return a Terminal if the stream is one that can be drawn on, else PlainLines."""
     if stream.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         return Terminal(stream)
     return PlainLines(stream)
 
 
 def glyphs_for(stream: TextIO) -> Glyphs:
-    """The characters that this stream can say."""
-    said = "".join((*UNICODE.marks.values(), *UNICODE.states.values(), UNICODE.arrow, UNICODE.more))
+    """Return the characters that this stream can encode."""
+    text = "".join((*UNICODE.marks.values(), *UNICODE.states.values(), UNICODE.arrow, UNICODE.more))
     try:
-        said.encode(stream.encoding or "ascii")
+        text.encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return ASCII
     return UNICODE
 
 
 class PlainLines:
-    """What is worth a line, a line each."""
+    """Prints the lines of the log."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._glyphs = glyphs_for(stream)
-        self._said = 0
+        self._printed = 0
 
     def __enter__(self) -> Self:
         return self
@@ -75,34 +72,34 @@ class PlainLines:
     ) -> None:
         return None
 
-    def show(self, chronicle: Chronicle, now: float) -> None:  # noqa: ARG002  # a line has a time of its own
-        """Say what has not been said yet."""
-        for line in chronicle.lines[self._said :]:
-            self._say(f"\n{line.text}" if line.is_head else f"{line.at:7.1f} s  {line.text}")
-        self._said = len(chronicle.lines)
+    def show(self, log: RunLog, now: float) -> None:  # noqa: ARG002  # lines contain their time
+        """Print new lines."""
+        for line in log.lines[self._printed :]:
+            self._print(f"\n{line.text}" if line.is_head else f"{line.at:7.1f} s  {line.text}")
+        self._printed = len(log.lines)
 
-    def leave_behind(self, chronicle: Chronicle, now: float) -> None:
-        """The whole of it, without colours."""
-        self.show(chronicle, now)
-        self._say("")
-        for row in summary(chronicle, now, USUAL_SIZE[0], self._glyphs):
-            self._say(text_of(row).rstrip())
+    def print_summary(self, log: RunLog, now: float) -> None:
+        """Print the remaining lines and the summary, without colour."""
+        self.show(log, now)
+        self._print("")
+        for row in summary(log, now, DEFAULT_SIZE[0], self._glyphs):
+            self._print(text_of(row).rstrip())
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         encoding = self._stream.encoding or "ascii"
         print(text.encode(encoding, "replace").decode(encoding), file=self._stream, flush=True)
 
 
 class Terminal:
-    """Pictures in place. Only rows that changed are written; a window of another size is drawn anew."""
+    """Draws pictures in place. Only changed rows are written, or all after a resize."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._glyphs = glyphs_for(stream)
-        # https://no-color.org: present and not empty means none.
+        # https://no-color.org: any value that is not empty turns colour off.
         self._has_colour = not os.environ.get("NO_COLOR")
         self._size = (0, 0)
-        self._shown: list[str] = []
+        self._rows: list[str] = []
 
     def __enter__(self) -> Self:
         self._write(ENTER)
@@ -113,42 +110,41 @@ class Terminal:
     ) -> None:
         self._write(LEAVE)
 
-    def show(self, chronicle: Chronicle, now: float) -> None:
-        """Draw the moment over the one before."""
+    def show(self, log: RunLog, now: float) -> None:
+        """Draw the picture over the previous one."""
         size = self._measure()
         written = ""
         if size != self._size:
-            self._size, self._shown, written = size, [], CLEAR
-        rows = [self._paint(row) for row in draw(chronicle, now, size, self._glyphs)]
-        for number in range(max(len(rows), len(self._shown))):
+            self._size, self._rows, written = size, [], CLEAR
+        rows = [self._paint(row) for row in draw(log, now, size, self._glyphs)]
+        for number in range(max(len(rows), len(self._rows))):
             row = rows[number] if number < len(rows) else ""
-            if number >= len(self._shown) or self._shown[number] != row:
-                # Erased first: at the end of a full line the cursor stands on its last character.
+            if number >= len(self._rows) or self._rows[number] != row:
+                # Erased first: after a full line the cursor is on its last character.
                 written += f"\x1b[{number + 1};1H\x1b[2K{row}"
-        self._shown = rows
+        self._rows = rows
         if written:
             self._write(written)
 
-    def leave_behind(self, chronicle: Chronicle, now: float) -> None:
-        """The last picture, on the screen that stays."""
+    def print_summary(self, log: RunLog, now: float) -> None:
+        """Print the summary on the normal screen."""
         columns, _ = self._measure()
-        for row in summary(chronicle, now, columns, self._glyphs):
+        for row in summary(log, now, columns, self._glyphs):
             self._write(self._paint(row) + "\n")
 
     def _measure(self) -> tuple[int, int]:
         try:
             size = os.get_terminal_size(self._stream.fileno())
         except OSError:
-            return USUAL_SIZE
-        # Some terminals say 0 x 0 until they are drawn.
-        return (size.columns or USUAL_SIZE[0], size.lines or USUAL_SIZE[1])
+            return DEFAULT_SIZE
+        # Some terminals report 0 x 0 at first.
+        return (size.columns or DEFAULT_SIZE[0], size.lines or DEFAULT_SIZE[1])
 
     def _paint(self, row: Row) -> str:
         if not self._has_colour:
             return text_of(row).rstrip()
         painted = (
-            f"\x1b[{COLOURS[span.style]}m{span.text}\x1b[0m" if COLOURS[span.style] else span.text
-            for span in row
+            f"\x1b[{COLOURS[span.style]}m{span.text}\x1b[0m" if COLOURS[span.style] else span.text for span in row
         )
         return "".join(painted)
 

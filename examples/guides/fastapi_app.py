@@ -1,10 +1,8 @@
-"""A web application that holds its MCP servers for as long as it lives.
+"""A web application with MCP clients (docs/guides/fastapi.md).
 
-    python examples/guides/fastapi_app.py ledger.txt
-    curl -X POST 'http://127.0.0.1:8000/orders/A7/payment?cents=500'
-    curl http://127.0.0.1:8000/health
-
-What each part is for: docs/guides/fastapi.md.
+python examples/guides/fastapi_app.py ledger.txt
+curl -X POST 'http://127.0.0.1:8000/orders/A7/payment?cents=500'
+curl http://127.0.0.1:8000/health
 """
 
 import asyncio
@@ -21,12 +19,12 @@ from jackstay import Client, JsonRpcError, McpError, UsageError, connect, stdio
 
 SHOP = Path(__file__).parent / "shop.py"
 
-# How long the end of the application waits for calls that are open.
+# How long the shutdown waits for open calls.
 DRAIN = 10.0
 
 
 def make_app(clients: Mapping[str, Client]) -> FastAPI:
-    """The application that holds these clients, by name. They are opened when it starts."""
+    """Create the application. It opens these clients when it starts."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -39,19 +37,19 @@ def make_app(clients: Mapping[str, Client]) -> FastAPI:
             await asyncio.gather(*(client.stop(drain=DRAIN) for client in clients.values()))
 
     app = FastAPI(lifespan=lifespan)
-    app.add_exception_handler(McpError, tell)
+    app.add_exception_handler(McpError, handle_error)
     app.add_api_route("/orders/{order}/payment", pay, methods=["POST"])
     app.add_api_route("/health", health)
     return app
 
 
-async def shop_of(request: Request) -> Client:
-    """The dependency: the one client of the shop, for every request. Async, so that it stays on the client's loop."""
+async def get_shop(request: Request) -> Client:
+    """Return the client of the shop. Async, so that it runs on the event loop of the client."""
     client: Client = request.app.state.clients["shop"]
     return client
 
 
-async def pay(order: str, cents: int, shop: Annotated[Client, Depends(shop_of)]) -> dict[str, str]:
+async def pay(order: str, cents: int, shop: Annotated[Client, Depends(get_shop)]) -> dict[str, str]:
     """Take a payment."""
     result = await shop.tools.call("pay", {"order": order, "cents": cents}, timeout=20)
     if result.is_error:
@@ -59,8 +57,8 @@ async def pay(order: str, cents: int, shop: Annotated[Client, Depends(shop_of)])
     return {"paid": result.text}
 
 
-def status_of(error: McpError) -> int:
-    """The HTTP status that says as much as is known, and no more."""
+def http_status(error: McpError) -> int:
+    """Return the HTTP status for an error."""
     if error.may_have_run:
         return 504
     if isinstance(error, JsonRpcError):
@@ -70,16 +68,16 @@ def status_of(error: McpError) -> int:
     return 503
 
 
-async def tell(_: Request, error: Exception) -> JSONResponse:
-    """Every error of a call, as the answer to the request that made it."""
+async def handle_error(_: Request, error: Exception) -> JSONResponse:
+    """Convert an error of a call to an HTTP response."""
     assert isinstance(error, McpError)
     body = {"error": error.type, "message": error.message, "may_have_run": error.may_have_run}
     headers = {"Retry-After": str(max(1, round(error.retry_in or 1)))} if error.retryable else {}
-    return JSONResponse(body, status_of(error), headers)
+    return JSONResponse(body, http_status(error), headers)
 
 
 async def health(request: Request) -> JSONResponse:
-    """The state of every server. 503 only where waiting cannot help."""
+    """Return the state of every server; 503 if one is closed for good."""
     clients: Mapping[str, Client] = request.app.state.clients
     states = {name: client.state for name, client in clients.items()}
     return JSONResponse(states, 503 if "closed" in states.values() else 200)

@@ -1,4 +1,4 @@
-"""The server of the guides: takes payments and writes them into a file. Paying is not safe to repeat; looking is.
+"""The server of the guides: stores payments in a file. `pay` must not be repeated; `was_it_paid` may be.
 
 python examples/guides/shop.py ledger.txt
 """
@@ -9,11 +9,11 @@ from pathlib import Path
 from jackstay import Server
 from jackstay.server import ToolError
 
-server = Server("shop", version="1.0", instructions="Ask was_it_paid before you pay for anything again.")
+server = Server("shop", version="1.0", instructions="Call was_it_paid before you pay for an order again.")
 
 
 def ledger() -> Path:
-    """Where payments stand, one a line."""
+    """The file of payments, one per line."""
     return Path(sys.argv[1])
 
 

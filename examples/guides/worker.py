@@ -1,10 +1,8 @@
-"""A background worker: takes jobs from a queue, runs each at most once, and says which ones nobody knows about.
+"""A background worker that runs each job of a queue at most once (docs/guides/worker.md).
 
-    python examples/guides/worker.py jobs.db add pay '{"order": "A7", "cents": 500}'
-    python examples/guides/worker.py jobs.db work python examples/guides/shop.py ledger.txt
-    python examples/guides/worker.py jobs.db list
-
-What each part is for: docs/guides/worker.md.
+python examples/guides/worker.py jobs.db add pay '{"order": "A7", "cents": 500}'
+python examples/guides/worker.py jobs.db work python examples/guides/shop.py ledger.txt
+python examples/guides/worker.py jobs.db list
 """
 
 import argparse
@@ -28,19 +26,19 @@ from jackstay import (
     stdio,
 )
 
-# How many jobs run at a time, how often an empty queue is looked at, how long the end waits for open calls.
+# Concurrent jobs, the poll interval of an empty queue, and how long the shutdown waits for open calls.
 AT_ONCE = 4
 PAUSE = 0.5
 DRAIN = 20.0
-# A worker that is killed cannot take its server with it: that one sees the end of its input, and ends soon.
+# The server of a killed worker ends soon after, because its input ends. This is how long to wait for it.
 GRACE = 5.0
 
-# For a tool that must not run twice: the tool that tells whether it ran.
-LOOKS = {"pay": "was_it_paid"}
+# For a tool that must not run twice: the tool that checks whether it ran.
+CHECK_TOOLS = {"pay": "was_it_paid"}
 
-# The job itself is wrong: trying again cannot help.
-HOPELESS = (UsageError, CapabilityError, ProtocolError)
-# Refused before anything ran (JSON-RPC 2.0: parse error, invalid request, no such method, invalid params).
+# Errors of the job itself: a retry cannot help.
+PERMANENT = (UsageError, CapabilityError, ProtocolError)
+# Rejected before anything ran (JSON-RPC 2.0: parse error, invalid request, method not found, invalid params).
 REFUSED = (-32700, -32600, -32601, -32602)
 
 
@@ -53,62 +51,60 @@ class Job(NamedTuple):
 
 
 class Jobs:
-    """The queue, in a file. One worker process at a time.
+    """The queue in a file, for one worker process at a time.
 
-    A job is `waiting`, `running`, `done`, `failed` or `unknown`. It is `running` before its call is made: a worker that
-    dies leaves a job that may have run, and never one that is taken again.
+    A job is `waiting`, `running`, `done`, `failed` or `unknown`. It is `running` before its call is made, so
+    that a job of a crashed worker is never run again by mistake.
     """
 
     def __init__(self, path: str) -> None:
-        # Every statement is on the disk when it returns.
+        # Autocommit: every statement is on disk when it returns.
         self._rows = sqlite3.connect(path, isolation_level=None)
         self._rows.execute(
             "CREATE TABLE IF NOT EXISTS jobs (id INTEGER PRIMARY KEY, tool TEXT NOT NULL, arguments TEXT NOT NULL,"
-            " state TEXT NOT NULL DEFAULT 'waiting', said TEXT NOT NULL DEFAULT '')"
+            " state TEXT NOT NULL DEFAULT 'waiting', message TEXT NOT NULL DEFAULT '')"
         )
 
     def add(self, tool: str, arguments: dict[str, Any]) -> None:
-        """A new job, last in the queue."""
+        """Add a job at the end of the queue."""
         self._rows.execute("INSERT INTO jobs (tool, arguments) VALUES (?, ?)", (tool, json.dumps(arguments)))
 
     def take(self) -> Job | None:
-        """The first that waits; it is `running` now."""
+        """Return the first waiting job, and set it to `running`."""
         row = self._rows.execute(
             "UPDATE jobs SET state = 'running' WHERE id = (SELECT min(id) FROM jobs WHERE state = 'waiting')"
             " RETURNING id, tool, arguments"
         ).fetchone()
         return None if row is None else Job(row[0], row[1], json.loads(row[2]))
 
-    def put(self, job: Job, state: str, said: str = "") -> None:
-        """How it ended, or that it waits again."""
-        self._rows.execute("UPDATE jobs SET state = ?, said = ? WHERE id = ?", (state, said, job.id))
+    def put(self, job: Job, state: str, message: str = "") -> None:
+        """Set the state of a job."""
+        self._rows.execute("UPDATE jobs SET state = ?, message = ? WHERE id = ?", (state, message, job.id))
 
     def left(self) -> list[Job]:
-        """Those nobody knows about; at the start, when what is `running` was left by a worker that died."""
-        self._rows.execute(
-            "UPDATE jobs SET state = 'unknown', said = 'the worker died' WHERE state = 'running'"
-        )
+        """Return the unknown jobs. Call it at the start: jobs that are still `running` belong to a crashed worker."""
+        self._rows.execute("UPDATE jobs SET state = 'unknown', message = 'the worker died' WHERE state = 'running'")
         rows = self._rows.execute("SELECT id, tool, arguments FROM jobs WHERE state = 'unknown' ORDER BY id")
         return [Job(id, tool, json.loads(arguments)) for id, tool, arguments in rows]
 
     def close(self) -> None:
-        """No more."""
+        """Close the file."""
         self._rows.close()
 
     def lines(self) -> list[str]:
-        """For people."""
-        rows = self._rows.execute("SELECT id, state, tool, arguments, said FROM jobs ORDER BY id")
+        """Return one line for each job."""
+        rows = self._rows.execute("SELECT id, state, tool, arguments, message FROM jobs ORDER BY id")
         return [" ".join(str(part) for part in row).rstrip() for row in rows]
 
 
 async def run(client: Client, jobs: Jobs, job: Job) -> None:
-    """Make the call, once, and write down how it ended."""
+    """Make the call once, and store the outcome."""
     try:
         result = await client.tools.call(job.tool, job.arguments)
     except McpError as error:
         if error.may_have_run or (isinstance(error, JsonRpcError) and error.code not in REFUSED):
             jobs.put(job, "unknown", error.message)
-        elif isinstance(error, (JsonRpcError, *HOPELESS)):
+        elif isinstance(error, (JsonRpcError, *PERMANENT)):
             jobs.put(job, "failed", error.message)
         else:
             jobs.put(job, "waiting", error.message)
@@ -121,21 +117,21 @@ async def run(client: Client, jobs: Jobs, job: Job) -> None:
 
 
 async def settle(client: Client, jobs: Jobs, job: Job) -> None:
-    """Look whether an unknown job was done. Only when the server that had it is gone: else it may still be at it."""
-    look = LOOKS.get(job.tool)
-    if look is None or "order" not in job.arguments:
+    """Find out whether an unknown job was done. Only if its server is gone: otherwise it may still be running."""
+    check = CHECK_TOOLS.get(job.tool)
+    if check is None or "order" not in job.arguments:
         return
     try:
-        seen = await client.tools.call(look, {"order": job.arguments["order"]})
+        result = await client.tools.call(check, {"order": job.arguments["order"]})
     except McpError:
         return  # still unknown
-    if seen.is_error:
+    if result.is_error:
         return
-    jobs.put(job, "done" if seen.text == "yes" else "waiting", f"{look}: {seen.text}")
+    jobs.put(job, "done" if result.text == "yes" else "waiting", f"{check}: {result.text}")
 
 
 async def work(client: Client, jobs: Jobs, stopping: asyncio.Event) -> None:
-    """Run one job after the other until it is time to stop."""
+    """Run jobs in sequence until `stopping` is set."""
     while not stopping.is_set():
         job = jobs.take()
         if job is not None:
@@ -149,7 +145,7 @@ async def work(client: Client, jobs: Jobs, stopping: asyncio.Event) -> None:
 
 
 async def serve(client: Client, jobs: Jobs) -> None:
-    """Everything, until SIGTERM or SIGINT: then no new jobs, and open calls have `DRAIN` seconds."""
+    """Run jobs until SIGTERM or SIGINT; then open calls have `DRAIN` seconds to finish."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -167,7 +163,7 @@ async def serve(client: Client, jobs: Jobs) -> None:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """The arguments of a tool."""
+    """Parse the arguments of a tool."""
     try:
         value = json.loads(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Every test here starts real processes; none may leave anything behind."""
+"""Every test here starts real processes; none may leave processes or descriptors behind."""
 
 from chaos.leftovers import _nothing_left
 

@@ -1,7 +1,6 @@
-"""What a test may leave behind in this process: nothing. No child, no descriptor, no thread.
+"""Check that a test leaves no child process, descriptor or thread behind.
 
-`nothing_left()` looks before and after. Threads that have done their work may take a moment to be gone, so they are
-joined, under a guard; children and descriptors must be gone at once.
+Threads are joined with a timeout, because they may need a moment to end; children and descriptors must be gone at once.
 """
 
 import os
@@ -18,7 +17,7 @@ JOIN_SECONDS = 10.0
 
 
 def descriptors() -> dict[int, str]:
-    """The open descriptors, and what each is of."""
+    """Return the open descriptors and what each refers to."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -29,7 +28,7 @@ def descriptors() -> dict[int, str]:
 
 
 def children() -> set[int]:
-    """Every child of this process, zombies included, whichever thread started it."""
+    """Return all child processes, including zombies, of all threads."""
     found: set[int] = set()
     for tasks in Path("/proc/self/task").iterdir():
         try:
@@ -40,7 +39,7 @@ def children() -> set[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is more than a zombie that nobody reaps."""
+    """Return whether a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -48,18 +47,18 @@ def is_running(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> None:
-    """Wait for the end of a process that was killed by one that did not wait for it; fail, and end it, if it is left."""
+    """Wait for the end of a process that is not a child of this one. Kill it and fail if it does not end."""
     deadline = time.monotonic() + JOIN_SECONDS
     while is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     if is_running(pid):
         os.kill(pid, signal.SIGKILL)
-        pytest.fail(f"process {pid} is left")
+        pytest.fail(f"process {pid} is still running")
 
 
 @contextmanager
 def nothing_left() -> Iterator[None]:
-    """Fail if anything that was started inside is left at the end."""
+    """Fail if the block leaves a thread, a child process or a descriptor behind."""
     fds, processes, threads = descriptors(), children(), set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - threads:

@@ -1,4 +1,4 @@
-"""The examples of clients run, say what they should, and leave nothing behind."""
+"""The client examples run and print the expected output."""
 
 import os
 import subprocess
@@ -14,13 +14,13 @@ EXAMPLES = ROOT / "examples"
 
 EXPECTED = {
     "client_first_call.py": "['echo']\nhello\n",
-    "client_in_memory.py": "the server asks: Which seat?\nbooked 3A\n",
+    "client_in_memory.py": "the server requests: Which seat?\nbooked 3A\n",
     "client_survives.py": "three\n  ready -> closing\n  closing -> closed\n",
 }
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_an_example_runs_and_says_what_it_should(name: str) -> None:
+def test_an_example_prints_the_expected_output(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / name)],
         capture_output=True,
@@ -33,5 +33,5 @@ def test_an_example_runs_and_says_what_it_should(name: str) -> None:
     assert done.stdout.endswith(EXPECTED[name]), done.stdout
 
 
-def test_every_example_of_a_client_is_run() -> None:
+def test_every_client_example_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("client_*.py")} == set(EXPECTED)

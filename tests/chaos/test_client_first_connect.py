@@ -1,4 +1,4 @@
-"""A first connect that cannot work fails soon, and says what was seen."""
+"""A first connection that cannot succeed fails soon, with the cause."""
 
 import asyncio
 import logging
@@ -11,10 +11,9 @@ import pytest
 
 from jackstay import McpError, ProtocolError, Server, TransportError, connect, http, stdio
 from jackstay.transport import Target
-from scripted.loop import timed
 
-# On an idle machine each takes well under two seconds. Five attempts with backoff, as before, take fifteen.
-SOON = 10.0
+# On an idle machine each failure takes less than two seconds; five attempts with backoff would take fifteen.
+MAX_SECONDS = 10.0
 
 
 async def failure(target: Target, **settings: object) -> McpError:
@@ -22,7 +21,7 @@ async def failure(target: Target, **settings: object) -> McpError:
     with pytest.raises(McpError) as caught:
         async with connect(target, **settings):  # type: ignore[arg-type]  # settings by name
             pass
-    assert time.monotonic() - started < SOON
+    assert time.monotonic() - started < MAX_SECONDS
     return caught.value
 
 
@@ -32,24 +31,21 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@timed
 async def test_a_port_where_nothing_listens() -> None:
     error = await failure(http(f"http://127.0.0.1:{free_port()}/mcp"))
     assert isinstance(error, TransportError)
     assert error.absent
-    assert "nothing listens there (Connection refused)" in str(error)
+    assert "connection refused" in str(error)
 
 
-@timed
 async def test_a_host_that_does_not_exist() -> None:
     error = await failure(http("http://no-such-host.invalid/mcp"))
     assert isinstance(error, TransportError)
     assert error.absent
-    assert "no address is known" in str(error)
+    assert "unknown host name" in str(error)
 
 
-@timed
-async def test_a_wrong_path_of_our_own_server() -> None:
+async def test_a_wrong_path() -> None:
     import uvicorn
 
     port = free_port()
@@ -63,7 +59,7 @@ async def test_a_wrong_path_of_our_own_server() -> None:
     finally:
         server.should_exit = True
         await serving
-    assert f"HTTP 404 from http://127.0.0.1:{port}/wrong" in str(error)
+    assert f"no MCP server at http://127.0.0.1:{port}/wrong: HTTP 404" in str(error)
     assert "MCP is served at /mcp" in str(error)
     assert "secret" not in str(error)
 
@@ -79,27 +75,20 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_that_is_no_server(name: str) -> None:
-    program, said = PROGRAMS[name]
-
-    @timed
-    async def run() -> None:
-        error = await failure(stdio(sys.executable, "-c", program))
-        assert isinstance(error, TransportError | ProtocolError)
-        assert said in str(error)
-
-    run()
+async def test_a_program_that_is_not_a_server(name: str) -> None:
+    program, message = PROGRAMS[name]
+    error = await failure(stdio(sys.executable, "-c", program))
+    assert isinstance(error, TransportError | ProtocolError)
+    assert message in str(error)
 
 
-@timed
-async def test_a_program_that_never_answers_says_that_nothing_was_received() -> None:
+async def test_a_program_that_never_responds() -> None:
     silent = stdio(sys.executable, "-c", "import sys; sys.stdin.read()")
     error = await failure(silent, init_timeout=0.5, max_attempts=1)
     assert str(error) == "not ready within 0.5 s: nothing was received from the server"
 
 
-@timed
-async def test_losing_a_server_is_a_warning_with_its_cause() -> None:
+async def test_a_lost_server_is_logged_as_a_warning_with_its_cause() -> None:
     records: list[logging.LogRecord] = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = records.append  # type: ignore[method-assign]  # the test's own handler
@@ -112,5 +101,5 @@ async def test_losing_a_server_is_a_warning_with_its_cause() -> None:
                 await client.tools.call("die", timeout=5)
     finally:
         logger.removeHandler(handler)
-    said = [record.getMessage() for record in records]
-    assert any(line.startswith("working: ready -> backoff: the server working exited") for line in said), said
+    lines = [record.getMessage() for record in records]
+    assert any(line.startswith("working: ready -> backoff: the server 'working' exited") for line in lines), lines

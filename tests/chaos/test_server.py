@@ -1,4 +1,4 @@
-"""A server as a real process: it ends when its client does, whatever hangs, and its stdout is its own."""
+"""A stdio server process: it ends with its client, whatever hangs, and keeps its stdout clean."""
 
 import json
 import os
@@ -20,15 +20,15 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SERVING = HERE / "servers_own" / "serving.py"
 
-# From the end of its input, or a signal, to the end of the process, seen from outside: G12 and section 8 of the design.
-PROMISE = 1.5
+# Seconds from the end of input, or a signal, to the end of the process (docs/guarantees.md G12).
+LIMIT = 1.5
 
-# A machine on which something else runs may take a process its turn for a while, but not every time.
+# Other programs may delay a process for a while, but not in every attempt.
 ATTEMPTS = 3
 
-# On a machine that is busy all the time no process can keep a promise in real time. What hangs here hangs for a minute or
-# for ever, so this still tells an end from none.
-BUSY_PROMISE = 15.0
+# On a machine that is busy all the time no process can keep a limit in real time. The tools here hang for a minute or
+# forever, so this limit still shows whether the process ends.
+BUSY_LIMIT = 15.0
 
 LOOPS = ["asyncio", "uvloop"]
 
@@ -51,12 +51,12 @@ def call(id: Any, name: str, **arguments: Any) -> dict[str, Any]:
 
 
 class Process:
-    """A server, and what it said."""
+    """A server process."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *options: str) -> None:
         environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
         self.popen = subprocess.Popen(
-            [sys.executable, str(SERVING), *words],
+            [sys.executable, str(SERVING), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -66,73 +66,73 @@ class Process:
         assert self.popen.stdout is not None
         self.stdin, self.stdout = self.popen.stdin, self.popen.stdout
 
-    def say(self, *messages: dict[str, Any] | bytes) -> None:
+    def send(self, *messages: dict[str, Any] | bytes) -> None:
         for message in messages:
             self.stdin.write(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
         self.stdin.flush()
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         message: dict[str, Any] = json.loads(self.stdout.readline())
         return message
 
     def call_and_wait(self, tool: str | None) -> None:
-        """Call a tool that will not answer, and know that it runs."""
+        """Call a tool that does not return, and wait until it runs."""
         if tool is not None:
-            self.say(call(1, tool), call(2, "echo", text="x"))
-            while self.hear()["id"] != 2:
+            self.send(call(1, tool), call(2, "echo", text="x"))
+            while self.receive()["id"] != 2:
                 pass
 
     def block_the_loop(self) -> None:
-        """Call the tool that blocks the event loop, and know that it does."""
-        self.say(call(1, "block_the_loop"))
+        """Call the tool that blocks the event loop, and wait until it does."""
+        self.send(call(1, "block_the_loop"))
         assert self.popen.stderr is not None
         assert self.popen.stderr.readline() == b"blocking\n"
 
     def fill(self) -> int:
-        """Ask until it does not read any more, because nobody reads its answers. How many requests it has, or will read."""
+        """Send requests without reading responses until the server stops reading. Returns the number of requests."""
         fd = self.stdin.fileno()
         os.set_blocking(fd, False)
-        asked, rest = 0, b""
+        sent, rest = 0, b""
         while True:
             _, writable, _ = select.select([], [fd], [], 1.0)
             if not writable and rest:
                 break  # it has not read for a second
             if not rest:
-                request = call(asked, "large", size=100_000)
+                request = call(sent, "large", size=100_000)
                 request["params"]["_meta"] = {"padding": "x" * 8000}
                 rest = json.dumps(request).encode() + b"\n"
-                asked += 1
+                sent += 1
             try:
                 rest = rest[os.write(fd, rest) :]
             except BlockingIOError:
                 pass
         os.set_blocking(fd, True)
-        return asked - 1 if rest else asked  # the last was begun, and is half a line
+        return sent - 1 if rest else sent  # the last one is incomplete
 
     def close_input(self) -> None:
         self.stdin.close()
         self.popen.stdin = None
 
     def ended(self) -> tuple[int, float, bytes, str]:
-        """The exit code, how long it took, what was still said, and stderr."""
-        began = time.monotonic()
+        """Close stdin and wait. Returns the exit code, the seconds it took, the rest of stdout, and stderr."""
+        started_at = time.monotonic()
         rest, errors = self.popen.communicate(timeout=30)
-        return self.popen.returncode, time.monotonic() - began, rest, errors.decode()
+        return self.popen.returncode, time.monotonic() - started_at, rest, errors.decode()
 
     def gone_after(self, number: signal.Signals) -> tuple[int, float]:
-        """The exit code after a signal, and how long it took."""
-        began = time.monotonic()
+        """Send a signal and wait. Returns the exit code and the seconds it took."""
+        started_at = time.monotonic()
         self.popen.send_signal(number)
         code = self.popen.wait(30)
-        return code, time.monotonic() - began
+        return code, time.monotonic() - started_at
 
 
 @contextmanager
-def serving(*words: str) -> Iterator[Process]:
-    process = Process(*words)
+def serving(*options: str) -> Iterator[Process]:
+    process = Process(*options)
     try:
-        process.say(INITIALIZE, INITIALIZED)
-        assert process.hear()["id"] == 0
+        process.send(INITIALIZE, INITIALIZED)
+        assert process.receive()["id"] == 0
         yield process
     finally:
         if process.popen.poll() is None:
@@ -153,27 +153,25 @@ HANGING = [
 
 
 def is_machine_busy() -> bool:
-    """Whether more programs want to run now than there are processors."""
+    """Return whether more threads are runnable now than there are processors."""
     running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
     return running > (os.cpu_count() or 1)
 
 
-def assert_kept(attempt: Callable[[], float]) -> None:
-    """The promise was kept: every attempt must do what it says, and one must do it in time."""
+def assert_in_time(attempt: Callable[[], float]) -> None:
+    """Every attempt must succeed, and one of them within the limit."""
     took, was_busy = [], True
-    while not took or (took[-1] > PROMISE and len(took) < ATTEMPTS):
+    while not took or (took[-1] > LIMIT and len(took) < ATTEMPTS):
         is_busy = is_machine_busy()
         took.append(attempt())
         was_busy = was_busy and (is_busy or is_machine_busy())
-    assert took[-1] <= (BUSY_PROMISE if was_busy else PROMISE), f"gone after {took} s"
+    assert took[-1] <= (BUSY_LIMIT if was_busy else LIMIT), f"ended after {took} s"
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("tool", HANGING)
-def test_the_process_is_gone_within_a_second_and_a_half_of_the_end_of_its_input(
-    tool: str | None, loop: str
-) -> None:
-    """G12: the end of its input is the end."""
+def test_the_process_ends_in_time_after_the_end_of_its_input(tool: str | None, loop: str) -> None:
+    """docs/guarantees.md G12."""
 
     def attempt() -> float:
         with serving(loop) as process:
@@ -183,12 +181,12 @@ def test_the_process_is_gone_within_a_second_and_a_half_of_the_end_of_its_input(
             assert "goodbye" in errors
             return took
 
-    assert_kept(attempt)
+    assert_in_time(attempt)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_the_end_of_input_is_noticed_while_the_loop_is_blocked(loop: str) -> None:
-    """G12: also where an async tool blocks."""
+    """docs/guarantees.md G12: also while an async tool blocks."""
 
     def attempt() -> float:
         with serving(loop) as process:
@@ -197,15 +195,13 @@ def test_the_end_of_input_is_noticed_while_the_loop_is_blocked(loop: str) -> Non
             assert code == 0
             return took
 
-    assert_kept(attempt)
+    assert_in_time(attempt)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("number", [None, signal.SIGTERM])
-def test_an_atexit_hook_that_hangs_does_not_keep_the_process(
-    loop: str, number: signal.Signals | None
-) -> None:
-    """G12: the interpreter's own end is part of it."""
+def test_a_hung_atexit_hook_does_not_delay_the_end(loop: str, number: signal.Signals | None) -> None:
+    """docs/guarantees.md G12: the limit includes interpreter exit."""
 
     def attempt() -> float:
         with serving(loop, "atexit-hangs") as process:
@@ -218,22 +214,22 @@ def test_an_atexit_hook_that_hangs_does_not_keep_the_process(
             assert code == 0
             return took
 
-    assert_kept(attempt)
+    assert_in_time(attempt)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_the_end_of_input_is_noticed_while_its_output_is_full(loop: str) -> None:
-    """G12: a client that stops reading is not read from either, and its end must be noticed all the same."""
+    """docs/guarantees.md G12: the server does not read from a client that does not read, but must notice its end."""
 
     def attempt() -> float:
         with serving(loop) as process:
             process.fill()
-            began = time.monotonic()
+            started_at = time.monotonic()
             process.close_input()
             assert process.popen.wait(30) == 0
-            return time.monotonic() - began
+            return time.monotonic() - started_at
 
-    assert_kept(attempt)
+    assert_in_time(attempt)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -245,64 +241,62 @@ def test_a_signal_ends_it_while_its_output_is_full(loop: str) -> None:
             assert code == 0
             return took
 
-    assert_kept(attempt)
+    assert_in_time(attempt)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_where_nothing_hangs_the_interpreter_exits_by_itself(loop: str) -> None:
+def test_without_hangs_the_interpreter_exits_normally(loop: str) -> None:
     with serving(loop) as process:
-        process.say(call(1, "use_thread_pool"))
-        assert process.hear()["result"]["content"][0]["text"] == "42"
+        process.send(call(1, "use_thread_pool"))
+        assert process.receive()["result"]["content"][0]["text"] == "42"
         code, _, _, errors = process.ended()
         assert code == 0
         assert errors.split() == ["goodbye", "exited"]
 
 
-def test_a_program_that_goes_on_after_run_is_left_alone() -> None:
-    with serving(f"after={PROMISE + 0.5}") as process:
+def test_a_program_may_continue_after_run() -> None:
+    with serving(f"after={LIMIT + 0.5}") as process:
         code, _, _, errors = process.ended()
         assert code == 0
         assert errors.split() == ["goodbye", "went", "on", "exited"]
 
 
-def test_requests_that_are_read_late_are_answered_after_the_end_of_input() -> None:
-    """What a pipe still holds when its writer has closed it was asked, and is answered."""
+def test_requests_in_the_pipe_are_answered_after_the_end_of_input() -> None:
     with serving("drain=30") as process:
-        asked = process.fill()
+        sent = process.fill()
         process.close_input()
         rest = process.stdout.read()
         answers = [json.loads(line)["id"] for line in rest.splitlines()]
         assert process.popen.wait(30) == 0
-        assert answers == list(range(asked))
+        assert answers == list(range(sent))
 
 
-def test_the_process_is_gone_in_time_with_every_thread_hung_and_its_hooks_have_run() -> None:
-    """G12: even with a hung tool thread."""
+def test_the_process_ends_in_time_with_every_thread_hung_and_hooks_run() -> None:
+    """docs/guarantees.md G12."""
 
     def attempt() -> float:
         with serving() as process:
-            process.say(*(call(f"h{number}", "hang") for number in range(40)))
+            process.send(*(call(f"h{number}", "hang") for number in range(40)))
             process.call_and_wait("hang")
             code, took, _, errors = process.ended()
             assert code == 0
             assert "goodbye" in errors
             return took
 
-    assert_kept(attempt)
+    assert_in_time(attempt)
 
 
-def test_the_process_is_gone_in_time_when_its_client_does_not_read() -> None:
+def test_the_process_ends_in_time_if_its_client_does_not_read() -> None:
     def attempt() -> float:
         with serving() as process:
-            process.say(call("h", "hang"), *(call(n, "large", size=1 << 20) for n in range(1, 11)))
-            assert process.hear()["id"] == 1, "what is asked before is asked"
-            began = time.monotonic()
-            process.stdin.close()
-            process.popen.stdin = None
+            process.send(call("h", "hang"), *(call(n, "large", size=1 << 20) for n in range(1, 11)))
+            assert process.receive()["id"] == 1, "the server has read the requests before"
+            started_at = time.monotonic()
+            process.close_input()
             assert process.popen.wait(30) == 0
-            return time.monotonic() - began
+            return time.monotonic() - started_at
 
-    assert_kept(attempt)
+    assert_in_time(attempt)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +308,7 @@ def test_the_process_is_gone_in_time_when_its_client_does_not_read() -> None:
         ("hang", signal.SIGINT, 130),
     ],
 )
-def test_a_signal_ends_it_in_order_whatever_hangs(
+def test_a_signal_ends_the_process_in_time_whatever_hangs(
     tool: str | None, number: signal.Signals, expected: int
 ) -> None:
     def attempt() -> float:
@@ -327,35 +321,35 @@ def test_a_signal_ends_it_in_order_whatever_hangs(
             assert code == expected
             return took
 
-    assert_kept(attempt)
+    assert_in_time(attempt)
 
 
 def test_a_second_signal_ends_it_at_once() -> None:
     with serving() as process:
-        process.say(call(1, "take", seconds=30), call(2, "echo", text="x"))
-        assert process.hear()["id"] == 2
+        process.send(call(1, "take", seconds=30), call(2, "echo", text="x"))
+        assert process.receive()["id"] == 2
         process.popen.send_signal(signal.SIGTERM)
-        # It drains: what is new is refused, so the first signal has been seen.
-        process.say(call(3, "echo", text="x"))
-        while "error" not in process.hear():
-            process.say(call(3, "echo", text="x"))
+        # A refused request shows that the server drains: the first signal was handled.
+        process.send(call(3, "echo", text="x"))
+        while "error" not in process.receive():
+            process.send(call(3, "echo", text="x"))
         process.popen.send_signal(signal.SIGTERM)
         assert process.popen.wait(30) == 128 + signal.SIGTERM
 
 
-def test_a_handler_that_finishes_within_its_second_is_answered() -> None:
+def test_a_handler_that_ends_within_the_drain_timeout_is_answered() -> None:
     def attempt() -> float:
         with serving() as process:
-            process.say(call(1, "take", seconds=0.3))
+            process.send(call(1, "take", seconds=0.3))
             code, took, rest, _ = process.ended()
             assert code == 0
             assert json.loads(rest)["result"]["content"][0]["text"] == "done"
             return took
 
-    assert_kept(attempt)
+    assert_in_time(attempt)
 
 
-def test_a_hook_that_hangs_does_not_keep_the_process() -> None:
+def test_a_hung_shutdown_hook_does_not_delay_the_end() -> None:
     def attempt() -> float:
         with serving("hook-hangs") as process:
             code, took, _, errors = process.ended()
@@ -363,31 +357,31 @@ def test_a_hook_that_hangs_does_not_keep_the_process() -> None:
             assert "goodbye" in errors
             return took
 
-    assert_kept(attempt)
+    assert_in_time(attempt)
 
 
-def test_a_client_that_closes_its_end_of_our_stdout_is_gone() -> None:
-    """G12: a closed pipe is final."""
+def test_the_process_ends_if_its_stdout_is_closed() -> None:
+    """docs/guarantees.md G12."""
     with serving() as process:
         process.stdout.close()
-        process.say(call(1, "echo", text="x"))
+        process.send(call(1, "echo", text="x"))
         assert process.popen.wait(30) == 0
 
 
 # --- stdio (G15) ------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_tool_prints_goes_to_stderr_and_the_stream_stays_clean() -> None:
-    """G15: fd 1 is moved away."""
+def test_the_output_of_tools_goes_to_stderr() -> None:
+    """docs/guarantees.md G15."""
     with serving() as process:
-        process.say(call(1, "shout"), call(2, "what_a_child_reads"))
-        answers = {answer["id"]: answer for answer in (process.hear(), process.hear())}
+        process.send(call(1, "shout"), call(2, "what_a_child_reads"))
+        answers = {answer["id"]: answer for answer in (process.receive(), process.receive())}
         assert answers[1]["result"]["content"][0]["text"] == "shouted"
-        assert answers[2]["result"]["content"][0]["text"] == "", "a child read our requests"
+        assert answers[2]["result"]["content"][0]["text"] == "", "a child process consumed requests"
         code, _, rest, errors = process.ended()
         assert (code, rest) == (0, b"")
-        for words in ("a print of a tool", "a write of a tool", "a print of a child"):
-            assert words in errors
+        for text in ("a print of a tool", "a write of a tool", "a print of a child"):
+            assert text in errors
 
 
 def test_a_file_of_requests_gives_a_file_of_answers(tmp_path: Path) -> None:
@@ -404,14 +398,14 @@ def test_a_file_of_requests_gives_a_file_of_answers(tmp_path: Path) -> None:
             timeout=30,
             check=True,
         )
-    said = [json.loads(line) for line in answers.read_bytes().splitlines()]
-    assert {answer["id"] for answer in said} == set(range(3000)), done.stderr
-    assert all("result" in answer for answer in said)
+    responses = [json.loads(line) for line in answers.read_bytes().splitlines()]
+    assert {response["id"] for response in responses} == set(range(3000)), done.stderr
+    assert all("result" in response for response in responses)
 
 
-def test_a_large_answer_is_finished_before_the_process_ends() -> None:
+def test_a_large_response_is_written_before_the_process_ends() -> None:
     with serving() as process:
-        process.say(call(1, "large", size=8_000_000))
+        process.send(call(1, "large", size=8_000_000))
         code, _, rest, _ = process.ended()
         assert code == 0
         assert len(json.loads(rest)["result"]["content"][0]["text"]) == 8_000_000
@@ -420,106 +414,100 @@ def test_a_large_answer_is_finished_before_the_process_ends() -> None:
 # --- load (G16, G20) --------------------------------------------------------------------------------------------------
 
 
-def test_a_line_over_the_limit_is_refused_and_the_next_is_served() -> None:
+def test_a_line_above_the_limit_is_refused_and_the_next_is_served() -> None:
     with serving() as process:
-        line = (
-            b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"' + b"x" * (17 << 20) + b'"}}\n'
-        )
-        process.say(line, call(2, "echo", text="still here"))
-        error, answer = process.hear(), process.hear()
+        line = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"' + b"x" * (17 << 20) + b'"}}\n'
+        process.send(line, call(2, "echo", text="still here"))
+        error, answer = process.receive(), process.receive()
         assert error["error"]["code"] == -32600
         assert answer["result"]["content"][0]["text"] == "still here"
 
 
 def test_a_line_just_under_the_limit_is_served() -> None:
     with serving() as process:
-        process.say(call(1, "echo", text="x" * ((16 << 20) - 300)))
-        assert len(process.hear()["result"]["content"][0]["text"]) == (16 << 20) - 300
+        process.send(call(1, "echo", text="x" * ((16 << 20) - 300)))
+        assert len(process.receive()["result"]["content"][0]["text"]) == (16 << 20) - 300
 
 
 def test_pings_are_answered_while_every_thread_is_blocked() -> None:
-    """G20: control messages never wait behind tools."""
+    """docs/guarantees.md G20: control messages never wait for tools."""
     with serving() as process:
-        process.say(*(call(f"h{number}", "hang") for number in range(40)))
+        process.send(*(call(f"h{number}", "hang") for number in range(40)))
         for number in range(5):
-            process.say(
-                {"jsonrpc": "2.0", "id": f"p{number}", "method": "ping"}, call(number, "echo", text="x")
-            )
-            assert {process.hear()["id"] for _ in range(2)} == {f"p{number}", number}
+            process.send({"jsonrpc": "2.0", "id": f"p{number}", "method": "ping"}, call(number, "echo", text="x"))
+            assert {process.receive()["id"] for _ in range(2)} == {f"p{number}", number}
 
 
 def test_a_request_in_the_same_write_as_initialize_is_served() -> None:
-    """G20: pipelined."""
+    """docs/guarantees.md G20: pipelined requests."""
     process = Process()
-    process.say(
-        json.dumps(INITIALIZE).encode() + b"\n" + json.dumps(call(1, "echo", text="x")).encode() + b"\n"
-    )
-    assert [process.hear()["id"] for _ in range(2)] == [0, 1]
+    process.send(json.dumps(INITIALIZE).encode() + b"\n" + json.dumps(call(1, "echo", text="x")).encode() + b"\n")
+    assert [process.receive()["id"] for _ in range(2)] == [0, 1]
     assert process.ended()[0] == 0
 
 
 def memory_of(pid: int) -> int:
-    """Resident bytes."""
+    """Return the resident memory of a process in bytes."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_a_client_that_does_not_read_costs_a_bounded_amount_and_then_gets_everything() -> None:
+def test_a_client_that_does_not_read_needs_bounded_memory_and_gets_every_response_later() -> None:
     with serving() as process:
         os.set_blocking(process.stdin.fileno(), False)
         requests = [call(number, "large", size=100_000) for number in range(1000)]
         for request in requests:
             request["params"]["_meta"] = {"padding": "x" * 8000}
-        wanted = b"".join(json.dumps(request).encode() + b"\n" for request in requests)
+        data = b"".join(json.dumps(request).encode() + b"\n" for request in requests)
         sent = 0
-        while sent < len(wanted):
+        while sent < len(data):
             _, writable, _ = select.select([], [process.stdin], [], 1.0)
             if not writable:
-                break  # it does not read any more: it has stopped for a second
-            sent += os.write(process.stdin.fileno(), wanted[sent : sent + 65_536])
-        assert sent < len(wanted), "it went on reading from a client that does not read"
+                break  # it has not read for a second
+            sent += os.write(process.stdin.fileno(), data[sent : sent + 65_536])
+        assert sent < len(data), "the server keeps reading from a client that does not read"
         assert memory_of(process.popen.pid) < 100 << 20
         os.set_blocking(process.stdin.fileno(), True)
-        whole = wanted[:sent].count(b"\n")
+        whole = data[:sent].count(b"\n")
         for number in range(whole):
-            assert process.hear()["id"] == number
+            assert process.receive()["id"] == number
 
 
 def test_a_tool_that_floods_a_client_which_does_not_read_is_bounded() -> None:
     with serving() as process:
-        process.say(call(1, "flood"))
+        process.send(call(1, "flood"))
         assert process.popen.stderr is not None
-        assert process.popen.stderr.readline() == b"flooded\n"  # and nothing was read meanwhile
-        heard = 0
-        while (message := process.hear()).get("id") != 1:
+        assert process.popen.stderr.readline() == b"flooded\n"  # and the client has read nothing meanwhile
+        received = 0
+        while (message := process.receive()).get("id") != 1:
             assert message["method"] == "notifications/message"
-            heard += 1
-        assert 0 < heard < 20_000, "what is dispensable is dropped for who reads slowly"
+            received += 1
+        assert 0 < received < 20_000, "log messages are dropped for a slow reader"
         assert memory_of(process.popen.pid) < 100 << 20
 
 
-def test_a_flood_of_rubbish_is_answered_and_survived() -> None:
+def test_a_flood_of_invalid_messages_is_answered() -> None:
     with serving() as process:
-        rubbish = [b"{\n", b"[]\n", b"null\n", b'{"jsonrpc":"2.0","id":null,"method":"x"}\n', b"\xff\xfe\n"]
+        invalid = [b"{\n", b"[]\n", b"null\n", b'{"jsonrpc":"2.0","id":null,"method":"x"}\n', b"\xff\xfe\n"]
         for _ in range(100):
-            process.say(*rubbish)
-            for _ in rubbish:
-                assert "error" in process.hear()
-        process.say(call(1, "echo", text="x"))
-        assert process.hear()["id"] == 1
+            process.send(*invalid)
+            for _ in invalid:
+                assert "error" in process.receive()
+        process.send(call(1, "echo", text="x"))
+        assert process.receive()["id"] == 1
 
 
-def test_duplicate_ids_are_refused_and_each_has_one_answer() -> None:
+def test_a_duplicate_id_is_refused_and_the_first_request_answered() -> None:
     with serving() as process:
-        process.say(call(1, "take", seconds=0.2), call(1, "echo", text="x"))
-        first, second = process.hear(), process.hear()
+        process.send(call(1, "take", seconds=0.2), call(1, "echo", text="x"))
+        first, second = process.receive(), process.receive()
         assert first["error"]["code"] == -32600
         assert second["result"]["content"][0]["text"] == "done"
 
 
-def test_half_a_message_at_the_end_is_answered_as_what_it_is() -> None:
+def test_an_incomplete_message_at_the_end_is_a_parse_error() -> None:
     with serving() as process:
-        process.say(b'{"jsonrpc":"2.0","id":1,')
+        process.send(b'{"jsonrpc":"2.0","id":1,')
         code, _, rest, _ = process.ended()
         assert code == 0
         assert json.loads(rest)["error"]["code"] == -32700

@@ -1,10 +1,7 @@
-"""Our client in the scenarios of the official suite, which starts this program once a scenario: `client.py URL`.
+"""The client under test in the official conformance suite, which runs `client.py URL` once for each scenario.
 
-The suite tells by the environment which scenario it is, which revision its server speaks, and in some what the client knows
-beforehand (`MCP_CONFORMANCE_CONTEXT`). Here is what a program does with the client in each scenario. The last line that it
-prints says that it came to its end: the suite itself does not look (see `verdicts.py`).
-
-Above: the suite. Below: `jackstay`, as a user has it.
+The suite passes the scenario, the revision and the context in the environment. The last line printed is `finished`,
+because the suite ignores the exit code of the client (see `verdicts.py`).
 """
 
 import asyncio
@@ -22,7 +19,7 @@ from jackstay.oauth import ClientCredentials, EnterpriseManaged, Identity, Ident
 from jackstay.transport.http import Authorizer
 from jackstay.types import CreateMessageResult, ElicitResult, TextContent
 
-SECONDS = 80.0  # the suite gives 90
+SECONDS = 80.0  # the suite allows 90
 REDIRECT_URI = "http://localhost:3000/callback"
 METADATA_URL = "https://conformance-test.local/client-metadata.json"
 
@@ -30,13 +27,13 @@ SCENARIO = os.environ["MCP_CONFORMANCE_SCENARIO"]
 VERSION = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
 CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
 
-Play = Callable[[Client], Awaitable[None]]
+Scenario = Callable[[Client], Awaitable[None]]
 
-# --- what is played -------------------------------------------------------------------------------------------------------
+# --- scenarios --------------------------------------------------------------------------------------------------------
 
 
-async def say_hello(client: Client) -> None:
-    """The handshake, or the probe, is all: this server declares no capability, so our client asks it for nothing."""
+async def only_connect(client: Client) -> None:
+    """Connect only: this server declares no capability."""
     assert client.state == "ready"
 
 
@@ -63,8 +60,8 @@ async def reconnect(client: Client) -> None:
     assert result.text == "Reconnection test completed successfully"
 
 
-async def answer_in_rounds(client: Client) -> None:
-    """One call asks, and another runs meanwhile; then without a state, and without a type of result."""
+async def run_input_rounds(client: Client) -> None:
+    """An input round with a concurrent call; then without `requestState`, and without `resultType`."""
     await client.tools.list()
     await asyncio.gather(client.tools.call("test_mrtr_echo_state"), client.tools.call("test_mrtr_unrelated"))
     await client.tools.call("test_mrtr_no_state")
@@ -100,13 +97,13 @@ async def echo_schema(client: Client) -> None:
     await client.tools.call("json_schema_echo", {"schema": schema})
 
 
-PLAYS: dict[str, Play] = {
-    "initialize": say_hello,
+SCENARIOS: dict[str, Scenario] = {
+    "initialize": only_connect,
     "tools_call": add_numbers,
     "elicitation-sep1034-client-defaults": accept_defaults,
     "sse-retry": reconnect,
-    "request-metadata": say_hello,
-    "sep-2322-client-request-state": answer_in_rounds,
+    "request-metadata": only_connect,
+    "sep-2322-client-request-state": run_input_rounds,
     "http-standard-headers": use_everything,
     "http-custom-headers": replay_calls,
     "http-invalid-tool-headers": call_all,
@@ -114,17 +111,17 @@ PLAYS: dict[str, Play] = {
     "json-schema-2020-12-preservation": echo_schema,
 }
 
-# Here the server, or the authorization server, breaks a rule: our client must refuse, and say so.
+# The server or authorization server violates a rule: the client must reject it with an error.
 REFUSED = {
     "auth/scope-retry-limit", "auth/resource-mismatch", "auth/iss-supported-missing", "auth/iss-wrong-issuer",
     "auth/iss-unexpected", "auth/iss-normalized", "auth/metadata-issuer-mismatch",
 }  # fmt: skip
 
-# --- who answers ----------------------------------------------------------------------------------------------------------
+# --- client features --------------------------------------------------------------------------------------------------
 
 
 def fill_in(params: Any) -> ElicitResult:
-    """What a person does who leaves the form as it is: every field that has a default keeps it."""
+    """Accept the form with all defaults."""
     fields = params.requested_schema.raw["properties"]
     content = {name: field["default"] for name, field in fields.items() if "default" in field}
     return ElicitResult(action="accept", content=content)
@@ -134,11 +131,11 @@ def complete(params: object) -> CreateMessageResult:
     return CreateMessageResult(role="assistant", content=TextContent(text="aye"), model="parrot")
 
 
-# --- who signs in ---------------------------------------------------------------------------------------------------------
+# --- authorization ----------------------------------------------------------------------------------------------------
 
 
 async def sign_in(url: str) -> str:
-    """What a person and a browser do: the page of the suite sends back at once."""
+    """Follow the redirect of the authorization page, like a browser."""
     return await asyncio.to_thread(_location_of, url)
 
 
@@ -151,12 +148,12 @@ def _location_of(url: str) -> str:
     finally:
         connection.close()
     if location is None:
-        raise AssertionError(f"{url} did not send back")
+        raise AssertionError(f"{url} did not redirect")
     return location
 
 
 def authorizer() -> Authorizer:
-    """The credentials of a scenario: what the suite gave us beforehand, or nothing, and then we register."""
+    """Return the authorizer of a scenario: with the credentials of the suite, or with registration."""
     match SCENARIO:
         case "auth/client-credentials-jwt":
             key, algorithm = CONTEXT["private_key_pem"], CONTEXT["signing_algorithm"]
@@ -169,7 +166,7 @@ def authorizer() -> Authorizer:
                 )
             )
         case "auth/client-credentials-basic":
-            return ClientCredentials(_given())
+            return ClientCredentials(_identity())
         case "auth/enterprise-managed-authorization":
             provider = IdentityProvider(
                 client_id=CONTEXT["idp_client_id"],
@@ -177,19 +174,19 @@ def authorizer() -> Authorizer:
                 issuer=CONTEXT["idp_issuer"],
                 token_endpoint=CONTEXT["idp_token_endpoint"],
             )
-            return EnterpriseManaged(_given(), provider)
+            return EnterpriseManaged(_identity(), provider)
         case "auth/pre-registration":
-            return OAuth(_given(), redirect=sign_in, redirect_uri=REDIRECT_URI)
+            return OAuth(_identity(), redirect=sign_in, redirect_uri=REDIRECT_URI)
         case _:
             return OAuth(Identity(metadata_url=METADATA_URL), redirect=sign_in, redirect_uri=REDIRECT_URI)
 
 
-def _given() -> Identity:
+def _identity() -> Identity:
     return Identity(client_id=CONTEXT["client_id"], client_secret=CONTEXT["client_secret"], issuer=_issuer())
 
 
 def _issuer() -> str:
-    """The issuer that the scenario's server names: a user would know it, and the suite does not give it beforehand."""
+    """Return the issuer from the metadata of the server, because the suite does not pass it."""
     parts = urlsplit(sys.argv[-1])
     for path in (
         f"/.well-known/oauth-protected-resource{parts.path}",
@@ -207,29 +204,29 @@ def _issuer() -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-# --- the play -------------------------------------------------------------------------------------------------------------
+# --- main -------------------------------------------------------------------------------------------------------------
 
 
 def open_client(url: str) -> Client:
-    # The mock of this scenario speaks the handshake only, whatever the suite says.
+    # The mock of this scenario supports the handshake only, whatever revision the suite passes.
     version = "2025-11-25" if SCENARIO == "json-schema-ref-no-deref" else VERSION
     auth = authorizer() if SCENARIO.startswith("auth/") else None
     client = connect(streamable_http(url, auth=auth), versions=(version,))
     client.elicitation.handle(fill_in)
     client.sampling.handle(complete)
-    client.roots.set(["file:///harbour"])
+    client.roots.set(["file:///root"])
     return client
 
 
-async def play(url: str) -> None:
+async def run_scenario(url: str) -> None:
     async with asyncio.timeout(SECONDS):
         async with open_client(url) as client:
-            await (call_first if SCENARIO.startswith("auth/") else PLAYS[SCENARIO])(client)
+            await (call_first if SCENARIO.startswith("auth/") else SCENARIOS[SCENARIO])(client)
 
 
 async def main(url: str) -> int:
     try:
-        await play(url)
+        await run_scenario(url)
     except McpError as error:
         if SCENARIO not in REFUSED:
             raise

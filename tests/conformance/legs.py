@@ -1,9 +1,6 @@
-"""What is run of the official conformance suite: one row a leg, and how many scenarios each must have.
+"""The legs of the official conformance suite, with the number of scenarios of each.
 
-A count is pinned because a suite that runs nothing passes. It changes with the version in `package.json` only, in the same
-change. Knows nothing of processes or results; standard library only.
-
-Above: `run.py`. Below: nothing.
+The number is pinned, because a suite that runs nothing passes. It changes only with the version in `package.json`.
 """
 
 from dataclasses import dataclass

@@ -1,14 +1,11 @@
-"""Run the official conformance suite against our server and our client; `make conformance` does. The exit code says it all.
+"""Run the official conformance suite against the server and the client (`make conformance`).
 
-    python tests/conformance/run.py                       # everything
-    python tests/conformance/run.py "server 2026-07-28"   # one leg, as the table names it
-
-The server under test is `examples/everything.py`, started here on a free port; the client is `client.py` beside this file, started by
-the suite once a scenario. Legs of the server and of the client run side by side, because the former mostly wait.
-What was run is kept in `.conformance/results`, a directory a leg.
-
-Must never know what a scenario asks for. Above: the Makefile. Below: `legs.py`, `verdicts.py`, the suite.
+python tests/conformance/run.py                       # everything
+python tests/conformance/run.py "server 2026-07-28"   # one leg of the table
 """
+
+# The server is `examples/everything.py` on a free port. The client is `client.py`, which the suite starts once for each
+# scenario. Server and client legs run concurrently. Results are kept in `.conformance/results`, one directory per leg.
 
 import os
 import shutil
@@ -31,19 +28,19 @@ from interop.peers import NODE, ROOT, node
 
 RESULTS = SUITE.under / "results"
 PAGE = ROOT / "docs" / "unsupported.md"
-# Relative, because the suite splits the command at spaces, and a checkout may lie below a directory with one.
+# Relative, because the suite splits the command at spaces, and the path of the checkout may contain one.
 PYTHON = os.path.relpath(sys.executable, ROOT)
 CLIENT = f"{PYTHON} tests/conformance/client.py"
-# The client is started 171 times: it may keep what it compiled.
+# The client is started 171 times: allow compiled files.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 LEG_SECONDS = 240.0
-# Scenarios of a server have windows of half a second, and those of a client start up to 48 processes at once.
+# Server scenarios have time limits of half a second, and client scenarios start up to 48 processes at once.
 POLITELY = ("nice", "-n", "5")
 
 
 @dataclass(frozen=True)
 class Done:
-    """A leg that was run."""
+    """The result of a leg."""
 
     leg: Leg
     outcomes: list[Outcome]
@@ -52,25 +49,25 @@ class Done:
 
 
 def everything(port: int) -> tuple[str, ...]:
-    """How the server under test is started."""
+    """Return the command of the server under test."""
     return sys.executable, "examples/everything.py", "--port", str(port)
 
 
-class Ending:
-    """The suites that run now, so that whoever interrupts this program ends them too, and no further leg begins."""
+class Shutdown:
+    """The running suites, so that an interrupt ends them and no further leg starts."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
-        self.is_asked_for = False
+        self.is_requested = False
 
     def begin(self, suite: "subprocess.Popen[bytes]") -> None:
-        """This one runs."""
+        """Add a running suite."""
         with self._lock:
             self._running.add(suite)
 
     def finish(self, suite: "subprocess.Popen[bytes]", timeout: float) -> int:
-        """Wait for it; returns its exit code. One that takes too long is ended, with what it started."""
+        """Wait for a suite and return its exit code. After the timeout, kill it with its children."""
         try:
             return suite.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -81,18 +78,18 @@ class Ending:
                 self._running.discard(suite)
 
     def end_all(self) -> None:
-        """End every suite, with what it started."""
-        self.is_asked_for = True
+        """Kill every suite with its children."""
+        self.is_requested = True
         with self._lock:
             for suite in self._running:
                 os.killpg(suite.pid, signal.SIGKILL)
 
 
-ENDING = Ending()
+SHUTDOWN = Shutdown()
 
 
 def run(leg: Leg, subject: tuple[str, ...], unsupported: frozenset[str]) -> Done:
-    """Run a leg, and judge it."""
+    """Run a leg and check its results."""
     home = RESULTS / leg.id.replace(" ", "-")
     home.mkdir()
     words = (node(), SUITE.home / SUITE.program, leg.side, *subject, *leg.options, "-o", home / "out")
@@ -106,27 +103,27 @@ def run(leg: Leg, subject: tuple[str, ...], unsupported: frozenset[str]) -> Done
             stdout=log,
             stderr=log,
             env=ENVIRONMENT,
-            start_new_session=True,  # so that what it starts can be ended with it
+            start_new_session=True,  # so that its children can be killed with it
         )
-        ENDING.begin(suite)
-        code = ENDING.finish(suite, LEG_SECONDS)
+        SHUTDOWN.begin(suite)
+        code = SHUTDOWN.finish(suite, LEG_SECONDS)
     outcomes = read_outcomes(leg.side, home / "out")
     wrong = judge(leg, outcomes, unsupported)
-    # Where extensions fail that are not supported, the exit code says that, and nothing else.
+    # Unsupported extensions make the suite exit with 1.
     if code != 0 and not wrong and not (leg.has_extensions and code == 1 and leg.options[0] == "--suite"):
         wrong.append(f"the suite ended with {code}; see {home / 'log.txt'}")
     return Done(leg, outcomes, wrong, time.monotonic() - began)
 
 
 def run_all(legs: list[Leg]) -> list[Done]:
-    """Run the legs: those of a side one after the other, the two sides at once."""
+    """Run the legs: the two sides concurrently, the legs of a side in sequence."""
     unsupported = read_unsupported(PAGE.read_text(encoding="utf-8"))
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir(parents=True)
 
     def run_side(side: str, subject: tuple[str, ...]) -> list[Done]:
-        mine = (leg for leg in legs if leg.side == side)
-        return [run(leg, subject, unsupported) for leg in mine if not ENDING.is_asked_for]
+        own_legs = (leg for leg in legs if leg.side == side)
+        return [run(leg, subject, unsupported) for leg in own_legs if not SHUTDOWN.is_requested]
 
     def run_servers() -> list[Done]:
         if all(leg.side != "server" for leg in legs):
@@ -139,13 +136,13 @@ def run_all(legs: list[Leg]) -> list[Done]:
         sides.append(pool.submit(run_side, "client", ("--command", CLIENT, *CLIENT_TIMEOUT)))
         try:
             return [done for side in sides for done in side.result()]
-        except BaseException:  # an interrupt, or a server that does not serve: the other side must end, too
-            ENDING.end_all()
+        except BaseException:  # an interrupt, or a server that did not start: end the other side, too
+            SHUTDOWN.end_all()
             raise
 
 
 def report(dones: list[Done], seconds: float) -> int:
-    """Say what is wrong, then the table, then the sum; returns the exit code."""
+    """Print the problems, the table and the total; return the exit code."""
     for done in dones:
         for problem in done.wrong:
             print(f"{done.leg.id}: {problem}")
@@ -158,23 +155,21 @@ def report(dones: list[Done], seconds: float) -> int:
         print(columns.format(*row))
     passed_scenarios = sum(out.verdict is Verdict.PASSED for done in dones for out in done.outcomes)
     wrong = sum(len(done.wrong) for done in dones)
-    print(f"Scenarios of extensions in docs/unsupported.md are not among the passed. {seconds:.0f} s.")
+    print(f"Scenarios of extensions in docs/unsupported.md are not counted as passed. {seconds:.0f} s.")
     print(f"{passed_scenarios} passed, {wrong} failed")
     return 1 if wrong else 0
 
 
 def main(names: list[str]) -> int:
-    """Install what is missing, run the legs named, or all."""
+    """Install what is missing, and run the named legs, or all."""
     unknown = set(names) - {leg.id for leg in LEGS}
     if unknown:
         print(
-            f"no such leg: {', '.join(sorted(unknown))}; there are: {', '.join(leg.id for leg in LEGS)}",
+            f"unknown leg: {', '.join(sorted(unknown))}; valid legs: {', '.join(leg.id for leg in LEGS)}",
             file=sys.stderr,
         )
         return 2
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
-    )  # as an interrupt: nothing is left
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # like an interrupt
     began = time.monotonic()
     try:
         NODE.under.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The judge of the official suite's results can say no: each way in which a leg may be wrong, from the files that the suite writes."""
+"""The checks of the official suite's results: every way in which a leg can fail."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ TIME = "-2026-11-15T13-45-02-123Z"
 PASSED = {"id": "a", "status": "SUCCESS", "description": "it does"}
 FAILED = {"id": "b", "status": "FAILURE", "description": "it does", "errorMessage": "it did not"}
 WARNED = {"id": "c", "status": "WARNING", "description": "it should"}
-SKIPPED = {"id": "d", "status": "SKIPPED", "description": "not asked"}
+SKIPPED = {"id": "d", "status": "SKIPPED", "description": "not run"}
 WIRE = {"id": "wire-schema-valid", "status": "SUCCESS", "description": "messages are valid"}
 
 
@@ -26,15 +26,11 @@ def write(home: Path, name: str, *checks: dict[str, Any], stdout: str = "", stde
     (directory / "stderr.txt").write_text(stderr)
 
 
-def test_a_scenario_is_found_by_its_name_whatever_directory_the_suite_makes_of_it(tmp_path: Path) -> None:
+def test_scenario_name_of_a_directory(tmp_path: Path) -> None:
     write(tmp_path / "server", "server-server-initialize", PASSED)
     write(tmp_path / "client", "auth/basic-cimd", PASSED, stdout=f"{FINISHED}\n")
-    assert [outcome.scenario for outcome in read_outcomes("server", tmp_path / "server")] == [
-        "server-initialize"
-    ]
-    assert [outcome.scenario for outcome in read_outcomes("client", tmp_path / "client")] == [
-        "auth/basic-cimd"
-    ]
+    assert [outcome.scenario for outcome in read_outcomes("server", tmp_path / "server")] == ["server-initialize"]
+    assert [outcome.scenario for outcome in read_outcomes("client", tmp_path / "client")] == ["auth/basic-cimd"]
 
 
 @pytest.mark.parametrize(("checks", "verdict"), [
@@ -54,12 +50,12 @@ def test_a_scenario_passes_if_something_succeeded_and_nothing_failed_or_warned(
     assert outcome.verdict is verdict
 
 
-def test_a_client_that_did_not_come_to_its_end_has_failed(tmp_path: Path) -> None:
-    """The suite's own exit code does not look at the client's."""
+def test_a_client_that_did_not_finish_has_failed(tmp_path: Path) -> None:
+    """The suite ignores the exit code of the client."""
     write(tmp_path, "initialize", PASSED, stdout="", stderr="Traceback\nValueError: no\n")
     (outcome,) = read_outcomes("client", tmp_path)
     assert outcome.verdict is Verdict.FAILED
-    assert outcome.problems == ("the client did not come to its end: ValueError: no",)
+    assert outcome.problems == ("the client did not finish: ValueError: no",)
 
 
 def leg(count: int, *, has_extensions: bool = False) -> Leg:
@@ -75,21 +71,19 @@ EMPTY = Outcome("empty", Verdict.SKIPPED, 0)
     (leg(1), [GOOD], (), []),
     (leg(1), [BAD], (), ["bad: FAILURE b: it did not"]),
     (leg(1), [EMPTY], (), ["empty checked nothing"]),
-    (leg(2), [GOOD], (), ["1 scenarios ran, and there must be 2"]),
+    (leg(2), [GOOD], (), ["1 scenarios ran, expected 2"]),
     (leg(0), [], (), []),
     (leg(1), [GOOD, GOOD], (), ["good ran more than once"]),
     (leg(3, has_extensions=True), [GOOD, BAD, EMPTY], ("bad", "empty"), []),
     (leg(1, has_extensions=True), [GOOD], ("good",),
-     ["good passes: take it out of the extensions in docs/unsupported.md"]),
+     ["good passes: remove it from the extensions in docs/unsupported.md"]),
     (leg(1), [BAD], ("bad",), ["bad: FAILURE b: it did not"]),
 ])  # fmt: skip
-def test_a_leg_is_wrong_where_anything_is_not_as_it_must_be(
-    row: Leg, outcomes: list[Outcome], unsupported: tuple[str, ...], wrong: list[str]
-) -> None:
+def test_problems_of_a_leg(row: Leg, outcomes: list[Outcome], unsupported: tuple[str, ...], wrong: list[str]) -> None:
     assert judge(row, outcomes, frozenset(unsupported)) == wrong
 
 
-def test_the_page_names_the_extensions_that_are_for_later_and_no_other_scenario() -> None:
+def test_the_page_names_only_scenarios_of_extensions() -> None:
     page = (ROOT / "docs" / "unsupported.md").read_text(encoding="utf-8")
     names = read_unsupported(page)
     assert {name for name in names if not name.startswith(("tasks-", "sep-2640-"))} == {

@@ -1,12 +1,7 @@
-"""What a leg's results mean: which scenarios passed, which failed and why, and whether that is what must be.
+"""Check the results of a leg.
 
-Stricter than the suite, whose exit code lets warnings of a server, scenarios that checked nothing and clients that ended
-with an error pass. A scenario passes if it checked something, nothing failed or warned, and the client, where one is
-under test, came to its end.
-
-The scenarios that may fail are those that docs/unsupported.md names, and they must: one that passes is a line to take out.
-
-Must never know a process. Above: `run.py`. Below: `legs.py`, the files that the suite writes.
+Stricter than the exit code of the suite: warnings, scenarios without checks, and clients that failed are failures.
+Scenarios named in docs/unsupported.md must fail; if one passes, its line must be removed.
 """
 
 import json
@@ -17,17 +12,17 @@ from pathlib import Path
 
 from conformance.legs import Leg
 
-# The last line of a client that came to its end; see client.py.
+# The last line of a client that succeeded; see client.py.
 FINISHED = "finished"
 
-# Every scenario has these in addition: they say nothing of what the scenario is about.
+# Checks that every scenario has in addition to its own.
 _WIRE = "wire-schema-"
 _STAMP = re.compile(r"-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d+Z$")
 _SECTION = re.compile(r"^## Extensions$(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 class Verdict(Enum):
-    """What became of a scenario."""
+    """The result of a scenario."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -37,7 +32,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """One scenario: its verdict, how many checks succeeded, and what is wrong, in the suite's words."""
+    """One scenario: verdict, number of successful checks, and the messages of the suite."""
 
     scenario: str
     verdict: Verdict
@@ -46,7 +41,7 @@ class Outcome:
 
 
 def read_outcome(side: str, directory: Path, home: Path) -> Outcome:
-    """The outcome in a directory that the suite wrote: `[server-]SCENARIO-TIME`, where SCENARIO may have a slash."""
+    """Read a result directory: `[server-]SCENARIO-TIME`, where SCENARIO may contain a slash."""
     scenario = _STAMP.sub("", directory.relative_to(home).as_posix())
     if side == "server":
         scenario = scenario.removeprefix("server-")
@@ -59,35 +54,33 @@ def read_outcome(side: str, directory: Path, home: Path) -> Outcome:
     ]
     done = [check for check in own if check["status"] == "SUCCESS"]
     if side == "client" and (directory / "stdout.txt").read_text(encoding="utf-8").split()[-1:] != [FINISHED]:
-        said = (directory / "stderr.txt").read_text(encoding="utf-8").strip().splitlines()
-        problems.append(f"the client did not come to its end: {said[-1] if said else 'it said nothing'}")
+        stderr = (directory / "stderr.txt").read_text(encoding="utf-8").strip().splitlines()
+        problems.append(f"the client did not finish: {stderr[-1] if stderr else 'no output'}")
     verdict = Verdict.FAILED if problems else Verdict.PASSED if done else Verdict.SKIPPED
     return Outcome(scenario, verdict, len(done), tuple(problems))
 
 
 def read_outcomes(side: str, home: Path) -> list[Outcome]:
-    """The outcomes of a leg."""
+    """Read the outcomes of a leg."""
     found = sorted(path.parent for path in home.rglob("checks.json"))
     return [read_outcome(side, directory, home) for directory in found]
 
 
 def read_unsupported(page: str) -> frozenset[str]:
-    """The scenarios that the section "Extensions" of docs/unsupported.md names."""
+    """Return the scenarios in the section "Extensions" of docs/unsupported.md."""
     section = _SECTION.search(page)
     rows = section[1].splitlines() if section else []
     return frozenset(name for row in rows if row.startswith("| ") for name in re.findall(r"`([^`]+)`", row))
 
 
 def judge(leg: Leg, outcomes: list[Outcome], unsupported: frozenset[str]) -> list[str]:
-    """What is wrong with a leg, in words; nothing if all is as it must be."""
+    """Return the problems of a leg."""
     wrong = []
     allowed = unsupported if leg.has_extensions else frozenset()
     for outcome in outcomes:
         if outcome.scenario in allowed:
             if outcome.verdict is Verdict.PASSED:
-                wrong.append(
-                    f"{outcome.scenario} passes: take it out of the extensions in docs/unsupported.md"
-                )
+                wrong.append(f"{outcome.scenario} passes: remove it from the extensions in docs/unsupported.md")
         elif outcome.verdict is Verdict.SKIPPED:
             wrong.append(f"{outcome.scenario} checked nothing")
         elif outcome.verdict is Verdict.FAILED:
@@ -95,5 +88,5 @@ def judge(leg: Leg, outcomes: list[Outcome], unsupported: frozenset[str]) -> lis
     names = [outcome.scenario for outcome in outcomes]
     wrong.extend(f"{name} ran more than once" for name in sorted(set(names)) if names.count(name) > 1)
     if len(set(names)) != leg.count:
-        wrong.append(f"{len(set(names))} scenarios ran, and there must be {leg.count}")
+        wrong.append(f"{len(set(names))} scenarios ran, expected {leg.count}")
     return wrong

@@ -1,4 +1,4 @@
-"""The demonstration is a program in `examples`, not a package of ours: it is found by its folder."""
+"""Adds `examples` to the path: the demonstration is a program there, not an installed package."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A terminal is drawn on and given back; a pipe gets lines."""
+"""Output on a terminal, and in a pipe."""
 
 import io
 import os
@@ -8,11 +8,11 @@ import pytest
 from demo.picture import ASCII, UNICODE
 from demo.terminal import CLEAR, ENTER, LEAVE, PlainLines, Terminal, glyphs_for, screen_for
 
-from demonstration.moments import ending, outage
+from demonstration.run_logs import ending, outage
 
 
-class Window(io.StringIO):
-    """A terminal of a size that can change."""
+class FakeTerminal(io.StringIO):
+    """A terminal whose size can change."""
 
     encoding = "utf-8"
 
@@ -29,16 +29,16 @@ class Window(io.StringIO):
     def fileno(self) -> int:
         return 1
 
-    def taken(self) -> str:
-        """What was written since the last time."""
+    def read_new(self) -> str:
+        """Return what was written since the last call."""
         text = self.getvalue()
         self.seek(0)
         self.truncate()
         return text
 
 
-def test_only_a_terminal_that_can_be_drawn_on_is_drawn_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = Window(monkeypatch, (80, 24))
+def test_dumb_terminals_and_pipes_get_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = FakeTerminal(monkeypatch, (80, 24))
     assert isinstance(screen_for(window), Terminal)
     monkeypatch.setenv("TERM", "dumb")
     assert isinstance(screen_for(window), PlainLines)
@@ -46,89 +46,89 @@ def test_only_a_terminal_that_can_be_drawn_on_is_drawn_on(monkeypatch: pytest.Mo
 
 
 def test_only_rows_that_changed_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    window, chronicle = Window(monkeypatch, (80, 24)), outage()
+    window, log = FakeTerminal(monkeypatch, (80, 24)), outage()
     terminal = Terminal(window)
-    terminal.show(chronicle, 12.0)
-    assert window.taken().startswith(CLEAR)
-    terminal.show(chronicle, 12.0)
-    assert window.taken() == ""
-    chronicle.say(12.0, "something new")
-    terminal.show(chronicle, 12.0)
-    written = window.taken()
+    terminal.show(log, 12.0)
+    assert window.read_new().startswith(CLEAR)
+    terminal.show(log, 12.0)
+    assert window.read_new() == ""
+    log.add_line(12.0, "something new")
+    terminal.show(log, 12.0)
+    written = window.read_new()
     assert "something new" in written
     assert written.count("\x1b[2K") == 1
 
 
-def test_a_window_of_another_size_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = Window(monkeypatch, (80, 24))
+def test_a_resize_redraws_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = FakeTerminal(monkeypatch, (80, 24))
     terminal = Terminal(window)
     terminal.show(outage(), 12.0)
-    window.taken()
+    window.read_new()
     window.size = (50, 12)
     terminal.show(outage(), 12.0)
-    written = window.taken()
+    written = window.read_new()
     assert written.startswith(CLEAR)
     assert max(map(int, re.findall(r"\x1b\[(\d+);1H", written))) <= 12
-    window.size = (0, 0)  # as some say before they are drawn
+    window.size = (0, 0)  # as some terminals report at first
     terminal.show(outage(), 12.0)
-    assert "\x1b[20;1H" in window.taken()
+    assert "\x1b[20;1H" in window.read_new()
 
 
-def test_rows_that_are_no_longer_there_are_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
-    window, chronicle = Window(monkeypatch, (80, 24)), outage()
+def test_removed_rows_are_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+    window, log = FakeTerminal(monkeypatch, (80, 24)), outage()
     terminal = Terminal(window)
     for number in range(9):
-        chronicle.say(1.0, f"line {number}")
-    terminal.show(chronicle, 12.0)
-    window.taken()
-    chronicle.lines.clear()
-    terminal.show(chronicle, 12.0)
-    assert window.taken().endswith("\x1b[2K")
+        log.add_line(1.0, f"line {number}")
+    terminal.show(log, 12.0)
+    window.read_new()
+    log.lines.clear()
+    terminal.show(log, 12.0)
+    assert window.read_new().endswith("\x1b[2K")
 
 
-def test_without_colour_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     for no_color, has_colour in (("", True), ("1", False)):
-        window = Window(monkeypatch, (80, 24))
+        window = FakeTerminal(monkeypatch, (80, 24))
         monkeypatch.setenv("NO_COLOR", no_color)
         terminal = Terminal(window)
         terminal.show(ending(), 20.0)
-        terminal.leave_behind(ending(), 20.0)
-        assert bool(re.search(r"\x1b\[[\d;]*m", window.taken())) is has_colour
+        terminal.print_summary(ending(), 20.0)
+        assert bool(re.search(r"\x1b\[[\d;]*m", window.read_new())) is has_colour
 
 
-def test_a_terminal_is_given_back_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = Window(monkeypatch, (80, 24))
-    chronicle = outage()
-    chronicle.enter(11.0, "no such state", 0)
+def test_the_terminal_is_restored_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = FakeTerminal(monkeypatch, (80, 24))
+    log = outage()
+    log.enter(11.0, "no such state", 0)
     terminal = Terminal(window)
     with pytest.raises(ValueError, match="not in tuple"), terminal:
-        terminal.show(chronicle, 12.0)
-    written = window.taken()
+        terminal.show(log, 12.0)
+    written = window.read_new()
     assert written.startswith(ENTER)
     assert written.endswith(LEAVE)
 
 
 def test_a_pipe_gets_every_line_once_and_no_escape() -> None:
-    stream, chronicle = io.StringIO(), outage()
+    stream, log = io.StringIO(), outage()
     with PlainLines(stream) as lines:
-        lines.show(chronicle, 12.0)
-        lines.show(chronicle, 12.0)
-        chronicle.say(13.0, "something new")
-        lines.leave_behind(ending(), 20.0)
-    said = stream.getvalue()
-    assert "\x1b" not in said
-    assert said.count("1/5 Calls flow.") == 1
-    assert said.count("retry 3 in 4.0 s") == 1
-    assert said.endswith("Everybody was told the truth. hung 0, processes left 0.\n")
+        lines.show(log, 12.0)
+        lines.show(log, 12.0)
+        log.add_line(13.0, "something new")
+        lines.print_summary(ending(), 20.0)
+    text = stream.getvalue()
+    assert "\x1b" not in text
+    assert text.count("1/5 Calls succeed.") == 1
+    assert text.count("retry 3 in 4.0 s") == 1
+    assert text.endswith("All outcomes agree with the ledger. hung 0, processes left 0.\n")
 
 
-def test_a_stream_gets_only_characters_that_it_can_say() -> None:
+def test_glyphs_depend_on_the_encoding() -> None:
     plain = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     assert glyphs_for(plain) is ASCII
     assert glyphs_for(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) is UNICODE
-    chronicle = ending()
-    chronicle.say(16.0, "a reason from a server: »é«")
-    PlainLines(plain).leave_behind(chronicle, 20.0)
+    log = ending()
+    log.add_line(16.0, "a reason from a server: »é«")
+    PlainLines(plain).print_summary(log, 20.0)
     plain.flush()
     assert isinstance(plain.buffer, io.BytesIO)
     assert b"a reason from a server: ???" in plain.buffer.getvalue()

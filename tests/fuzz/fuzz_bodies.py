@@ -1,5 +1,5 @@
 # Invariant: any bytes are a body that comes back as the same JSON, or a ProtocolError; nothing else is ever raised.
-"""The bodies with something special about them: open unions, unparsed members, alternatives, a class that stands for others."""
+"""Bodies with special features: open unions, unparsed members, alternatives, base classes."""
 
 import msgspec
 

@@ -3,7 +3,7 @@
 
 from jackstay.errors import FrameTooLargeError, ProtocolError
 from jackstay.protocol.wire._content_length import MAX_HEADER_BYTES, ContentLengthFramer, frame_content_length
-from jackstay.protocol.wire._framer import Unfinished
+from jackstay.protocol.wire._framer import IncompleteFrame
 
 LIMIT = 16
 
@@ -23,7 +23,7 @@ def fuzz(data: bytes) -> None:
         assert _read(frame_content_length(data, LIMIT) * 2, 5) == ([data, data], None)
 
 
-def _read(data: bytes, size: int) -> tuple[list[bytes | str], Unfinished | None]:
+def _read(data: bytes, size: int) -> tuple[list[bytes | str], IncompleteFrame | None]:
     framer = ContentLengthFramer(LIMIT)
     frames: list[bytes | str] = []
     for at in range(0, len(data), size):

@@ -1,8 +1,7 @@
-# Invariant: any text survives a header, any header value is read or refused with -32020, any schema has rows or problems.
+# Invariant: any text survives a header, any header value is read or gets -32020, any schema has rows or problems.
 import msgspec
 
 from jackstay.errors import ProtocolError
-from jackstay.protocol.http._gate import Accepts, Endpoint, Refusal, Verb, check_request
 from jackstay.protocol.http._headers import (
     build_param_headers,
     check_param_headers,
@@ -11,7 +10,8 @@ from jackstay.protocol.http._headers import (
     fold_headers,
     read_param_headers,
 )
-from jackstay.protocol.http._server import Route, Session, route_post
+from jackstay.protocol.http._request_checks import Accepts, Endpoint, ErrorResponse, Verb, check_request
+from jackstay.protocol.http._server import Route, SessionState, route_post
 from jackstay.protocol.wire._jsonrpc import ErrorCode, decode
 
 CORPUS = [
@@ -53,6 +53,6 @@ def fuzz(data: bytes) -> None:
     for name in (b"host", b"origin", b"accept", b"content-type", b"content-length", b"mcp-protocol-version"):
         usual = {b"host": b"localhost", b"content-type": b"application/json"}
         headers = fold_headers({**usual, name: data}.items())
-        assert isinstance(check_request(Endpoint(), Verb.POST, headers), Accepts | Refusal)
-        for session in Session:
-            assert isinstance(route_post(Endpoint(), headers, decode(data), session), Route | Refusal)
+        assert isinstance(check_request(Endpoint(), Verb.POST, headers), Accepts | ErrorResponse)
+        for session in SessionState:
+            assert isinstance(route_post(Endpoint(), headers, decode(data), session), Route | ErrorResponse)

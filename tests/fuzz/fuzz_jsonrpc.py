@@ -54,7 +54,7 @@ def _is_json(data: bytes) -> bool:
     def refuse(word: str) -> object:
         raise ValueError(word)
 
-    # Objects as lists of their members: a dict would lose the first of two with the same name, and what is wrong with it.
+    # Objects as lists of members: a dict would lose the first of two members with the same name.
     def members(pairs: list[tuple[str, object]]) -> object:
         return pairs
 
@@ -82,10 +82,10 @@ def _write_again(message: Message) -> None:
             again = decode(encode_result(id, bytes(result)))
             assert isinstance(again, Result)
             assert (again.id, bytes(again.result)) == (id, bytes(result))
-        case Error(id, code, said, data):
-            assert decode(encode_error(id, code, said, data)) == message
-        case Malformed(id=id, code=code, message=said):
-            assert isinstance(decode(encode_error(id, code, said)), Error)
+        case Error(id, code, text, data):
+            assert decode(encode_error(id, code, text, data)) == message
+        case Malformed(id=id, code=code, message=text):
+            assert isinstance(decode(encode_error(id, code, text)), Error)
 
 
 def _bytes(raw: object) -> bytes | None:

@@ -1,5 +1,5 @@
-# Invariant: however a stream is cut, the frames are its lines by definition, and no more is held than one line may have.
-"""Lines, pulled from pieces of every small size, against the plainest way to say what they are."""
+# Invariant: however a stream is split, the frames are its lines, and no more than one line is buffered.
+"""Lines, pulled from pieces of every small size, against a simple reference implementation."""
 
 from jackstay.errors import FrameTooLargeError
 from jackstay.protocol.wire._lines import LineFramer

@@ -1,4 +1,4 @@
-# Invariant: in every state a frame gives effects and raises nothing; what is sent is JSON, and `closed` says nothing.
+# Invariant: in every state a frame gives effects and raises nothing; what is sent is JSON, and `closed` sends nothing.
 """A server's connection in each of its states, given the same frame."""
 
 import json

@@ -1,4 +1,4 @@
-# Invariant: events do not depend on how the bytes arrive, only typed errors are raised, nothing beyond the limit is held.
+# Invariant: events do not depend on how bytes arrive, only typed errors are raised, buffers stay within the limit.
 from jackstay.errors import FrameTooLargeError, ProtocolError
 from jackstay.protocol.wire._sse import EventReader, ServerSentEvent, encode_event
 

@@ -1,4 +1,4 @@
-# Invariant: any params are a whole `_meta`, a flaw with its key, or none; what the quick look passes over, names no version.
+# Invariant: any params have a complete `_meta`, an error with its key, or none; skipped frames name no version.
 """`_meta` of the stateless era, and the look at the frame that spares most requests the decoding."""
 
 import json
@@ -8,7 +8,7 @@ import msgspec
 from jackstay.protocol.server._stateless import (
     META_CLIENT_CAPABILITIES,
     META_PROTOCOL_VERSION,
-    MetaFlaw,
+    InvalidMeta,
     RequestMeta,
     may_name_version,
     progress_token,
@@ -33,7 +33,7 @@ def fuzz(data: bytes) -> None:
     if meta is None:
         return
     assert may_name_version(data)
-    if isinstance(meta, MetaFlaw):
+    if isinstance(meta, InvalidMeta):
         assert meta.key
         assert meta.reason
     else:

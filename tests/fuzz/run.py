@@ -2,9 +2,8 @@
 
     python tests/fuzz/run.py --seconds 600 [ENTRY ...]
 
-Inputs differ each time; `--seed` repeats a run. An input that breaks an invariant is shortened, written to the directory
-`--keep` and named in the summary, and the next entry is run all the same. The exit code is 1 if there was one: add it
-to the CORPUS of its entry.
+Inputs differ each time; `--seed` repeats a run. An input that violates an invariant is shortened and written to
+`--keep`; the exit code is then 1. Add it to the CORPUS of its entry.
 """
 
 import argparse
@@ -125,16 +124,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("entries", nargs="*", metavar="ENTRY", help="such as fuzz_sse; all, if none is named")
     parser.add_argument("--seconds", type=float, default=600.0, help="for each entry")
     parser.add_argument("--seed", default=str(time.time_ns()), help="repeats a run that printed it")
-    parser.add_argument(
-        "--keep", type=Path, default=Path("build/fuzz"), help="where failing inputs are written"
-    )
+    parser.add_argument("--keep", type=Path, default=Path("build/fuzz"), help="where failing inputs are written")
     given = parser.parse_args(arguments)
     chosen = [path for path in ENTRIES if not given.entries or path.stem in given.entries]
     unknown = set(given.entries) - {path.stem for path in chosen}
     if unknown:
-        parser.error(
-            f"unknown entry {min(unknown)!r}; valid entries: {', '.join(path.stem for path in ENTRIES)}"
-        )
+        parser.error(f"unknown entry {min(unknown)!r}; valid entries: {', '.join(path.stem for path in ENTRIES)}")
     print(f"--seed {given.seed}, {given.seconds:g} s for each of {len(chosen)} entries", flush=True)
     outcomes = []
     for path in chosen:
@@ -144,9 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcomes.append(outcome)
         print(outcome, flush=True)
     failed = [outcome for outcome in outcomes if outcome.failures]
-    print(
-        f"{len(outcomes)} entries, {sum(outcome.inputs for outcome in outcomes):,} inputs, {len(failed)} failed"
-    )
+    print(f"{len(outcomes)} entries, {sum(outcome.inputs for outcome in outcomes):,} inputs, {len(failed)} failed")
     for outcome in failed:
         for data, reason in outcome.failures:
             given.keep.mkdir(parents=True, exist_ok=True)

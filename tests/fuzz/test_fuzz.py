@@ -87,7 +87,7 @@ def invariant(source: str) -> str | None:
 
 
 def mutations(seed: bytes) -> list[bytes]:
-    """The seed cut, doubled and with one byte changed: where a parser that likes the seed stops liking it."""
+    """Variants of a corpus input: truncated, doubled, with one byte changed."""
     chooser = random.Random(seed)
     changed = []
     for _ in range(32 if seed else 0):
@@ -99,9 +99,7 @@ def mutations(seed: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
 def test_an_entry_begins_with_its_invariant(path: Path) -> None:
-    assert invariant(path.read_text(encoding="utf-8")), (
-        f"the first line of {path.name} must be `# Invariant: ...`"
-    )
+    assert invariant(path.read_text(encoding="utf-8")), f"the first line of {path.name} must be `# Invariant: ...`"
 
 
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
@@ -132,9 +130,7 @@ def test_the_invariant_holds_for_the_corpus_and_its_neighbours(path: Path) -> No
             entry.fuzz(data)
 
 
-@pytest.mark.parametrize(
-    "source", ["", "import re\n# Invariant: late\n", "# invariant: small\n", "# Invariant: \nx\n"]
-)
+@pytest.mark.parametrize("source", ["", "import re\n# Invariant: late\n", "# invariant: small\n", "# Invariant: \nx\n"])
 def test_a_missing_invariant_is_noticed(source: str) -> None:
     assert invariant(source) is None
 

@@ -1,7 +1,7 @@
-"""The shop of the guides, in trouble: `python faulty_shop.py LEDGER FAULT` breaks the first payment, in this way, and only it.
+"""The shop of the guides with a fault in the first payment: `python faulty_shop.py LEDGER FAULT`.
 
-before: dies before it is written; after: dies when it is written; held: says `begun` through the FIFO LEDGER.begun, and goes on
-when something comes through LEDGER.go. The file LEDGER.fault remembers that it was broken: the process cannot.
+FAULT is `before` (exit before the payment is written), `after` (exit after it), or `held` (write to the FIFO
+LEDGER.begun, and wait for LEDGER.go). The file LEDGER.fault records that the fault has occurred.
 """
 
 import os
@@ -25,10 +25,10 @@ def faulty(order: str, cents: int) -> str:
         Path(f"{sys.argv[1]}.go").read_text()
     if fault == "before":
         os._exit(1)
-    said = pay(order, cents)
+    result = pay(order, cents)
     if fault == "after":
         os._exit(1)
-    return said
+    return result
 
 
 shop.server.remove_tool("pay")

@@ -1,6 +1,5 @@
-"""A model with the tools of a server, for each API: the model is played by answers in the published formats."""
+"""A model that uses the tools of a server, with scripted responses in the formats of each API."""
 
-import asyncio
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +10,12 @@ import pytest
 from guides.loading import FAULTY, SOURCE, load
 from jackstay import connect, stdio
 from jackstay.models import Toolbox
-from peers.answering import with_tools
+from peers.in_memory_server import with_tools
 
 assistant = load("assistant")
 
 PAY = ("pay", {"order": "A7", "cents": 500}, '{"order": "A7", "cents": 500}')
-LOOK = ("was_it_paid", {"order": "A7"}, '{"order": "A7"}')
+CHECK = ("was_it_paid", {"order": "A7"}, '{"order": "A7"}')
 
 
 def thing(**members: Any) -> SimpleNamespace:
@@ -43,33 +42,31 @@ def chat_answer(*calls: Any) -> Any:
 
 def response(*calls: Any) -> Any:
     called = [
-        thing(
-            type="function_call", call_id=f"call_{number}", name=name, arguments=arguments, status="completed"
-        )
+        thing(type="function_call", call_id=f"call_{number}", name=name, arguments=arguments, status="completed")
         for number, (name, _, arguments) in enumerate(calls)
     ]
     return thing(output=[thing(type="reasoning", summary=[]), *called], output_text="" if calls else "Paid.")
 
 
-# shape -> (the loop, how the model answers, where its request has the conversation)
+# API -> (loop, response of the model, member of the request with the messages)
 APIS = {
-    "anthropic": (assistant.ask_anthropic, anthropic_answer, "messages"),
-    "openai": (assistant.ask_openai, chat_answer, "messages"),
-    "openai-responses": (assistant.ask_openai_responses, response, "input"),
+    "anthropic": (assistant.run_anthropic, anthropic_answer, "messages"),
+    "openai": (assistant.run_openai, chat_answer, "messages"),
+    "openai-responses": (assistant.run_openai_responses, response, "input"),
 }
 
 
 class Model:
-    """A model that asks for these calls, one list a turn, and keeps what it was sent."""
+    """A model that makes these calls, one list per turn, and keeps the messages it received."""
 
     def __init__(self, shape: str, *turns: tuple[Any, ...]) -> None:
         _, self._answer, self._where = APIS[shape]
         self._turns = iter([*turns, ()])
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
         self.tools: list[Any] = []
 
     async def create(self, **request: Any) -> Any:
-        self.heard = list(request[self._where])
+        self.received = list(request[self._where])
         self.tools = request["tools"]
         return self._answer(*next(self._turns))
 
@@ -77,30 +74,27 @@ class Model:
 async def converse(shape: str, model: Model, ledger: Path) -> str:
     target = stdio(sys.executable, FAULTY, ledger, "after", env=SOURCE)
     async with connect(target, wait_for_ready=True, backoff_min=0.01) as client:
-        said: str = await APIS[shape][0](model.create, Toolbox(client, shape), "Pay 500 cents for A7.")
-    return said
+        text: str = await APIS[shape][0](model.create, Toolbox(client, shape), "Pay 500 cents for A7.")
+    return text
 
 
 @pytest.mark.parametrize("shape", APIS)
-def test_a_model_looks_and_pays_and_hears_that_nobody_knows_and_looks(shape: str, tmp_path: Path) -> None:
-    """The shop dies when the payment is written: the model is not told that it failed, and it is not run again."""
-    model = Model(shape, (LOOK,), (PAY,), (LOOK,))
-    assert asyncio.run(converse(shape, model, tmp_path / "ledger")) == "Paid."
+async def test_a_model_gets_an_unknown_outcome_and_checks(shape: str, tmp_path: Path) -> None:
+    """The shop exits after the payment was written: the call is neither reported as failed nor repeated."""
+    model = Model(shape, (CHECK,), (PAY,), (CHECK,))
+    assert await converse(shape, model, tmp_path / "ledger") == "Paid."
     assert (tmp_path / "ledger").read_text() == "A7 500\n"
     assert len(model.tools) == 2
-    told = str(model.heard)
-    assert "'no'" in told
-    assert "Nobody knows whether this call ran" in told
-    assert "'yes'" in told
+    received = str(model.received)
+    assert "'no'" in received
+    assert "It is unknown whether this call ran" in received
+    assert "'yes'" in received
 
 
 @pytest.mark.parametrize("shape", APIS)
-def test_a_model_that_never_ends_is_ended(shape: str) -> None:
-    model = Model(shape, *[(LOOK,)] * 30)
+async def test_the_number_of_turns_is_limited(shape: str) -> None:
+    model = Model(shape, *[(CHECK,)] * 30)
 
-    async def work() -> None:
-        async with connect(with_tools("shop", "was_it_paid")) as client:
-            with pytest.raises(TimeoutError, match="after 20 turns"):
-                await APIS[shape][0](model.create, Toolbox(client, shape), "Was it paid?")
-
-    asyncio.run(work())
+    async with connect(with_tools("shop", "was_it_paid")) as client:
+        with pytest.raises(TimeoutError, match="after 20 turns"):
+            await APIS[shape][0](model.create, Toolbox(client, shape), "Was it paid?")

@@ -1,4 +1,4 @@
-"""The application: one client for all requests, statuses that say what is known, and an end that loses nothing."""
+"""The application: one client for all requests, HTTP statuses, and shutdown."""
 
 import asyncio
 import http.client
@@ -30,7 +30,7 @@ from jackstay.errors import (
     TransportError,
     UsageError,
 )
-from jackstay.testing import Refusal, ScriptedPeer, on_fake_clock
+from jackstay.testing import ScriptedError, ScriptedPeer, on_fake_clock
 
 app_module = load("fastapi_app")
 
@@ -53,8 +53,8 @@ def pay(browser: httpx.AsyncClient, cents: int = 500) -> "asyncio.Future[httpx.R
     return asyncio.ensure_future(browser.post("/orders/A7/payment", params={"cents": cents}))
 
 
-def text(said: str, **more: Any) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": said}], **more}
+def text(value: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": value}], **more}
 
 
 @on_fake_clock
@@ -71,14 +71,14 @@ async def test_requests_share_one_client() -> None:
 
 
 @on_fake_clock
-async def test_a_tool_that_fails_and_a_server_that_refuses_are_told_apart() -> None:
+async def test_tool_errors_and_server_errors_have_different_statuses() -> None:
     async def work(browser: httpx.AsyncClient, peer: ScriptedPeer) -> None:
         peer.on["tools/call"] = text("0 cents cannot be paid", isError=True)
         answer = await pay(browser, 0)
         assert (answer.status_code, answer.json()) == (422, {"detail": "0 cents cannot be paid"})
 
         def refuse(params: Any) -> Any:
-            raise Refusal(-32000, "closed on Sundays")
+            raise ScriptedError(-32000, "closed on Sundays")
 
         peer.on["tools/call"] = refuse
         answer = await pay(browser)
@@ -89,11 +89,11 @@ async def test_a_tool_that_fails_and_a_server_that_refuses_are_told_apart() -> N
 
 
 @on_fake_clock
-async def test_a_shop_that_dies_in_a_payment_is_a_504_without_an_invitation_to_repeat() -> None:
+async def test_a_lost_payment_is_504_without_retry_after() -> None:
     async def work(browser: httpx.AsyncClient, peer: ScriptedPeer) -> None:
         paying = pay(browser)
         await peer.expect("tools/call")
-        peer.die()
+        peer.crash()
         answer = await paying
         assert answer.status_code == 504
         assert answer.json()["may_have_run"] is True
@@ -105,21 +105,19 @@ async def test_a_shop_that_dies_in_a_payment_is_a_504_without_an_invitation_to_r
 
 
 @on_fake_clock
-async def test_a_shop_that_is_away_is_a_503_that_may_be_repeated() -> None:
+async def test_a_server_that_is_down_is_503_with_retry_after() -> None:
     async def work(browser: httpx.AsyncClient, peer: ScriptedPeer) -> None:
         assert (await browser.get("/health")).status_code == 200
         peer.on["tools/call"] = text("500 cents for A7")
         assert (await pay(browser)).status_code == 200
-        peer.returns = False
-        peer.die()
+        peer.reopens = False
+        peer.crash()
         answer = await pay(browser)
         assert answer.status_code == 503
         assert answer.json()["may_have_run"] is False
         assert int(answer.headers["retry-after"]) >= 1
         health = await browser.get("/health")
-        assert health.status_code == 200, (
-            "the client comes back by itself: nobody need restart the application"
-        )
+        assert health.status_code == 200, "the client reconnects automatically"
         assert health.json()["shop"] in ("backoff", "starting", "initializing")
 
     await serving(work)
@@ -140,7 +138,7 @@ async def test_a_client_that_is_closed_for_good_is_not_healthy() -> None:
 
 
 @on_fake_clock
-async def test_the_application_starts_while_a_server_is_away() -> None:
+async def test_the_application_starts_while_a_server_is_down() -> None:
     """`open(wait=False)`: one server that is late must not keep the rest of the application from serving."""
 
     async def work(browser: httpx.AsyncClient, peer: ScriptedPeer) -> None:
@@ -167,8 +165,8 @@ STATUSES: list[tuple[McpError, int]] = [
 
 
 @pytest.mark.parametrize(("error", "status"), STATUSES)
-def test_a_status_says_what_is_known(error: McpError, status: int) -> None:
-    assert app_module.status_of(error) == status
+def test_http_status_of_an_error(error: McpError, status: int) -> None:
+    assert app_module.http_status(error) == status
 
 
 # --- the process ------------------------------------------------------------------------------------------------------

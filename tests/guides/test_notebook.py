@@ -33,9 +33,7 @@ def test_the_notebook_shows_what_it_does(tmp_path: Path) -> None:
     for name in ("notebook.ipynb", "shop.py"):
         shutil.copy(GUIDES / name, tmp_path)
     # In a process of its own: the libraries of notebooks warn, and look into the home directory.
-    homes = {
-        f"{name}_DIR": str(tmp_path / name) for name in ("JUPYTER_CONFIG", "JUPYTER_DATA", "JUPYTER_RUNTIME")
-    }
+    homes = {f"{name}_DIR": str(tmp_path / name) for name in ("JUPYTER_CONFIG", "JUPYTER_DATA", "JUPYTER_RUNTIME")}
     done = subprocess.run(
         [sys.executable, "-c", EXECUTE, "notebook.ipynb"],
         capture_output=True,

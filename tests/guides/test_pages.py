@@ -1,4 +1,4 @@
-"""The guides show the code that runs: every block of a page stands, word for word, in the example that the tests run."""
+"""Every code block of a guide is part of the example that the tests run."""
 
 import json
 import re
@@ -49,8 +49,6 @@ def test_every_guide_and_every_example_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", ["fastapi_app.py", "shop.py", "assistant.py"])
-def test_an_example_without_its_arguments_says_what_it_wants(name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, GUIDES / name], capture_output=True, text=True, env=ENVIRONMENT, check=False
-    )
+def test_an_example_without_arguments_prints_its_usage(name: str) -> None:
+    done = subprocess.run([sys.executable, GUIDES / name], capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert (done.returncode, done.stderr.split(name)[0]) == (1, "usage: python ")

@@ -1,4 +1,4 @@
-"""The worker: each job at most once, and the truth about it, while everything around it dies."""
+"""The worker runs each job at most once, whatever crashes."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ import pytest
 
 from guides.loading import ENVIRONMENT, FAULTY, GUIDES, SOURCE, load
 from jackstay import connect, stdio
-from jackstay.testing import Refusal, ScriptedPeer, on_fake_clock
+from jackstay.testing import ScriptedError, ScriptedPeer, on_fake_clock
 
 worker = load("worker")
 
@@ -43,13 +43,13 @@ async def end_of(jobs: Any, peer: ScriptedPeer, **settings: Any) -> str:
     return state
 
 
-def text(said: str, **more: Any) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": said}], **more}
+def text(message: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": message}], **more}
 
 
 def refuse(code: int) -> Any:
     def answer(params: Any) -> Any:
-        raise Refusal(code, "no")
+        raise ScriptedError(code, "no")
 
     return answer
 
@@ -65,7 +65,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("answer", "state"), ENDS)
-def test_what_the_server_answers_is_how_the_job_ends(answer: Any, state: str, tmp_path: Path) -> None:
+def test_the_state_of_a_job_by_response(answer: Any, state: str, tmp_path: Path) -> None:
     jobs = queue(tmp_path, "pay")
 
     @on_fake_clock
@@ -78,8 +78,8 @@ def test_what_the_server_answers_is_how_the_job_ends(answer: Any, state: str, tm
     jobs.close()
 
 
-def test_a_server_that_never_answers_leaves_an_unknown_job_and_nobody_looks_yet(tmp_path: Path) -> None:
-    """It may still be at it: what a look would see now need not be true in a second."""
+def test_a_server_that_never_responds_leaves_an_unknown_job(tmp_path: Path) -> None:
+    """It may still be running, so a check would not be reliable."""
     jobs = queue(tmp_path, "pay")
 
     @on_fake_clock
@@ -98,8 +98,8 @@ def test_a_job_that_was_never_sent_waits_again(tmp_path: Path) -> None:
     @on_fake_clock
     async def work() -> None:
         async with ScriptedPeer() as peer, connect(peer.target, wait_for_ready=True) as client:
-            peer.returns = False
-            peer.die()
+            peer.reopens = False
+            peer.crash()
             await worker.run(client, jobs, jobs.take())
             assert states(jobs) == ["waiting"]
             assert peer.got("tools/call") == []
@@ -129,7 +129,7 @@ def test_a_job_that_cannot_be_sent_at_all_fails(tmp_path: Path) -> None:
         (refuse(-32000), "unknown"),
     ],
 )
-def test_after_a_crash_somebody_looks(seen: Any, state: str, tmp_path: Path) -> None:
+def test_after_a_crash_the_outcome_is_checked(seen: Any, state: str, tmp_path: Path) -> None:
     jobs = queue(tmp_path, "pay")
 
     @on_fake_clock
@@ -138,7 +138,7 @@ def test_after_a_crash_somebody_looks(seen: Any, state: str, tmp_path: Path) -> 
             running = asyncio.ensure_future(worker.run(client, jobs, jobs.take()))
             await peer.expect("tools/call")
             peer.on["tools/call"] = seen
-            peer.die()
+            peer.crash()
             await running
             assert states(jobs) == [state]
             assert [call.params["name"] for call in peer.got("tools/call")] == ["pay", "was_it_paid"]
@@ -148,8 +148,8 @@ def test_after_a_crash_somebody_looks(seen: Any, state: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [("send_letter", {"order": "A7"}), ("pay", {})])
-def test_what_nobody_can_look_for_stays_unknown(tool: str, arguments: dict[str, str], tmp_path: Path) -> None:
-    """Also a job that does not say for which order: it must not end every worker that comes."""
+def test_a_job_without_a_check_stays_unknown(tool: str, arguments: dict[str, str], tmp_path: Path) -> None:
+    """Also a job without an order: it must not crash every worker."""
     jobs = queue(tmp_path)
     jobs.add(tool, arguments)
 
@@ -158,7 +158,7 @@ def test_what_nobody_can_look_for_stays_unknown(tool: str, arguments: dict[str, 
         async with ScriptedPeer() as peer, connect(peer.target) as client:
             running = asyncio.ensure_future(worker.run(client, jobs, jobs.take()))
             await peer.expect("tools/call")
-            peer.die()
+            peer.crash()
             await running
             assert states(jobs) == ["unknown"]
 
@@ -188,7 +188,7 @@ def test_after_the_signal_no_job_is_taken(tmp_path: Path) -> None:
             working = asyncio.ensure_future(worker.work(client, jobs, stopping))
             call = await peer.expect("tools/call")
             stopping.set()
-            call.answer(text("500 cents for A7"))
+            call.respond(text("500 cents for A7"))
             await working
             assert states(jobs) == ["done", "waiting"]
 
@@ -196,7 +196,7 @@ def test_after_the_signal_no_job_is_taken(tmp_path: Path) -> None:
     jobs.close()
 
 
-def test_an_empty_queue_is_looked_at_again(tmp_path: Path) -> None:
+def test_an_empty_queue_is_polled(tmp_path: Path) -> None:
     jobs = queue(tmp_path)
 
     @on_fake_clock
@@ -206,7 +206,7 @@ def test_an_empty_queue_is_looked_at_again(tmp_path: Path) -> None:
             working = asyncio.ensure_future(worker.work(client, jobs, stopping))
             await asyncio.sleep(3 * worker.PAUSE)
             jobs.add("pay", json.loads(JOB))
-            (await peer.expect("tools/call")).answer(text("500 cents for A7"))
+            (await peer.expect("tools/call")).respond(text("500 cents for A7"))
             await asyncio.sleep(worker.PAUSE)
             stopping.set()
             await working
@@ -222,27 +222,25 @@ def test_an_empty_queue_is_looked_at_again(tmp_path: Path) -> None:
 class UntilDone(worker.Jobs):  # type: ignore[misc, name-defined]  # the example is loaded by its path
     """A queue that ends the worker when its last job is done, with the signal that a supervisor sends."""
 
-    def put(self, job: Any, state: str, said: str = "") -> None:
-        super().put(job, state, said)
+    def put(self, job: Any, state: str, message: str = "") -> None:
+        super().put(job, state, message)
         if set(states(self)) == {"done"}:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-@pytest.mark.parametrize(("fault", "said"), [("before", "500 cents for A7"), ("after", "was_it_paid: yes")])
-def test_a_server_that_dies_in_a_payment_is_paid_once(fault: str, said: str, tmp_path: Path) -> None:
-    """Whether it dies before or after the payment is written: it is written once, and the job says how that is known."""
+@pytest.mark.parametrize(("fault", "message"), [("before", "500 cents for A7"), ("after", "was_it_paid: yes")])
+def test_a_server_that_dies_in_a_payment_is_paid_once(fault: str, message: str, tmp_path: Path) -> None:
+    """Before or after the payment is written: it is written once."""
     queue(tmp_path, "pay").close()
     jobs = UntilDone(str(tmp_path / "jobs.db"))
     target = stdio(sys.executable, FAULTY, tmp_path / "ledger", fault, env=SOURCE)
     asyncio.run(worker.serve(connect(target, wait_for_ready=True, backoff_min=0.01), jobs))
-    assert jobs.lines() == [f"1 done pay {JOB} {said}"]
+    assert jobs.lines() == [f"1 done pay {JOB} {message}"]
     assert (tmp_path / "ledger").read_text() == "A7 500\n"
     jobs.close()
 
 
-def test_what_a_dead_worker_left_is_looked_for_before_anything_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_of_a_crashed_worker_are_checked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "GRACE", 0.0)
     first = queue(tmp_path, "pay")
     assert first.take().id == 1
@@ -263,7 +261,7 @@ def command(path: Path, *words: str) -> list[str]:
     return [sys.executable, "-W", "error", str(GUIDES / "worker.py"), str(path / "jobs.db"), *words]
 
 
-def say(path: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def run_worker(path: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command(path, *words), capture_output=True, text=True, timeout=50, check=False, env=ENVIRONMENT
     )
@@ -281,17 +279,17 @@ def test_sigterm_lets_the_open_call_end(tmp_path: Path) -> None:
         assert Path(f"{ledger}.begun").read_text() == "begun"
         process.send_signal(signal.SIGTERM)
         Path(f"{ledger}.go").write_text("go")
-        said, _ = process.communicate(timeout=50)
+        message, _ = process.communicate(timeout=50)
     assert process.returncode == 0
-    assert said == f"1 done pay {JOB} 500 cents for A7\n"
-    assert jobs.lines() == said.splitlines()
+    assert message == f"1 done pay {JOB} 500 cents for A7\n"
+    assert jobs.lines() == message.splitlines()
     assert ledger.read_text() == "A7 500\n"
     jobs.close()
 
 
-def test_a_server_that_cannot_be_started_is_said_and_no_job_is_lost(tmp_path: Path) -> None:
-    assert say(tmp_path, "add", "pay", json.dumps({"order": "A7", "cents": 1})).returncode == 0
-    done = say(tmp_path, "work", "no-such-command")
+def test_a_server_that_cannot_be_started_is_an_error_and_no_job_is_lost(tmp_path: Path) -> None:
+    assert run_worker(tmp_path, "add", "pay", json.dumps({"order": "A7", "cents": 1})).returncode == 0
+    done = run_worker(tmp_path, "work", "no-such-command")
     assert done.returncode == 1
     assert done.stdout == '1 waiting pay {"order": "A7", "cents": 1}\n'
     assert "no-such-command" in done.stderr
@@ -299,7 +297,7 @@ def test_a_server_that_cannot_be_started_is_said_and_no_job_is_lost(tmp_path: Pa
 
 
 @pytest.mark.parametrize("words", [(), ("add", "pay", "5"), ("add", "pay", "{"), ("work",), ("sleep",)])
-def test_other_words_are_refused_with_what_is_wanted(
+def test_usage_errors(
     words: tuple[str, ...],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -312,7 +310,7 @@ def test_other_words_are_refused_with_what_is_wanted(
     assert "usage: worker.py" in capsys.readouterr().err
 
 
-def test_a_queue_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
+def test_a_queue_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, GUIDES / "worker.py", tmp_path / "nowhere" / "jobs.db", "list"],
         capture_output=True,

@@ -1,9 +1,7 @@
 """Make the environments of `peers.py`, each peer in its own, from the public registries. Run by `make interop`.
 
-What is there and fits is left alone: a stamp beside each environment says what it was made from. A peer that cannot be
-installed fails the run and is named, with what the installer said: none is ever skipped. Two are installed at a time.
-
-Must never know what a peer is for. Above: the Makefile. Below: `peers.py`, pip, npm.
+An environment that is up to date is kept; a stamp file contains its versions. A peer that cannot be installed fails the
+run, with the output of the installer. Two are installed at a time.
 """
 
 import hashlib
@@ -26,7 +24,7 @@ SHOWN_LINES = 15
 
 
 class NotInstalledError(Exception):
-    """An installer failed; what it said last."""
+    """An installer failed; the message has its last output."""
 
 
 def stamp_of(peer: Peer) -> str:
@@ -55,8 +53,8 @@ def run(*command: str | Path) -> None:
     except subprocess.TimeoutExpired as late:
         raise NotInstalledError(f"{' '.join(words)}\nwas not done after {INSTALLER_SECONDS:g} s") from late
     if done.returncode:
-        said = "\n".join(done.stdout.splitlines()[-SHOWN_LINES:])
-        raise NotInstalledError(f"{' '.join(words)}\nended with {done.returncode}:\n{said}")
+        output = "\n".join(done.stdout.splitlines()[-SHOWN_LINES:])
+        raise NotInstalledError(f"{' '.join(words)}\nended with {done.returncode}:\n{output}")
 
 
 def _node_directory() -> str:
@@ -131,7 +129,7 @@ def make(peer: Peer) -> str:
 
 
 def main(names: list[str]) -> int:
-    """Make those named, or all. The exit code says whether everything is there."""
+    """Install the named peers, or all; return the exit code."""
     wanted = [BY_NAME[name] for name in names] or list(PEERS)
     HOME.mkdir(exist_ok=True)
     print(f"Peers in {HOME}:", flush=True)
@@ -149,9 +147,7 @@ def main(names: list[str]) -> int:
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             list(pool.map(attempt, [peer for peer in wanted if peer is not NODE]))
     if failed:
-        print(
-            f"Not installed: {', '.join(failed)}. None is skipped; run make interop again.", file=sys.stderr
-        )
+        print(f"Not installed: {', '.join(failed)}. None is skipped; run make interop again.", file=sys.stderr)
     return 1 if failed else 0
 
 

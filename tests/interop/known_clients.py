@@ -1,8 +1,6 @@
-"""The clients of `peers.py` as rows: how each is started, which revision it agrees on, and what it must see of our server.
+"""The clients of `peers.py`: the command, the negotiated revision, and what each must see of our server.
 
 All use the same program of ours, `examples/everything.py`, and must see the same of it, over every transport.
-
-Above: the tests, which walk the rows. Below: `peers.py`.
 """
 
 from dataclasses import dataclass
@@ -15,10 +13,12 @@ PROGRAMS = Path(__file__).parent / "clients"
 EVERYTHING = ROOT / "examples" / "everything.py"
 
 TOOLS = [
-    "test_simple_text", "test_image_content", "test_audio_content", "test_embedded_resource", "test_multiple_content_types",
-    "add", "test_error_handling", "test_header", "json_schema_2020_12_tool", "test_tool_with_progress",
+    "test_simple_text", "test_image_content", "test_audio_content", "test_embedded_resource",
+    "test_multiple_content_types", "add",
+    "test_error_handling", "test_header", "json_schema_2020_12_tool", "test_tool_with_progress",
     "test_tool_with_logging", "test_logging_tool", "test_reconnection", "hold", "cancelled", "test_sampling",
-    "test_elicitation", "test_elicitation_sep1034_defaults", "test_elicitation_sep1330_enums", "test_missing_capability",
+    "test_elicitation", "test_elicitation_sep1034_defaults", "test_elicitation_sep1330_enums",
+    "test_missing_capability",
     "test_streaming_elicitation", "test_input_required_result_elicitation", "test_input_required_result_sampling",
     "test_input_required_result_list_roots", "test_input_required_result_request_state",
     "test_input_required_result_multiple_inputs", "test_input_required_result_multi_round",
@@ -54,7 +54,7 @@ SEEN = {
         ["info", "Tool processing data"],
         ["info", "Tool execution completed"],
     ],
-    "asked": [
+    "responses": [
         'User response: action=accept, content={"username": "ada", "email": "ada@example.org"}',
         "LLM response: aye",
         "file:///harbour",
@@ -95,7 +95,7 @@ ROWS = (
     Row("sdk2", "auto", "2026-07-28", -32602),
     Row("sdk2", "legacy", "2025-11-25", -32002),
     Row("fastmcp3", "-", "2025-11-25", -32002),
-    # FastMCP 4 never opens `subscriptions/listen`, and so hears of no change in the stateless era.
+    # FastMCP 4 never opens `subscriptions/listen`, and so receives no changes in the stateless era.
     Row("fastmcp4", "auto", "2026-07-28", -32602, (("changes", []), ("updates", []))),
     Row("fastmcp4", "legacy", "2025-11-25", -32002),
     Row("typescript", "1", "2025-11-25", -32002),

@@ -1,7 +1,4 @@
-"""The servers of `peers.py` as rows: how each is started, what it agrees on, and one call whose answer is known.
-
-Above: the tests, which walk the rows. Below: `peers.py`, `jackstay.transport`.
-"""
+"""The servers of `peers.py` as rows: how each is started, what it agrees on, and one call whose answer is known."""
 
 import subprocess
 from collections.abc import Callable
@@ -80,14 +77,15 @@ KNOWN = (
           "git_log", lambda directory: {"repo_path": str(directory / "repository")}, "First entry"),
     Known("time", _program("time"), lambda directory: ("--local-timezone", "UTC"), "mcp-time", "2026-07-28",
           # Zones without summer time: the answer is the same on every day of the year.
-          "convert_time", lambda directory: {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}, "21:00"),
+          "convert_time",
+          lambda directory: {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}, "21:00"),
     # No packet leaves: the server itself refuses addresses that are not public.
     Known("fetch", _program("fetch"), _nothing, "mcp-fetch", "2026-07-28",
           "fetch", lambda directory: {"url": "http://127.0.0.1:9/"}, "Refused to fetch"),
     Known("filesystem", _node_program("filesystem"), _files, "secure-filesystem-server", "2025-11-25",
           "read_text_file", lambda directory: {"path": str(directory / "log.txt")}, FILE_TEXT),
-    Known("everything", _node_program("everything"), lambda directory: ("stdio",), "mcp-servers/everything", "2025-11-25",
-          "get-sum", _sum, "42"),
+    Known("everything", _node_program("everything"), lambda directory: ("stdio",), "mcp-servers/everything",
+          "2025-11-25", "get-sum", _sum, "42"),
     Known("sdk1", _script("sdk1", "sdk1.py"), _nothing, "harbour-sdk1", "2025-11-25", "add", _sum, "42"),
     Known("sdk2", _script("sdk2", "sdk2.py"), _nothing, "harbour-sdk2", "2026-07-28", "add", _sum, "42"),
     Known("fastmcp3", _script("fastmcp3", "fast.py"), _nothing, "harbour-fastmcp", "2025-11-25", "add", _sum, "42"),
@@ -96,7 +94,7 @@ KNOWN = (
 
 BY_SERVER = {known.name: known for known in KNOWN}
 
-# --- over HTTP: how each is started, given a port. The reference server `everything` stands for the TypeScript SDK 1.x --------
+# --- over HTTP: how each is started, given a port. The reference server `everything` stands for the TypeScript SDK 1.x
 
 Command = Callable[[int], tuple[str | Path, ...]]
 

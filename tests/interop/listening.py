@@ -1,6 +1,6 @@
 """A server that listens: started as a process on a free port, there when the block begins, ended when it ends.
 
-Knows nothing of MCP. Above: the tests over HTTP, the conformance suite. Below: processes and sockets.
+Used by the tests over HTTP and by the conformance suite.
 """
 
 import socket
@@ -18,7 +18,7 @@ LOOK_AGAIN_AFTER = 0.02
 
 
 class NotServingError(Exception):
-    """A server that did not listen in time, or ended; what it said."""
+    """A server did not listen in time, or exited; the message has its output."""
 
 
 class Listener:
@@ -47,7 +47,7 @@ class Listener:
         return f"http://localhost:{self._port}"
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """What it has written."""
         return self._log.read_text(encoding="utf-8")
 
@@ -60,7 +60,7 @@ class Listener:
                 return
             except OSError as error:
                 if self._process.poll() is not None or time.monotonic() > until:
-                    raise NotServingError(f"does not listen: {self.said}") from error
+                    raise NotServingError(f"does not listen: {self.output}") from error
                 time.sleep(LOOK_AGAIN_AFTER)
 
     def stop(self) -> int:
@@ -75,7 +75,7 @@ class Listener:
 
 @contextmanager
 def listening(command: Callable[[int], Sequence[str | Path]], log: Path) -> Iterator[str]:
-    """The URL of a server of ours, which must end by itself, in order, when it is asked to.
+    """Yield the URL of a server; it must exit cleanly on a signal.
 
     Raises: NotServingError.
     """
@@ -86,4 +86,4 @@ def listening(command: Callable[[int], Sequence[str | Path]], log: Path) -> Iter
     finally:
         code = server.stop()
     if code != 0:
-        raise NotServingError(f"ended with {code}: {server.said}")
+        raise NotServingError(f"ended with {code}: {server.output}")

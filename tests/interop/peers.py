@@ -1,6 +1,6 @@
 """The peers that nobody here wrote: their names, their versions, and where they are installed. One row each.
 
-The rows drive everything: `install.py` makes what they say, the tests run what they name, `docs/interop.md` shows them. A
+The rows drive everything: `install.py` installs them, the tests run them, `docs/interop.md` shows them. A
 version is changed here and nowhere else. It knows nothing of pip, npm or MCP; standard library only, because it is read
 before anything is installed.
 """
@@ -14,7 +14,7 @@ HOME = ROOT / ".interop"
 
 @dataclass(frozen=True)
 class Peer:
-    """One program or library. `packages[0]` is the peer itself, the rest is pinned because its behaviour depends on it."""
+    """A program or library. `packages[0]` is the peer; the others are pinned because its behaviour depends on them."""
 
     name: str
     registry: str  # "PyPI" or "npm"
@@ -55,7 +55,8 @@ PEERS = (
     Peer("sdk1", "PyPI", ("mcp==1.30.0",), "both"),
     Peer("sdk2", "PyPI", ("mcp==2.3.0",), "both"),
     # The SDK's own interaction tests, which are in its source distribution, and what those and our proxy need.
-    Peer("sdk_suite", "PyPI", ("mcp==2.3.0", "pytest==9.2.0", "anyio==4.16.0", "blockbuster==1.5.29", "dirty-equals==0.11",
+    Peer("sdk_suite", "PyPI", ("mcp==2.3.0", "pytest==9.2.0", "anyio==4.16.0", "blockbuster==1.5.29",
+                               "dirty-equals==0.11",
                                "inline-snapshot==0.36.1", "logfire==5.2.0", "opentelemetry-sdk==1.45.2", "trio==0.35.0",
                                "msgspec", "aiohttp", "httptools", "uvicorn"), "suite",
          sdist="mcp==2.3.0", sdist_sha256="8b147a50441cf059dc88c684e0aeed3687f0aa0f39c6cde7b90330effd2b34d8"),

@@ -1,37 +1,17 @@
 """The server's process, as the operating system sees it: found, stopped in the middle of a call, killed.
 
-No waiting by the clock: the kernel says when a process has stopped, and when a frame lies in its stdin.
-
-Above: the tests. Below: `/proc`, and nothing of Jackstay's.
+No sleeping: the kernel shows when a process has stopped, and when a frame is in its stdin.
 """
 
 import asyncio
 import fcntl
-import functools
 import os
 import signal
-from collections.abc import Awaitable, Callable
 from typing import ParamSpec
 
 from chaos.leftovers import children
 
 P = ParamSpec("P")
-
-GUARD_SECONDS = 45.0  # below the guard of the whole test, so that the loop can still close what it opened
-
-
-def on_a_loop(scenario: Callable[P, Awaitable[None]]) -> Callable[P, None]:
-    """A test from a coroutine function, ended by a guard."""
-
-    @functools.wraps(scenario)
-    def test(*args: P.args, **keywords: P.kwargs) -> None:
-        async def guarded() -> None:
-            async with asyncio.timeout(GUARD_SECONDS):
-                await scenario(*args, **keywords)
-
-        asyncio.run(guarded())
-
-    return test
 
 
 def only_child() -> int:
@@ -69,11 +49,11 @@ async def something_in_stdin_of(pid: int) -> None:
     The pipe is the one between us that we can only write to; it need not be descriptor 0 there: the SDK 2.x moves it
     away and puts /dev/null in its place.
     """
-    theirs = _pipes(pid)
-    (ours,) = [end for what, end in _pipes("self").items() if what in theirs and _can_only_write(end)]
+    child_pipes = _pipes(pid)
+    (own_end,) = [end for what, end in _pipes("self").items() if what in child_pipes and _can_only_write(end)]
     arrived = asyncio.Event()
     loop = asyncio.get_running_loop()
-    pipe = os.open(f"/proc/self/fd/{ours}", os.O_RDONLY | os.O_NONBLOCK)
+    pipe = os.open(f"/proc/self/fd/{own_end}", os.O_RDONLY | os.O_NONBLOCK)
     try:
         loop.add_reader(pipe, arrived.set)
         await arrived.wait()

@@ -1,6 +1,6 @@
 """The apcore bridge with the official SDK 2.x as its client: both eras, over stdio, Streamable HTTP and HTTP+SSE.
 
-SDK 1.x is installed beside the tests and has its own in `packages/jackstay-apcore/tests/end_to_end`; the modules are the same.
+SDK 1.x is tested in `packages/jackstay-apcore/tests/end_to_end`; the modules are the same.
 """
 
 import json
@@ -27,7 +27,7 @@ ROWS = (
 )
 
 SEEN = {
-    "tools": ["math.add", "text.count", "user.remove", "x.grow", "x.slow", "x.told"],
+    "tools": ["math.add", "text.count", "user.remove", "x.grow", "x.slow", "x.status"],
     "added": ['{"total": 3}', {"total": 3}, False],
     "wrong": ["Input validation failed:\n- a: Field required (required)", True],
     "unknown": [-32602, "Module not found: nope"],
@@ -35,7 +35,7 @@ SEEN = {
     "progress": [[number + 1, {"text": str(number)}] for number in range(3)],
     "counted": {"text": "2"},
     "approved": False,
-    "cancelled": {"began": True, "told": True},
+    "cancelled": {"started": True, "cancelled": True},
     "grown": {"total": 42},
 }
 SUMS = {base: list(range(5)) for base in ("100", "200")}
@@ -46,7 +46,7 @@ def served(port: int) -> list[str | Path]:
 
 
 def test_it_uses_all_of_the_bridge_over_every_transport(tmp_path: Path) -> None:
-    """Lists, calls, progress, approval, cancelling, changes; over HTTP several clients at once with equal ids, and again later."""
+    """Lists, calls, progress, approval, cancellation, changes; over HTTP also concurrent clients with equal ids."""
     with ExitStack() as servers:
         words: list[str] = []
         for number, (mode, path, _) in enumerate(ROWS):
@@ -67,9 +67,9 @@ def test_it_uses_all_of_the_bridge_over_every_transport(tmp_path: Path) -> None:
 
 
 def check(seen: dict[str, Any], revision: str, *, is_http: bool) -> None:
-    (asked,) = seen.pop("asked")
-    assert asked.startswith("Run user.remove?")
-    assert "hunter2" not in asked
+    (requests,) = seen.pop("responses")
+    assert requests.startswith("Run user.remove?")
+    assert "hunter2" not in requests
     if is_http:
         assert seen.pop("declined") == "Approval denied: user.remove was not run."
         assert seen.pop("cannot").startswith("Approval required: user.remove needs a person's approval")

@@ -1,4 +1,4 @@
-"""Clients nobody here wrote against our server: each uses all of it, and our server ends by itself when the client closes."""
+"""Other clients with our server: each uses all features, and the server exits when the client closes."""
 
 import json
 import subprocess
@@ -38,7 +38,7 @@ def _run(command: list[str | Path]) -> subprocess.CompletedProcess[str]:
 
 
 def _watched(ledger: Path, program: Path) -> list[str | Path]:
-    """The command that a client is told to start: our server, with somebody who writes down how it ended."""
+    """The command for a client: our server in a wrapper that records its exit code."""
     return [sys.executable, HERE / "servers" / "watched.py", ledger, sys.executable, program]
 
 
@@ -48,9 +48,7 @@ def test_every_client_among_the_peers_is_walked() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_it_sees_all_that_our_server_offers_and_our_server_ends_when_it_closes(
-    row: Row, tmp_path: Path
-) -> None:
+def test_it_sees_all_that_our_server_offers_and_our_server_ends_when_it_closes(row: Row, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.json"
     done = _run([*row.command(), *_watched(ledger, EVERYTHING)])
     assert done.returncode == 0, done.stderr
@@ -75,12 +73,16 @@ def test_it_calls_the_smallest_example(row: Row, tmp_path: Path) -> None:
     assert 0 <= ended["ended"] - seen["closing"] <= GONE_WITHIN
 
 
-# --- the Inspector's command line: one request a run ----------------------------------------------------------------------
+# --- the Inspector's command line: one request a run ------------------------------------------------------------------
 
 # (arguments, what is looked up in the answer, what is found there)
 REQUESTS = (
     (("tools/list",), lambda answer: [tool["name"] for tool in answer["tools"]], TOOLS),
-    (("tools/call", "--tool-name", "add", "--tool-arg", "a=19", "b=23"), lambda answer: answer["structuredContent"], {"result": 42}),
+    (
+        ("tools/call", "--tool-name", "add", "--tool-arg", "a=19", "b=23"),
+        lambda answer: answer["structuredContent"],
+        {"result": 42},
+    ),
     (("resources/list",), lambda answer: [resource["uri"] for resource in answer["resources"]], RESOURCES),
     (("resources/templates/list",), lambda answer: [each["uriTemplate"] for each in answer["resourceTemplates"]], ["test://template/{id}/data"]),
     (("resources/read", "--uri", "test://static-text"), lambda answer: answer["contents"][0]["text"], TEXT),

@@ -1,4 +1,4 @@
-"""Our client against the server that has one of everything: each feature, and what the server asks of us."""
+"""Our client with the server that has every feature, and its requests to the client."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ import pytest
 
 from interop import walks
 from interop.known_servers import BY_SERVER
-from interop.processes import on_a_loop, only_child
+from interop.processes import only_child
 from jackstay.client import Client, Notification, connect
 from jackstay.errors import JsonRpcError, OutcomeUnknownError
 from jackstay.types import (
@@ -34,7 +34,7 @@ def everything() -> Client:
     return connect(BY_SERVER["everything"].target(Path()), backoff_min=0.01)
 
 
-class Heard:
+class ReceivedMessage:
     """The notifications that arrived, and a wait for one that fits."""
 
     def __init__(self, client: Client) -> None:
@@ -49,19 +49,14 @@ class Heard:
                 return notification
 
 
-@on_a_loop
 async def test_content_of_every_kind_is_read() -> None:
     async with everything() as client:
         await client.tools.list()  # so that output is checked against its schema
         assert (await client.tools.call("echo", {"message": "ahoy ⚓"})).text == "Echo: ahoy ⚓"
-        weather = await client.tools.call(
-            "get-structured-content", {"location": "Chicago"}, check_output=True
-        )
+        weather = await client.tools.call("get-structured-content", {"location": "Chicago"}, check_output=True)
         assert set(weather.structured_content or {}) == {"temperature", "conditions", "humidity"}
         image = await client.tools.call("get-tiny-image")
-        assert [block.mime_type for block in image.content if isinstance(block, ImageContent)] == [
-            "image/png"
-        ]
+        assert [block.mime_type for block in image.content if isinstance(block, ImageContent)] == ["image/png"]
         links = await client.tools.call("get-resource-links", {"count": 3})
         assert len([block for block in links.content if isinstance(block, ResourceLink)]) == 3
         annotated = await client.tools.call("get-annotated-message", {"messageType": "error"})
@@ -69,17 +64,15 @@ async def test_content_of_every_kind_is_read() -> None:
         assert annotated.content[0].annotations.priority == 1
 
 
-@on_a_loop
 async def test_bad_arguments_and_unknown_tools_are_errors_of_the_tool() -> None:
     async with everything() as client:
         assert (await client.tools.call("get-sum", {"a": "many"})).is_error
-        # The TypeScript SDK 1.x answers an unknown tool with an error result; the specification asks for -32602.
+        # The TypeScript SDK 1.x answers an unknown tool with an error result; the specification requires -32602.
         unknown = await client.tools.call("no-such-tool")
         assert unknown.is_error
         assert "no-such-tool" in unknown.text
 
 
-@on_a_loop
 async def test_a_tool_that_only_runs_as_a_task_is_refused_by_the_server() -> None:
     async with everything() as client:
         # We do not declare tasks. The SDK 1.x wraps its own -32601 into an error result.
@@ -88,7 +81,6 @@ async def test_a_tool_that_only_runs_as_a_task_is_refused_by_the_server() -> Non
         assert "task" in refused.text
 
 
-@on_a_loop
 async def test_progress_rises_to_its_total() -> None:
     reports: asyncio.Queue[ProgressNotificationParams] = asyncio.Queue()
     async with everything() as client:
@@ -103,13 +95,11 @@ async def test_progress_rises_to_its_total() -> None:
     assert {report.total for report in seen} == {5}
 
 
-@on_a_loop
 async def test_a_cancelled_call_ends_at_once_and_the_connection_goes_on() -> None:
     async with everything() as client:
         await walks.cancel_for_an_hour(client)
 
 
-@on_a_loop
 async def test_a_call_that_runs_when_the_server_is_killed_may_have_run() -> None:
     started = asyncio.Event()
     async with everything() as client:
@@ -125,7 +115,6 @@ async def test_a_call_that_runs_when_the_server_is_killed_may_have_run() -> None
         assert again.text == "Echo: back"
 
 
-@on_a_loop
 async def test_resources_and_templates_are_read() -> None:
     async with everything() as client:
         assert DOCUMENT in [resource.uri for resource in await client.resources.list()]
@@ -142,7 +131,6 @@ async def test_resources_and_templates_are_read() -> None:
         assert refused.value.code == -32602
 
 
-@on_a_loop
 async def test_prompts_are_filled_in_and_arguments_completed() -> None:
     async with everything() as client:
         names = [prompt.name for prompt in await client.prompts.list()]
@@ -158,7 +146,6 @@ async def test_prompts_are_filled_in_and_arguments_completed() -> None:
         assert list((await client.completion.complete(template, "resourceId", "4")).values) == ["4"]
 
 
-@on_a_loop
 async def test_a_subscription_brings_updates_and_outlives_the_server() -> None:
     client = everything()
     updates: asyncio.Queue[str] = asyncio.Queue()
@@ -170,11 +157,9 @@ async def test_a_subscription_brings_updates_and_outlives_the_server() -> None:
         lost = asyncio.Event()
         client.on_event(lambda name, fields: lost.set() if name == "jackstay.child.exit" else None)
         os.kill(only_child(), signal.SIGKILL)
-        await (
-            lost.wait()
-        )  # a call made before the loss is noticed may be written, and is lost with the server
+        await lost.wait()  # a call made before the loss is noticed may be written, and is lost with the server
         assert updates.empty()
-        # Nobody subscribes again here: if the client had not, the new server would have nothing to tell. It takes a
+        # The test does not subscribe again: without the client's own subscription there would be no update. It takes a
         # subscription while it already runs the next call, so the first round of updates may come too early for it.
         while updates.empty():
             await client.tools.call("toggle-subscriber-updates", wait_for_ready=True)
@@ -182,33 +167,32 @@ async def test_a_subscription_brings_updates_and_outlives_the_server() -> None:
         await client.resources.unsubscribe(DOCUMENT)
 
 
-@on_a_loop
 async def test_the_log_level_is_kept_by_the_server() -> None:
     client = everything()
-    heard = Heard(client)
+    received = ReceivedMessage(client)
     async with client:
         # It logs each subscription at level info, before it answers.
         await client.logging.set_level("error")
         await client.resources.subscribe(DOCUMENT)
         await client.logging.set_level("debug")
         await client.resources.unsubscribe(DOCUMENT)
-        message = await heard.next("notifications/message")
+        message = await received.next("notifications/message")
         assert message.params["level"] == "info"
         assert "Unsubscribe" in message.params["data"]  # so nothing was sent for the first
 
 
 @asynccontextmanager
-async def _answering() -> AsyncIterator[tuple[Client, Heard, list[object]]]:
-    """A client that answers whatever it is asked; the questions are kept."""
+async def _answering() -> AsyncIterator[tuple[Client, ReceivedMessage, list[object]]]:
+    """A client that responds to all requests and keeps them."""
     client = everything()
-    heard, asked = Heard(client), []
+    received, requests = ReceivedMessage(client), []
 
     async def sample(params: CreateMessageRequestParams) -> CreateMessageResult:
-        asked.append(params)
+        requests.append(params)
         return CreateMessageResult(role="assistant", content=TextContent(text="aye"), model="parrot")
 
     def elicit(params: ElicitRequestParams) -> ElicitResult:
-        asked.append(params)
+        requests.append(params)
         return ElicitResult(action="accept", content={"name": "Ada", "check": True})
 
     client.sampling.handle(sample)
@@ -217,31 +201,28 @@ async def _answering() -> AsyncIterator[tuple[Client, Heard, list[object]]]:
     async with client:
         # Tools that need these capabilities are registered after `initialized`; the list changes then.
         while "get-roots-list" not in [tool.name for tool in await client.tools.list()]:
-            await heard.next("notifications/tools/list_changed")
-        yield client, heard, asked
+            await received.next("notifications/tools/list_changed")
+        yield client, received, requests
 
 
-@on_a_loop
 async def test_the_server_samples_through_our_handler() -> None:
-    async with _answering() as (client, _, asked):
+    async with _answering() as (client, _, requests):
         result = await client.tools.call("trigger-sampling-request", {"prompt": "Ready?", "maxTokens": 20})
         assert '"aye"' in result.text
         assert '"parrot"' in result.text
-        (params,) = asked
+        (params,) = requests
         assert isinstance(params, CreateMessageRequestParams)
         assert params.max_tokens == 20
 
 
-@on_a_loop
-async def test_the_server_asks_the_person_through_our_handler() -> None:
-    async with _answering() as (client, _, asked):
+async def test_elicitation() -> None:
+    async with _answering() as (client, _, requests):
         result = await client.tools.call("trigger-elicitation-request")
         assert "Ada" in result.text
-        assert len(asked) == 1
+        assert len(requests) == 1
 
 
-@on_a_loop
-async def test_the_server_asks_for_our_roots() -> None:
+async def test_roots() -> None:
     async with _answering() as (client, _, _):
         result = await client.tools.call("get-roots-list")
         assert "file:///harbour" in result.text

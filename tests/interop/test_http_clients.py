@@ -1,6 +1,6 @@
 """Clients nobody here wrote against our server over HTTP, with sessions and events: each uses all of it, as over stdio.
 
-One URL serves both eras. Each client has a server of its own, which must end in order when it is asked to.
+One URL serves both eras. Each client has a server of its own, which must exit cleanly on a signal.
 """
 
 import json
@@ -24,9 +24,7 @@ def everything(port: int) -> list[str | Path]:
 PLACES = [*((row, "/mcp") for row in ROWS), (ROWS[0], "/sse")]
 
 
-@pytest.mark.parametrize(
-    ("row", "path"), PLACES, ids=[f"{row.id}{path.replace('/', '-')}" for row, path in PLACES]
-)
+@pytest.mark.parametrize(("row", "path"), PLACES, ids=[f"{row.id}{path.replace('/', '-')}" for row, path in PLACES])
 def test_it_sees_all_that_our_server_offers(row: Row, path: str, tmp_path: Path) -> None:
     with listening(everything, tmp_path / "server.log") as url:
         done = subprocess.run(

@@ -1,7 +1,7 @@
 """The pages for people who come from another library: code side by side prints the same (docs/migration).
 
-A block `python before=PEER,PEER` is run with the interpreter of each peer, the block `python after` that follows with ours.
-Blocks that say `server` are served, and a walk by our client must see the same.
+A block `python before=PEER,PEER` is run with the interpreter of each peer, the next block `python after` with ours.
+Blocks titled `server` are served, and a walk by our client must see the same.
 """
 
 import os
@@ -31,8 +31,8 @@ async def main():
             ("price", {"item": "rope", "count": 2}), ("price", {"item": "mast"}), ("deliver", {"item": "knot"})
         ):
             result = await client.tools.call(name, arguments)
-            said = result.text.removeprefix("Error executing tool price: ")  # the official SDK's, and the page says so
-            print(bool(result.is_error), said, None if result.is_error else result.structured_content)
+            text = result.text.removeprefix("Error executing tool price: ")  # see the page
+            print(bool(result.is_error), text, None if result.is_error else result.structured_content)
         print((await client.tools.call("price", {"item": "rope", "count": 0})).is_error)
         for uri in ("shop://items", "shop://items/rope"):
             print((await client.resources.read(uri)).contents[0].text)
@@ -90,13 +90,13 @@ def test_the_code_on_both_sides_does_the_same(
     (tmp_path / "weather.py").symlink_to(ROOT / "examples" / "weather.py")
     (tmp_path / "modules").symlink_to(ROOT / "examples" / "apcore_demo" / "extensions")
     programs = {str(BY_NAME[peer].python): before, sys.executable: after}
-    told = []
+    outputs = []
     for number, (python, body) in enumerate(programs.items()):
         program = tmp_path / f"program{number}.py"
         program.write_text(body.replace("http://127.0.0.1:8000", weather_url), encoding="utf-8")
         command = [python, str(program)]
         if is_server:
             command = [sys.executable, "-c", WALK, *command]
-        told.append(run(command, tmp_path))
-    assert told[0] == told[1]
-    assert told[1]
+        outputs.append(run(command, tmp_path))
+    assert outputs[0] == outputs[1]
+    assert outputs[1]

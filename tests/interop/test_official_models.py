@@ -1,4 +1,4 @@
-"""What our server says in an older revision is what the official SDK of that time took for it.
+"""Messages of our server in an older revision are valid for the official SDK of that time.
 
 The official SDK for Python had models of one revision at a time: its newest. So an old release has the models of an old
 revision, before members of later ones were added. Messages are held to them twice: they validate, and members that are
@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, RootModel, TypeAdapter
 
+from chaos.servers_own.all_messages import SentMessage, record_all_messages
 from chaos.servers_own.conversation import run
-from chaos.servers_own.everything_said import Said, all_that_is_said
 from interop.peers import BY_NAME
 from jackstay.protocol import METHODS
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18")
 
-# Words and hints of later revisions that are said to every client: none changes what a message means. Structure
+# Members of later revisions that every client receives: none changes the meaning of a message. Structure
 # (`outputSchema`, `structuredContent`, links to resources) is not among them, and must not be.
 DESCRIBES = {
     ("Implementation", "title"),
@@ -52,17 +52,17 @@ def load(version: str) -> ModuleType:
 
 
 @pytest.fixture(scope="module", params=REVISIONS)
-def conversation(request: pytest.FixtureRequest) -> tuple[str, ModuleType, list[Said]]:
-    version, said = request.param, list[Said]()
+def conversation(request: pytest.FixtureRequest) -> tuple[str, ModuleType, list[SentMessage]]:
+    version, sent = request.param, list[SentMessage]()
 
     async def test() -> None:
-        said.extend(await all_that_is_said(version))
+        sent.extend(await record_all_messages(version))
 
     run(test)
-    return version, load(version), said
+    return version, load(version), sent
 
 
-def model_of(models: ModuleType, one: Said) -> tuple[Any, Any]:
+def model_of(models: ModuleType, one: SentMessage) -> tuple[Any, Any]:
     """The model of a message, and the part of the message it is of."""
     if one.kind == "result":
         return getattr(models, METHODS[one.method].result), one.message["result"]
@@ -86,18 +86,18 @@ def unknown(value: Any) -> Iterator[tuple[str, str]]:
             yield from unknown(item)
 
 
-def test_the_models_are_those_of_the_revision(conversation: tuple[str, ModuleType, list[Said]]) -> None:
+def test_the_models_are_those_of_the_revision(conversation: tuple[str, ModuleType, list[SentMessage]]) -> None:
     version, models, _ = conversation
     assert version == models.LATEST_PROTOCOL_VERSION
 
 
-def test_every_message_is_one_of_its_time(conversation: tuple[str, ModuleType, list[Said]]) -> None:
-    _, models, said = conversation
-    assert len(said) > 40
+def test_every_message_is_one_of_its_time(conversation: tuple[str, ModuleType, list[SentMessage]]) -> None:
+    _, models, sent = conversation
+    assert len(sent) > 40
     newer = set()
-    for one in said:
-        if one.is_exempt:
+    for message in sent:
+        if message.is_exempt:
             continue  # an error without a readable id: `"id": null`, which those models do not take (section 6)
-        model, value = model_of(models, one)
+        model, value = model_of(models, message)
         newer |= set(unknown(TypeAdapter(model).validate_python(value)))
     assert newer <= DESCRIBES

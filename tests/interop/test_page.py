@@ -1,4 +1,4 @@
-"""The page about the peers says what the rows say."""
+"""The page about the peers matches the table."""
 
 from interop.peers import PEERS, ROOT
 

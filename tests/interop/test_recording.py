@@ -1,4 +1,4 @@
-"""The official client against a recording: it hears from `jackstay replay` what it heard from the server, message by message."""
+"""The official client gets the same messages from `jackstay replay` as from the recorded server."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from interop.known_clients import EVERYTHING, ROWS
-from scripted.tapes import messages
+from scripted.cassettes import messages
 
 JACKSTAY = [sys.executable, "-m", "jackstay"]
 PROGRAM_SECONDS = 45.0
@@ -28,10 +28,10 @@ def seen(*command: str | Path) -> Any:
     return {key: value for key, value in json.loads(done.stdout).items() if key != "closing"}
 
 
-def test_what_it_hears_from_a_recording_is_what_it_heard_from_the_server(tmp_path: Path) -> None:
+def test_a_recording_is_equivalent_to_the_server(tmp_path: Path) -> None:
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
-    heard = seen(*JACKSTAY, "record", first, "--", sys.executable, EVERYTHING)
-    assert len(heard["progress"]) == 3
-    assert seen(*JACKSTAY, "record", second, "--", *JACKSTAY, "replay", first) == heard
+    received = seen(*JACKSTAY, "record", first, "--", sys.executable, EVERYTHING)
+    assert len(received["progress"]) == 3
+    assert seen(*JACKSTAY, "record", second, "--", *JACKSTAY, "replay", first) == received
     assert messages(second, "client") == messages(first, "client")
     assert messages(second, "server") == messages(first, "server")

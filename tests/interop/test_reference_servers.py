@@ -10,7 +10,6 @@ from pathlib import Path
 
 from interop.known_servers import BY_SERVER, FILE_TEXT, make_repository
 from interop.peers import BY_NAME, node
-from interop.processes import on_a_loop
 from jackstay.client import connect
 from jackstay.transport import stdio
 
@@ -44,8 +43,7 @@ def _pages() -> Iterator[str]:
         thread.join(10)
 
 
-@on_a_loop
-async def test_git_commits_what_it_is_told_to(tmp_path: Path) -> None:
+async def test_git_commits(tmp_path: Path) -> None:
     repository = make_repository(tmp_path)
     (repository / "second.txt").write_text("low water at six\n", encoding="utf-8")
     for key, value in (
@@ -68,15 +66,13 @@ async def test_git_commits_what_it_is_told_to(tmp_path: Path) -> None:
     assert subjects.stdout.split("\n")[:2] == ["Second entry", "First entry"]
 
 
-@on_a_loop
 async def test_git_refuses_a_repository_that_is_not_the_one_it_was_started_for(tmp_path: Path) -> None:
     async with connect(BY_SERVER["git"].target(tmp_path)) as client:
         refused = await client.tools.call("git_status", {"repo_path": str(tmp_path)})
         assert refused.is_error
 
 
-@on_a_loop
-async def test_time_says_what_is_wrong_with_a_zone(tmp_path: Path) -> None:
+async def test_time_reports_an_invalid_zone(tmp_path: Path) -> None:
     async with connect(BY_SERVER["time"].target(tmp_path)) as client:
         converted = await client.tools.call("convert_time", BY_SERVER["time"].arguments(tmp_path))
         assert json.loads(converted.text)["time_difference"] == "+9.0h"
@@ -85,7 +81,6 @@ async def test_time_says_what_is_wrong_with_a_zone(tmp_path: Path) -> None:
         assert "Sea/Atlantis" in refused.text
 
 
-@on_a_loop
 async def test_fetch_refuses_a_loopback_address_as_a_tool_error(tmp_path: Path) -> None:
     with _pages() as address:
         async with connect(BY_SERVER["fetch"].target(tmp_path)) as client:
@@ -94,8 +89,7 @@ async def test_fetch_refuses_a_loopback_address_as_a_tool_error(tmp_path: Path) 
             assert "127.0.0.1" in refused.text
 
 
-@on_a_loop
-async def test_fetch_reads_a_page_of_ours_where_loopback_is_allowed() -> None:
+async def test_fetch_reads_a_local_page_if_loopback_is_allowed() -> None:
     peer = BY_NAME["fetch"]
     with _pages() as address:
         async with connect(stdio(peer.home / peer.program, "--allow-private-ips")) as client:
@@ -105,7 +99,6 @@ async def test_fetch_reads_a_page_of_ours_where_loopback_is_allowed() -> None:
             assert FILE_TEXT.strip() in prompt.messages[0].content.text
 
 
-@on_a_loop
 async def test_filesystem_writes_a_file_and_keeps_to_its_directory(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
@@ -119,7 +112,6 @@ async def test_filesystem_writes_a_file_and_keeps_to_its_directory(tmp_path: Pat
         assert refused.is_error
 
 
-@on_a_loop
 async def test_filesystem_takes_its_directories_from_our_roots(tmp_path: Path) -> None:
     peer = BY_NAME["filesystem"]
     (tmp_path / "ours").mkdir()
@@ -128,7 +120,7 @@ async def test_filesystem_takes_its_directories_from_our_roots(tmp_path: Path) -
     client = connect(stdio(node(), peer.home / peer.program, tmp_path / "theirs"))
     client.roots.set([(tmp_path / "ours").as_uri()])
     async with client:
-        # It asks for roots after `initialized`, at its own pace, and lets calls pass meanwhile: so it is asked until it
+        # It requests roots after `initialized`, while calls are served: so it is polled until it
         # has them. Each answer comes from the server, so this is no wait by the clock.
         while str(tmp_path / "ours") not in (await client.tools.call("list_allowed_directories")).text:
             pass

@@ -1,8 +1,8 @@
 """The official Python SDK's own interaction tests, with our proxy between its client and its server.
 
 They run in the environment of the peer `sdk_suite`, from its source distribution. What fails must be a row of
-`sdk_suite/differences.py`, and every row must fail. The suite gives its tests five seconds: one that fails and has no row is run
-once more, alone, because a busy machine may need longer.
+`sdk_suite/differences.py`, and every row must fail. A test without a row that fails is run once more, alone, because of
+the short timeouts of the suite.
 """
 
 import os
@@ -56,16 +56,10 @@ class Run:
                 ],
                 cwd=PEER.source,
                 env={
-                    **{
-                        name: value
-                        for name, value in os.environ.items()
-                        if not name.startswith(("PYTEST", "COV"))
-                    },
+                    **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))},
                     "JACKSTAY_SUITE_ERA": era,
                     "PYTHONDONTWRITEBYTECODE": "1",
-                    "PYTHONPATH": os.pathsep.join(
-                        (PYTHONPATH, str(Path(__file__).parent / "sdk_suite"), ".")
-                    ),
+                    "PYTHONPATH": os.pathsep.join((PYTHONPATH, str(Path(__file__).parent / "sdk_suite"), ".")),
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -100,9 +94,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
 
 @pytest.mark.guard(GUARD)
 @pytest.mark.parametrize("era", ERAS)
-def test_what_passes_without_us_passes_through_the_proxy(
-    era: str, runs: dict[str, Run], tmp_path: Path
-) -> None:
+def test_what_passes_without_us_passes_through_the_proxy(era: str, runs: dict[str, Run], tmp_path: Path) -> None:
     run = runs[era]
     outcomes = run.outcomes()
     assert len(outcomes) >= MIN_TESTS, run.shown()

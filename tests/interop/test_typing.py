@@ -14,7 +14,7 @@ PROGRAM = (ROOT / "tests" / "typed" / "user_program.py").read_text(encoding="utf
 
 
 def complaints(folder: Path, program: str) -> list[str]:
-    """What pyright says about the program, seen with the packages of the environment that runs this test."""
+    """Return the output of pyright for the program, with the packages of this environment."""
     (folder / "user_program.py").write_text(program, encoding="utf-8")
     settings = {"typeCheckingMode": "strict", "pythonVersion": "3.11", "include": ["user_program.py"]}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")

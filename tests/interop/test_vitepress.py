@@ -1,6 +1,6 @@
-"""The documentation server reads a site that VitePress made: its sitemap or navigation, its pages as Markdown, and search.
+"""The documentation server reads a VitePress site: its sitemap or navigation, its pages as Markdown, and search.
 
-VitePress renders on the server and puts what a theme needs around it: line numbers, copy buttons, groups of code, containers.
+VitePress adds line numbers, copy buttons, code groups and containers to the rendered pages.
 The sites of Sphinx and MkDocs are built by `make test`; this one needs node. It is built once, and served on loopback.
 """
 
@@ -14,7 +14,6 @@ from interop.peers import BY_NAME, node
 from procontext.models import Library
 from procontext.page import LibraryDocuments, section, window
 from scripted.documentation import LoopbackNetwork, Rows, Site, folder, settings, text
-from scripted.loop import timed
 
 BUILD_SECONDS = 100
 
@@ -112,7 +111,7 @@ See [the API](SITE/api/#moor) and `Map<string, Line>`."""
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as files. It is built beside its packages' links: VitePress looks for itself from where the sources lie."""
+    """The site as files, built next to links to its packages, because VitePress resolves itself from the sources."""
     peer = BY_NAME["vitepress"]
     root = tmp_path_factory.mktemp("vitepress")
     for name, content in SOURCE.items():
@@ -139,10 +138,9 @@ def harbour(site: Site) -> Library:
 
 
 @pytest.mark.guard(BUILD_SECONDS + 20)
-def test_a_vitepress_site_is_indexed_by_its_sitemap_read_and_searched(built: Path, tmp_path: Path) -> None:
+async def test_a_vitepress_site_is_indexed_by_its_sitemap_read_and_searched(built: Path, tmp_path: Path) -> None:
     """Pages without Markdown become Markdown, sites without llms.txt have an index."""
 
-    @timed
     async def scenario() -> None:
         async with Site(folder(built)) as site:
             # A sitemap names the address under which the site is meant to be published.
@@ -165,14 +163,13 @@ def test_a_vitepress_site_is_indexed_by_its_sitemap_read_and_searched(built: Pat
             assert (hit.url, hit.heading_path) == (f"{site.url}/api/", ("API", "berths()"))
             await documents.close()
 
-    scenario()
+    await scenario()
 
 
 @pytest.mark.guard(BUILD_SECONDS + 20)
-def test_without_a_sitemap_the_navigation_of_the_site_is_the_index(built: Path, tmp_path: Path) -> None:
+async def test_without_a_sitemap_the_navigation_of_the_site_is_the_index(built: Path, tmp_path: Path) -> None:
     """The sidebar is part of what VitePress renders."""
 
-    @timed
     async def scenario() -> None:
         routes = folder(built)
         del routes["/sitemap.xml"]
@@ -185,4 +182,4 @@ def test_without_a_sitemap_the_navigation_of_the_site_is_the_index(built: Path, 
             assert f"[Guide]({site.url}/guide.html)" in index.text
             await documents.close()
 
-    scenario()
+    await scenario()

@@ -1,8 +1,6 @@
-"""What our client does with a server on a library nobody here wrote, and what it must find: the same over every transport.
+"""What our client does with servers on other libraries, and what it must find: the same over every transport.
 
-The servers are those of `servers/`, with the same features each; a `Row` says what a library is known to leave out.
-
-Above: the tests. Below: `jackstay.client`.
+The servers are those of `servers/`, with the same features each; a `Row` lists what a library does not support.
 """
 
 import asyncio
@@ -32,8 +30,8 @@ class Row:
     versions: tuple[str, ...]
     unknown_resource: int  # the code of its error
     completes: bool = True
-    asks: bool = True
-    tells_list_changes: bool = True
+    sends_requests: bool = True
+    notifies_list_changes: bool = True
     subscribes: bool = False
     refuses_unknown_tools: bool = False
 
@@ -43,7 +41,7 @@ class Row:
 
 
 def _prepare(client: Client) -> None:
-    """Have somebody who answers what a server asks."""
+    """Add handlers for requests of the server."""
     client.sampling.handle(
         lambda params: CreateMessageResult(role="assistant", content=TextContent(text="aye"), model="parrot")
     )
@@ -58,12 +56,12 @@ async def use(client: Client, row: Row) -> None:
         assert client.instructions == "Ask for the tide."
         await _use_tools(client, row)
         await _read(client, row)
-        asking = client.completion.complete(PromptReference(name="greet"), "name", "An")
+        completing = client.completion.complete(PromptReference(name="greet"), "name", "An")
         if row.completes:
-            assert list((await asking).values) == ["Anna", "Anton"]
+            assert list((await completing).values) == ["Anna", "Anton"]
         else:
             with pytest.raises(CapabilityError):
-                await asking
+                await completing
 
 
 async def _use_tools(client: Client, row: Row) -> None:
@@ -81,7 +79,7 @@ async def _use_tools(client: Client, row: Row) -> None:
             await client.tools.call("no_such_tool")
         assert refused.value.code == -32602
         return
-    # Most answer an unknown tool with an error result; the specification asks for -32602.
+    # Most answer an unknown tool with an error result; the specification requires -32602.
     unknown = await client.tools.call("no_such_tool")
     assert unknown.is_error
     assert "no_such_tool" in unknown.text
@@ -100,13 +98,13 @@ async def _read(client: Client, row: Row) -> None:
     assert greeting.messages[0].content.text == "Say ahoy to Bo."
 
 
-async def hear(client: Client, row: Row) -> None:
+async def receive_notifications(client: Client, row: Row) -> None:
     """Progress and log messages arrive, and a cancelled call ends alone."""
     messages: asyncio.Queue[Notification] = asyncio.Queue()
     client.on_notification(messages.put_nowait)
     async with client:
         await _count(client)
-        # In the stateless era a server logs only for requests that ask for it; in the others this member is ignored.
+        # In the stateless era a server logs only for requests with a log level; in the others this member is ignored.
         await client.tools.call("log", {"text": "swell"}, meta={"io.modelcontextprotocol/logLevel": "info"})
         message = await messages.get()
         assert (message.method, message.params["level"]) == ("notifications/message", "warning")
@@ -134,24 +132,24 @@ async def _count(client: Client) -> None:
 
 
 async def answer(client: Client, row: Row) -> None:
-    """What the server asks and tells arrives the same way in both eras."""
+    """Requests and notifications of the server work in both eras."""
     changes: asyncio.Queue[Notification] = asyncio.Queue()
     _prepare(client)
     client.on_notification(changes.put_nowait)
     async with client:
         answers = [
-            await client.tools.call("ask_person"),
-            await client.tools.call("ask_model", {"question": "Ready?"}),
-            await client.tools.call("ask_roots"),
+            await client.tools.call("request_elicitation"),
+            await client.tools.call("request_sampling", {"question": "Ready?"}),
+            await client.tools.call("request_roots"),
         ]
-        if row.asks:
+        if row.sends_requests:
             assert [answer.text for answer in answers] == ["accept Ada", "parrot: aye", "file:///harbour"]
         else:
             assert [answer.is_error for answer in answers] == [True, True, True]
         added = f"added_{row.versions[0]}"  # a server over HTTP is used in both eras
         assert added not in [tool.name for tool in await client.tools.list()]
         await client.tools.call("grow", {"name": added})
-        if row.tells_list_changes:
+        if row.notifies_list_changes:
             assert (await changes.get()).method == "notifications/tools/list_changed"
         assert added in [tool.name for tool in await client.tools.list()]
         await _subscribe(client, row)

@@ -1,11 +1,8 @@
-"""The search behind packages/jackstay/tests/protocol/client/test_model.py: every state a client's connection can reach, on the real object.
+"""Explore every state that a client's connection can reach, on the real object, and check its invariants.
 
-The connection is copied at each step, never re-modelled. Around it stands the least environment that can still lie: a
-transport that starts, fails, takes frames, is busy, writes, dies and is reaped, and a peer that answers anything it
-was ever sent, twice, late, or not at all, and that forgets sessions. Time stands still and any armed timer may fire, which
-allows every order a real clock allows and more; where a window decides, the clock may jump over it.
-
-Above: the tests. Below: `client_world` (which worlds are the same), the real `ClientConnection`.
+The connection is copied at each step. Around it is a minimal hostile environment: a transport that starts, fails, is
+busy, writes, dies and is reaped, and a peer that responds to any request it ever received, twice, late or never, and
+forgets sessions. Time stands still and any armed timer may fire; where a window decides, the clock may jump over it.
 """
 
 from __future__ import annotations
@@ -22,15 +19,15 @@ from jackstay.errors import OutcomeUnknownError, TransportError
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._calls import Retry
 from jackstay.protocol.client._connection import ClientConnection
-from jackstay.protocol.client._core import Wire
+from jackstay.protocol.client._core import TransportStatus
 from jackstay.protocol.client._exchange import Exchange, ExchangeState, Role
 from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW
 from jackstay.protocol.client._table import ClientState, Timer
-from model.client_world import Asked, Scene, World, key, request_key
+from model.client_world import Scenario, SentRequest, World, key, request_key
 
 
 class Violation(AssertionError):
-    """Something that must never happen, and how it came about."""
+    """A violated invariant, with the moves that led to it."""
 
 
 LEGACY = b'{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}'
@@ -38,20 +35,20 @@ MODERN = b'{"resultType":"complete","supportedVersions":["2026-07-28"],"capabili
 
 
 _OVER = (ClientState.CLOSING, ClientState.CLOSED)
-# A server that does not answer loses its connection, and every open request with it.
+# Timers that detect a hung server: the connection is lost, with every open request.
 _HANGS = (("timer", Timer.KEEPALIVE), ("timer", Timer.CHECK))
 
 
 class Search:
     """Breadth first, from `start()`, until nothing new is found."""
 
-    def __init__(self, scene: Scene, kind: type[ClientConnection] = ClientConnection) -> None:
-        self.scene = scene
+    def __init__(self, scenario: Scenario, kind: type[ClientConnection] = ClientConnection) -> None:
+        self.scenario = scenario
         self.kind = kind
         self.transitions = 0
         self.visited: set[ClientState] = set()
         self.epochs = 0
-        # One world of each key, in the order found; and the last of those that were taken for the same.
+        # One world of each key, in the order found; and the last of those that were merged into it.
         self.worlds: dict[object, World] = {}
         self.merged: dict[object, World] = {}
 
@@ -60,24 +57,24 @@ class Search:
         return len(self.worlds)
 
     def key(self, world: World) -> object:
-        return key(world, self.scene)
+        return key(world, self.scenario)
 
-    def prove(self) -> None:
-        """Safety in every reachable state, then liveness from each of them. Raises: Violation."""
+    def verify(self) -> None:
+        """Check safety in every reachable state, then liveness from each of them. Raises: Violation."""
         self.run()
         for world in self.worlds.values():
             self.settle(world)
             self.stop(world)
 
     def start(self) -> World:
-        """The world in which every search and every walk begins."""
-        world = World(self.kind(self.scene.settings, is_http=self.scene.is_http, is_strict=True))
-        world.outcomes = world.refusals = (0,) * len(self.scene.calls)
+        """Return the world in which every search and every walk begins."""
+        world = World(self.kind(self.scenario.settings, is_http=self.scenario.is_http, is_strict=True))
+        world.outcomes = world.refusals = (0,) * len(self.scenario.calls)
         self._apply(world, world.core.start(world.clock))
         return world
 
     def run(self) -> None:
-        """Visit every reachable state and check each. Raises: Violation, with the way there."""
+        """Visit every reachable state and check each. Raises: Violation, with the moves that led there."""
         world = self.start()
         here = self.key(world)
         worlds = self.worlds = {here: world}
@@ -99,9 +96,7 @@ class Search:
                         here, step = paths[here]
                         trail.append(step)
                     steps = "\n  ".join(str(step) for step in reversed(trail))
-                    raise Violation(
-                        f"{type(error).__name__}: {error}\nafter:\n  {steps}\nin {after.core!r}"
-                    ) from error
+                    raise Violation(f"{type(error).__name__}: {error}\nafter:\n  {steps}\nin {after.core!r}") from error
                 there = self.key(after)
                 if there in worlds:
                     self.merged[there] = after
@@ -109,48 +104,48 @@ class Search:
                     worlds[there] = after
                     paths[there] = (here, move)
                     queue.append((there, after))
-                    assert len(worlds) <= self.scene.limit, f"more than {self.scene.limit} states"
+                    assert len(worlds) <= self.scenario.limit, f"more than {self.scenario.limit} states"
 
-    def compare(self, most: int, luck: random.Random) -> int:
-        """Hold worlds that `run()` took for the same to it: each must lead where the one that was kept leads. How many.
+    def compare(self, limit: int, rng: random.Random) -> int:
+        """Check that worlds which `run()` merged have the same successors. Returns how many were compared.
 
         Raises: Violation.
         """
         keys = list(self.merged)
-        for here in luck.sample(keys, min(most, len(keys))):
+        for here in rng.sample(keys, min(limit, len(keys))):
             self._check_same(self.worlds[here], self.merged[here])
-        return min(most, len(keys))
+        return min(limit, len(keys))
 
-    def walk(self, walks: int, steps: int, luck: random.Random) -> int:
-        """Wander through worlds as they come, merged with none, after `run()`: each must be one that the search knows.
+    def walk(self, walks: int, steps: int, rng: random.Random) -> int:
+        """Make random walks without merging worlds: `run()` must have found each of them. Returns how many there were.
 
-        How many there were. Raises: Violation.
+        Raises: Violation.
         """
-        met = 0
+        count = 0
         for _ in range(walks):
             world = self.start()
             for _ in range(steps):
                 self.epochs = max(self.epochs, world.core.epoch)
                 kept = self.worlds.get(self.key(world))
                 if kept is None:
-                    raise Violation(f"the search overlooked {world}")
-                met += 1
+                    raise Violation(f"the search did not find {world}")
+                count += 1
                 after = self._check_same(kept, world)
                 if not after:
                     break
-                # Whoever closes sees no more: most walks go on for as long as they may.
+                # Nothing more happens after closing, so most walks avoid it.
                 going = [other for other in after if other.core.state not in _OVER]
-                world = luck.choice(going if going and luck.random() < 0.99 else after)
-        return met
+                world = rng.choice(going if going and rng.random() < 0.99 else after)
+        return count
 
     def _check_same(self, kept: World, world: World) -> list[World]:
-        """The worlds that may come after `world`; they must be those that may come after `kept`."""
+        """Return the successors of `world`, which must be those of `kept`."""
         after = self._successors(world)
-        ours = {self.key(other) for other in after}
-        theirs = {self.key(other) for other in self._successors(kept)}
-        # To stay where one is tells nothing: a frame whose writing changes nothing may be there or not.
-        if (ours ^ theirs) - {self.key(world)}:
-            raise Violation(f"merged, and not the same:\n  {world}\n  {kept}")
+        keys = {self.key(other) for other in after}
+        kept_keys = {self.key(other) for other in self._successors(kept)}
+        # A move that changes nothing does not count: a frame whose writing has no effect may be there or not.
+        if (keys ^ kept_keys) - {self.key(world)}:
+            raise Violation(f"merged, but not equivalent:\n  {world}\n  {kept}")
         return after
 
     def _successors(self, world: World) -> list[World]:
@@ -161,46 +156,46 @@ class Search:
             worlds.append(after)
         return worlds
 
-    # --- what may happen ----------------------------------------------------------------------------------------------
+    # --- possible moves -----------------------------------------------------------------------------------------------
 
     def _moves(self, world: World) -> Iterator[tuple[Any, ...]]:
-        core, scene = world.core, self.scene
-        if scene.epochs is not None and core.epoch > scene.epochs:
+        core, scenario = world.core, self.scenario
+        if scenario.epochs is not None and core.epoch > scenario.epochs:
             return
-        if world.made < len(scene.calls):
+        if world.made < len(scenario.calls):
             yield ("call", world.made)
-        twins = self._twins(world)
+        duplicates = self._duplicates(world)
         for id, exchange in core.calls.pending.items():
-            if exchange.role is Role.CALL and id not in twins:
-                yield ("give up", id)
+            if exchange.role is Role.CALL and id not in duplicates:
+                yield ("cancel call", id)
         if not world.was_stopped:
             yield ("stop",)
         for name in core.calls.timers.armed:
-            if name not in twins:
+            if name not in duplicates:
                 yield ("timer", name)
         yield from self._transport_moves(world)
         if world.alive == "live" and world.is_up:
-            yield from self._peer_moves(world, twins)
+            yield from self._peer_moves(world, duplicates)
         if core._serving:
             yield ("reply",)
         if world.owes_resume:
             yield ("resume",)
 
-    def _twins(self, world: World) -> set[object]:
-        """Open requests that are as another is: what happens to one tells of all."""
+    def _duplicates(self, world: World) -> set[object]:
+        """Return open requests that are equivalent to an earlier one: its moves cover theirs."""
         seen: set[object] = set()
-        twins: set[object] = set()
+        duplicates: set[object] = set()
         if len(world.core.calls.pending) > 1:
             refusable, old = frozenset(frame.id for frame in world.refusable()), world.old_kinds()
             for id, exchange in world.core.calls.pending.items():
-                facts = request_key(world, exchange, {}, refusable, old, is_unordered=self.scene.is_unordered)
+                facts = request_key(world, exchange, {}, refusable, old, is_unordered=self.scenario.is_unordered)
                 if facts[0] and facts in seen:
-                    twins.add(id)
+                    duplicates.add(id)
                 seen.add(facts)
-        return twins
+        return duplicates
 
     def _transport_moves(self, world: World) -> Iterator[tuple[Any, ...]]:
-        allowed = self.scene.transport
+        allowed = self.scenario.transport
         if world.alive in ("spawning", "spawning, to close"):
             yield ("spawned",)
             if "fail" in allowed:
@@ -215,7 +210,7 @@ class Search:
         if world.alive == "closing":
             yield ("reaped",)
         if world.unwritten and world.alive in ("live", "closing"):
-            # In "closing", too: a queue is flushed in a later turn of the loop, unless the driver has stopped the writing.
+            # In "closing" too: a queue is flushed in a later turn of the loop, unless the driver has stopped writing.
             yield ("write",)
         if world.alive == "live":
             for frame in world.refusable():
@@ -228,9 +223,9 @@ class Search:
             yield ("stale down",)
             yield ("stale reaped",)
 
-    def _peer_moves(self, world: World, twins: set[object]) -> Iterator[tuple[Any, ...]]:
-        pending, peer = world.core.calls.pending, self.scene.peer
-        open_ids = [id for id in pending if id in world.written_ids and id in world.known and id not in twins]
+    def _peer_moves(self, world: World, duplicates: set[object]) -> Iterator[tuple[Any, ...]]:
+        pending, peer = world.core.calls.pending, self.scenario.peer
+        open_ids = [id for id in pending if id in world.written_ids and id in world.known and id not in duplicates]
         for id in (*open_ids, *world.old_kinds().values()):
             method = world.known[id].method
             if method == "server/discover":
@@ -248,16 +243,14 @@ class Search:
         for name in peer - {"session", "alone"}:
             yield ("peer", name)
 
-    # --- making it happen ---------------------------------------------------------------------------------------------
+    # --- making a move ------------------------------------------------------------------------------------------------
 
     def _make(self, world: World, move: tuple[Any, ...]) -> None:
         core = world.core
         if move[0] == "refuse from":
             self._refuse(world, move[1])
             return
-        world.offered = (
-            None  # a driver hears of a refusal as it hands the frame over, before anything else happens
-        )
+        world.refusable_from = None  # a transport refuses a frame when it is sent, before anything else happens
         refused = None
         if move[0] in ("session lost", "session lost later"):
             refused = core.calls.pending.get(move[1])
@@ -268,38 +261,36 @@ class Search:
         else:
             effects = core.step(event, world.clock)
         self._apply(world, effects)
-        is_own_end = move[0] in (
+        has_own_end = move[0] in (
             "answer",
             "lost alone",
             "session lost",
             "session lost later",
-            "give up",
+            "cancel call",
             "timer",
         )
         if posts and move[0] != "down" and core.state not in _OVER:
-            own = move[1] if is_own_end else None
-            ended = [
-                id for id, caller in posts.items() if id != own and world.outcomes[caller] != outcomes[caller]
-            ]
+            own = move[1] if has_own_end else None
+            ended = [id for id, caller in posts.items() if id != own and world.outcomes[caller] != outcomes[caller]]
             if ended and move not in _HANGS:
-                raise Violation(f"{ended} ended without a response of their own")
+                raise Violation(f"{ended} ended without their own response")
         if isinstance(event, e.SessionLost):
             if before not in (event.epoch, core.epoch):
                 raise Violation("the end of an old session ended the new one")
             self._check_refusal(world, refused, outcomes)
 
     def _refuse(self, world: World, number: int) -> None:
-        """The transport is full: it takes nothing from this frame on, and says so of each in its order."""
+        """The transport is full: it refuses every frame from this one on, in order."""
         core = world.core
         refused = [frame for frame in world.unwritten if frame.number >= number]
         world.unwritten = tuple(frame for frame in world.unwritten if frame.number < number)
-        world.offered = None
+        world.refusable_from = None
         for frame in refused:
             if frame.id is not None:
                 del world.known[frame.id]
                 self._apply(world, core.step(e.Refused(core.epoch, frame.id), world.clock))
             elif frame.must_arrive:
-                event = e.FrameRefused(core.epoch, frame.frame, frame.answers)
+                event = e.FrameRefused(core.epoch, frame.frame, frame.response_to)
                 self._apply(world, core.step(event, world.clock))
 
     def _user_event(self, world: World, move: tuple[Any, ...]) -> e.Event | None:
@@ -307,13 +298,13 @@ class Search:
         match move:
             case ("call", number):
                 world.made += 1
-                return e.Called(caller=number, method=f"call/{number}", **self.scene.calls[number])
-            case ("give up", id):
+                return e.Called(caller=number, method=f"call/{number}", **self.scenario.calls[number])
+            case ("cancel call", id):
                 world.outcomes = _add(world.outcomes, core.calls.pending[id].caller)
-                return e.GaveUp(id)
+                return e.CallCancelled(id)
             case ("stop",):
                 world.was_stopped = True
-                return e.StopAsked()
+                return e.StopRequested()
             case ("timer", name):
                 core.calls.timers.disarm(name)
                 world.spins = 0 if name in (Timer.BACKOFF, Timer.CLOSE) else world.spins
@@ -353,25 +344,25 @@ class Search:
                 self._arrive(world, id)
                 return e.PostStarted(epoch, id)
             case ("room",):
-                return e.RoomMade(epoch)
+                return e.BecameWritable(epoch)
             case ("stale down",):
                 return e.WentDown(epoch - 1, lost)
             case ("stale reaped",):
                 return e.Reaped(epoch - 1)
-            case ("session lost" | "session lost later" as when, id):
-                asked = world.known[id]
-                world.reached -= {(asked.caller, id)}
-                if when == "session lost later":
+            case ("session lost" | "session lost later" as kind, id):
+                request = world.known[id]
+                world.reached -= {(request.caller, id)}
+                if kind == "session lost later":
                     world.clock += 2 * SESSION_LOSS_WINDOW
                     world.spins = 0
-                # A POST belongs to the session it was sent in, however late its answer comes.
-                return e.SessionLost(asked.epoch, id)
+                # A POST belongs to the session it was sent in, however late its response is received.
+                return e.SessionLost(request.epoch, id)
             case ("lost alone", id):
                 return e.ExchangeLost(world.known[id].epoch, id, OutcomeUnknownError("the response ended"))
         return None
 
     def _write(self, world: World) -> int:
-        """Write up to the next frame that changes anything by being written; its number."""
+        """Write up to the next frame whose writing has an effect. Returns its number."""
         through = 0
         for frame, what in list(world.next_frames()):
             through = frame.number
@@ -384,13 +375,11 @@ class Search:
     def _arrive(self, world: World, id: int | None) -> None:
         if id is not None:
             world.written_ids |= {id}
-            asked = world.known.get(id)
-            if asked is not None and asked.caller is not None:
-                world.reached |= {(asked.caller, id)}
-                if asked.caller in world.denied:
-                    raise Violation(
-                        f"call {asked.caller} was written after its caller was told that it was not"
-                    )
+            request = world.known.get(id)
+            if request is not None and request.caller is not None:
+                world.reached |= {(request.caller, id)}
+                if request.caller in world.denied:
+                    raise Violation(f"call {request.caller} was written after an error reported that it was not")
 
     def _frame(self, world: World, move: tuple[Any, ...]) -> bytes:
         head = b'{"jsonrpc":"2.0",'
@@ -407,9 +396,7 @@ class Search:
                 return head + b'"id":%d,"error":{"code":-32601,"message":"what?"}}' % id
             case ("refused", id):
                 return (
-                    head
-                    + b'"id":%d,"error":{"code":-32022,"message":"no","data":{"supported":["2099-01-01"]}}}'
-                    % id
+                    head + b'"id":%d,"error":{"code":-32022,"message":"no","data":{"supported":["2099-01-01"]}}}' % id
                 )
             case ("peer", "garbage"):
                 return b"Listening on stdio..."
@@ -419,59 +406,56 @@ class Search:
                 return head + b'"method":"notifications/reset"}'
             case ("peer", "initialize"):
                 return head + b'"id":1,"method":"initialize","params":{}}'
-            case ("peer", "ask"):
+            case ("peer", "request"):
                 return head + b'"id":"q","method":"sampling/createMessage","params":{}}'
             case ("peer", "cancel"):
                 return head + b'"method":"notifications/cancelled","params":{"requestId":"q"}}'
             case ("peer", "progress"):
                 token = max(world.known, default=0)
-                return (
-                    head
-                    + b'"method":"notifications/progress","params":{"progressToken":%d,"progress":1}}' % token
-                )
+                return head + b'"method":"notifications/progress","params":{"progressToken":%d,"progress":1}}' % token
         raise AssertionError(move)
 
-    # --- what comes of it ---------------------------------------------------------------------------------------------
+    # --- effects ------------------------------------------------------------------------------------------------------
 
     def _apply(self, world: World, effects: list[e.Effect]) -> None:
         queued = world.queued
         self._perform(world, effects)
-        if self.scene.is_http and world.alive == "renewed":  # a driver does it while it performs `Spawn`
+        if self.scenario.is_http and world.alive == "renewed":  # the driver does it while it performs `Spawn`
             world.alive, world.is_up, epoch = "live", True, world.core.epoch
             self._apply(world, world.core.step(e.Spawned(epoch), world.clock))
             self._apply(world, world.core.step(e.CameUp(epoch), world.clock))
         for id in world.queued:
-            if id not in queued:  # a transport reports it as it takes the frame, before anything else happens
+            if id not in queued:  # a transport reports it when it accepts the frame, before anything else happens
                 self._apply(world, world.core.step(e.PostQueued(world.core.epoch, id), world.clock))
 
     def _perform(self, world: World, effects: list[e.Effect]) -> None:
         first = next((effect.number for effect in effects if isinstance(effect, e.Send)), None)
-        if first is not None and "busy" in self.scene.transport:
-            world.offered = first
+        if first is not None and "busy" in self.scenario.transport:
+            world.refusable_from = first
         for effect in effects:
             match effect:
                 case e.Resume():
                     world.owes_resume = True
                 case e.Spawn():
-                    renews = self.scene.is_http and world.alive == "live"
+                    renews = self.scenario.is_http and world.alive == "live"
                     if world.alive != "none" and not renews:
                         raise Violation(f"spawned over a transport that is {world.alive}")
                     world.alive, world.is_up = "renewed" if renews else "spawning", False
                     world.spins += 1
                     if world.spins > 3:  # the first, one after a fatal probe, one after a session loss
-                        raise Violation("starts again and again without waiting")
+                        raise Violation("restarts repeatedly without a delay")
                     world.unwritten = ()
                     if not renews:
                         world.known, world.written_ids = {}, frozenset()
                 case e.Close():
                     self._close(world)
                 case e.Leak():
-                    world.alive = "none"  # the ladder ended with SIGKILL: as gone as it can be made
+                    world.alive = "none"  # the last step of closing was SIGKILL
                 case e.Send():
                     self._send(world, effect)
-                case e.HangUp():
+                case e.CloseResponse():
                     if effect.id not in world.written_ids:
-                        raise Violation("hung up what was never sent")
+                        raise Violation("closed the response of a request that was never sent")
                 case e.Withdraw():
                     world.queued = tuple(id for id in world.queued if id != effect.id)
                     world.unwritten = tuple(frame for frame in world.unwritten if frame.id != effect.id)
@@ -480,7 +464,7 @@ class Search:
                         raise Violation("withdrew a frame that was written")
                 case e.Complete():
                     if json.loads(bytes(effect.result)) != effect.caller:
-                        raise Violation(f"caller {effect.caller} got the answer of {bytes(effect.result)!r}")
+                        raise Violation(f"caller {effect.caller} got the result of {bytes(effect.result)!r}")
                     world.outcomes = _add(world.outcomes, effect.caller)
                     world.spins = 0
                 case e.Fail():
@@ -488,7 +472,7 @@ class Search:
                     self._check_error(world, effect)
 
     def stop_writing(self, world: World) -> None:
-        """The first half of closing, which the driver does in the turn of the effect; the second half ends in "reaped"."""
+        """The part of closing that the driver does immediately; the rest ends with "reaped"."""
         world.unwritten = ()
         world.queued = ()
 
@@ -511,26 +495,26 @@ class Search:
             if id in world.cancelled:
                 raise Violation("cancelled twice")
             if id not in world.written_ids:
-                raise Violation("cancelled what was never written")
+                raise Violation("cancelled a request that was never written")
             world.cancelled |= {id}
         if effect.id is not None:
             if effect.id in world.known:
                 raise Violation("an id was used twice")
             exchange = world.core.calls.pending.get(effect.id)
             caller = exchange.caller if exchange is not None and exchange.role is Role.CALL else None
-            world.known[effect.id] = Asked(caller, message["method"], world.core.epoch)
+            world.known[effect.id] = SentRequest(caller, message["method"], world.core.epoch)
             self._check_repeat(world, caller)
         is_call = effect.id is not None and world.known[effect.id].caller is not None
-        if self.scene.is_http and is_call and "queue" in self.scene.transport and self._is_occupied(world):
+        if self.scenario.is_http and is_call and "queue" in self.scenario.transport and self._is_occupied(world):
             world.queued = (*world.queued, effect.id)
-        elif self.scene.is_http:
+        elif self.scenario.is_http:
             self._arrive(world, effect.id)
         else:
             world.unwritten = (*world.unwritten, effect)
 
     def _open_posts(self, world: World) -> dict[int, Any]:
-        """HTTP: the caller of every request that the peer has and may still answer, by id."""
-        pending = world.core.calls.pending.values() if self.scene.is_http else ()
+        """HTTP: the caller of every request that the peer may still respond to, by id."""
+        pending = world.core.calls.pending.values() if self.scenario.is_http else ()
         return {x.id: x.caller for x in pending if x.role is Role.CALL and x.state is ExchangeState.SENT}
 
     def _is_occupied(self, world: World) -> bool:
@@ -538,33 +522,27 @@ class Search:
         return bool(world.queued) or any(id in world.written_ids for id in self._open_posts(world))
 
     def _check_repeat(self, world: World, caller: object) -> None:
-        """What the peer had is sent again once if that is safe, else never."""
+        """A request that the peer had is sent again once if that is safe, else never."""
         times = sum(caller == other for other, _ in world.reached) if isinstance(caller, int) else 0
-        if isinstance(caller, int) and times > bool(self.scene.calls[caller].get("may_replay")):
+        if isinstance(caller, int) and times > bool(self.scenario.calls[caller].get("may_replay")):
             raise Violation(f"call {caller} was sent again, and may have run {times} times")
 
     def _check_refusal(self, world: World, refused: Exchange | None, outcomes: tuple[int, ...]) -> None:
-        """A 404 concerns its own request alone: that is queued again until its attempts are used up. Nothing is closed."""
+        """A 404 affects only its own request, which is queued again until its attempts are used up."""
         if refused is not None and refused.role is Role.HANDSHAKE:
             return  # a server that refuses `initialize` itself has no session to lose: that is a failed negotiation
         caller = None if refused is None else refused.caller
         if not isinstance(caller, int):
             caller = None
-        if any(
-            now != then
-            for i, (now, then) in enumerate(zip(world.outcomes, outcomes, strict=True))
-            if i != caller
-        ):
+        if any(now != then for i, (now, then) in enumerate(zip(world.outcomes, outcomes, strict=True)) if i != caller):
             raise Violation("a lost session ended the call of another")
         if world.alive not in ("live", "spawning"):
             raise Violation("a lost session closed the HTTP client")
         if caller is not None and refused is not None and not outcomes[caller]:
             world.refusals = _add(world.refusals, caller)
-            is_last = world.refusals[caller] >= self.scene.settings.session_attempts
+            is_last = world.refusals[caller] >= self.scenario.settings.session_attempts
             if bool(world.outcomes[caller]) is not is_last:
-                raise Violation(
-                    f"call {caller} was refused {world.refusals[caller]} times; it ended: {not is_last}"
-                )
+                raise Violation(f"call {caller} was refused {world.refusals[caller]} times; it ended: {not is_last}")
 
     def _check_error(self, world: World, effect: e.Fail) -> None:
         has_reached = any(caller == effect.caller for caller, _ in world.reached)
@@ -583,13 +561,9 @@ class Search:
         for exchange in core.calls.pending.values():
             if is_over:
                 raise Violation(f"a call is left in {core.state}")
-            is_kept = core.wire is Wire.KEPT and world.alive == "live"
-            if (
-                core.state is ClientState.BACKOFF
-                and exchange.state is not ExchangeState.WAITING
-                and not is_kept
-            ):
-                raise Violation("a call that was handed over is left in backoff")
+            is_kept = core.transport_status is TransportStatus.KEPT and world.alive == "live"
+            if core.state is ClientState.BACKOFF and exchange.state is not ExchangeState.WAITING and not is_kept:
+                raise Violation("a call that was sent is left in backoff")
             if exchange.role is Role.CALL and exchange.id not in core.calls.timers:
                 raise Violation("a call without a deadline")
             if (exchange.state is ExchangeState.WAITING) != (exchange.id in core.calls.queue):
@@ -601,10 +575,10 @@ class Search:
             if isinstance(name, int) and name not in core.calls.pending:
                 raise Violation("a deadline is armed for a call that is not open")
         if core.state is ClientState.CLOSED:
-            if world.alive not in ("none",) or core.wire is not Wire.NONE:
+            if world.alive not in ("none",) or core.transport_status is not TransportStatus.NONE:
                 raise Violation(f"closed over a transport that is {world.alive}")
             if len(core.calls.timers) or len(core.calls.tombstones) or core._serving or core._waiters:
-                raise Violation("closed, and something is left")
+                raise Violation("closed, but something is left")
         open_calls = {x.caller for x in core.calls.pending.values() if x.role is Role.CALL}
         for caller in range(world.made):
             if (world.outcomes[caller] == 0) != (caller in open_calls):
@@ -618,27 +592,17 @@ class Search:
         }.get(core.state)
         if waits_for_peer is not None and waits_for_peer not in core.calls.timers:
             raise Violation(f"nothing bounds the wait in {core.state}")
-        if (
-            core.state is ClientState.READY
-            and core.settings.keepalive
-            and Timer.KEEPALIVE not in core.calls.timers
-        ):
-            raise Violation("nothing bounds the silence of the server")
-        if (
-            core.state is ClientState.READY
-            and core.calls.is_checking
-            and Timer.CHECK not in core.calls.timers
-        ):
-            raise Violation("nothing bounds the check of the server")
-        if core.state is ClientState.BACKOFF and not {Timer.BACKOFF, Timer.CLOSE} & set(
-            core.calls.timers.armed
-        ):
+        if core.state is ClientState.READY and core.settings.keepalive and Timer.KEEPALIVE not in core.calls.timers:
+            raise Violation("nothing bounds the wait for a silent server")
+        if core.state is ClientState.READY and core.calls.is_checking and Timer.CHECK not in core.calls.timers:
+            raise Violation("nothing bounds the health check")
+        if core.state is ClientState.BACKOFF and not {Timer.BACKOFF, Timer.CLOSE} & set(core.calls.timers.armed):
             raise Violation("nothing bounds the wait in backoff")
 
     # --- liveness -----------------------------------------------------------------------------------------------------
 
     def settle(self, world: World, rounds: int = 60) -> None:
-        """With a peer that says nothing, timers and the transport's own duties alone must end every call."""
+        """With a silent peer, timers alone must end every call."""
         world = world.copy()
         for _ in range(rounds):
             if sum(world.outcomes[: world.made]) == world.made:
@@ -652,7 +616,7 @@ class Search:
         raise Violation("calls do not end")
 
     def stop(self, world: World, rounds: int = 10) -> None:
-        """After stop, with a transport that only does its duty, the connection must be closed."""
+        """After a stop, timers and the transport alone must close the connection."""
         world = world.copy()
         if not world.was_stopped:
             self._make(world, ("stop",))
@@ -661,9 +625,8 @@ class Search:
                 return
             if Timer.CLOSE in world.core.calls.timers:
                 self._make(world, ("timer", Timer.CLOSE))
-                # The ladder's last step has killed it, whatever it was doing.
             self._check(world)
-        raise Violation(f"stop was asked, and it is still {world.core.state}")
+        raise Violation(f"stopped, but still {world.core.state}")
 
 
 def _add(outcomes: tuple[int, ...], caller: Any) -> tuple[int, ...]:

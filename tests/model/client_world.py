@@ -1,13 +1,8 @@
-"""The world of a client's connection in a search: the connection, what surrounds it, and when two worlds are the same.
+"""The state of one point in a search: the connection, its environment, and which such worlds are equivalent.
 
-Around the real connection stands the least that can still go wrong: a transport with the frames it has taken, and a
-peer that knows what it was sent. `key` names the classes of worlds between which nothing that happens later can
-tell. The smaller it is, the more requests a search can follow; if it is too small, the search overlooks states.
-So every merge below has its reason beside it, and two methods try them. `Search.compare` takes worlds that a search
-dropped as the same as one it kept, and asks that both lead to the same; `Search.walk` wanders through worlds that were
-never merged and asks that the search knows each.
-
-Must never know which moves a search makes. Above: `client`. Below: the real `ClientConnection`.
+`key` maps equivalent worlds to the same value. The smaller it is, the more requests a search can follow; if it is too
+small, the search misses states. So every merge has its reason in a comment, and two methods test them: `Search.compare`
+compares merged worlds, and `Search.walk` checks worlds that were never merged.
 """
 
 from __future__ import annotations
@@ -26,7 +21,7 @@ from jackstay.protocol.client._table import ClientState, Timer
 
 
 @dataclass(frozen=True)
-class Scene:
+class Scenario:
     """What the environment may do in one search."""
 
     settings: Settings
@@ -41,15 +36,15 @@ class Scene:
 
     @property
     def is_unordered(self) -> bool:
-        """Each POST travels alone; with a transport that is never busy, all that waits is sent in one turn.
+        """True if order does not matter: POSTs are independent, and all that waits is sent in one turn.
 
-        That holds for as many requests as the core offers at once (`BITE`), which is more than a search has.
+        That is true for as many requests as are sent at once (`FLUSH_BATCH_SIZE`), which is more than a search has.
         """
         return self.is_http and "busy" not in self.transport
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SentRequest:
     """A request that the peer was sent, or will be when the transport has written it."""
 
     caller: object
@@ -63,82 +58,79 @@ class Asked:
 
 @dataclass(slots=True)
 class World:
-    """A connection and what surrounds it."""
+    """A connection and its environment."""
 
     core: ClientConnection
     made: int = 0
     outcomes: tuple[int, ...] = ()
-    # Requests the peer has or will have, by id; it may answer any of them at any time, as often as it likes.
-    known: dict[int, Asked] = field(default_factory=dict)
-    # The frames taken by the transport and not yet written, in order.
+    # Requests the peer has or will have, by id; it may respond to any of them at any time, repeatedly.
+    known: dict[int, SentRequest] = field(default_factory=dict)
+    # The frames that the transport accepted and has not written, in order.
     unwritten: tuple[e.Send, ...] = ()
-    # The number of the first frame of the turn just made, which a busy transport may refuse; None: all are taken.
-    offered: int | None = None
-    # The core asked to be told when the frames of its turn are settled.
+    # The number of the first frame of the last turn, which a busy transport may refuse; None: all are accepted.
+    refusable_from: int | None = None
+    # The core emitted `Resume`, and `Resumed` has not been stepped yet.
     owes_resume: bool = False
     written_ids: frozenset[int] = frozenset()
     cancelled: frozenset[int] = frozenset()
-    # Caller and id of each request of which the peer ever had a byte, unless it said that it did not run it.
+    # Caller and id of each request of which the peer got a byte, unless it reported that the request did not run.
     reached: frozenset[tuple[object, int]] = frozenset()
-    # How often the server refused the request of each caller because it forgot the session.
+    # How many times the server refused the request of each caller because it did not know the session.
     refusals: tuple[int, ...] = ()
-    # HTTP: requests that the transport has taken and not begun to send, in order.
+    # HTTP: requests that the transport accepted and has not begun to send, in order.
     queued: tuple[int, ...] = ()
-    # Callers that were told that their call did not run: no byte of it may be written from then on.
+    # Callers whose error reported that the call did not run: no byte of it may be written from then on.
     denied: frozenset[object] = frozenset()
     alive: str = "none"
     is_up: bool = False
     was_stopped: bool = False
-    # Transports started since the last wait or the last good answer.
+    # Transports started since the last delay or the last result.
     spins: int = 0
     clock: float = 0.0
 
     def copy(self) -> World:
         return World(
-            self.core.copy(), self.made, self.outcomes, self.known.copy(), self.unwritten, self.offered, self.owes_resume, self.written_ids,
-            self.cancelled, self.reached, self.refusals, self.queued, self.denied, self.alive, self.is_up, self.was_stopped, self.spins,
-            self.clock,
+            self.core.copy(), self.made, self.outcomes, self.known.copy(), self.unwritten, self.refusable_from,
+            self.owes_resume, self.written_ids, self.cancelled, self.reached, self.refusals, self.queued, self.denied,
+            self.alive, self.is_up, self.was_stopped, self.spins, self.clock,
         )  # fmt: skip
 
     @property
     def can_talk(self) -> bool:
-        """True while frames may be written and heard, now or when the transport is up."""
+        """True while frames may be written and received, now or when the transport is up."""
         return self.alive in ("live", "spawning")
 
     def has_just_lost_session(self) -> bool:
         """True while another loss delays the next session."""
-        last = self.core._renewed_at
+        last = self.core._session_renewed_at
         return last is not None and self.clock - last <= SESSION_LOSS_WINDOW
 
     def old_kinds(self) -> dict[tuple[str, object, bool], int]:
-        """What nobody waits for any more and the peer may still answer: the newest of each kind, by kind.
+        """Return requests that are no longer open but that the peer may still respond to: the newest of each kind.
 
-        One is as good as two of the same kind: its answer, however often it comes, is an answer to nobody. The core
-        has forgotten the id, except as a tombstone, which decides between two counters and nothing else. The kinds
-        keep apart what a mistake could.
+        One is enough of each kind: its response belongs to no call, however often it is received. The core keeps the
+        id at most as a tombstone, which only decides which counter is increased. The kinds separate requests that a
+        bug could treat differently.
         """
         pending = self.core.calls.pending
-        if self.known.keys() <= pending.keys():  # the usual case, and this is asked for in every state
+        if self.known.keys() <= pending.keys():  # the usual case, and this runs in every state
             return {}
         waiting = {exchange.caller for exchange in pending.values()}
-        return {
-            self._kind(id, waiting): id for id in self.known if id not in pending and id in self.written_ids
-        }
+        return {self._kind(id, waiting): id for id in self.known if id not in pending and id in self.written_ids}
 
     def _kind(self, id: int, waiting: set[object]) -> tuple[str, object, bool]:
-        """What it was, who of those that wait again under another id asked it, and whether its session is the last."""
-        asked = self.known[id]
-        caller = asked.caller if asked.caller in waiting else None
-        return asked.subject, caller, asked.epoch == self.core.epoch
+        """Return its subject, its caller if that waits again under another id, and whether its session is current."""
+        request = self.known[id]
+        caller = request.caller if request.caller in waiting else None
+        return request.subject, caller, request.epoch == self.core.epoch
 
     def next_frames(self) -> Iterator[tuple[e.Send, object]]:
-        """The frames not yet written, each with what writing it will change (None: nothing).
+        """Yield the frames not yet written, each with what writing it will change (None: nothing).
 
-        Writing a request that is open makes it answerable, and changes whether it may have run. Writing one that
-        nobody waits for (a keepalive that a newer one replaced) gives the peer something to answer late: the first of
-        a kind does, any further one adds nothing. Writing what must arrive ends the time in which it can be refused.
-        Writing anything else (a cancel) changes nothing: no exchange has its number, and the core only compares
-        numbers with those of exchanges.
+        Writing an open request makes a response possible, and changes whether it may have run. Writing one that is no
+        longer open (a keepalive that a newer one replaced) makes a late response possible; only the first of a kind
+        matters. Writing a frame that must arrive ends the time in which it can be refused. Writing anything else (a
+        cancellation) changes nothing: no exchange has its number, and the core compares only numbers of exchanges.
         """
         if not self.unwritten:
             return
@@ -151,7 +143,7 @@ class World:
             if id is None:
                 yield (
                     frame,
-                    ("must arrive", frame.answers) if frame.must_arrive and frame in refusable else None,
+                    ("must arrive", frame.response_to) if frame.must_arrive and frame in refusable else None,
                 )
             elif id not in self.known:
                 yield frame, None
@@ -163,9 +155,9 @@ class World:
                 answerable.add(kind)
 
     def unwanted(self) -> tuple[object, ...]:
-        """What is queued and must not be written any more: there is none, unless the core or the driver is wrong.
+        """Return queued frames that must not be written any more: none, unless the core or the driver is wrong.
 
-        Once the transport is being closed that is everything; before, the frames of callers that were told "not sent".
+        While the transport is being closed that is all of them; before, the frames of callers in `denied`.
         """
         if not self.unwritten:
             return ()
@@ -175,15 +167,15 @@ class World:
         return tuple(caller for caller in callers if caller in self.denied)
 
     def _caller(self, id: int) -> object:
-        asked = self.known.get(id)
-        return None if asked is None else asked.caller
+        request = self.known.get(id)
+        return None if request is None else request.caller
 
     def refusable(self) -> tuple[e.Send, ...]:
-        """The frames that a busy transport may still refuse: those of the turn just made, from any of them on."""
-        offered = self.offered
-        if offered is None:
+        """Return the frames that a busy transport may still refuse: those of the last turn."""
+        first = self.refusable_from
+        if first is None:
             return ()
-        return tuple(frame for frame in self.unwritten if frame.number >= offered)
+        return tuple(frame for frame in self.unwritten if frame.number >= first)
 
 
 def request_key(
@@ -195,17 +187,17 @@ def request_key(
     *,
     is_unordered: bool,
 ) -> Any:
-    """All that can still matter of one open request, and True first if its place among the others cannot.
+    """Return everything that can still matter of one open request; the first item is True if its order does not.
 
-    Ids and callers are names: the core finds things by them and never compares two, so requests may be renamed.
-    They are listed in the order they were made, which is the one order the core sorts by.
+    Ids and callers are names: the core uses them for lookups and never compares two, so requests may be renamed. They
+    are listed in the order they were made, which is the only order the core sorts by.
     """
     core, calls, id = world.core, world.core.calls, exchange.id
-    # A new transport has refused nobody.
+    # A new transport has refused nothing.
     returned = [other for other in calls.returned if other in calls.pending] if world.can_talk else []
-    # A frame that was refused keeps its number until it is offered again, and nobody asks whether it was written.
+    # A frame that was refused keeps its number until it is sent again, and it does not matter whether it was written.
     is_written = exchange.state is ExchangeState.SENT and calls.is_written(exchange)
-    asked = world.known.get(id)
+    request = world.known.get(id)
     facts = (
         id in world.written_ids,
         (exchange.caller, id) in world.reached,
@@ -217,47 +209,45 @@ def request_key(
         Retry(id) in calls.timers,
         exchange.was_sent,
         exchange.refusals,
-        # Whether it leads to a check of the server when its time runs out, and whether that is its deadline.
+        # Whether it leads to a health check when its timer expires, and whether that is its deadline.
         core.settings.hang_timeout is not None and calls.is_unanswered(exchange),
         exchange.due_at is not None,
         # The epoch a request was sent in decides what a lost session means for it.
-        calls.is_http and asked is not None and asked.epoch == world.core.epoch,
-        # Late answers to what it asked before: its own for as long as it waits, then anybody's.
+        calls.is_http and request is not None and request.epoch == world.core.epoch,
+        # Late responses to its earlier ids: its own for as long as it waits, then anybody's.
         frozenset(kind[2] for kind in old if kind[1] is not None and kind[1] == exchange.caller),
     )
-    # Written: it fails with the connection, or it is made anew, and then it waits for ready whatever it did before.
+    # Written: it fails with the connection, or gets a new id and then waits for ready in any case.
     has_left = is_written and id not in refusable
-    # Written and not to be sent again, whatever happens: it waits for its end. Whether it came before another, how it
-    # would have waited for room and how often it was offered is of no more use.
-    may_return = exchange.may_replay or (
-        calls.is_http and exchange.refusals + 1 < calls.settings.session_attempts
-    )
+    # Written and never sent again: it only waits for its end. Its order, whether it waits if the transport is busy, and
+    # its attempts no longer matter.
+    may_return = exchange.may_replay or (calls.is_http and exchange.refusals + 1 < calls.settings.session_attempts)
     if exchange.role is Role.CALL and has_left and not may_return:
         return True, facts
     return (
         is_unordered, facts, exchange.role, exchange.state, is_written,
-        exchange.waits_for_ready and not has_left, exchange.waits_for_room, exchange.may_replay,
-        # Attempts are counted while the transport may still refuse; to be queued begins a new count.
+        exchange.waits_for_ready and not has_left, exchange.waits_if_busy, exchange.may_replay,
+        # Attempts are counted while the transport may still refuse; queueing resets the count.
         exchange.attempts if id in refusable or exchange.state is ExchangeState.BUSY else 0,
         id in refusable,
         places.get(id),
         None if is_unordered or id not in calls.queue else tuple(calls.queue).index(id),
-        # Who was refused goes to the front again, in the order of refusal.
+        # Refused calls go to the front again, in the order of refusal.
         tuple(place for place, other in enumerate(returned) if other == id),
     )  # fmt: skip
 
 
-def key(world: World, scene: Scene) -> object:
-    """Everything that decides what can happen next, and nothing else.
+def key(world: World, scenario: Scenario) -> object:
+    """Return everything that decides what can happen next, and nothing else.
 
-    Left out besides what `request_key`, `next_frames` and `old_kinds` leave out:
-    - numbers of epochs, unless the scene counts them, and times: only order and windows matter, and any timer may fire;
+    Omitted, besides what `request_key`, `next_frames` and `old_kinds` omit:
+    - epoch numbers, unless the scenario counts them, and times: only order and windows matter, and any timer may fire;
     - outcomes: after `_check`, a call that was made has one exactly if it is not open;
-    - failures and the last exit code after the first ready: the core reads them to give up before it. Then the timer
-      that forgets failures changes nothing, and is left out too;
-    - what was heard, where there is no keepalive to ask for it;
+    - failures and the last exit code after the first ready: the core uses them only before it. The timer that resets
+      failures then changes nothing, and is omitted too;
+    - what was received, if there is no keepalive;
     - what the negotiation tried, except while it lasts: each spawn begins a new one;
-    - what the peer knows and what is unwritten once the transport is to be closed: nothing is heard from it again.
+    - what the peer knows and what is unwritten once the transport is to be closed: nothing is received from it again.
     """
     core, calls = world.core, world.core.calls
     can_talk = world.can_talk
@@ -265,88 +255,90 @@ def key(world: World, scene: Scene) -> object:
     places: dict[object, int] = {what: place for place, what in enumerate(frames)}
     refusable = frozenset(frame.id for frame in world.refusable()) if can_talk else frozenset()
     old = world.old_kinds() if can_talk else {}
-    is_unordered = scene.is_unordered
+    is_unordered = scenario.is_unordered
     requests = [
         request_key(world, exchange, places, refusable, old, is_unordered=is_unordered)
         for exchange in sorted(calls.pending.values(), key=_by_order)
     ]
-    talk = core._negotiation
+    negotiation = core._negotiation
     is_new = not core._was_ready
     has_keepalive = core.settings.keepalive is not None
     return (
-        core.state, core.wire, core._is_up, core.verdict, calls.is_full,
+        core.state, core.transport_status, core._is_up, core.known_era, calls.is_full,
         frozenset(Counter(request for request in requests if request[0]).items()),
         tuple(request for request in requests if not request[0]),
-        frozenset(name for name in calls.timers.armed if isinstance(name, Timer) and name is not Timer.SETTLED),
-        (_question(core, talk.probe_id), _question(core, talk.handshake_id), talk.steps, talk.has_opened,
-         talk.held is not None)
+        frozenset(name for name in calls.timers.armed if isinstance(name, Timer) and name is not Timer.STABLE),
+        (_is_open(core, negotiation.probe_id), _is_open(core, negotiation.handshake_id), negotiation.steps,
+         negotiation.has_opened, negotiation.deferred is not None)
         if core.state is ClientState.INITIALIZING
         else None,
         is_new, min(core._failures, core.settings.max_attempts) if is_new else 0, core._last_exit if is_new else None,
-        core._strikes, core._was_sane, core._was_probe_fatal, core._skips_probe,
-        (bool(calls.received_after), core._unheard) if has_keepalive else None,
+        core._invalid_frames, core._has_received_message, core._was_probe_fatal, core._skips_probe,
+        (bool(calls.received_after), core._missed_keepalives) if has_keepalive else None,
         (calls.check > 0, calls.is_checking) if core.settings.hang_timeout is not None else None,
-        world.has_just_lost_session(), tuple(core._standing), tuple(answers for answers, _ in core._unsent), tuple(core._serving), tuple(core._waiters),
+        world.has_just_lost_session(), tuple(core._subscriptions),
+        tuple(response_to for response_to, _ in core._unsent), tuple(core._serving), tuple(core._waiters),
         type(core._reason),
         world.made, world.alive, world.is_up, world.was_stopped, world.spins, world.owes_resume,
-        (frozenset(kind for kind in old if kind[1] is None), tuple(what if isinstance(what, tuple) else None for what in frames))
+        (frozenset(kind for kind in old if kind[1] is None),
+         tuple(what if isinstance(what, tuple) else None for what in frames))
         if can_talk
         else None,
-        None if scene.epochs is None else core.epoch,
+        None if scenario.epochs is None else core.epoch,
         world.unwanted(),
     )  # fmt: skip
 
 
 def _by_order(exchange: Exchange) -> tuple[bool, int]:
-    # Requests of the connection's own are never queued: their order does not matter, and there are two at most.
+    # Internal requests are never queued: their order does not matter, and there are two at most.
     return exchange.role is not Role.CALL, exchange.order
 
 
-def _question(core: ClientConnection, id: int | None) -> bool | None:
-    """None: not asked; True: open; False: asked and gone."""
+def _is_open(core: ClientConnection, id: int | None) -> bool | None:
+    """Return None if it was not sent, True if it is open, False if it has ended."""
     return None if id is None else id in core.calls.pending
 
 
-# What the core remembers and `key` does not look at, each with the reason; a test holds this to the core's fields.
-LEFT_OUT = {
-    "calls": "looked at field by field",
+# The fields of the core that `key` omits, each with the reason; a test compares this with the core's fields.
+OMITTED = {
+    "calls": "compared field by field",
     "counts": "counts",
-    "drain_at": "set by `stop(drain=)`, which no scene has; calls are refused before they are made",
-    "epoch": "counted only where a scene asks for it; else it is compared",
+    "drain_at": "set by `stop(drain=)`, which no scenario has; calls are refused before they are made",
+    "epoch": "included if the scenario counts epochs; else only comparisons matter",
     "is_http": "never changes",
     "is_strict": "never changes",
     "settings": "never changes",
-    "server": "the same facts from every server here; the era is the verdict's",
-    "_has_warned": "a line in the log",
-    "_cause": "words, and an error class that `_check_error` has looked at when somebody is told",
-    "_last_line": "words",
+    "server": "the same from every server here; the era is `known_era`",
+    "_has_warned": "only logged",
+    "_cause": "text, and an error class that `_check_error` has checked",
+    "_last_line": "text",
     "_slow_starts": "only makes the connect deadline longer, and times are not compared",
     "can_send": "follows from the state",
-    "envelope": "follows from the verdict and the state",
-    "head": "as `envelope`",
-    "hangs_up": "follows from the verdict",
+    "request_meta": "follows from `known_era` and the state",
+    "version_meta": "as `request_meta`",
+    "closes_response_to_cancel": "follows from `known_era`",
     "last_id": "a name is new, whatever its number",
     "late": "counts",
     "unknown": "counts",
-    "luck": "an argument",
+    "jitter": "an argument",
     "now": "an argument",
     "number": "compared with the numbers of exchanges, by `is_written` and `refusable`",
     "written": "as `number`",
     "out": "empty between turns",
-    "own": "how many of the pending have another role than a call's",
-    "refusal": "read in the turn that set it",
-    "tombstones": "tell a late answer from an unknown one, for the counters",
-    "method": "words; `Asked` has it",
+    "internal": "the number of pending requests with another role than CALL",
+    "refusal": "used only in the turn that set it",
+    "tombstones": "distinguish late from unknown responses, for the counters",
+    "method": "text; `SentRequest` has it",
     "params": "never changes",
     "meta": "never changes",
-    "speaker": "never changes",
+    "on_behalf_of": "never changes",
     "timeout": "never changes",
     "hard_at": "a time",
     "soft_at": "a time",
     "max_timeout": "a time",
     "made_at": "a time",
-    "_connect_by": "a time, and None where attempts are numbered, as in every scene",
+    "_connect_deadline": "a time, and None if `max_attempts` is set, as in every scenario",
     "wants_progress": "never changes, and the same for all here",
-    "requested": "the one revision of the era that these scenes speak first",
+    "requested": "the one revision of the era that these scenarios try first",
     "proposed": "as `requested`",
 }

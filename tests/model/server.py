@@ -1,9 +1,8 @@
-"""A bookkeeper beside a server's connection: what the client is owed, kept without looking into the core.
+"""A ledger of what a server's connection owes its client, kept from its inputs and effects alone.
 
-It reads only what went in and the effects that came out. `check` fails with `BrokenPromiseError` when the two contradict
-what `_server_table` promises: an answer too many, one too few, one after a cancel; anything sent after the end; a
-state that changed without cause; a question to the client that ends twice or never. The model check and the stateful
-test both run it; it also holds the frames and connections that all tests of the server's core are made of.
+`Ledger.run` raises `InvariantError` if they contradict the invariants of the server's table: a missing, extra or late
+response, a message after the end, a transition without a cause, a request to the client that ends twice or never. The
+module also has the frames and connections that all tests of the server's core use.
 """
 
 import json
@@ -16,8 +15,8 @@ import msgspec
 
 from jackstay.errors import GuardRefusedError, MachineError
 from jackstay.protocol.server import events as e
+from jackstay.protocol.server._config import ServerConfig, ServerOptions
 from jackstay.protocol.server._connection import ServerConnection
-from jackstay.protocol.server._offer import ServerOffer, ServerOptions
 from jackstay.protocol.server._table import ServerState as S
 from jackstay.protocol.wire._jsonrpc import decode
 
@@ -27,15 +26,15 @@ STATELESS_VERSION = "2026-07-28"
 META = {VERSION_KEY: STATELESS_VERSION, CAPABILITIES_KEY: {}}
 CLIENT_CAPABILITIES = {"roots": {}, "sampling": {}, "elicitation": {}}
 
-# --- frames and connections ---------------------------------------------------------------------------------------------
+# --- frames and connections -------------------------------------------------------------------------------------------
 
 
-def offer(**options: Any) -> ServerOffer:
+def server_config(**options: Any) -> ServerConfig:
     info = b'{"name":"test","version":"1"}'
-    return ServerOffer(ServerOptions(server_info=info, capabilities=b'{"tools":{}}', **options))
+    return ServerConfig(ServerOptions(server_info=info, capabilities=b'{"tools":{}}', **options))
 
 
-OFFER = offer()
+DEFAULT_CONFIG = server_config()
 
 
 def frame(**members: Any) -> bytes:
@@ -53,9 +52,7 @@ def stateless(id: int | str, method: str = "tools/call", meta: Any = META) -> by
 def initialize(id: int | str = 9, version: Any = "2025-11-25", **changes: Any) -> bytes:
     info = {"name": "client", "version": "1"}
     params = {"protocolVersion": version, "capabilities": CLIENT_CAPABILITIES, "clientInfo": info, **changes}
-    return frame(
-        id=id, method="initialize", params={key: value for key, value in params.items() if value is not ...}
-    )
+    return frame(id=id, method="initialize", params={key: value for key, value in params.items() if value is not ...})
 
 
 def cancel(id: Any, **more: Any) -> bytes:
@@ -73,11 +70,11 @@ def connect(
     state: S,
     version: str = "2025-11-25",
     *,
-    offer: ServerOffer = OFFER,
+    server_config: ServerConfig = DEFAULT_CONFIG,
     kind: type[ServerConnection] = ServerConnection,
 ) -> ServerConnection:
-    """A stream that has come to that state the way a real one does; draining has request 90 in flight."""
-    core = kind(offer, is_strict=True)
+    """Return a connection brought to that state by real messages; draining has request 90 in flight."""
+    core = kind(server_config, is_strict=True)
     if state is S.STATELESS:
         (served, *_) = core.receive(stateless(90), 0.0)
         assert isinstance(served, e.Serve)
@@ -88,20 +85,20 @@ def connect(
             core.receive(INITIALIZED, 0.0)
         if state is S.DRAINING:
             core.receive(call(90), 0.0)
-            core.step(e.DrainAsked(), 0.0)
+            core.step(e.DrainRequested(), 0.0)
         if state is S.CLOSED:
-            core.step(e.StopAsked(), 0.0)
+            core.step(e.StopRequested(), 0.0)
     assert core.state is state
     return core
 
 
 class SlowConnection(ServerConnection):
-    """The same connection without its hot path: everything walks the table."""
+    """The same connection without its hot path: every message goes through the table."""
 
     __slots__ = ()
 
     def receive(self, frame: bytes, now: float) -> e.Effects:
-        return self.take(decode(frame), len(frame), now)
+        return self.process(decode(frame), len(frame), now)
 
     def finish(self, id: int | str, serial: int, result: bytes, now: float) -> e.Effects:
         return self.step(e.Finished(id, serial, result), now)
@@ -113,12 +110,12 @@ def parse(data: bytes) -> Any:
 
 
 def sent(effects: Iterable[e.Effect]) -> list[Any]:
-    """What an array of effects puts on the wire."""
+    """Return the messages that the effects send."""
     return [parse(effect.frame) for effect in effects if isinstance(effect, e.Send)]
 
 
 def plain(effect: e.Effect) -> Any:
-    """An effect as values that compare: views and exceptions are compared by what they hold."""
+    """Return an effect as comparable values: views and exceptions are replaced by their contents."""
     values: list[Any] = [type(effect).__name__]
     for name in effect.__struct_fields__:
         value = getattr(effect, name)
@@ -134,25 +131,25 @@ def plain(effect: e.Effect) -> Any:
     return tuple(values)
 
 
-# --- the ledger -----------------------------------------------------------------------------------------------------------
+# --- the ledger -------------------------------------------------------------------------------------------------------
 
 
-class BrokenPromiseError(AssertionError):
-    """The core did what its table says it never does."""
+class InvariantError(AssertionError):
+    """The core violated an invariant of its table."""
 
 
-def promise(holds: bool, what: str, *about: object) -> None:
-    if not holds:
-        raise BrokenPromiseError(f"{what}: {about}")
+def require(condition: bool, violation: str, *details: object) -> None:
+    if not condition:
+        raise InvariantError(f"{violation}: {details}")
 
 
 @dataclass(frozen=True)
 class Input:
-    """Something that happens, and what a client could say about it.
+    """An input to the connection, and what a client may expect of it.
 
-    `requests` are the ids that it asks for an answer to, `cancels` the ids that it gives up, `group` whether the
-    requests came as one array; `malformed` is the id of something that is no request, and is answered with it unless
-    that would look like the answer to another. `silent` says that no answer may follow from it directly.
+    `requests` are the ids that need a response, `cancels` the ids that are cancelled, `group` whether the requests came
+    as one array; `malformed` is the id of an invalid request, whose error has that id unless a request with it is
+    running. `silent`: no response may follow from it directly.
     """
 
     name: str
@@ -165,20 +162,20 @@ class Input:
     ends: bool = False
     stops: bool = False
     finished: tuple[int | str, int] | None = None
-    asked: str | None = None
+    outgoing_request: str | None = None
     withdrew: str | None = None
 
 
 @dataclass
 class Ledger:
-    """What is owed, by what went in and came out."""
+    """The responses that are owed, computed from inputs and effects."""
 
     owed: dict[int | str, int] = field(default_factory=dict)
     running: dict[int | str, int] = field(default_factory=dict)
     zombies: frozenset[tuple[int | str, int]] = frozenset()
     groups: tuple[frozenset[int | str], ...] = ()
-    asking: frozenset[str] = frozenset()
-    our_ids: frozenset[int] = frozenset()
+    outgoing: frozenset[str] = frozenset()
+    server_ids: frozenset[int] = frozenset()
     deadline: float | None = None
     is_closed: bool = False
 
@@ -188,8 +185,8 @@ class Ledger:
             self.running.copy(),
             self.zombies,
             self.groups,
-            self.asking,
-            self.our_ids,
+            self.outgoing,
+            self.server_ids,
             self.deadline,
             self.is_closed,
         )
@@ -200,12 +197,12 @@ class Ledger:
             frozenset(self.running),
             frozenset(id for id, _ in self.zombies),
             frozenset(self.groups),
-            self.asking,
+            self.outgoing,
             self.is_closed,
         )
 
     def run(self, input: Input, core: ServerConnection) -> e.Effects:
-        """Let it happen, and check everything that can be said about what came out."""
+        """Apply the input and check every invariant of its effects."""
         before = core.state
         was_closed = self.is_closed
         before_running = dict(self.running)
@@ -215,10 +212,10 @@ class Ledger:
         if not was_closed:
             for id in requests:
                 self.owed[id] = self.owed.get(id, 0) + 1
-        if input.asked is not None:
-            self.asking |= {input.asked}
+        if input.outgoing_request is not None:
+            self.outgoing |= {input.outgoing_request}
         if input.withdrew is not None:
-            self.asking -= {input.withdrew}
+            self.outgoing -= {input.withdrew}
         zombie = False
         if input.finished is not None:
             zombie = input.finished in self.zombies
@@ -227,59 +224,59 @@ class Ledger:
                 del self.running[input.finished[0]]
         effects = input.act(core)
         for effect in effects:
-            promise(not (was_closed and not isinstance(effect, e.Fail)), "an effect after closed", effect)
-            promise(not (zombie and isinstance(effect, e.Send)), "a late result was sent", effect)
-            self._take(effect, input)
+            require(not (was_closed and not isinstance(effect, e.Fail)), "an effect after closed", effect)
+            require(not (zombie and isinstance(effect, e.Send)), "a late result was sent", effect)
+            self._process(effect, input)
         self._check_state(before, core, effects, input)
         self._check_rest(core, input, before_running)
         return effects
 
-    def _take(self, effect: e.Effect, input: Input) -> None:
+    def _process(self, effect: e.Effect, input: Input) -> None:
         match effect:
             case e.Serve(id=id, serial=serial):
-                promise(self.owed.get(id, 0) > 0, "served what nobody asked for", id)
-                promise(id not in self.running, "served an id that is running", id)
+                require(self.owed.get(id, 0) > 0, "served a request that was not made", id)
+                require(id not in self.running, "served an id that is running", id)
                 self.running[id] = serial
                 if input.group:
                     self.groups = (*self.groups, frozenset(input.requests))
             case e.StopServing(id=id, serial=serial):
-                promise(self.running.get(id) == serial, "stopped what does not run", id)
-                promise(id in input.cancels or input.stops, "stopped without a cause", id)
+                require(self.running.get(id) == serial, "stopped a handler that does not run", id)
+                require(id in input.cancels or input.stops, "stopped without a cause", id)
                 del self.running[id]
                 self.zombies |= {(id, serial)}
                 self._pay(id)
             case e.Send():
-                promise(not self.is_closed, "sent after closed", effect)
+                require(not self.is_closed, "sent after closed", effect)
                 self._read(parse(effect.frame), input)
             case e.Complete(key=key) | e.Fail(key=key):
-                promise(key in self.asking, "a question ended twice, or after it was withdrawn", key)
-                self.asking -= {key}
+                require(key in self.outgoing, "a request to the client ended twice, or after it was withdrawn", key)
+                self.outgoing -= {key}
             case e.Close():
-                promise(not self.is_closed, "closed twice")
+                require(not self.is_closed, "closed twice")
                 self.is_closed = True
 
     def _read(self, message: Any, input: Input) -> None:
         if isinstance(message, list):
-            promise(bool(message), "an empty array was sent")
+            require(bool(message), "an empty array was sent")
             for member in message:
                 self._answered(member)
         elif "method" in message:
             if "id" in message:
-                promise(message["id"] not in self.our_ids, "an id of ours was used twice", message)
-                self.our_ids |= {message["id"]}
+                require(message["id"] not in self.server_ids, "a request id of the server was used twice", message)
+                self.server_ids |= {message["id"]}
         else:
-            promise(not input.silent, "a notification was answered", message)
+            require(not input.silent, "a response to a notification", message)
             self._answered(message)
 
     def _answered(self, message: Any) -> None:
-        promise("result" in message or "error" in message, "not an answer", message)
+        require("result" in message or "error" in message, "not a response", message)
         id = message.get("id")
         if id is None:
-            promise("error" in message, "a result without an id", message)
+            require("error" in message, "a result without an id", message)
             return
-        promise(self.owed.get(id, 0) > 0, "answered twice, or after a cancel", message)
+        require(self.owed.get(id, 0) > 0, "answered twice, or after a cancel", message)
         self._pay(id)
-        promise(not (id in self.running and id not in self.owed), "answered while its handler runs", message)
+        require(not (id in self.running and id not in self.owed), "answered while its handler runs", message)
 
     def _pay(self, id: int | str) -> None:
         self.owed[id] -= 1
@@ -290,12 +287,12 @@ class Ledger:
         moves = [(x.source, x.target) for x in effects if isinstance(x, e.Transition)]
         here = before.value
         for source, target in moves:
-            promise(source == here, "a transition from elsewhere", source, here)
+            require(source == here, "a transition from elsewhere", source, here)
             here = target
-        promise(here == core.state.value, "the state changed in silence", before, core.state)
-        agreed = any("protocolVersion" in answer.get("result", {}) for answer in answers(effects))
+        require(here == core.state.value, "the state changed without a transition", before, core.state)
+        agreed = any("protocolVersion" in response.get("result", {}) for response in responses(effects))
         if before is S.FRESH:
-            promise(agreed == (("fresh", "handshake") in moves), "a handshake without its answer", moves)
+            require(agreed == (("fresh", "handshake") in moves), "a handshake without its response", moves)
         served = any(isinstance(x, e.Serve) for x in effects)
         causes = {
             ("fresh", "handshake"): agreed,
@@ -303,42 +300,36 @@ class Ledger:
             ("fresh", "stateless"): served,
         }
         for source, target in moves:
-            is_caused = causes.get(
-                (source, target), input.ends if target in ("draining", "closed") else False
-            )
+            is_caused = causes.get((source, target), input.ends if target in ("draining", "closed") else False)
             is_caused = is_caused or ((source, target) == ("draining", "closed") and not core.in_flight)
-            promise(is_caused, "a transition without a cause", source, target, input.name)
+            require(is_caused, "a transition without a cause", source, target, input.name)
         refused = any(isinstance(x, e.Send) and isinstance(x.error, MachineError) for x in effects)
-        promise(not (refused and moves), "a refusal changed the state", moves, input.name)
-        promise(not (served and before in (S.DRAINING, S.CLOSED)), "served what comes too late", input.name)
+        require(not (refused and moves), "a refusal changed the state", moves, input.name)
+        require(not (served and before in (S.DRAINING, S.CLOSED)), "served a request that came too late", input.name)
 
     def _check_rest(self, core: ServerConnection, input: Input, before_running: dict[int | str, int]) -> None:
-        promise(
-            dict(core.in_flight) == self.running, "in flight and running differ", core.in_flight, self.running
-        )
+        require(dict(core.in_flight) == self.running, "in flight and running differ", core.in_flight, self.running)
         for id in input.cancels:
             if id in before_running:
-                promise(self.running.get(id) != before_running[id], "a cancelled handler runs on", id)
+                require(self.running.get(id) != before_running[id], "a cancelled handler still runs", id)
         self.groups = tuple(group for group in self.groups if group & self.running.keys())
         for id in self.owed:
             waits = id in self.running or any(id in group for group in self.groups)
-            promise(waits, "an answer was lost", id, input.name)
+            require(waits, "a response was lost", id, input.name)
         limit = core._max_concurrent
-        promise(len(self.running) <= limit, "more are in flight than may be", len(self.running))
-        promise(not (core.state is S.DRAINING and not self.running), "draining with nothing left")
-        promise(self.is_closed == (core.state is S.CLOSED), "closed without saying so", core.state)
+        require(len(self.running) <= limit, "more requests are in flight than allowed", len(self.running))
+        require(not (core.state is S.DRAINING and not self.running), "draining with nothing left")
+        require(self.is_closed == (core.state is S.CLOSED), "closed without a Close effect", core.state)
         if self.is_closed:
-            promise(not self.running and not self.owed, "closed with answers owed", self.owed)
-            promise(not self.asking, "closed with questions open", self.asking)
-        promise(
-            (core.wake_at is not None) == (core.state is S.DRAINING), "a wait without a deadline", core.state
-        )
-        promise(self.deadline in (None, core.wake_at) or self.is_closed, "the deadline moved", core.wake_at)
+            require(not self.running and not self.owed, "closed with responses owed", self.owed)
+            require(not self.outgoing, "closed with open requests to the client", self.outgoing)
+        require((core.wake_at is not None) == (core.state is S.DRAINING), "a wait without a deadline", core.state)
+        require(self.deadline in (None, core.wake_at) or self.is_closed, "the deadline moved", core.wake_at)
         self.deadline = core.wake_at
 
 
-def answers(effects: Iterable[e.Effect]) -> list[dict[str, Any]]:
-    """Every answer that is sent, those inside arrays too."""
+def responses(effects: Iterable[e.Effect]) -> list[dict[str, Any]]:
+    """Return every response that is sent, including those inside arrays."""
     found: list[dict[str, Any]] = []
     for message in sent(effects):
         found += [m for m in (message if isinstance(message, list) else [message]) if "method" not in m]
@@ -346,6 +337,6 @@ def answers(effects: Iterable[e.Effect]) -> list[dict[str, Any]]:
 
 
 def refusal(effects: e.Effects) -> GuardRefusedError | MachineError:
-    """The one machine error among the effects."""
+    """Return the single machine error among the effects."""
     (error,) = [x.error for x in effects if isinstance(x, e.Send) and isinstance(x.error, MachineError)]
     return error

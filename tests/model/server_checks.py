@@ -1,6 +1,6 @@
-"""What a server's connection may answer, as checks: error classes, codes and fields, and the state afterwards.
+"""Checks of what a server's connection sends: error classes, codes and fields, and the state afterwards.
 
-Each takes the connection, the state before and the effects. Words of messages are never looked at.
+Each accepts the connection, the state before and the effects. The text of messages is not checked.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ from jackstay.protocol.server._connection import ServerConnection
 from jackstay.protocol.server._table import ServerState as S
 from jackstay.protocol.wire._jsonrpc import decode
 from model.server import (
-    answers,
     call,
     frame,
     refusal,
+    responses,
     stateless,
 )
 
@@ -35,18 +35,18 @@ def dropped(core: ServerConnection, before: S, effects: e.Effects) -> None:
 
 
 def answered(core: ServerConnection, before: S, effects: e.Effects) -> None:
-    (answer,) = answers(effects)
-    assert answer["id"] == 7
-    assert "result" in answer
+    (response,) = responses(effects)
+    assert response["id"] == 7
+    assert "result" in response
     assert core.state is before
 
 
 def errs(code: int) -> Check:
-    """An error about a frame that is no message: no machine error, one violation, the state kept."""
+    """Expect an error about an invalid frame: no machine error, one violation, the same state."""
 
     def check(core: ServerConnection, before: S, effects: e.Effects) -> None:
-        (answer,) = answers(effects)
-        assert answer["error"]["code"] == code
+        (response,) = responses(effects)
+        assert response["error"]["code"] == code
         assert [type(effect) for effect in effects] == [e.Send, e.Violation]
         assert core.state is before
 
@@ -54,14 +54,14 @@ def errs(code: int) -> Check:
 
 
 def refuses(code: int, kind: type[MachineError], **fields: Any) -> Check:
-    """A machine error: its class, its code, what the client is told, and the state kept."""
+    """Expect a machine error with this class, code and data, and the same state."""
 
     def check(core: ServerConnection, before: S, effects: e.Effects) -> None:
-        (answer,) = answers(effects)
+        (response,) = responses(effects)
         error = refusal(effects)
         assert type(error) is kind
-        assert error.code == answer["error"]["code"] == code
-        data = answer["error"]["data"]
+        assert error.code == response["error"]["code"] == code
+        data = response["error"]["data"]
         assert data["fsmError"] == kind.__name__
         assert data["state"] == before.value == error.state
         assert data["event"] == error.event
@@ -85,7 +85,7 @@ def served(to: S | None = None) -> Check:
 
 
 def agreed(core: ServerConnection, before: S, effects: e.Effects) -> None:
-    assert answers(effects)[0]["result"]["protocolVersion"] == "2025-11-25"
+    assert responses(effects)[0]["result"]["protocolVersion"] == "2025-11-25"
     assert effects[1] == e.Transition("fresh", "handshake", "initialize requested")
     assert core.state is S.HANDSHAKE
 
@@ -113,17 +113,17 @@ DRAINED = effect(e.Transition, e.Transition, e.Close, to=S.CLOSED)
 OPERATES = effect(e.Transition, to=S.OPERATING)
 
 
-def give(core: ServerConnection, message: bytes | e.Event) -> e.Effects:
+def deliver(core: ServerConnection, message: bytes | e.Event) -> e.Effects:
     return core.receive(message, NOW) if isinstance(message, bytes) else core.step(message, NOW)
 
 
 def put_in_flight(core: ServerConnection, id: int | str) -> int:
-    """Have a request in flight, also where a new one would be refused."""
+    """Put a request in flight, even in states in which a new one would be refused."""
     if core.state in (S.FRESH, S.CLOSED):
         return 0
     if core.state is S.DRAINING:
         request = decode(call(id))
-        core._exchanges.serve(request, core._offer.known_anywhere["tools/call"], "2025-11-25", None)
+        core._exchanges.serve(request, core._config.known_in_any_version["tools/call"], "2025-11-25", None)
         return core.in_flight[id]
     (serve,) = core.receive(stateless(id) if core.state is S.STATELESS else call(id), NOW)
     assert isinstance(serve, e.Serve)

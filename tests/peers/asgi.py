@@ -1,16 +1,16 @@
-"""Requests to an ASGI app as an ASGI server hands them over, without a socket."""
+"""Requests to an ASGI app, without a socket."""
 
 import asyncio
 import json
 from typing import Any
 
-from peers.http_process import Answer
+from peers.http_process import HttpReply
 
 
-async def ask(
+async def request_app(
     app: Any, method: str = "POST", path: str = "/mcp", body: Any = None, root: str = "", **headers: str
-) -> Answer:
-    """One request, and its whole answer. Header names have an underscore for a dash; the Host is localhost."""
+) -> HttpReply:
+    """Send one request and return the complete response. `_` in header names becomes `-`; the Host is localhost."""
     lines = {"host": "localhost", **{name.replace("_", "-"): value for name, value in headers.items()}}
     if body is not None:
         lines["content-type"] = "application/json"
@@ -33,9 +33,9 @@ async def ask(
 
     await app(scope, receive, send)
     found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return Answer(sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent[1:]))
+    return HttpReply(sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent[1:]))
 
 
-def asked(app: Any, *words: Any, **more: Any) -> Answer:
-    """The same, on a loop of its own."""
-    return asyncio.run(ask(app, *words, **more))
+def request_app_sync(app: Any, *words: Any, **more: Any) -> HttpReply:
+    """The same, on a new loop."""
+    return asyncio.run(request_app(app, *words, **more))

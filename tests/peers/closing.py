@@ -1,4 +1,4 @@
-"""A server that makes its client close the connection, in one way a kind, and keeps a ledger of every call it received.
+"""A server that makes its client close the connection, in several ways, and writes a ledger of received calls.
 
     python closing.py KIND FOLDER
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 LIMIT = 4096  # the `max_frame_bytes` of the client that is tested
-EXIT = b""  # in place of a frame: this connection ends now
+EXIT = b""  # in place of a frame: end this connection
 
 
 class ClosingServer:
@@ -54,7 +54,7 @@ class ClosingServer:
                 return [_encode({"jsonrpc": "2.0", "method": "notifications/reset"})]
             case "second initialize":
                 return [_encode({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}})]
-            case "strikes":
+            case "occurs":
                 return [b"Listening on stdio..."] * 20
             case "oversize":
                 return [b'"' + b"x" * LIMIT + b'"']

@@ -1,4 +1,4 @@
-"""A server in a process of its own, and a plain HTTP client for it: start it, call it, signal it, see how it ends."""
+"""A server in a child process, and a plain HTTP client for it."""
 
 import http.client
 import json
@@ -19,8 +19,8 @@ META = {
 }
 
 
-class Answer(NamedTuple):
-    """What came back over HTTP."""
+class HttpReply(NamedTuple):
+    """An HTTP response."""
 
     status: int
     headers: dict[str, str]
@@ -32,13 +32,13 @@ class Answer(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What a tool said."""
-        said: str = self.json["result"]["content"][0]["text"]
-        return said
+        """The text of a tool result."""
+        text: str = self.json["result"]["content"][0]["text"]
+        return text
 
 
 class Serving:
-    """The process. As a context it is started and serves when it is entered, and is gone when it is left."""
+    """The process. As a context it serves when it is entered, and is ended at the exit."""
 
     def __init__(self, *command: str, **options: Any) -> None:
         self.command = command or (sys.executable, str(PROGRAM), json.dumps({"port": 0, **options}))
@@ -79,42 +79,42 @@ class Serving:
     def stderr(self) -> str:
         return "\n".join(self.lines)
 
-    def told(self, pattern: str, count: int = 1) -> re.Match[str]:
-        """Wait for the line on standard error, the so-manieth of its kind."""
+    def wait_for_line(self, pattern: str, count: int = 1) -> re.Match[str]:
+        """Wait until `count` lines on standard error match the pattern, and return the last match."""
 
         def found() -> list[re.Match[str]]:
             return [match for line in self.lines if (match := re.search(pattern, line))]
 
         with self._changed:
             self._changed.wait_for(lambda: len(found()) >= count or self._is_ended, GUARD)
-            assert len(found()) >= count, f"{pattern!r} was not told {count} times:\n{self.stderr}"
+            assert len(found()) >= count, f"{pattern!r} was not printed {count} times:\n{self.stderr}"
             return found()[count - 1]
 
     @property
     def port(self) -> int:
-        """Where it serves, once it does."""
-        return int(self.told(r"serves https?://[^ ]*:(\d+)/")[1])
+        """The port; waits until it serves."""
+        return int(self.wait_for_line(r"serves https?://[^ ]*:(\d+)/")[1])
 
     def connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=GUARD)
 
-    def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
-        """One request on a connection of its own."""
+    def request(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> HttpReply:
+        """Send one request on a new connection."""
         connection = self.connection()
         try:
-            return answered(connection, method, path, body, headers)
+            return send_request(connection, method, path, body, headers)
         finally:
             connection.close()
 
-    def call(self, tool: str, headers: dict[str, str] | None = None, **arguments: Any) -> Answer:
+    def call(self, tool: str, headers: dict[str, str] | None = None, **arguments: Any) -> HttpReply:
         """Call a tool, in the handshake era and without a session."""
-        return self.ask("POST", "/mcp", call(tool, **arguments), headers)
+        return self.request("POST", "/mcp", call(tool, **arguments), headers)
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
     def ended(self) -> int:
-        """Wait for its end; the exit code."""
+        """Wait for its exit, and return the exit code."""
         return self.process.wait(GUARD)
 
 
@@ -128,17 +128,17 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
     }
 
 
-def answered(
+def send_request(
     connection: http.client.HTTPConnection,
     method: str,
     path: str,
     body: Any = None,
     headers: dict[str, str] | None = None,
-) -> Answer:
-    """One request on this connection."""
+) -> HttpReply:
+    """Send one request on this connection."""
     data = None if body is None else json.dumps(body)
     lines = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     connection.request(method, path, data, {**lines, **(headers or {})})
     response = connection.getresponse()
     found = {name.lower(): value for name, value in response.getheaders()}
-    return Answer(response.status, found, response.read())
+    return HttpReply(response.status, found, response.read())

@@ -1,9 +1,7 @@
-"""A program that is an HTTP server, for tests that start, call and end real processes.
+"""An HTTP server program, for tests with real processes: `python http_server.py '{"port": 0, "workers": 2}'`.
 
-    python http_server.py '{"port": 0, "workers": 2, "drain_timeout": 0.5}'
-
-What is no option of the server itself goes to `run(transport="http")`. On standard error it says when a handler begins,
-and when its shutdown hook ran.
+Options that are not of `Server` go to `run(transport="http")`. It prints to stderr when a handler begins, and when its
+shutdown hook ran.
 """
 
 import asyncio
@@ -16,15 +14,15 @@ import time
 from jackstay.server import Context, Server
 from jackstay.server.http import keys
 
-OF_THE_SERVER = ("drain_timeout", "threads", "versions")
+SERVER_OPTIONS = ("drain_timeout", "threads", "versions")
 
 
-def tell(words: str) -> None:
-    os.write(2, f"{words}\n".encode())  # in one piece: workers write to the same pipe
+def write_line(line: str) -> None:
+    os.write(2, f"{line}\n".encode())  # in one write: workers share the pipe
 
 
 def make(options: dict[str, object]) -> Server:
-    server = Server("peer", version="1", **options)  # type: ignore[arg-type]  # a test's own
+    server = Server("peer", version="1", **options)  # type: ignore[arg-type]  # options of a test
 
     @server.tool
     async def pid() -> int:
@@ -32,26 +30,24 @@ def make(options: dict[str, object]) -> Server:
 
     @server.tool
     async def slow(seconds: float) -> str:
-        tell("begun")
+        write_line("begun")
         await asyncio.sleep(seconds)
         return "done"
 
     @server.tool
     def block(seconds: float) -> str:
-        tell("begun")
+        write_line("begun")
         time.sleep(seconds)
         return "done"
 
     @server.tool
-    async def ask(context: Context) -> str:
-        answer = await context.elicit(
-            "Go on?", {"type": "object", "properties": {"yes": {"type": "boolean"}}}
-        )
+    async def elicit(context: Context) -> str:
+        answer = await context.elicit("Go on?", {"type": "object", "properties": {"yes": {"type": "boolean"}}})
         return f"{answer.action} by {os.getpid()}"
 
     @server.on_shutdown
     async def hook() -> None:
-        tell("hook ran")
+        write_line("hook ran")
 
     return server
 
@@ -65,8 +61,8 @@ def main() -> int:
         logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
     if "keys" in given:
         given["auth"] = keys(given.pop("keys"))
-    of_the_server = {name: given.pop(name) for name in OF_THE_SERVER if name in given}
-    return make(of_the_server).run(transport="http", **given)
+    server_options = {name: given.pop(name) for name in SERVER_OPTIONS if name in given}
+    return make(server_options).run(transport="http", **given)
 
 
 if __name__ == "__main__":

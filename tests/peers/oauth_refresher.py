@@ -1,8 +1,8 @@
-"""A program that shares a token file with others: for every line on standard input it asks for a bearer header, and prints it.
+"""A program that shares a token file: for every path on stdin it gets a bearer header and prints it.
 
     python oauth_refresher.py ISSUER RESOURCE
 
-A line is the path of a token file. With `hold PATH KEY` it takes the lock of that key, prints "held" and keeps it.
+The line `hold PATH KEY` acquires the lock of that key, prints "held" and keeps it.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""A small MCP server as a process, of the standard library alone: what the tests of commands and faces start.
+"""A small stdio MCP server without dependencies, for tests of commands and APIs.
 
-It speaks the handshake era (2025-11-25), or with `--stateless` the stateless one (2026-07-28), and has tools that behave and
-tools that do not. `--ledger=FILE` has what it received, a line each; a named pipe makes a test wait for it.
+Its revision is 2025-11-25, or with `--stateless` 2026-07-28; it has well-behaved and misbehaving tools.
+`--ledger=FILE` gets a line for each received message; a named pipe makes a test wait for it.
 """
 
 import json
@@ -86,8 +86,8 @@ def send(message):
         sys.stdout.flush()
 
 
-def text(said, **more):
-    return {"content": [{"type": "text", "text": said}], **more}
+def text(value, **more):
+    return {"content": [{"type": "text", "text": value}], **more}
 
 
 def call(params, token):

@@ -1,10 +1,10 @@
-"""An HTTP client without a network, for tests of ASGI apps: requests as calls, responses as they are written.
+"""An HTTP client without a network, for tests of ASGI apps.
 
-    async with asking(app) as http:
+    async with http_client(app) as http:
         answer = await http.post({"jsonrpc": "2.0", ...})
-        stream = await http.open("GET", headers={...})     # headers are there; the body comes
+        stream = await http.open("GET", headers={...})     # returns with the headers
         event = await stream.event()
-        stream.leave()                                      # the client closes the response
+        stream.disconnect()                                  # the client closes the response
 
 `leave()` is a disconnect; `hold()` makes the app's `send` wait, as an ASGI server does for a client that reads slowly.
 """
@@ -22,7 +22,7 @@ STATELESS = "2026-07-28"
 
 
 def run(test: Callable[[], Coroutine[object, object, None]]) -> None:
-    """Run a test on a loop of its own, under a guard."""
+    """Run a test on a new loop, with a time limit."""
 
     async def guarded() -> None:
         async with asyncio.timeout(GUARD):
@@ -53,9 +53,7 @@ def tool(name: str, id: Any = 1, **arguments: Any) -> dict[str, Any]:
     return request("tools/call", {"name": name, "arguments": arguments}, id)
 
 
-def stateless(
-    method: str, params: Mapping[str, Any] | None = None, id: Any = 1, **more: Any
-) -> dict[str, Any]:
+def stateless(method: str, params: Mapping[str, Any] | None = None, id: Any = 1, **more: Any) -> dict[str, Any]:
     """A request of the stateless era; `more` goes into `_meta`."""
     return request(method, {**(params or {}), "_meta": meta(**more)}, id)
 
@@ -68,9 +66,9 @@ def initialize(version: str = "2025-11-25", capabilities: Mapping[str, Any] | No
 
 
 def mirrored(message: Any) -> dict[str, str]:
-    """The headers that a message of the stateless era wants beside it."""
-    said = message.get("params", {}).get("_meta", {}) if isinstance(message, dict) else {}
-    if "io.modelcontextprotocol/protocolVersion" not in said:
+    """The headers that the stateless era requires for a message."""
+    meta = message.get("params", {}).get("_meta", {}) if isinstance(message, dict) else {}
+    if "io.modelcontextprotocol/protocolVersion" not in meta:
         return {}
     headers = {"mcp-protocol-version": STATELESS, "mcp-method": message["method"]}
     name = message["params"].get("name", message["params"].get("uri"))
@@ -118,21 +116,21 @@ class Response:
         """The messages in the events so far."""
         return [json.loads(event.data) for event in self.events if event.data]
 
-    def leave(self) -> None:
-        """Close the response, as a client that does not want the rest."""
+    def disconnect(self) -> None:
+        """Close the response before its end, as a client does."""
         self._left.set()
 
-    def hold(self) -> None:
-        """Read nothing from now on."""
+    def pause(self) -> None:
+        """Stop reading."""
         self._flows.clear()
 
-    def flow(self) -> None:
-        """Read again."""
+    def resume(self) -> None:
+        """Resume reading."""
         self._flows.set()
 
-    async def until(self, holds: Callable[[], object]) -> None:
-        """Wait until this is true."""
-        while not holds():
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until the condition is true."""
+        while not condition():
             self._changed.clear()
             await self._changed.wait()
 
@@ -155,15 +153,15 @@ class Response:
 
     @property
     def is_over(self) -> bool:
-        """True if nothing more will come."""
+        """True if the response is complete or closed."""
         return self.is_complete or (self.task is not None and self.task.done())
 
     async def end(self) -> None:
-        """Wait until the app has done with it."""
+        """Wait until the app has finished the request."""
         assert self.task is not None
         await self.task
 
-    # --- the app's side ---
+    # --- called by the app ---
 
     def receiving(self, chunks: list[bytes]) -> Callable[[], Coroutine[object, object, dict[str, Any]]]:
         async def receive() -> dict[str, Any]:
@@ -191,7 +189,7 @@ class Response:
 
 
 class Http:
-    """Asks an app."""
+    """A client of an ASGI app."""
 
     def __init__(self, app: Any, path: str, headers: Mapping[str, str]) -> None:
         self.app = app
@@ -209,7 +207,7 @@ class Http:
         chunks: list[bytes] | None = None,
         scope: Mapping[str, Any] | None = None,
     ) -> Response:
-        """Send a request and return when its headers are answered. A header of None is left out."""
+        """Send a request and return with the headers of the response. A header of None is omitted."""
         response = self.start(method, body, headers=headers, path=path, chunks=chunks, scope=scope)
         await response.until(lambda: response.status or response.is_over)
         return response
@@ -224,7 +222,7 @@ class Http:
         chunks: list[bytes] | None = None,
         scope: Mapping[str, Any] | None = None,
     ) -> Response:
-        """Send a request and wait for nothing."""
+        """Send a request without waiting."""
         response = Response()
         full: dict[str, str | None] = {"host": "localhost", **self.headers}
         if method == "POST":
@@ -232,7 +230,7 @@ class Http:
         full.update(headers or {})
         encoded = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         place, _, query = (path or self.path).partition("?")
-        asked = {
+        full_scope = {
             "type": "http",
             "http_version": "1.1",
             "method": method,
@@ -243,26 +241,24 @@ class Http:
             **(scope or {}),
         }
         receive = response.receiving([encoded] if chunks is None else list(chunks))
-        response.task = asyncio.get_running_loop().create_task(self.app(asked, receive, response.send))
+        response.task = asyncio.get_running_loop().create_task(self.app(full_scope, receive, response.send))
         response.task.add_done_callback(lambda _: response._changed.set())
         self.responses.append(response)
         return response
 
-    async def ask(self, method: str, body: Any = None, **more: Any) -> Response:
-        """Send a request and return when it is answered."""
+    async def request(self, method: str, body: Any = None, **more: Any) -> Response:
+        """Send a request and return the complete response."""
         response = await self.open(method, body, **more)
         await response.until(lambda: response.is_over)
         await response.end()
         return response
 
     async def post(self, body: Any = None, **more: Any) -> Response:
-        """POST and return when it is answered."""
-        return await self.ask("POST", body, **more)
+        """POST and return the complete response."""
+        return await self.request("POST", body, **more)
 
-    async def shake_hands(
-        self, version: str = "2025-11-25", capabilities: Mapping[str, Any] | None = None
-    ) -> str:
-        """Open a session: its id goes with everything from now on."""
+    async def handshake(self, version: str = "2025-11-25", capabilities: Mapping[str, Any] | None = None) -> str:
+        """Open a session; its id is sent with all further requests."""
         answer = await self.post(initialize(version, capabilities))
         assert answer.status == 200, answer.body
         id = answer.headers["mcp-session-id"]
@@ -273,15 +269,15 @@ class Http:
 
 
 @asynccontextmanager
-async def asking(app: Any, path: str = "/mcp", **headers: str) -> AsyncIterator[Http]:
-    """Ask this app; whatever is left open is closed in the end, and nothing of it may be left running."""
+async def http_client(app: Any, path: str = "/mcp", **headers: str) -> AsyncIterator[Http]:
+    """A client of this app. Open responses are closed at the end, and no task may be left."""
     http = Http(app, path, {name.replace("_", "-"): value for name, value in headers.items()})
     try:
         yield http
     finally:
         for response in http.responses:
-            response.leave()
-            response.flow()
+            response.disconnect()
+            response.resume()
         for response in http.responses:
             assert response.task is not None
             if not response.task.done():

@@ -1,7 +1,4 @@
-"""A proxy in memory, between a scripted server and clients of ours: opened and ended together.
-
-Above: the tests of the proxy. Below: `jackstay.proxy`, `jackstay.testing`.
-"""
+"""A proxy in memory, between a scripted server and clients."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,14 +12,14 @@ from jackstay.transport import memory_pair
 
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 ERAS = (HANDSHAKE, STATELESS)
-# The client's era, and the server's.
+# The eras of the client and of the server.
 PAIRS = tuple((front, back) for front in ERAS for back in ERAS)
 
 FAST = {"backoff_min": 0.5, "backoff_max": 1.0}
 
 
 class Between:
-    """The three of them. `peer` is the server behind; `join()` brings a client."""
+    """A proxy with its server `peer`; `join()` connects a client."""
 
     def __init__(self, peer: ScriptedPeer, proxy: Proxy, stack: AsyncExitStack) -> None:
         self.peer = peer
@@ -30,7 +27,7 @@ class Between:
         self._stack = stack
 
     def make(self, version: str = HANDSHAKE, **settings: Any) -> Client:
-        """A client that is served by the proxy, not opened yet."""
+        """A client of the proxy that is not open yet."""
         pair = memory_pair("front")
         serving = asyncio.ensure_future(self.proxy.serve(pair.server))
         client = connect(pair.client, versions=(version,), **settings)
@@ -43,7 +40,7 @@ class Between:
         return client
 
     async def join(self, version: str = HANDSHAKE, **settings: Any) -> Client:
-        """A client that is served by the proxy."""
+        """An open client of the proxy."""
         client = self.make(version, **settings)
         await client.open()
         return client
@@ -56,7 +53,7 @@ async def between(
     settings: dict[str, Any] | None = None,
     **options: Any,
 ) -> AsyncIterator[Between]:
-    """A proxy that is open, in front of a scripted server of this revision."""
+    """An open proxy for a scripted server of this revision."""
     async with ScriptedPeer(back, capabilities, name="behind") as peer:
         proxy = Proxy(peer.target, ProxyOptions(**options), settings={**FAST, **(settings or {})})
         await proxy.open()

@@ -1,4 +1,4 @@
-"""The calls of a connection on a desk: made, sent and ended under a clock of our own, without the connection."""
+"""`CallsHarness`: the calls of a connection under a fake clock, without the connection."""
 
 import json
 
@@ -13,23 +13,23 @@ E, X = ExchangeEvent, ExchangeState
 RAW = msgspec.Raw(b'{"ok":true}')
 
 
-class Desk:
-    """Calls under a clock of our own."""
+class CallsHarness:
+    """`Calls` under a fake clock."""
 
     def __init__(self, *, is_http=False, is_strict=True, **options):
-        options.setdefault("wait_for_ready", False)  # tests name it where a call is to wait
+        options.setdefault("wait_for_ready", False)  # set by tests in which a call waits
         self.calls = Calls(Settings(**options), is_http=is_http, is_strict=is_strict)
         self.calls.can_send = True
         self.now = 0.0
         self.out = []
 
-    def turn(self, seconds=0.0, luck=0.5):
+    def turn(self, seconds=0.0, jitter=0.5):
         self.now += seconds
-        self.out = self.calls.begin(self.now, luck)
+        self.out = self.calls.begin(self.now, jitter)
         return self.calls
 
     def make(self, caller="me", *, may_send=True, method="tools/call", **options):
-        """Make a call; the exchange, or None if it was refused."""
+        """Make a call and return the exchange, or None if it was rejected."""
         calls = self.turn()
         calls.make(Called(caller=caller, method=method, **options), may_send=may_send)
         accepted = [effect for effect in self.out if isinstance(effect, Accept)]
@@ -51,14 +51,14 @@ class Desk:
         return [json.loads(effect.frame) for effect in self.out if isinstance(effect, Send)]
 
 
-def desk_with(where, **options):
-    """A desk with one call: `waiting`, `written`, `busy`, or anything else for one that is queued by the transport."""
-    desk = Desk()
+def harness_with(where, **options):
+    """Return a harness with one call: `waiting`, `written`, `busy`, or else one that is queued by the transport."""
+    harness = CallsHarness()
     if where == "waiting":
-        desk.calls.is_full = True
-    exchange = desk.make(**options)
+        harness.calls.is_full = True
+    exchange = harness.make(**options)
     if where == "written":
-        desk.calls.written = desk.calls.number
+        harness.calls.written = harness.calls.number
     if where == "busy":
-        desk.turn().advance(exchange, E.REFUSED)
-    return desk, exchange
+        harness.turn().advance(exchange, E.REFUSED)
+    return harness, exchange

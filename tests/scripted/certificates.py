@@ -1,4 +1,4 @@
-"""Certificates for tests of TLS: an authority of our own, and what it signed for this machine."""
+"""Certificates for TLS tests: a test CA, and a certificate for this machine."""
 
 import datetime
 import ipaddress
@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 
 def make(folder: Path) -> tuple[ssl.SSLContext, Path]:
-    """A server's context for 127.0.0.1, and the file with the authority that signed it."""
+    """A server's context for 127.0.0.1, and the file of its CA."""
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority = _signed("an authority", authority_key, "an authority", authority_key, is_authority=True)
     server = _signed("127.0.0.1", server_key, "an authority", authority_key, is_authority=False)
@@ -45,19 +45,15 @@ def _signed(
         .not_valid_after(now + datetime.timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
         .add_extension(_usage(is_authority=is_authority), critical=True)
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
-        )
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
     return builder.sign(issuer_key, hashes.SHA256())
 
 
 def _usage(*, is_authority: bool) -> x509.KeyUsage:
-    """Python 3.13 verifies strictly: an authority must say that it may sign."""
+    """Python 3.13 verifies strictly: a CA needs the key usage for signing."""
     return x509.KeyUsage(
         digital_signature=not is_authority,
         content_commitment=False,

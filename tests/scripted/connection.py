@@ -1,4 +1,4 @@
-"""One connection to a plain ASGI app on uvicorn, with our limits, for tests that write HTTP by hand."""
+"""One connection to a plain ASGI app on uvicorn, with Jackstay's limits, for tests of raw HTTP."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,15 +19,13 @@ async def hello(scope: dict, receive: Callable, send: Callable) -> None:
     await send({"type": "http.response.body", "body": b"hi"})
 
 
-def talked(
-    talk: Talk, timeout: float = 5.0, keepalive: int = 5, app: Any = hello, protocol: Any = None
-) -> None:
-    """Serve on a socket with these limits, and talk to it."""
+def talked(talk: Talk, timeout: float = 5.0, keepalive: int = 5, app: Any = hello, protocol: Any = None) -> None:
+    """Serve on a socket with these limits, and connect to it."""
 
     async def test() -> None:
         config = uvicorn.Config(
             app,
-            http=_head.bounded(LIMIT, timeout) if protocol is None else protocol(timeout),
+            http=_head.make_httptools_protocol(LIMIT, timeout) if protocol is None else protocol(timeout),
             log_config=None,
             lifespan="off",
             ws="none",
@@ -59,7 +57,7 @@ async def status(reader: asyncio.StreamReader) -> bytes:
 
 
 async def mirror(scope: dict, receive: Callable, send: Callable) -> None:
-    """Says what it was told: the method, whether anything was offered, the body."""
+    """Echoes the method, the number of names and the body."""
     body = b""
     is_more = True
     while is_more:
@@ -67,15 +65,13 @@ async def mirror(scope: dict, receive: Callable, send: Callable) -> None:
         body += message.get("body", b"")
         is_more = message.get("more_body", False)
     names = [name for name, _ in scope["headers"] if name in (b"upgrade", b"http2-settings")]
-    said = b"%b %d %b" % (scope["method"].encode(), len(names), body)
-    await send(
-        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(said))]}
-    )
-    await send({"type": "http.response.body", "body": said})
+    echo = b"%b %d %b" % (scope["method"].encode(), len(names), body)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(echo))]})
+    await send({"type": "http.response.body", "body": echo})
 
 
 async def mirrored(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """The head and the body of an answer."""
+    """The head and the body of a response."""
     head = await reader.readuntil(b"\r\n\r\n")
     size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
     return head, await reader.readexactly(size)

@@ -1,4 +1,4 @@
-"""A documentation site on loopback: pages by path, every fault a host can have, and a record of what it was asked.
+"""A documentation site on loopback: pages by path, many kinds of failures, and a record of the requests.
 
     async with Site({"/guide.md": text("# Guide")}) as site:
         ...  # site.url, site.requests
@@ -25,7 +25,7 @@ from procontext.models import Library
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What the site was asked. Names of headers are lower case."""
+    """A request to the site. Header names are lower case."""
 
     target: str
     headers: dict[str, str]
@@ -35,7 +35,7 @@ Route = Callable[[Request, asyncio.StreamReader, asyncio.StreamWriter], Awaitabl
 
 
 class Site:
-    """The site. `requests` is what it was asked, in order; `routes` may be changed while it runs."""
+    """The site. `requests` are the requests in order; `routes` may be changed while it runs."""
 
     def __init__(self, routes: dict[str, Route] | None = None, *, tls: ssl.SSLContext | None = None) -> None:
         self.routes = {} if routes is None else dict(routes)
@@ -58,7 +58,7 @@ class Site:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for writer in self._writers:
-            writer.transport.abort()  # what is not read yet will not be
+            writer.transport.abort()  # unread data is dropped
         await asyncio.sleep(0)
 
     @property
@@ -68,7 +68,7 @@ class Site:
 
     @property
     def paths(self) -> list[str]:
-        """What was asked for, in order."""
+        """The requested paths, in order."""
         return [request.target for request in self.requests]
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -81,15 +81,13 @@ class Site:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             pairs = (line.partition(":") for line in head[1:] if line)
-            request = Request(
-                head[0].split(" ")[1], {name.lower(): value.strip() for name, _, value in pairs}
-            )
+            request = Request(head[0].split(" ")[1], {name.lower(): value.strip() for name, _, value in pairs})
             self.requests.append(request)
             route = self.routes.get(request.target.partition("?")[0], status(404))
             await route(request, reader, writer)
             await writer.drain()
         except (OSError, asyncio.IncompleteReadError):
-            pass  # who asked went away
+            pass  # the client disconnected
         finally:
             writer.close()
 
@@ -109,13 +107,16 @@ def raw(data: bytes) -> Route:
 
 
 def body(data: bytes, kind: str = "text/markdown", code: int = 200, **headers: str) -> Route:
-    """A whole answer. `content_encoding="gzip"` becomes the header of that name; the bytes are sent as they are."""
+    """A complete response.
+
+    `content_encoding="gzip"` becomes the header of that name; the bytes are sent as they are.
+    """
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return raw(_head(code, {"Content-Type": kind, "Content-Length": str(len(data)), **named}) + data)
 
 
 def text(content: str, kind: str = "text/markdown", code: int = 200, **headers: str) -> Route:
-    """A whole answer in UTF-8."""
+    """A complete response in UTF-8."""
     return body(content.encode(), kind, code, **headers)
 
 
@@ -125,12 +126,12 @@ def status(code: int) -> Route:
 
 
 def redirect(location: str, code: int = 302) -> Route:
-    """Somewhere else."""
+    """A redirect."""
     return raw(_head(code, {"Location": location, "Content-Length": "0"}))
 
 
 def validated(content: str, etag: str = '"1"', last_modified: str = "") -> Route:
-    """An answer with validators, and 304 to who has it already."""
+    """A response with validators, and 304 if they match."""
 
     async def route(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         is_known = request.headers.get("if-none-match") == etag or (
@@ -138,16 +139,16 @@ def validated(content: str, etag: str = '"1"', last_modified: str = "") -> Route
         )
         data = b"" if is_known else content.encode()
         head = {"ETag": etag, "Last-Modified": last_modified, "Content-Type": "text/markdown"}
-        said = {name: value for name, value in head.items() if value}
+        headers = {name: value for name, value in head.items() if value}
         if not is_known:
-            said["Content-Length"] = str(len(data))
-        writer.write(_head(304 if is_known else 200, said) + data)
+            headers["Content-Length"] = str(len(data))
+        writer.write(_head(304 if is_known else 200, headers) + data)
 
     return route
 
 
 def bomb(size: int = 200 * 1024 * 1024) -> Route:
-    """Zeros, packed a thousandfold; made as they are sent, and never held."""
+    """Zeros with a compression ratio of 1000, generated while they are sent."""
 
     async def route(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(_head(200, {"Content-Type": "text/plain", "Content-Encoding": "gzip"}))
@@ -162,7 +163,7 @@ def bomb(size: int = 200 * 1024 * 1024) -> Route:
 
 
 def flood(size: int) -> Route:
-    """More than was agreed, without saying how much."""
+    """More than the limit, without Content-Length."""
 
     async def route(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(_head(200, {"Content-Type": "text/plain"}))
@@ -174,7 +175,7 @@ def flood(size: int) -> Route:
 
 
 def trickle() -> Route:
-    """A byte now and then, for ever."""
+    """A byte now and then, forever."""
 
     async def route(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(_head(200, {"Content-Type": "text/plain", "Content-Length": "1000000"}))
@@ -187,7 +188,7 @@ def trickle() -> Route:
 
 
 def held(until: asyncio.Event, then: Route) -> Route:
-    """Nothing, until something has happened."""
+    """No response until an event is set."""
 
     async def route(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await until.wait()
@@ -197,7 +198,7 @@ def held(until: asyncio.Event, then: Route) -> Route:
 
 
 def cut_short(content: bytes = b"# Half", announced: int = 1000) -> Route:
-    """Less than was announced."""
+    """Less than Content-Length."""
     return raw(_head(200, {"Content-Type": "text/plain", "Content-Length": str(announced)}) + content)
 
 
@@ -207,7 +208,7 @@ def cut_short_packed() -> Route:
 
 
 def folder(root: Path) -> dict[str, Route]:
-    """The routes of a folder of files, as a plain file server has them: `index.html` at the folder's own address."""
+    """The routes of a folder of files, like a static file server."""
     routes: dict[str, Route] = {}
     for file in sorted(root.rglob("*")):
         if file.is_file():
@@ -238,7 +239,7 @@ class Rows:
 
 
 def settings(directory: Path, *sites: Site, ttl_hours: float = 24.0, **fetcher: object) -> Config:
-    """A configuration with a cache of its own that may reach these sites."""
+    """A configuration with its own cache, allowed to fetch from these sites."""
     named = {"allowed_private_hosts": tuple(f"127.0.0.1:{site.port}" for site in sites), **fetcher}
     return Config(
         cache=CacheSettings(dir=str(directory), ttl_hours=ttl_hours),
@@ -247,15 +248,12 @@ def settings(directory: Path, *sites: Site, ttl_hours: float = 24.0, **fetcher: 
 
 
 class RecordingNetwork:
-    """A world that sends nothing. `answers` are the addresses of names, in turn; what is connected to is noted and refused.
+    """A fake network. `answers` are the addresses of names, in turn; connections are recorded and refused.
 
-    With `leads_to`, connections to anything are made to that port of this machine instead: the note says where they
-    thought they were going.
+    With `leads_to`, all connections go to that port of this machine; the intended address is recorded.
     """
 
-    def __init__(
-        self, answers: dict[str, list[Sequence[str]]] | None = None, leads_to: int | None = None
-    ) -> None:
+    def __init__(self, answers: dict[str, list[Sequence[str]]] | None = None, leads_to: int | None = None) -> None:
         self._answers = {} if answers is None else answers
         self._leads_to = leads_to
         self.resolved: list[str] = []
@@ -284,7 +282,7 @@ class RecordingNetwork:
 
 
 class LoopbackNetwork(SystemNetwork):
-    """The real one, but for this machine alone: what a defect lets through fails here, and reaches nobody."""
+    """The real network, restricted to this machine."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         raise AssertionError(f"{host} must not be looked up")
@@ -300,7 +298,7 @@ class LoopbackNetwork(SystemNetwork):
 async def tunnelling_proxy(
     answer: bytes = b"HTTP/1.1 200 OK\r\n\r\n",
 ) -> AsyncIterator[tuple[int, list[bytes]]]:
-    """A proxy that tunnels to wherever CONNECT says; gives its port and the heads that it was sent."""
+    """A proxy that tunnels CONNECT requests; yields its port and the received heads."""
     heads: list[bytes] = []
     writers: list[asyncio.StreamWriter] = []
     tasks: set[asyncio.Task[None]] = set()
@@ -311,7 +309,7 @@ async def tunnelling_proxy(
                 writer.write(data)
                 await writer.drain()
         except OSError:
-            pass  # one end is gone, and now the other
+            pass  # one side disconnected
         finally:
             writer.close()
 

@@ -1,11 +1,11 @@
-"""Documents that say what a test told them to: `Documents` of `procontext.sources` without a network or a cache."""
+"""Fake `Documents` of `procontext.interfaces`, without a network or a cache."""
 
 from typing import Any
 
 from procontext.errors import ProContextError
+from procontext.interfaces import Progress
 from procontext.models import Hit, IndexText, Library, Page
 from procontext.page import markdown_page
-from procontext.sources import Progress
 
 
 class ScriptedDocuments:
@@ -15,7 +15,7 @@ class ScriptedDocuments:
         self.indexes: dict[str, IndexText | ProContextError] = {}
         self.pages: dict[str, Page | ProContextError] = {}
         self.hits: dict[str, list[Hit]] = {}
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
         self.is_closed = False
 
     def put_page(self, url: str, text: str) -> None:
@@ -25,23 +25,23 @@ class ScriptedDocuments:
         self.indexes[library_id] = IndexText(text=text, source="llms.txt", url="https://x/llms.txt", **more)
 
     async def index(self, library: Library) -> IndexText:
-        self.asked.append(library.id)
-        return _said(self.indexes[library.id])
+        self.requested.append(library.id)
+        return _raise_or_return(self.indexes[library.id])
 
     async def page(self, url: str, library: Library | None = None) -> Page:
-        self.asked.append(url)
-        return _said(self.pages[url])
+        self.requested.append(url)
+        return _raise_or_return(self.pages[url])
 
     async def search(self, library_id: str, query: str, limit: int = 10) -> list[Hit]:
-        self.asked.append((library_id, query))
+        self.requested.append((library_id, query))
         return self.hits.get(library_id, [])[:limit]
 
     async def count_pages(self, library_id: str) -> int:
         return len(self.pages)
 
     async def prefetch(self, library: Library, progress: Progress | None = None) -> int:
-        self.asked.append(library.id)
-        _said(self.indexes[library.id])
+        self.requested.append(library.id)
+        _raise_or_return(self.indexes[library.id])
         if progress is not None:
             progress(0, 1, "")
             progress(1, 1, "https://x/page")
@@ -51,7 +51,7 @@ class ScriptedDocuments:
         self.is_closed = True
 
 
-def _said(found: Any) -> Any:
+def _raise_or_return(found: Any) -> Any:
     if isinstance(found, ProContextError):
         raise found
     return found

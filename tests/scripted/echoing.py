@@ -1,7 +1,4 @@
-"""A server that echoes, and the frames of a client that says them by hand.
-
-Above: tests of the server's driver. Below: `jackstay.server`.
-"""
+"""A server that echoes, and raw frames for it."""
 
 from typing import Any
 
@@ -20,7 +17,7 @@ INITIALIZE = {
 
 
 def echoing(**options: Any) -> Server:
-    """A server that echoes, and says as much as it is told to."""
+    """A server with a tool that echoes, and one that returns text of a given size."""
     server = Server("echo", **options)
 
     @server.tool

@@ -1,7 +1,4 @@
-"""A tool that waits: for tests of what happens to a call that runs.
-
-Above: tests of `jackstay.server.http`. Below: `jackstay.server`.
-"""
+"""A tool that waits, for tests of running calls."""
 
 import asyncio
 
@@ -9,7 +6,7 @@ from jackstay.server import Context, Server
 
 
 class Gate:
-    """A tool that waits until it is let go, and what became of it. `stays`: it does not go when it is cancelled."""
+    """A tool that waits until it is released, and its outcome. `stays`: it ignores cancellation."""
 
     def __init__(self, server: Server, *, stays: bool = False) -> None:
         self.began = asyncio.Event()
@@ -17,7 +14,7 @@ class Gate:
         self.cancelled = asyncio.Event()
         self.ended = asyncio.Event()
         self.stays = stays
-        self.context: Context | None = None  # through which it may speak meanwhile
+        self.context: Context | None = None  # of the running call
 
         @server.tool
         async def wait(ctx: Context) -> str:

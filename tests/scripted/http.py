@@ -1,8 +1,8 @@
-"""Servers over HTTP for tests of the client: a test says how each request is answered, byte by byte if it must.
+"""Servers over HTTP for tests of the client: a script responds to each request, byte by byte if necessary.
 
-A script is `async def script(seen, reply)`. It runs behind a real socket (`served`), where it can cut, stall and lie about
-lengths, or behind an HTTP client in memory (`MemoryHttp`), for tests whose clock is not the world's. `Mcp` is a script that
-speaks MCP of a given revision and leaves the rest to the test.
+A script is `async def script(seen, reply)`. It runs behind a real socket (`served`), where it can cut, stall and lie
+about lengths, or behind an HTTP client in memory (`MemoryHttp`), for tests whose clock is not the world's. `Mcp` is a
+script that speaks MCP of a given revision and leaves the rest to the test.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ GONE = object()
 
 
 class Seen:
-    """A request as the server saw it."""
+    """A received request."""
 
     def __init__(self, method: str, path: str, headers: dict[str, str], body: bytes) -> None:
         self.method = method
@@ -46,31 +46,29 @@ class Seen:
 
 
 class Reply:
-    """The response to one request, made by a script. `gone` is set when the client has left."""
+    """The response to one request, made by a script. `gone` is set when the client has disconnected."""
 
     def __init__(self) -> None:
         self.gone = asyncio.Event()
 
-    def head(
-        self, status: int, headers: dict[str, str] | Sequence[tuple[str, str]], length: int | None
-    ) -> None:
-        """Status and headers; `length` None: the body is in chunks."""
+    def head(self, status: int, headers: dict[str, str] | Sequence[tuple[str, str]], length: int | None) -> None:
+        """Send status and headers; `length` None: a chunked body."""
         raise NotImplementedError
 
     def write(self, data: bytes) -> None:
-        """A piece of the body."""
+        """Send a part of the body."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """The body is whole."""
+        """End the body."""
         raise NotImplementedError
 
     def cut(self) -> None:
-        """The connection breaks."""
+        """Break the connection."""
         raise NotImplementedError
 
     def send(self, status: int, body: bytes = b"", kind: str = "", **headers: str) -> None:
-        """A whole response; `_` in the names of headers are `-`."""
+        """Send a complete response; `_` in header names becomes `-`."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if kind:
             named["content-type"] = kind
@@ -91,7 +89,7 @@ class Reply:
         self.json({"jsonrpc": "2.0", "id": id, "error": error}, status)
 
     def sse(self, **headers: str) -> None:
-        """Begin a stream of events."""
+        """Begin an SSE stream."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self.head(200, {"content-type": "text/event-stream", **named}, None)
 
@@ -103,7 +101,7 @@ class Reply:
 Script = Callable[[Seen, Reply], Awaitable[None]]
 
 
-# --- behind a real socket ---------------------------------------------------------------------------------------------
+# --- over a real socket -----------------------------------------------------------------------------------------------
 
 
 class _SocketReply(Reply):
@@ -112,9 +110,7 @@ class _SocketReply(Reply):
         self.transport = transport
         self.is_chunked = False
 
-    def head(
-        self, status: int, headers: dict[str, str] | Sequence[tuple[str, str]], length: int | None
-    ) -> None:
+    def head(self, status: int, headers: dict[str, str] | Sequence[tuple[str, str]], length: int | None) -> None:
         pairs = list(headers.items()) if isinstance(headers, dict) else list(headers)
         self.is_chunked = length is None
         pairs.append(("transfer-encoding", "chunked") if length is None else ("content-length", str(length)))
@@ -125,7 +121,7 @@ class _SocketReply(Reply):
         self.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self.is_chunked else data)
 
     def raw(self, data: bytes) -> None:
-        """Exactly these bytes."""
+        """Send raw bytes."""
         self.transport.write(data)
 
     def end(self) -> None:
@@ -146,7 +142,7 @@ class _Connection(asyncio.Protocol):
         self.reply: _SocketReply | None = None
         self.task: asyncio.Task[None] | None = None
 
-    def connection_made(self, transport: Any) -> None:  # uvloop's is no asyncio.Transport
+    def connection_made(self, transport: Any) -> None:  # uvloop's is not an asyncio.Transport
         self.transport: asyncio.Transport = transport
         self.server.connections.add(self)
         self.server.accepted += 1
@@ -173,7 +169,7 @@ class _Connection(asyncio.Protocol):
     async def _answer(self, seen: Seen, reply: _SocketReply) -> None:
         try:
             await self.server.script(seen, reply)
-        except Exception as error:  # noqa: BLE001  # told at the end of `served`
+        except Exception as error:  # noqa: BLE001  # raised at the end of `served`
             self.server.failures.append(error)
             self.transport.abort()
         self.task = None
@@ -186,7 +182,7 @@ class _Connection(asyncio.Protocol):
 
 
 class HttpServer:
-    """A script behind a socket. `seen` is every request, `accepted` how many connections there were."""
+    """A script on a socket. `seen` are all requests, `accepted` the number of connections."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -201,7 +197,7 @@ class HttpServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/mcp"
 
-    def heard(self, what: str) -> list[Seen]:
+    def received(self, what: str) -> list[Seen]:
         return [seen for seen in self.seen if seen.what == what]
 
     async def start(self, ssl: Any = None) -> None:
@@ -239,7 +235,7 @@ async def served(script: Script, ssl: Any = None) -> AsyncIterator[HttpServer]:
 
 
 class MemoryReply(Reply):
-    """A response that never saw a wire; it is an `HttpResponse`, too."""
+    """An in-memory response, which is also an `HttpResponse`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -249,9 +245,7 @@ class MemoryReply(Reply):
         self.was_closed = False
         self._pieces: asyncio.Queue[bytes | McpError | None] = asyncio.Queue()
 
-    def head(
-        self, status: int, headers: dict[str, str] | Sequence[tuple[str, str]], length: int | None
-    ) -> None:
+    def head(self, status: int, headers: dict[str, str] | Sequence[tuple[str, str]], length: int | None) -> None:
         self.status = status
         self.headers = {name.lower(): value for name, value in dict(headers).items()}
         if not self.begun.done():
@@ -286,7 +280,7 @@ class MemoryReply(Reply):
 
 
 class MemoryHttp:
-    """An `HttpClient` whose server is a script. A script that raises an McpError fails the sending with it."""
+    """An `HttpClient` whose server is a script. If the script raises an McpError, `send()` raises it."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -296,12 +290,10 @@ class MemoryHttp:
         self.is_closed = False
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def heard(self, what: str) -> list[Seen]:
+    def received(self, what: str) -> list[Seen]:
         return [seen for seen in self.seen if seen.what == what]
 
-    async def send(
-        self, method: str, url: str, headers: Sequence[tuple[str, str]], body: bytes | None
-    ) -> MemoryReply:
+    async def send(self, method: str, url: str, headers: Sequence[tuple[str, str]], body: bytes | None) -> MemoryReply:
         folded = {name.lower(): value for name, value in headers}
         seen = Seen(method, "/" + url.partition("://")[2].partition("/")[2], folded, body or b"")
         self.seen.append(seen)
@@ -324,7 +316,7 @@ class MemoryHttp:
         except Exception as error:
             if not reply.begun.done():
                 reply.begun.set_exception(error)
-            elif not reply.begun.cancelled():  # else nobody waits for it any more
+            elif not reply.begun.cancelled():  # otherwise the client was cancelled
                 raise
 
     async def close(self) -> None:
@@ -345,7 +337,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 class Mcp:
-    """A server of one revision. `on` holds what a test answers itself, by method (`GET` and `DELETE` among them)."""
+    """A server of one revision. `on` has the scripts of a test by method (including `GET` and `DELETE`)."""
 
     def __init__(self, version: str = STATELESS, session: str | None = None, **on: Script) -> None:
         self.version = version
@@ -369,12 +361,10 @@ class Mcp:
         elif seen.id is None or what == "response":
             reply.send(202)
         elif what == "tools/list":
-            reply.result(
-                seen.id, {"tools": [TOOL], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-            )
+            reply.result(seen.id, {"tools": [TOOL], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
         elif what == "tools/call":
-            said = json.dumps(seen.rpc["params"].get("arguments", {}))
-            reply.result(seen.id, {"content": [{"type": "text", "text": said}], "resultType": "complete"})
+            text = json.dumps(seen.rpc["params"].get("arguments", {}))
+            reply.result(seen.id, {"content": [{"type": "text", "text": text}], "resultType": "complete"})
         elif what == "ping":
             reply.result(seen.id, {})
         else:

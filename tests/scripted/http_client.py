@@ -1,7 +1,4 @@
-"""A real client over an HTTP server in memory; and what such servers commonly do.
-
-Above: tests of the HTTP transport. Below: `scripted.http`.
-"""
+"""A real client with an HTTP server in memory, and common scripts."""
 
 import asyncio
 from typing import Any
@@ -22,23 +19,23 @@ def client_of(script: Script, **options: Any) -> tuple[Client, MemoryHttp]:
 
 
 async def turns(count: int = 30) -> None:
-    """Let everybody else go on for so many turns of the loop."""
+    """Run `count` iterations of the loop."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 async def idle(seen: Seen, reply: Reply) -> None:
-    """Never answer."""
+    """Never respond."""
     await reply.gone.wait()
 
 
 async def unreachable(seen: Seen, reply: Reply) -> None:
-    """Nobody is there."""
+    """Refuse the connection."""
     raise TransportError("cannot connect")
 
 
 def declining(status: int, body: bytes = b"", kind: str = "text/plain") -> Script:
-    """Answer everything with this status."""
+    """Respond to everything with this status."""
 
     async def decline(seen: Seen, reply: Reply) -> None:
         reply.send(status, body, kind)

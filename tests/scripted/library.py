@@ -1,7 +1,4 @@
-"""A library whose documentation is at a site on loopback: its documents, its clock, and the ways its host can fail.
-
-Above: tests of `procontext.page`. Below: `scripted.documentation`.
-"""
+"""A library whose documentation is on a loopback site: its documents, its clock, and failures of its host."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +26,7 @@ from scripted.documentation import (
 
 
 class Clock:
-    """Seconds since 1970, as the test says."""
+    """Unix time, set by the test."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
@@ -48,9 +45,7 @@ async def opened(
     """The documents of a library at this site."""
     registry = rows if rows is not None else Rows(library(site))
     config = settings(directory, site, **named)
-    documents = await LibraryDocuments.open(
-        config, registry, network=LoopbackNetwork(), clock=clock or Clock()
-    )
+    documents = await LibraryDocuments.open(config, registry, network=LoopbackNetwork(), clock=clock or Clock())
     try:
         yield documents
     finally:
@@ -60,17 +55,17 @@ async def opened(
 def library(site: Site, **named: object) -> Library:
     """The row of a library whose documentation is at this site."""
     values = {"llms_txt_url": f"{site.url}/llms.txt", "docs_url": f"{site.url}/", **named}
-    return Library(id="lib", name="Lib", **values)  # type: ignore[arg-type]  # the two above, or a test's own
+    return Library(id="lib", name="Lib", **values)  # type: ignore[arg-type]  # the defaults above, or values of a test
 
 
 async def settled(documents: LibraryDocuments) -> None:
-    """Wait until what runs in the background is done."""
-    while len(documents._loads) or len(documents._finds):
+    """Wait until the background tasks are done."""
+    while len(documents._page_loads) or len(documents._index_loads):
         await asyncio.sleep(0.001)
 
 
 async def code_of(documents: LibraryDocuments, url: str) -> tuple[str, bool]:
-    """How asking for this page fails: the code, and whether trying again may help."""
+    """The error for this page: its code, and whether it is retryable."""
     with pytest.raises(ProContextError) as caught:
         await documents.page(url)
     return caught.value.code, caught.value.recoverable
@@ -93,6 +88,6 @@ FAULTS = {
 }
 
 
-def patience(path: str) -> dict[str, object]:
-    """Little for the host that trickles; for the others as much as a busy machine may need."""
+def timeout(path: str) -> dict[str, object]:
+    """Short for the host that trickles, long enough for a busy machine otherwise."""
     return {"timeout_seconds": 0.3} if path == "/trickle" else {}

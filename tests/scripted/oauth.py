@@ -1,7 +1,6 @@
-"""A world to sign in to, on real sockets of loopback: a server, its authorization server, and a browser with a patient user.
+"""OAuth on loopback sockets: an MCP server, its authorization server, and a browser.
 
-Each site answers by a table of routes and remembers what it was asked. The authorization server keeps the rules (PKCE,
-single codes, rotation) so that a client which breaks one is refused, and can be told to lie in many ways.
+The authorization server enforces its rules (single codes, rotation), and a test can make it misbehave.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from jackstay.transport.http import Challenge
 
 
 class Request:
-    """What a site was asked."""
+    """A request to a site."""
 
     def __init__(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
         parts = urlsplit(target)
@@ -40,7 +39,7 @@ class Request:
 
 
 class Response:
-    """What a site answers. `stalls` never ends; `endless` sends without end; `stream` is sent as it comes."""
+    """A response of a site. `stalls` never ends; `endless` sends forever; `stream` is sent in parts."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ Handler = Callable[[Request], Response | Awaitable[Response]]
 
 
 class Site:
-    """A real HTTP server of a few lines on 127.0.0.1."""
+    """A minimal HTTP server on 127.0.0.1."""
 
     def __init__(self) -> None:
         self.routes: dict[tuple[str, str], Handler] = {}
@@ -102,11 +101,7 @@ class Site:
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, target, _ = head[0].split(" ")
-        headers = {
-            name.lower(): value.strip()
-            for name, _, value in (line.partition(":") for line in head[1:])
-            if name
-        }
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:]) if name}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         request = Request(method, target, headers, body)
         self.requests.append(request)
@@ -126,13 +121,11 @@ class Site:
         await writer.drain()
 
 
-# --- the client's HTTP ----------------------------------------------------------------------------------------------------
+# --- the client's HTTP ------------------------------------------------------------------------------------------------
 
 
 class PlainResponse:
-    def __init__(
-        self, status: int, headers: dict[str, str], reader: asyncio.StreamReader, writer: Any
-    ) -> None:
+    def __init__(self, status: int, headers: dict[str, str], reader: asyncio.StreamReader, writer: Any) -> None:
         self.status, self.headers, self._reader, self._writer = status, headers, reader, writer
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -144,7 +137,7 @@ class PlainResponse:
 
 
 class PlainClient:
-    """An `HttpClient` of a few lines, a connection for each request. `hosts` leads other names to loopback."""
+    """A minimal `HttpClient` with one connection per request. `hosts` maps other names to loopback."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, str, list[tuple[str, str]], bytes]] = []
@@ -180,11 +173,11 @@ class PlainClient:
         return None
 
 
-# --- the authorization server ---------------------------------------------------------------------------------------------
+# --- the authorization server -----------------------------------------------------------------------------------------
 
 
 class AuthorizationSite(Site):
-    """An authorization server that keeps the rules, until `overrides`, `iss`, or a route says otherwise."""
+    """A correct authorization server, unless `overrides`, `iss` or a route change it."""
 
     def __init__(self, path: str = "", well_known: str = "/.well-known/oauth-authorization-server") -> None:
         super().__init__()
@@ -259,7 +252,7 @@ class AuthorizationSite(Site):
         return Response(302, headers={"Location": f"{query['redirect_uri']}?{urlencode(answer)}"})
 
     def client_of(self, request: Request) -> str | None:
-        """The client that proved itself, as it was registered to."""
+        """The authenticated client."""
         authorization = request.headers.get("authorization", "")
         if authorization.startswith("Basic "):
             name, _, secret = base64.b64decode(authorization[6:]).decode().partition(":")
@@ -268,11 +261,7 @@ class AuthorizationSite(Site):
             name, secret = request.form.get("client_id", ""), request.form.get("client_secret", "")
             method = "client_secret_post" if secret else "none"
         known = self.registered.get(name)
-        if (
-            known is None
-            or known.get("client_secret", "") != secret
-            or known["token_endpoint_auth_method"] != method
-        ):
+        if known is None or known.get("client_secret", "") != secret or known["token_endpoint_auth_method"] != method:
             return None
         return name
 
@@ -282,15 +271,15 @@ class AuthorizationSite(Site):
         if client_id is None:
             return Response(401, {"error": "invalid_client"})
         if form["grant_type"] == "authorization_code":
-            asked = self.codes.pop(form["code"], None)
-            if asked is None or asked["client_id"] != client_id:
+            authorized = self.codes.pop(form["code"], None)
+            if authorized is None or authorized["client_id"] != client_id:
                 return Response(400, {"error": "invalid_grant"})
             digest = hashlib.sha256(form["code_verifier"].encode()).digest()
             challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-            assert challenge == asked["code_challenge"], "PKCE"
-            assert form["redirect_uri"] == asked["redirect_uri"]
-            assert form.get("resource") == asked.get("resource")
-            return Response(body=self.issue(asked.get("scope", "")))
+            assert challenge == authorized["code_challenge"], "PKCE"
+            assert form["redirect_uri"] == authorized["redirect_uri"]
+            assert form.get("resource") == authorized.get("resource")
+            return Response(body=self.issue(authorized.get("scope", "")))
         if form["grant_type"] == "refresh_token":
             if form["refresh_token"] not in self.refresh_tokens:
                 return Response(400, {"error": "invalid_grant", "error_description": "spent"})
@@ -316,11 +305,11 @@ class AuthorizationSite(Site):
         return answer
 
 
-# --- the server -----------------------------------------------------------------------------------------------------------
+# --- the server -------------------------------------------------------------------------------------------------------
 
 
 class ServerSite(Site):
-    """A server at /mcp that wants tokens of its authorization server."""
+    """A server at /mcp that requires tokens of its authorization server."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -334,14 +323,14 @@ class ServerSite(Site):
         return f"{self.url}/mcp"
 
     def publish(self, issuer: str, **members: Any) -> None:
-        """Say who gives access; `resource=` and others override."""
+        """Publish the protected resource metadata."""
         document = {"resource": self.endpoint, "authorization_servers": [issuer], **members}
         self.document = {name: value for name, value in document.items() if value is not None}
         if self.prm_path is not None:
             self.routes["GET", self.prm_path] = lambda request: Response(body=self.document)
 
     def refuse(self, status: int = 401, error: str = "", scope: str = "") -> Challenge:
-        """The challenge of a refusal, as the transport hands it on."""
+        """The challenge that the transport passes to an authorizer."""
         members = []
         if self.is_named and self.prm_path is not None:
             members.append(f'resource_metadata="{self.url}{self.prm_path}"')
@@ -353,7 +342,7 @@ class ServerSite(Site):
 
 
 class GuardedSite(ServerSite):
-    """A small MCP server of 2025-11-25 behind the guard; tools in `wants` want a scope of their own."""
+    """A minimal MCP server of 2025-11-25 that requires tokens; tools in `wants` require a scope."""
 
     def __init__(self, issuing: AuthorizationSite) -> None:
         super().__init__()
@@ -374,10 +363,10 @@ class GuardedSite(ServerSite):
     def refusal(self, request: Request) -> Response | None:
         token = self.token_of(request)
         if self.refuses_all or token in self.revoked or token not in self.issuing.access_tokens:
-            return self._said(self.refuse(scope="read"))
+            return self._response_of(self.refuse(scope="read"))
         return None
 
-    def _said(self, challenge: Challenge) -> Response:
+    def _response_of(self, challenge: Challenge) -> Response:
         return Response(challenge.status, headers={"WWW-Authenticate": challenge.www_authenticate[0]})
 
     def _guarded(self, request: Request) -> Response:
@@ -389,13 +378,13 @@ class GuardedSite(ServerSite):
         message = request.json
         wanted = self.wants.get(message["params"]["name"]) if message["method"] == "tools/call" else None
         if wanted is not None and wanted not in self.issuing.access_tokens[self.token_of(request)]:
-            return self._said(self.refuse(403, "insufficient_scope", wanted))
-        answer = answer_to(message)
+            return self._response_of(self.refuse(403, "insufficient_scope", wanted))
+        answer = response_for(message)
         return Response(202) if answer is None else Response(body=answer)
 
 
-def answer_to(message: dict[str, Any]) -> dict[str, Any] | None:
-    """What a small server answers."""
+def response_for(message: dict[str, Any]) -> dict[str, Any] | None:
+    """The response of a minimal server."""
     if "id" not in message:
         return None
     info = {"name": "harbour", "version": "1"}
@@ -411,7 +400,7 @@ def answer_to(message: dict[str, Any]) -> dict[str, Any] | None:
 
 
 class Clock:
-    """Unix time that only a test moves."""
+    """Unix time, set by the test."""
 
     def __init__(self) -> None:
         self.now = 1_800_000_000.0
@@ -421,7 +410,7 @@ class Clock:
 
 
 class Browser:
-    """A `redirect` for `OAuth`: opens the page, and comes back from where it was sent. `visits` are the pages."""
+    """A `redirect` for `OAuth` that follows the redirects of the page. `visits` are the pages."""
 
     def __init__(self) -> None:
         self.visits: list[str] = []
@@ -443,7 +432,7 @@ REDIRECT_URI = "http://127.0.0.1:3000/callback"
 
 
 def signer(world: SimpleNamespace, identity: Identity | None = None, **options: Any) -> OAuth:
-    """An `OAuth` whose user is the browser of that world."""
+    """An `OAuth` with the browser of that world."""
     options = {"redirect": world.browser, "redirect_uri": REDIRECT_URI, "clock": world.clock} | options
     return OAuth(identity, **options)
 
@@ -456,15 +445,13 @@ async def bearer(auth: TokenAuthorizer, world: SimpleNamespace) -> str:
 
 
 @contextlib.asynccontextmanager
-async def a_world(**site: Any) -> AsyncIterator[SimpleNamespace]:
+async def oauth_world(**site: Any) -> AsyncIterator[SimpleNamespace]:
     """A server, its authorization server, a browser, an HTTP client and a clock."""
     async with AuthorizationSite(**site) as issuing, ServerSite() as server:
         server.publish(issuing.issuer)
-        yield SimpleNamespace(
-            issuing=issuing, server=server, client=PlainClient(), browser=Browser(), clock=Clock()
-        )
+        yield SimpleNamespace(issuing=issuing, server=server, client=PlainClient(), browser=Browser(), clock=Clock())
 
 
 def grants(world: SimpleNamespace) -> list[str]:
-    """The grants that the issuer was asked for, in order."""
+    """The requested grants, in order."""
     return [request.form["grant_type"] for request in world.issuing.got("POST", "/token")]

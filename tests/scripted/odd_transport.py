@@ -1,7 +1,4 @@
-"""Transports that do one thing differently: for tests of what a driver makes of it.
-
-Above: tests of the client's driver. Below: `jackstay.testing.ScriptedPeer`, the pair in memory.
-"""
+"""In-memory transports with one changed method, for tests of drivers."""
 
 from typing import Any
 
@@ -10,7 +7,7 @@ from jackstay.testing import ScriptedPeer
 
 
 class Odd:
-    """A target around the pair's, whose transports do one thing differently."""
+    """An in-memory target whose transports have one changed method."""
 
     is_http = False
     name = "odd"
@@ -20,24 +17,24 @@ class Odd:
         self.peer = peer
         self.changes = changes
 
-    async def open(self, owner: Any, max_frame_bytes: int, close_step: float) -> Any:
+    async def open(self, handler: Any, max_frame_bytes: int, close_step: float) -> Any:
         if "opens" in self.changes:
-            await self.changes["opens"](owner)
-        transport = await self.peer.pair.client.open(owner, max_frame_bytes, close_step)
-        return OddTransport(transport, owner, self.changes)
+            await self.changes["opens"](handler)
+        transport = await self.peer.pair.client.open(handler, max_frame_bytes, close_step)
+        return OddTransport(transport, handler, self.changes)
 
 
 class OddTransport:
-    """The pair's own transport, but for what was changed."""
+    """An in-memory transport with changes."""
 
-    def __init__(self, transport: Any, owner: Any, changes: dict[str, Any]) -> None:
+    def __init__(self, transport: Any, handler: Any, changes: dict[str, Any]) -> None:
         self._transport = transport
-        self._owner = owner
+        self._handler = handler
         self._changes = changes
 
     def send(self, frame: bytes, number: int) -> bool:
         if "sends" in self._changes:
-            answer = self._changes["sends"](self._owner, frame)
+            answer = self._changes["sends"](self._handler, frame)
             if answer is not None:
                 return bool(answer)
         return bool(self._transport.send(frame, number))
@@ -62,6 +59,6 @@ class OddTransport:
 
 
 async def odd(peer: ScriptedPeer, options: dict[str, Any] | None = None, **changes: Any) -> Client:
-    """A client of this peer, over transports that do as `changes` say: opens, sends, faults, stops, closes."""
+    """A client of this peer, over transports with `changes`: opens, sends, faults, stops, closes."""
     await peer.open()
     return connect(Odd(peer, **changes), **(options or {}))

@@ -1,7 +1,4 @@
-"""A client and a scripted peer for it, opened and ended together; and what servers commonly say.
-
-Above: tests of the client. Below: `jackstay.testing.ScriptedPeer`.
-"""
+"""A client with a scripted peer, and common results of servers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +14,7 @@ ERAS = (HANDSHAKE, STATELESS)
 
 @asynccontextmanager
 async def peered(version: str = HANDSHAKE, **options: Any) -> AsyncIterator[tuple[Client, ScriptedPeer]]:
-    """A client that is not open yet, and its peer; both are ended at the end."""
+    """A client that is not open yet, and its peer; both are closed at the end."""
     capabilities = options.pop("offers", None)
     async with ScriptedPeer(version, capabilities) as peer:
         client = connect(peer.target, **options)
@@ -40,13 +37,13 @@ def tool(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "inputSchema": {"type": "object"}, **more}
 
 
-def said(text: str, **more: Any) -> dict[str, Any]:
-    """The result of a tool that says this."""
+def text_result(text: str, **more: Any) -> dict[str, Any]:
+    """A tool result with this text."""
     return {"content": [{"type": "text", "text": text}], **more}
 
 
 def now() -> float:
-    """The time of the loop: that of the fake clock, where there is one."""
+    """The time of the loop (the fake clock, if there is one)."""
     return asyncio.get_running_loop().time()
 
 

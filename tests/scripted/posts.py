@@ -1,7 +1,4 @@
-"""A server for tests of POSTs that are connections of their own.
-
-Above: tests of `jackstay.server.http`. Below: `jackstay.server`.
-"""
+"""A server for tests of stateless POSTs."""
 
 import asyncio
 from typing import Any
@@ -32,6 +29,6 @@ def serving(**options: Any) -> Server:
     @server.tool
     async def loud(ctx: Context) -> str:
         ctx.log("warning", "careful")
-        return "said"
+        return "logged"
 
     return server

@@ -1,7 +1,4 @@
-"""A server for tests of HTTP sessions, and how the two streams of a session are opened.
-
-Above: tests of `jackstay.server.http`. Below: `scripted.asgi`.
-"""
+"""A server for tests of HTTP sessions, and the streams of a session."""
 
 import asyncio
 from typing import Any
@@ -15,7 +12,7 @@ ELICITATION = {"elicitation": {}}
 
 
 def serving(**options: Any) -> Server:
-    """A server whose tools echo, report progress, and ask the client."""
+    """A server whose tools echo, report progress, and send requests to the client."""
     server = Server("session", **options)
 
     @server.tool
@@ -38,14 +35,14 @@ def serving(**options: Any) -> Server:
 
 
 def progressing(name: str = "steps", id: Any = 1, **arguments: Any) -> dict[str, Any]:
-    """A call that wants to hear of its progress."""
+    """A call with a progress token."""
     message = tool(name, id, **arguments)
     message["params"]["_meta"] = {"progressToken": f"token {id}"}
     return message
 
 
 async def listening(http: Http, last: str | None = None) -> Response:
-    """The standing stream: the response to GET, from the event with this id on."""
+    """The GET stream, from the event with this id on."""
     headers = {"accept": "text/event-stream", **({} if last is None else {"last-event-id": last})}
     response = await http.open("GET", headers=headers)
     assert response.status == 200, response.body
@@ -53,6 +50,6 @@ async def listening(http: Http, last: str | None = None) -> Response:
 
 
 def only(app: App) -> Session:
-    """The one session there is."""
+    """The only session."""
     (session,) = app._all_sessions()
     return session

@@ -1,4 +1,4 @@
-"""A shell at a terminal, as the tests ask it: keys in, what it shows out."""
+"""An interactive shell at a pseudo-terminal."""
 
 import os
 import pty
@@ -14,7 +14,7 @@ PROMPT = "ready> "
 
 BASH = shutil.which("bash") or "/bin/bash"
 
-# Fills COMP_WORDS as bash does for a line whose last word is being typed, and prints what comes.
+# Fills COMP_WORDS as bash does for a line whose last word is being typed, and prints the completions.
 DRIVER = """\
 PATH=$PWD:$PATH
 source ./completion.bash
@@ -29,7 +29,7 @@ done
 
 
 class Terminal:
-    """A terminal that somebody types at."""
+    """A pseudo-terminal."""
 
     def __init__(self, master: int) -> None:
         self._master = master
@@ -39,18 +39,18 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def until(self, words: str) -> None:
-        """Read what it shows until these words are there; what comes behind them is left for the next time."""
+        """Read output up to this text; the rest is kept for the next call."""
         deadline = time.monotonic() + 30
         while words not in self._shown:
-            patience = max(0.0, deadline - time.monotonic())
-            assert select.select([self._master], [], [], patience)[0], self._shown
+            timeout = max(0.0, deadline - time.monotonic())
+            assert select.select([self._master], [], [], timeout)[0], self._shown
             self._shown += os.read(self._master, 4096).decode()
         self._shown = self._shown.partition(words)[2]
 
 
 @contextmanager
 def shell(command: list[str], folder: Path, environment: Mapping[str, str]) -> Iterator[Terminal]:
-    """An interactive shell in that folder, at its first prompt; gone afterwards."""
+    """An interactive shell in that directory, at its first prompt."""
     pid, master = pty.fork()
     if pid == 0:  # pragma: no cover  # another process
         os.chdir(folder)
@@ -65,7 +65,7 @@ def shell(command: list[str], folder: Path, environment: Mapping[str, str]) -> I
 
 
 def answers_in(text: str) -> list[list[str]]:
-    """Each answer of a shell that was asked several times: a word a line, ended by a line with a dot."""
+    """The lists in the output of a shell: one word per line, each list ended by a line with a dot."""
     answers: list[list[str]] = [[]]
     for line in text.splitlines():
         if line == ".":
@@ -76,7 +76,7 @@ def answers_in(text: str) -> list[list[str]]:
 
 
 def bash_answers(script: str, program: str, lines: Iterable[str], folder: Path) -> list[list[str]]:
-    """What bash completes in each of these lines, in that folder; programs that are there are found."""
+    """The completions of bash for each of these lines, in that directory."""
     (folder / "completion.bash").write_text(script)
     driver = DRIVER.replace("FUNCTION", "_" + program.replace("-", "_"))
     done = subprocess.run(

@@ -1,7 +1,6 @@
-"""A small program as a user would write it, with every annotation that strict checkers ask for.
+"""A small user program with complete annotations. It is not run.
 
-It is not run. `make types` holds it against mypy, `make interop` against pyright, both strict: what a user sees of the
-package must have types that are whole, and right. `assert_type` says which.
+`make types` checks it with mypy, `make interop` with pyright, both in strict mode.
 """
 
 import asyncio
@@ -42,7 +41,7 @@ async def find(number: Annotated[int, msgspec.Meta(ge=1)]) -> Order:
 
 @server.tool
 async def send(ctx: Context, number: int) -> str:
-    """Send an order, and ask where to."""
+    """Send an order, and elicit the address."""
     ctx.progress(1, 2)
     answer = await ctx.elicit("Where to?", Address)
     if not answer.is_accepted:
@@ -58,12 +57,12 @@ def order(number: int) -> str:
 
 @server.prompt
 def thank(name: str) -> str:
-    """Say thank you."""
+    """Return thanks."""
     return f"Thank {name}."
 
 
 async def call(client: Client, number: int) -> str:
-    """Call, and tell the three endings apart."""
+    """Call, and handle each kind of outcome."""
     try:
         result = await client.tools.call("find", {"number": number}, timeout=5)
     except OutcomeUnknownError as unknown:
@@ -76,7 +75,7 @@ async def call(client: Client, number: int) -> str:
 
 
 async def main() -> None:
-    """Every way to reach a server, and what one hears from it."""
+    """Every kind of connection, with handlers and events."""
     async with connect(stdio("python", "shop.py")) as client:
         tools = await client.tools.list()
         assert_type(tools, list[Tool])
@@ -84,15 +83,15 @@ async def main() -> None:
 
         @client.sampling.handle
         async def sample(params: object) -> CreateMessageResult:
-            return CreateMessageResult(role="assistant", content=TextContent(text="4"), model="mine")
+            return CreateMessageResult(role="assistant", content=TextContent(text="4"), model="m")
 
         @client.elicitation.handle
-        def ask(params: object) -> ElicitResult:
+        def request(params: object) -> ElicitResult:
             return ElicitResult(action="decline")
 
         leave = client.on_event(lambda name, fields: print(name, fields))
         leave()
-    connect(stdio("python", "shop.py"), request_timout=5)  # type: ignore[call-arg]  # a checker sees what is mistyped
+    connect(stdio("python", "shop.py"), request_timout=5)  # type: ignore[call-arg]  # an unknown option
     connect(stdio("python", "shop.py"), busy="perhaps")  # type: ignore[arg-type]  # as above
     async with connect(http("https://example.org/mcp", auth="token")) as remote:
         await remote.resources.subscribe("orders://1", lambda uri: print(uri))

@@ -1,17 +1,19 @@
-"""The ledger: what users can count on, and the tests that show it. `test_requirements.py` holds both together.
+"""The guarantees of docs/guarantees.md, each with the tests that verify it.
 
-A row is one guarantee. A test named here says so itself: its docstring cites the id. Where something is not shown yet, `missing`
-says what; an empty `missing` is a claim.
+The docstring of each test cites the id of its guarantee; `test_requirements.py` checks this. `missing` describes what
+is not tested yet.
 """
 
 import msgspec
 
 CHAOS_CLIENT = "tests/chaos/test_client_hostile_servers.py"
 CHAOS_CHILDREN = "tests/chaos/test_misbehaving_children.py"
+CHAOS_DEFAULTS = "tests/chaos/test_client_defaults.py"
 CHAOS_SERVER = "tests/chaos/test_server.py"
 CLIENT = "packages/jackstay/tests/client/test_client.py"
 CLIENT_TRANSPORTS = "packages/jackstay/tests/client/test_connection_transports.py"
 CONVERSATIONS = "tests/wire/test_conversations.py"
+HANG = "packages/jackstay/tests/protocol/client/test_recovery_hang.py"
 HTTP_FAULTS = "tests/chaos/http/test_faults.py"
 HTTP_IDLE = "tests/chaos/http/test_idle_sessions.py"
 HTTP_ROLLING = "tests/chaos/http/test_rolling.py"
@@ -23,10 +25,10 @@ SIMULATION = "tests/wire/test_simulation.py"
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """One guarantee: what holds, and which tests (`path::name`) show it."""
+    """One guarantee, and the tests (`path::name`) that verify it."""
 
     id: str
-    holds: str
+    text: str
     tests: tuple[str, ...]
     missing: str = ""
 
@@ -34,189 +36,201 @@ class Requirement(msgspec.Struct, frozen=True):
 REQUIREMENTS = (
     Requirement(
         "G1",
-        "a stdio server that dies mid-call: what it said first is delivered, then callers are released, with exit code and last words",
+        "If a stdio server dies during a call, everything that it sent is delivered first; then the open "
+        "calls fail, with the exit code and the end of stderr",
         (
-            f"{CHAOS_CLIENT}::test_an_answer_already_in_the_pipe_is_delivered_although_the_server_is_dead",
-            f"{CHAOS_CLIENT}::test_a_server_that_dies_mid_call_is_told_with_its_code_and_last_words_and_started_again",
-            f"{CHAOS_CLIENT}::test_a_server_killed_in_the_middle_of_a_frame_leaves_nobody_waiting",
-            f"{CHAOS_CLIENT}::test_a_grandchild_that_holds_the_pipes_does_not_hold_the_caller",
+            f"{CHAOS_CLIENT}::test_a_response_in_the_pipe_of_a_dead_server_is_delivered",
+            f"{CHAOS_CLIENT}::test_a_crash_is_reported_with_exit_code_and_stderr_and_the_server_is_restarted",
+            f"{CHAOS_CLIENT}::test_a_server_killed_within_a_frame_leaves_no_call_waiting",
+            f"{CHAOS_CLIENT}::test_a_grandchild_with_open_pipes_does_not_delay_the_caller",
         ),
     ),
     Requirement(
         "G2",
-        "an HTTP response that ends without an answer is OutcomeUnknownError, at once",
+        "An HTTP response that ends before the JSON-RPC response raises `OutcomeUnknownError` at once",
         (
-            f"{HTTP_FAULTS}::test_each_fault_at_each_place_ends_the_call_at_once",
-            f"{HTTP_FAULTS}::test_in_any_storm_the_ledger_agrees_with_what_every_caller_was_told",
-            f"{HTTP_TRANSPORT}/test_over_sockets.py::test_a_response_that_ends_without_its_answer_is_an_outcome_at_once_and_nobody_elses",
-            f"{HTTP_TRANSPORT}/test_posts.py::test_a_failing_request_fails_only_itself_and_says_whether_it_may_have_run",
+            f"{HTTP_FAULTS}::test_each_fault_ends_the_call_at_once",
+            f"{HTTP_FAULTS}::test_with_random_faults_the_ledger_agrees_with_every_outcome",
+            f"{HTTP_TRANSPORT}/test_over_sockets.py::test_a_response_that_ends_without_its_answer_fails_only_that_call",
+            f"{HTTP_TRANSPORT}/test_posts.py::test_a_failing_request_fails_alone",
         ),
     ),
     Requirement(
         "G3",
-        "one failing request fails only itself, cause attached",
+        "A request that fails does not affect other requests; its error has the cause",
         (
             f"{CONVERSATIONS}::test_a_request_that_fails_fails_alone",
-            f"{HTTP_FAULTS}::test_in_any_storm_the_ledger_agrees_with_what_every_caller_was_told",
-            f"{HTTP_TRANSPORT}/test_posts.py::test_a_failing_request_fails_only_itself_and_says_whether_it_may_have_run",
+            f"{HTTP_FAULTS}::test_with_random_faults_the_ledger_agrees_with_every_outcome",
+            f"{HTTP_TRANSPORT}/test_posts.py::test_a_failing_request_fails_alone",
         ),
     ),
     Requirement(
         "G4",
-        "a session 404 concerns one request alone: it did not run, and is sent again in a new session, within `session_attempts` and its deadline; sessions are made one at a time, at once or at the pace of the backoff; a late 404 changes nothing",
+        "An HTTP 404 for a session affects only its own request, which did not run: it is sent again in a new"
+        " session, within `session_attempts` and its deadline. Sessions are opened one at a time, at once or "
+        "after the backoff delay. A late 404 has no effect",
         (
-            f"{HTTP_ROLLING}::test_a_redeployed_server_has_forgotten_every_session_and_callers_get_a_new_one",
-            f"{HTTP_ROLLING}::test_workers_that_are_restarted_or_killed_under_load_hang_and_double_nothing",
-            f"{HTTP_TRANSPORT}/test_transport_forgotten.py::test_calls_behind_a_balancer_without_sticky_sessions_end_truthfully",
-            f"{HTTP_TRANSPORT}/test_over_sockets.py::test_a_redeployed_server_forgets_the_session_and_the_next_call_works",
-            f"{HTTP_TRANSPORT}/test_transport_sessions.py::test_a_forgotten_session_is_made_again_without_delay_and_the_refused_request_sent_again_once",
-            f"{HTTP_TRANSPORT}/test_transport_sessions.py::test_many_refused_requests_make_one_new_session_and_a_late_404_cannot_end_it",
+            f"{HTTP_ROLLING}::test_after_a_redeployment_clients_open_a_new_session",
+            f"{HTTP_ROLLING}::test_restarting_and_killing_workers_under_load_loses_and_duplicates_no_call",
+            f"{HTTP_TRANSPORT}/test_transport_forgotten.py::test_outcomes_behind_a_balancer_without_sticky_sessions",
+            f"{HTTP_TRANSPORT}/test_over_sockets.py::test_after_a_redeploy_the_next_call_succeeds",
+            f"{HTTP_TRANSPORT}/test_transport_sessions.py::test_a_lost_session_is_renewed_and_the_request_sent_again",
+            f"{HTTP_TRANSPORT}/test_transport_sessions.py::test_many_rejected_requests_lead_to_one_new_session",
         ),
     ),
     Requirement(
         "G5",
-        "a crashed stdio server is started again; the first call after a crash succeeds within its deadline (unless wait_for_ready is off)",
+        "A crashed stdio server is restarted; the first call after a crash succeeds within its deadline "
+        "(unless `wait_for_ready` is off)",
         (
-            f"{CHAOS_CLIENT}::test_after_a_kill_the_first_call_that_waits_succeeds",
-            f"{CONVERSATIONS}::test_every_method_is_recovered_alike",
-            f"{SIMULATION}::test_in_any_storm_everybody_is_told_the_truth_and_after_it_all_is_well",
+            f"{CHAOS_CLIENT}::test_after_a_kill_the_first_call_with_wait_for_ready_succeeds",
+            f"{CONVERSATIONS}::test_every_method_recovers_in_the_same_way",
+            f"{SIMULATION}::test_with_random_faults_every_outcome_is_correct_and_the_client_recovers",
         ),
     ),
     Requirement(
         "G6",
-        "recovery lives below the API, the same for every method",
-        (f"{CONVERSATIONS}::test_every_method_is_recovered_alike",),
+        "Recovery is implemented below the API and is the same for every method",
+        (f"{CONVERSATIONS}::test_every_method_recovers_in_the_same_way",),
     ),
     Requirement(
         "G7",
-        'a call runs at most once unless replay="safe" was asked for',
+        'A call runs at most once, unless `replay="safe"` is set',
         (
-            "tests/chaos/test_client_ledger.py::test_the_ledger_agrees_with_what_every_caller_was_told",
-            f"{HTTP_FAULTS}::test_in_any_storm_the_ledger_agrees_with_what_every_caller_was_told",
-            f"{HTTP_ROLLING}::test_workers_that_are_restarted_or_killed_under_load_hang_and_double_nothing",
-            f"{CONVERSATIONS}::test_every_method_is_recovered_alike",
-            f"{CONVERSATIONS}::test_what_is_safe_is_repeated_once_where_that_was_asked_for",
-            f"{SIMULATION}::test_in_any_storm_everybody_is_told_the_truth_and_after_it_all_is_well",
+            "tests/chaos/test_client_ledger.py::test_the_ledger_agrees_with_every_outcome",
+            f"{HTTP_FAULTS}::test_with_random_faults_the_ledger_agrees_with_every_outcome",
+            f"{HTTP_ROLLING}::test_restarting_and_killing_workers_under_load_loses_and_duplicates_no_call",
+            f"{CONVERSATIONS}::test_every_method_recovers_in_the_same_way",
+            f"{CONVERSATIONS}::test_safe_requests_are_replayed_once_on_request",
+            f"{SIMULATION}::test_with_random_faults_every_outcome_is_correct_and_the_client_recovers",
         ),
     ),
     Requirement(
         "G8",
-        "a client is opened and closed from any task, in any order",
+        "A client can be opened and closed from any task, in any order",
         (
             f"{CLIENT}::test_it_is_opened_in_one_task_and_stopped_in_another",
-            f"{CONVERSATIONS}::test_a_client_opened_here_and_closed_there_leaves_the_same_conversation",
+            f"{CONVERSATIONS}::test_a_client_can_be_opened_and_closed_in_different_tasks",
         ),
     ),
     Requirement(
         "G9",
-        "a failed open leaves no task and no pending cancellation, and raises one plain exception",
+        "A failed open leaves no task and no pending cancellation, and raises one exception, not an exception group",
         (
-            f"{CLIENT}::test_opening_ends_at_once_for_what_is_permanent_and_raises_it_as_it_is",
-            f"{CLIENT}::test_an_opener_that_is_cancelled_leaves_nothing_behind",
-            f"{CHAOS_CLIENT}::test_a_cancelled_opener_leaves_no_process",
+            f"{CLIENT}::test_open_raises_a_permanent_error_at_once_and_unchanged",
+            f"{CLIENT}::test_a_cancelled_open_leaves_nothing_behind",
+            f"{CHAOS_CLIENT}::test_cancelling_open_leaves_no_process",
         ),
     ),
     Requirement(
         "G10",
-        "a client is safe to share between tasks; one reconnect at a time; a stale error cannot tear down the fresh connection",
+        "A client can be shared between tasks; there is one reconnect at a time; an error of an old "
+        "connection cannot close the new one",
         (
             f"{CLIENT}::test_many_tasks_share_one_client_and_each_gets_its_own_answer",
-            f"{CLIENT}::test_one_cancelled_user_disturbs_no_other",
-            f"{CLIENT}::test_after_a_loss_everybody_is_served_by_one_reconnect",
-            f"{CLIENT_TRANSPORTS}::test_what_an_old_transport_says_late_cannot_touch_the_new_one",
-            f"{SIMULATION}::test_in_any_storm_everybody_is_told_the_truth_and_after_it_all_is_well",
+            f"{CLIENT}::test_a_cancelled_call_does_not_affect_the_others",
+            f"{CLIENT}::test_one_reconnect_serves_all_waiting_calls",
+            f"{CLIENT_TRANSPORTS}::test_late_callbacks_of_an_old_transport_do_not_affect_the_new_one",
+            f"{SIMULATION}::test_with_random_faults_every_outcome_is_correct_and_the_client_recovers",
         ),
     ),
     Requirement(
         "G11",
-        "an abandoned call that was written is cancelled once; never the probe, the handshake, or what is still queued",
+        "An abandoned call that was written is cancelled once. The probe, the handshake and queued calls are "
+        "never cancelled",
         (
-            f"{CONVERSATIONS}::test_a_call_that_was_written_and_is_given_up_is_cancelled_once",
+            f"{CONVERSATIONS}::test_a_written_call_is_cancelled_once",
             f"{CONVERSATIONS}::test_a_call_that_was_never_written_is_never_cancelled",
             f"{CONVERSATIONS}::test_neither_the_probe_nor_the_handshake_is_ever_cancelled",
-            f"{CLIENT_TRANSPORTS}::test_a_cancellation_that_finds_no_room_is_not_tried_again",
+            f"{CLIENT_TRANSPORTS}::test_a_cancellation_is_not_retried_without_room",
         ),
     ),
     Requirement(
         "G12",
-        "a server exits within 1.5 s of the end of its input, whatever hangs: a thread, an executor, an atexit hook, the event loop, a client that does not read; a closed pipe is final",
+        "A server exits within 1.5 s of the end of its input, even if something hangs: a thread, an executor,"
+        " an `atexit` hook, the event loop, or a client that does not read. A closed pipe is final",
         (
-            f"{CHAOS_SERVER}::test_the_process_is_gone_within_a_second_and_a_half_of_the_end_of_its_input",
-            f"{CHAOS_SERVER}::test_the_process_is_gone_in_time_with_every_thread_hung_and_its_hooks_have_run",
+            f"{CHAOS_SERVER}::test_the_process_ends_in_time_after_the_end_of_its_input",
+            f"{CHAOS_SERVER}::test_the_process_ends_in_time_with_every_thread_hung_and_hooks_run",
             f"{CHAOS_SERVER}::test_the_end_of_input_is_noticed_while_the_loop_is_blocked",
             f"{CHAOS_SERVER}::test_the_end_of_input_is_noticed_while_its_output_is_full",
-            f"{CHAOS_SERVER}::test_an_atexit_hook_that_hangs_does_not_keep_the_process",
-            f"{CHAOS_SERVER}::test_a_client_that_closes_its_end_of_our_stdout_is_gone",
+            f"{CHAOS_SERVER}::test_a_hung_atexit_hook_does_not_delay_the_end",
+            f"{CHAOS_SERVER}::test_the_process_ends_if_its_stdout_is_closed",
         ),
     ),
     Requirement(
         "G13",
-        "process groups: nothing that a server has started is left, unless it made a session or group of its own (setsid); exit is judged by return code; the ladder is bounded",
+        "Process groups: no process that a server started is left, unless it has its own session or process "
+        "group (`setsid`). Exit is detected by return code. Every step of shutting down a process has a time "
+        "limit",
         (
-            f"{CHAOS_CLIENT}::test_a_server_that_ignores_sigterm_is_killed_in_bounded_time",
-            f"{CHAOS_CLIENT}::test_a_grandchild_that_holds_the_pipes_does_not_hold_the_caller",
-            f"{CHAOS_CLIENT}::test_stopping_while_it_starts_leaves_no_process",
-            f"{CHAOS_CHILDREN}::test_a_grandchild_in_a_session_of_its_own_delays_nothing_and_is_left",
+            f"{CHAOS_CLIENT}::test_a_server_that_ignores_sigterm_is_killed",
+            f"{CHAOS_CLIENT}::test_a_grandchild_with_open_pipes_does_not_delay_the_caller",
+            f"{CHAOS_CLIENT}::test_stop_during_start_leaves_no_process",
+            f"{CHAOS_CHILDREN}::test_a_grandchild_in_its_own_session_causes_no_delay_and_is_not_killed",
         ),
     ),
     Requirement(
         "G14",
-        "a child's stderr is always drained",
-        (f"{CHAOS_CLIENT}::test_a_server_that_floods_stderr_is_not_frozen_by_it",),
+        "The stderr of a child process is always drained",
+        (f"{CHAOS_CLIENT}::test_a_server_that_floods_stderr_is_not_blocked",),
     ),
     Requirement(
         "G15",
-        "a print on stdout corrupts nothing: our server moves fd 1 away, our client skips and quotes the line",
+        "A `print` to stdout does not corrupt the stream: our server redirects file descriptor 1, our client "
+        "skips the line and quotes it in a warning",
         (
-            f"{CHAOS_CLIENT}::test_what_a_server_prints_on_stdout_is_skipped",
-            f"{CHAOS_SERVER}::test_what_a_tool_prints_goes_to_stderr_and_the_stream_stays_clean",
+            f"{CHAOS_CLIENT}::test_invalid_lines_on_stdout_are_skipped",
+            f"{CHAOS_SERVER}::test_the_output_of_tools_goes_to_stderr",
         ),
     ),
     Requirement(
         "G16",
-        "framing is linear in the bytes: 16 MiB pass, more is a clean error",
+        "Framing takes linear time: messages of 16 MiB are accepted, larger ones are a clean error",
         (
-            f"{CHAOS_CLIENT}::test_a_line_of_sixteen_megabytes_passes_and_one_of_seventeen_ends_the_connection",
-            f"{SERVER_DRIVER}::test_a_frame_over_the_limit_is_answered_and_the_connection_goes_on",
+            f"{CHAOS_CLIENT}::test_a_line_above_the_limit_ends_the_connection_with_an_error",
+            f"{SERVER_DRIVER}::test_a_frame_over_the_limit_gets_an_error_and_the_connection_continues",
         ),
     ),
     Requirement(
         "G17",
-        "soft and hard deadlines for each call, the soft one moved by progress; idle SSE streams are kept alive",
+        "Each call has a soft and a hard deadline; progress extends the soft one. Idle SSE streams get keepalives",
         (
-            f"{CONVERSATIONS}::test_progress_moves_the_soft_deadline_and_never_the_hard_one",
-            f"{HTTP_FAULTS}::test_a_long_call_lives_through_a_proxy_that_cuts_what_is_silent",
+            f"{CONVERSATIONS}::test_progress_extends_the_soft_deadline_but_not_the_hard_one",
+            f"{HTTP_FAULTS}::test_keepalives_protect_a_long_call_from_a_proxy_with_an_idle_timeout",
             f"{HTTP_SERVER}/test_post.py::test_a_call_that_takes_long_is_kept_alive",
-            f"{HTTP_SERVER}/test_stream.py::test_silence_is_filled_and_noise_is_not",
+            f"{HTTP_SERVER}/test_stream.py::test_keepalives_are_sent_on_a_silent_stream",
         ),
     ),
     Requirement(
         "G18",
-        "server sessions have an idle time to live and a cap, by default; an active request is never reaped",
+        "Server sessions have an idle timeout and a maximum number by default; a session with an active "
+        "request never expires",
         (
             f"{HTTP_IDLE}::test_a_thousand_idle_sessions_expire_in_time_and_leave_nothing",
-            f"{HTTP_IDLE}::test_a_session_in_which_something_happens_is_never_taken",
-            f"{HTTP_SERVER}/test_options.py::test_the_defaults_are_those_of_the_design",
-            f"{HTTP_SERVER}/test_sessions.py::test_a_session_that_nothing_happens_in_is_forgotten",
-            f"{HTTP_SERVER}/test_sessions.py::test_at_the_cap_the_session_that_was_idle_longest_makes_room",
+            f"{HTTP_IDLE}::test_a_session_with_activity_does_not_expire",
+            f"{HTTP_SERVER}/test_options.py::test_the_defaults",
+            f"{HTTP_SERVER}/test_sessions.py::test_a_session_without_activity_expires",
+            f"{HTTP_SERVER}/test_sessions.py::test_at_the_limit_the_longest_idle_session_is_evicted",
             f"{HTTP_SERVER}/test_sessions.py::test_an_active_request_or_an_open_stream_keeps_a_session",
         ),
     ),
     Requirement(
         "G19",
-        "stateless by default, sessions opt-in, an unknown session is a correct 404",
+        "HTTP servers are stateless by default, sessions are optional, and an unknown session gets 404",
         (
-            f"{HTTP_SERVER}/test_options.py::test_the_defaults_are_those_of_the_design",
+            f"{HTTP_SERVER}/test_options.py::test_the_defaults",
             f"{HTTP_SERVER}/test_sessions.py::test_an_id_that_is_missing_malformed_or_unknown_is_refused",
-            f"{HTTP_ROLLING}::test_any_worker_serves_any_request_and_none_knows_a_session_that_nobody_opened",
-            f"{HTTP_ROLLING}::test_without_sessions_any_worker_serves_the_handshake_era_too",
-            f"{HTTP_ROLLING}::test_workers_that_are_restarted_or_killed_under_load_hang_and_double_nothing",
+            f"{HTTP_ROLLING}::test_any_worker_serves_any_request",
+            f"{HTTP_ROLLING}::test_without_sessions_any_worker_serves_earlier_revisions",
+            f"{HTTP_ROLLING}::test_restarting_and_killing_workers_under_load_loses_and_duplicates_no_call",
             f"{HTTP_SECURITY}::test_session_ids_cannot_be_guessed",
         ),
     ),
     Requirement(
         "G20",
-        "blocking tools run in a bounded pool; control messages never wait behind tools; a request pipelined after initialize is served",
+        "Blocking tools run in a bounded thread pool; control messages never wait for tools; a request "
+        "pipelined after `initialize` is served",
         (
             f"{CHAOS_SERVER}::test_pings_are_answered_while_every_thread_is_blocked",
             f"{CHAOS_SERVER}::test_a_request_in_the_same_write_as_initialize_is_served",
@@ -225,11 +239,12 @@ REQUIREMENTS = (
     ),
     Requirement(
         "G21",
-        "a server that hangs is found after a call timed out in silence, and restarted, by default; calls made meanwhile wait for the new one",
+        "A server that hangs is detected after a call timed out without any message from the server, and is "
+        "restarted, by default; calls made meanwhile wait for the new one",
         (
-            "tests/chaos/test_client_defaults.py::test_with_the_defaults_a_flaky_server_costs_only_the_calls_it_fails_in",
-            "packages/jackstay/tests/protocol/client/test_recovery_hang.py::test_a_call_that_times_out_in_silence_leads_to_a_check_and_to_a_restart",
-            "packages/jackstay/tests/protocol/client/test_recovery_hang.py::test_calls_made_during_the_check_wait_and_run_on_the_next_server",
+            f"{CHAOS_DEFAULTS}::test_with_default_settings_only_the_calls_in_which_the_server_fails_fail",
+            f"{HANG}::test_a_call_that_times_out_in_silence_leads_to_a_check_and_a_restart",
+            f"{HANG}::test_calls_made_during_the_check_wait_and_run_on_the_next_server",
         ),
     ),
 )

@@ -1,7 +1,6 @@
-"""Whole conversations, as a server sees them: what a guarantee promises, read from the frames.
+"""Guarantees of the client, checked in the frames that a scripted server receives.
 
-The server is a script; nothing between the user's call and the frame is replaced. Each test cites its requirement
-(`requirements.py`).
+Each test cites its guarantee (`requirements.py`).
 """
 
 import asyncio
@@ -12,14 +11,14 @@ import pytest
 
 from jackstay.client import Client, connect
 from jackstay.errors import JsonRpcError, McpError, OutcomeUnknownError, TimeoutError
-from jackstay.testing import Heard, ScriptedPeer, on_fake_clock
+from jackstay.testing import ReceivedMessage, ScriptedPeer, on_fake_clock
 from jackstay.transport import MAX_QUEUED_FRAMES
-from scripted.peer import ERAS, opened, said, tool
+from scripted.peer import ERAS, opened, text_result, tool
 
-# Every request that a user can make, by the method it becomes, with an answer to it.
+# Every request of the client API by method, with a result.
 METHODS: dict[str, tuple[Callable[[Client, dict[str, Any]], Awaitable[Any]], dict[str, Any]]] = {
     "tools/list": (lambda c, how: c.tools.list(**how), {"tools": [tool("x")]}),
-    "tools/call": (lambda c, how: c.tools.call("x", **how), said("hi")),
+    "tools/call": (lambda c, how: c.tools.call("x", **how), text_result("hi")),
     "resources/list": (lambda c, how: c.resources.list(**how), {"resources": []}),
     "resources/templates/list": (lambda c, how: c.resources.templates(**how), {"resourceTemplates": []}),
     "resources/read": (lambda c, how: c.resources.read("x:y", **how), {"contents": []}),
@@ -33,94 +32,84 @@ METHODS: dict[str, tuple[Callable[[Client, dict[str, Any]], Awaitable[Any]], dic
 SAFE = set(METHODS) - {"tools/call"}
 
 
-def methods(messages: list[Heard]) -> list[str]:
-    return [message.get("method", "answer") for message in messages]
+def methods(messages: list[ReceivedMessage]) -> list[str]:
+    return [message.get("method", "response") for message in messages]
 
 
-# --- one request and the others ---------------------------------------------------------------------------------------
+# --- isolation --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", ERAS)
-def test_a_request_that_fails_fails_alone(version: str) -> None:
-    """G3: an error, a result that is none, an answer that is neither: each is its caller's, and nobody else hears of it."""
-
-    @on_fake_clock
-    async def test() -> None:
-        async with opened(version) as (client, peer):
-            calls = [asyncio.ensure_future(client.tools.call(name)) for name in ("a", "b", "c", "d")]
-            requests = [await peer.expect("tools/call") for _ in calls]
-            requests[0].refuse(-32000, "no")
-            requests[1].answer({"content": "not a list"})
-            peer.send(
-                {
-                    "jsonrpc": "2.0",
-                    "id": requests[2].id,
-                    "result": {},
-                    "error": {"code": 1, "message": "both"},
-                }
-            )
-            requests[3].answer(said("fine"))
-            results = await asyncio.gather(*calls, return_exceptions=True)
-            assert isinstance(results[0], JsonRpcError)
-            assert all(isinstance(result, McpError) for result in results[1:3])
-            assert [result.may_have_run for result in results[1:3]] == [True, True]  # type: ignore[union-attr]  # as just seen
-            assert results[3].text == "fine"  # type: ignore[union-attr]  # as just seen
-            assert (client.state, peer.connections) == ("ready", 1)
-
-    test()
+@on_fake_clock
+async def test_a_request_that_fails_fails_alone(version: str) -> None:
+    """docs/guarantees.md G3: an error, an invalid result and an invalid response fail only their own call."""
+    async with opened(version) as (client, peer):
+        calls = [asyncio.ensure_future(client.tools.call(name)) for name in ("a", "b", "c", "d")]
+        requests = [await peer.expect("tools/call") for _ in calls]
+        requests[0].respond_error(-32000, "no")
+        requests[1].respond({"content": "not a list"})
+        peer.send(
+            {
+                "jsonrpc": "2.0",
+                "id": requests[2].id,
+                "result": {},
+                "error": {"code": 1, "message": "both"},
+            }
+        )
+        requests[3].respond(text_result("fine"))
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        assert isinstance(results[0], JsonRpcError)
+        assert all(isinstance(result, McpError) for result in results[1:3])
+        assert [result.may_have_run for result in results[1:3]] == [True, True]  # type: ignore[union-attr]
+        assert results[3].text == "fine"  # type: ignore[union-attr]  # checked above
+        assert (client.state, peer.connections) == ("ready", 1)
 
 
-# --- coming back ------------------------------------------------------------------------------------------------------
+# --- recovery ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("version", ERAS)
-def test_every_method_is_recovered_alike(version: str, method: str) -> None:
-    """G5, G6, G7: lost once, it is not sent again; the next one waits for the new server and succeeds."""
+@on_fake_clock
+async def test_every_method_recovers_in_the_same_way(version: str, method: str) -> None:
+    """docs/guarantees.md G5, G6, G7: a lost request is not sent again; the next one succeeds on the new server."""
     make, result = METHODS[method]
-
-    @on_fake_clock
-    async def test() -> None:
-        async with opened(version) as (client, peer):
-            peer.on[method] = None
-            calling = asyncio.ensure_future(make(client, {}))
-            await peer.expect(method)
-            peer.die()
-            with pytest.raises(OutcomeUnknownError) as caught:
-                await calling
-            assert (caught.value.method, caught.value.may_have_run) == (method, True)
-            assert client.state == "backoff"
-            peer.on[method] = result
-            await make(client, {"wait_for_ready": True})
-            assert len(peer.got(method)) == 2, "the lost one was not repeated"
-            assert peer.connections == 2
-
-    test()
+    async with opened(version) as (client, peer):
+        peer.on[method] = None
+        calling = asyncio.ensure_future(make(client, {}))
+        await peer.expect(method)
+        peer.crash()
+        with pytest.raises(OutcomeUnknownError) as caught:
+            await calling
+        assert (caught.value.method, caught.value.may_have_run) == (method, True)
+        assert client.state == "backoff"
+        peer.on[method] = result
+        await make(client, {"wait_for_ready": True})
+        assert len(peer.got(method)) == 2, "the lost one was not repeated"
+        assert peer.connections == 2
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("version", ERAS)
-def test_what_is_safe_is_repeated_once_where_that_was_asked_for(version: str, method: str) -> None:
-    """G7: `replay="safe"` repeats what only reads, once, with a new id; a tool only if the list called it so."""
+def test_safe_requests_are_replayed_once_on_request(version: str, method: str) -> None:
+    """docs/guarantees.md G7: `replay="safe"` repeats read-only requests once, with a new id."""
     make, _ = METHODS[method]
 
     @on_fake_clock
     async def test() -> None:
         async with opened(version, replay="safe") as (client, peer):
-            peer.on.setdefault(
-                "tools/list", {"tools": []}
-            )  # fetched first, to know whether the tool may be repeated
+            peer.on.setdefault("tools/list", {"tools": []})  # fetched first, for the annotations
             peer.on[method] = None
             calling = asyncio.ensure_future(make(client, {"timeout": 100}))
             await peer.expect(method)
-            peer.die()
+            peer.crash()
             if method not in SAFE:
                 with pytest.raises(OutcomeUnknownError):
                     await calling
                 return
             again = await peer.expect(method)
             assert again.id != peer.got(method)[0].id
-            peer.die()
+            peer.crash()
             with pytest.raises(OutcomeUnknownError):
                 await calling
             await client.ready()
@@ -130,15 +119,15 @@ def test_what_is_safe_is_repeated_once_where_that_was_asked_for(version: str, me
 
 
 @on_fake_clock
-async def test_a_client_opened_here_and_closed_there_leaves_the_same_conversation() -> None:
-    """G8: three tasks, none the other's parent."""
+async def test_a_client_can_be_opened_and_closed_in_different_tasks() -> None:
+    """docs/guarantees.md G8: three independent tasks."""
     async with ScriptedPeer() as peer:
         client = connect(peer.target)
         await asyncio.ensure_future(client.open())
-        peer.on["tools/call"] = said("hi")
+        peer.on["tools/call"] = text_result("hi")
         assert (await asyncio.ensure_future(client.tools.call("x"))).text == "hi"
         await asyncio.ensure_future(client.stop())
-        assert methods(peer.heard) == [
+        assert methods(peer.received) == [
             "server/discover",
             "initialize",
             "notifications/initialized",
@@ -146,39 +135,35 @@ async def test_a_client_opened_here_and_closed_there_leaves_the_same_conversatio
         ]
 
 
-# --- giving up --------------------------------------------------------------------------------------------------------
+# --- cancelling -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", ERAS)
 @pytest.mark.parametrize("how", ["timeout", "task"])
-def test_a_call_that_was_written_and_is_given_up_is_cancelled_once(version: str, how: str) -> None:
-    """G11: by its deadline, or because its task was cancelled; and a late answer harms nobody."""
-
-    @on_fake_clock
-    async def test() -> None:
-        async with opened(version) as (client, peer):
-            strays: list[str] = []
-            client.on_event(lambda name, _: strays.append(name) if "response" in name else None)
-            calling = asyncio.ensure_future(client.tools.call("x", timeout=5))
-            request = await peer.expect("tools/call")
-            if how == "task":
-                calling.cancel()
-            with pytest.raises((TimeoutError, asyncio.CancelledError)):
-                await calling
-            cancel = await peer.expect("notifications/cancelled")
-            assert cancel.params["requestId"] == request.id
-            request.answer(said("late"))
-            await client.ping()
-            await asyncio.sleep(100)
-            assert len(peer.got("notifications/cancelled")) == 1
-            assert strays == ["jackstay.response.late"]
-
-    test()
+@on_fake_clock
+async def test_a_written_call_is_cancelled_once(version: str, how: str) -> None:
+    """docs/guarantees.md G11: by its deadline or by cancellation; a late response does no harm."""
+    async with opened(version) as (client, peer):
+        strays: list[str] = []
+        client.on_event(lambda name, _: strays.append(name) if "response" in name else None)
+        calling = asyncio.ensure_future(client.tools.call("x", timeout=5))
+        request = await peer.expect("tools/call")
+        if how == "task":
+            calling.cancel()
+        with pytest.raises((TimeoutError, asyncio.CancelledError)):
+            await calling
+        cancel = await peer.expect("notifications/cancelled")
+        assert cancel.params["requestId"] == request.id
+        request.respond(text_result("late"))
+        await client.ping()
+        await asyncio.sleep(100)
+        assert len(peer.got("notifications/cancelled")) == 1
+        assert strays == ["jackstay.response.late"]
 
 
 @on_fake_clock
 async def test_a_call_that_was_never_written_is_never_cancelled() -> None:
-    """G11: never for a call still in our queue: it is taken out, and the server hears of neither."""
+    """docs/guarantees.md G11: a queued call is removed, and the server receives nothing."""
     async with opened(max_pending=5_000) as (client, peer):
         peer.pair.client.stall()
         calls = [client.submit("tools/call", {"name": str(number)}) for number in range(MAX_QUEUED_FRAMES)]
@@ -186,7 +171,7 @@ async def test_a_call_that_was_never_written_is_never_cancelled() -> None:
         with pytest.raises(TimeoutError) as caught:
             await client.submit("tools/call", {"name": "busy"}, busy="wait", timeout=1)
         assert caught.value.may_have_run is False
-        peer.on["tools/call"] = said("hi")
+        peer.on["tools/call"] = text_result("hi")
         peer.pair.client.resume()
         await asyncio.gather(*(call for call in calls if call is not calls[7]))
         names = [request.params["name"] for request in peer.got("tools/call")]
@@ -195,58 +180,50 @@ async def test_a_call_that_was_never_written_is_never_cancelled() -> None:
 
 
 @pytest.mark.parametrize("silent", ["server/discover", "initialize"])
-def test_neither_the_probe_nor_the_handshake_is_ever_cancelled(silent: str) -> None:
-    """G11: never for `initialize` or the probe."""
-
-    @on_fake_clock
-    async def test() -> None:
-        async with ScriptedPeer() as peer:
-            peer.on[silent] = lambda params: None
-            client = connect(peer.target, init_timeout=10, open_timeout=25)
-            try:
-                await client.open()
-            except McpError:
-                assert silent == "initialize"
-            await client.stop()
-            assert peer.got(silent) != []
-            assert peer.got("notifications/cancelled") == []
-
-    test()
+@on_fake_clock
+async def test_neither_the_probe_nor_the_handshake_is_ever_cancelled(silent: str) -> None:
+    """docs/guarantees.md G11: never for `initialize` or the probe."""
+    async with ScriptedPeer() as peer:
+        peer.on[silent] = lambda params: None
+        client = connect(peer.target, init_timeout=10, open_timeout=25)
+        try:
+            await client.open()
+        except McpError:
+            assert silent == "initialize"
+        await client.stop()
+        assert peer.got(silent) != []
+        assert peer.got("notifications/cancelled") == []
 
 
 # --- deadlines --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", ERAS)
-def test_progress_moves_the_soft_deadline_and_never_the_hard_one(version: str) -> None:
-    """G17: 10 s after the last report, and 60 s after the call whatever is reported."""
-
-    @on_fake_clock
-    async def test() -> None:
-        async with opened(version) as (client, peer):
-            loop = asyncio.get_running_loop()
-            calling = asyncio.ensure_future(
-                client.tools.call("x", timeout=10, max_timeout=60, on_progress=lambda report: None)
-            )
-            request = await peer.expect("tools/call")
-            began = loop.time()
-            for step in range(3):
-                await asyncio.sleep(9)
-                request.progress(step)
-            with pytest.raises(TimeoutError):
-                await calling
-            assert loop.time() - began == pytest.approx(27 + 10)
-            calling = asyncio.ensure_future(
-                client.tools.call("x", timeout=10, max_timeout=60, on_progress=lambda report: None)
-            )
-            request = await peer.expect("tools/call")
-            began, step = loop.time(), 0
-            while not calling.done():
-                request.progress(step := step + 1)
-                await asyncio.sleep(5)
-            with pytest.raises(TimeoutError):
-                await calling
-            assert loop.time() - began == pytest.approx(60, abs=5)
-            assert len(peer.got("notifications/cancelled")) == 2
-
-    test()
+@on_fake_clock
+async def test_progress_extends_the_soft_deadline_but_not_the_hard_one(version: str) -> None:
+    """docs/guarantees.md G17: 10 s after the last report, and 60 s after the call in any case."""
+    async with opened(version) as (client, peer):
+        loop = asyncio.get_running_loop()
+        calling = asyncio.ensure_future(
+            client.tools.call("x", timeout=10, max_timeout=60, on_progress=lambda report: None)
+        )
+        request = await peer.expect("tools/call")
+        began = loop.time()
+        for step in range(3):
+            await asyncio.sleep(9)
+            request.progress(step)
+        with pytest.raises(TimeoutError):
+            await calling
+        assert loop.time() - began == pytest.approx(27 + 10)
+        calling = asyncio.ensure_future(
+            client.tools.call("x", timeout=10, max_timeout=60, on_progress=lambda report: None)
+        )
+        request = await peer.expect("tools/call")
+        began, step = loop.time(), 0
+        while not calling.done():
+            request.progress(step := step + 1)
+            await asyncio.sleep(5)
+        with pytest.raises(TimeoutError):
+            await calling
+        assert loop.time() - began == pytest.approx(60, abs=5)
+        assert len(peer.got("notifications/cancelled")) == 2

@@ -1,4 +1,4 @@
-"""One trace through both of ours: the client's span is the parent of the server's, over a real conversation."""
+"""Distributed tracing: the client's span is the parent of the server's."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from scripted.peer import ERAS
 
 @pytest.mark.parametrize("version", ERAS)
 def test_a_call_is_one_trace_from_the_caller_into_the_tool(version: str) -> None:
-    """Section 5, and 2026-07-28 basic/index on `traceparent`."""
+    """2026-07-28 basic/index, `traceparent`."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))

@@ -1,4 +1,4 @@
-"""What the tests of the bridge share: modules of every kind, written as their authors write them, on the real apcore."""
+"""Fixtures: apcore modules of every kind, registries and callers."""
 
 import asyncio
 import socket
@@ -41,19 +41,19 @@ class Nothing(BaseModel):
 
 
 class Plain:
-    """Declares nothing, and calls whatever it was made with."""
+    """A module without declarations that calls a function."""
 
-    description = "Does what it was told"
+    description = "Calls a function"
 
-    def __init__(self, does: Callable[..., Any], **attributes: Any) -> None:
-        self._does = does
+    def __init__(self, function: Callable[..., Any], **attributes: Any) -> None:
+        self._function = function
         self.input_schema: Any = {}
         self.output_schema: Any = {}
         for name, value in attributes.items():
             setattr(self, name, value)
 
     def execute(self, inputs: dict[str, Any], context: Context) -> Any:
-        return self._does(inputs, context)
+        return self._function(inputs, context)
 
 
 class Login(BaseModel):
@@ -63,7 +63,7 @@ class Login(BaseModel):
 
 
 class Remove:
-    """Asks for a person's consent."""
+    """Requires approval."""
 
     input_schema = Login
     output_schema = Nothing
@@ -82,7 +82,7 @@ class Words(BaseModel):
 
 
 class Count:
-    """Streams: three chunks that are merged."""
+    """Streams three chunks."""
 
     input_schema = Nothing
     output_schema = Words
@@ -98,25 +98,25 @@ class Count:
 
 
 class Slow:
-    """Runs until it is told to stop by its token; says when it began and when it was told."""
+    """Runs until its token is cancelled. Has events for the start and for the cancellation."""
 
     input_schema = Nothing
     output_schema = Nothing
     description = "Waits"
 
     def __init__(self) -> None:
-        self.began = threading.Event()
-        self.was_told = threading.Event()
+        self.started = threading.Event()
+        self.was_cancelled = threading.Event()
         self.context: Context | None = None
 
     def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
         self.context = context
-        self.began.set()
+        self.started.set()
         token = context.cancel_token
         assert token is not None
         for _ in range(3000):
             if token.is_cancelled:
-                self.was_told.set()
+                self.was_cancelled.set()
                 return {}
             time.sleep(0.01)
         return {}
@@ -135,22 +135,22 @@ class Later:
 
 
 class Caller:
-    """Whom a call is for, in tests: says what it is told, and hears what it is asked."""
+    """A caller that records progress and elicitations and returns a fixed answer."""
 
     def __init__(self, meta: dict[str, Any] | None = None, answer: Any = None) -> None:
         self.meta = meta or {}
         self.is_cancelled = False
         self.principal = ""
         self.scopes: frozenset[str] = frozenset()
-        self.heard: list[tuple[float, str]] = []
-        self.asked: list[str] = []
+        self.progress_updates: list[tuple[float, str]] = []
+        self.elicited: list[str] = []
         self._answer = answer
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        self.heard.append((progress, message))
+        self.progress_updates.append((progress, message))
 
     async def elicit(self, message: str, form: Any, *, key: str | None = None) -> Any:
-        self.asked.append(message)
+        self.elicited.append(message)
         if isinstance(self._answer, BaseException):
             raise self._answer
         return SimpleNamespace(is_accepted=self._answer)
@@ -158,20 +158,20 @@ class Caller:
 
 @pytest.fixture
 def kinds() -> SimpleNamespace:
-    """The classes above, for tests that make their own."""
+    """The classes above."""
     names = (Add, Plain, Remove, Count, Slow, Later, Caller, Numbers, Total, Nothing, Login, Words)
     return SimpleNamespace(**{kind.__name__: kind for kind in names})
 
 
 @pytest.fixture
 def registry() -> Registry:
-    """A few modules, each of another kind."""
-    made = Registry()
-    made.register("math.add", Add())
-    made.register("math.later", Later())
-    made.register("text.count", Count())
-    made.register("user.remove", Remove())
-    return made
+    """A registry with modules of different kinds."""
+    registry = Registry()
+    registry.register("math.add", Add())
+    registry.register("math.later", Later())
+    registry.register("text.count", Count())
+    registry.register("user.remove", Remove())
+    return registry
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def executor(registry: Registry) -> Executor:
 
 @pytest.fixture
 def descriptor() -> Callable[..., Any]:
-    """Makes a descriptor with these schemas."""
+    """Return a function that creates a descriptor with given schemas."""
 
     def make(
         input_schema: Any = None,
@@ -191,9 +191,9 @@ def descriptor() -> Callable[..., Any]:
         module_id: str = "image.resize",
         **more: Any,
     ) -> SimpleNamespace:
-        said = {"description": "", "annotations": None, "name": None, "documentation": None, **more}
+        members = {"description": "", "annotations": None, "name": None, "documentation": None, **more}
         return SimpleNamespace(
-            module_id=module_id, input_schema=input_schema or {}, output_schema=output_schema or {}, **said
+            module_id=module_id, input_schema=input_schema or {}, output_schema=output_schema or {}, **members
         )
 
     return make
@@ -202,21 +202,21 @@ def descriptor() -> Callable[..., Any]:
 @pytest.fixture
 def port() -> int:
     """A port that was free a moment ago."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        found: int = one.getsockname()[1]
-        return found
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number: int = probe.getsockname()[1]
+        return number
 
 
 @pytest.fixture
 def listening() -> Callable[[int], bool]:
-    """Waits until somebody listens at a port of this machine; False if nobody does for twenty seconds."""
+    """Return a function that waits until a local port accepts connections; False after twenty seconds."""
 
     def wait(at: int) -> bool:
         end = time.monotonic() + 20
         while time.monotonic() < end:
-            with socket.socket() as one:
-                if one.connect_ex(("127.0.0.1", at)) == 0:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", at)) == 0:
                     return True
             time.sleep(0.02)
         return False

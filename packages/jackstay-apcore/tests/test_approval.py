@@ -1,6 +1,5 @@
-"""A person's consent: what is asked, and what is said when nobody can be."""
+"""Approval of calls: prompts, answers, and clients without elicitation."""
 
-import asyncio
 import logging
 import sys
 from types import SimpleNamespace
@@ -22,7 +21,7 @@ from apcore import (
     Registry,
 )
 
-from apcore_mcp.approval import MAX_SHOWN, question, refusal_of
+from apcore_mcp.approval import MAX_PROMPT_ARGUMENTS, approval_prompt, request_approval
 from apcore_mcp.catalogue import Catalogue, Entry
 from apcore_mcp.server import ExecutionRouter
 from jackstay.errors import CapabilityError
@@ -37,53 +36,50 @@ def remove(registry: Registry) -> Entry:
     return entry
 
 
-def test_the_question_says_what_would_run_with_what(remove: Entry) -> None:
-    """Settled: the arguments, with x-sensitive ones redacted; the first line of the description."""
-    said = question(remove, {"user": "ann", "password": "hunter2"})
-    assert said.startswith("Run user.remove?\n\nRemove a user\n\nArguments:\n{")
-    assert '"user": "ann"' in said
-    assert "hunter2" not in said
+def test_prompt(remove: Entry) -> None:
+    """The redacted arguments, and the first line of the description."""
+    prompt = approval_prompt(remove, {"user": "ann", "password": "hunter2"})
+    assert prompt.startswith("Run user.remove?\n\nRemove a user\n\nArguments:\n{")
+    assert '"user": "ann"' in prompt
+    assert "hunter2" not in prompt
 
 
-def test_a_question_nobody_would_read_is_cut(remove: Entry) -> None:
-    said = question(remove, {"user": "x" * 10_000, "password": ""})
-    assert len(said) < MAX_SHOWN + 200
-    assert "characters in all)" in said
+def test_long_prompt_is_truncated(remove: Entry) -> None:
+    prompt = approval_prompt(remove, {"user": "x" * 10_000, "password": ""})
+    assert len(prompt) < MAX_PROMPT_ARGUMENTS + 200
+    assert "characters in all)" in prompt
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "problem"),
     [
         (True, None),
         (False, "Approval denied: user.remove was not run."),
         (1, "Approval denied: user.remove was not run."),
-        (CapabilityError("elicitation", "no"), "cannot be asked (no elicitation)"),
-        (RuntimeError("line down"), "could not be asked for"),
+        (CapabilityError("elicitation", "no"), "does not support elicitation"),
+        (RuntimeError("disconnected"), "could not be requested"),
     ],
 )
-def test_only_a_plain_yes_is_consent(
-    remove: Entry, kinds: SimpleNamespace, answer: Any, words: str | None
-) -> None:
-    """Settled: fail closed."""
-    refusal = asyncio.run(refusal_of(remove, {}, kinds.Caller(answer=answer)))
-    assert (refusal is None) if words is None else (refusal is not None and words in refusal)
+async def test_only_true_is_consent(remove: Entry, kinds: SimpleNamespace, answer: Any, problem: str | None) -> None:
+    message = await request_approval(remove, {}, kinds.Caller(answer=answer))
+    assert (message is None) if problem is None else (message is not None and problem in message)
 
 
-def test_a_question_of_the_stateless_era_passes_through(remove: Entry, kinds: SimpleNamespace) -> None:
-    """It is no Exception: the handler is run again with the answer (2026-07-28)."""
+async def test_base_exceptions_pass_through(remove: Entry, kinds: SimpleNamespace) -> None:
+    """On MCP 2026-07-28, `elicit` raises a BaseException, and the client repeats the request with the answer."""
 
     class Unwinds(BaseException):
         pass
 
     with pytest.raises(Unwinds):
-        asyncio.run(refusal_of(remove, {}, kinds.Caller(answer=Unwinds())))
+        await request_approval(remove, {}, kinds.Caller(answer=Unwinds()))
 
 
-# --- at apcore's gate -------------------------------------------------------------------------------------------------
+# --- the approval gate of apcore --------------------------------------------------------------------------------------
 
-WHO = {"user": "ann", "password": "hunter2"}
+USER = {"user": "ann", "password": "hunter2"}
 
-ASKED_OF = [
+REQUIREMENTS = [
     ("user.remove", {}),
     ("math.add", {"acl": ACL([ACLRule(["*"], ["math.*"], "allow", approval="required")])}),
     (
@@ -94,70 +90,60 @@ ASKED_OF = [
 ]
 
 
-def call(executor: Executor, name: str, caller: Any, **options: Any) -> Any:
-    arguments = WHO if name == "user.remove" else {"a": 1}
-    return asyncio.run(ExecutionRouter(executor, **options).handle_call(name, arguments, caller))
+async def call(executor: Executor, name: str, caller: Any, **options: Any) -> Any:
+    arguments = USER if name == "user.remove" else {"a": 1}
+    return await ExecutionRouter(executor, **options).handle_call(name, arguments, caller)
 
 
-@pytest.mark.parametrize(("name", "governed"), ASKED_OF, ids=["module", "rule", "policy", "strict policy"])
+@pytest.mark.parametrize(("name", "governed"), REQUIREMENTS, ids=["module", "rule", "policy", "strict policy"])
 @pytest.mark.parametrize("answer", [True, False, None])
-def test_whatever_demands_an_approval_the_client_is_asked_once(
+async def test_every_kind_of_approval_is_requested_once(
     registry: Registry, kinds: SimpleNamespace, name: str, governed: Any, answer: bool | None
 ) -> None:
-    """Approval asks the client and fails closed: by annotation, access list (spec of apcore, 6.1.6) or policy (7.9)."""
+    """By annotation, ACL rule or policy."""
     caller = None if answer is None else kinds.Caller(answer=answer)
-    result = call(Executor(registry, **governed), name, caller)
+    result = await call(Executor(registry, **governed), name, caller)
     assert bool(result.is_error) is (answer is not True)
     if caller is None:
-        assert result.text.startswith(f"Approval required: {name} needs")
+        assert result.text.startswith(f"Approval required: {name} requires")
     else:
-        assert len(caller.asked) == 1
-        assert caller.asked[0].startswith(f"Run {name}?")
+        assert len(caller.elicited) == 1
+        assert caller.elicited[0].startswith(f"Run {name}?")
 
 
-def test_who_is_denied_by_the_access_list_is_not_asked_about(
-    registry: Registry, kinds: SimpleNamespace
-) -> None:
+async def test_denied_call_requests_no_approval(registry: Registry, kinds: SimpleNamespace) -> None:
     caller = kinds.Caller(answer=True)
     assert (
-        call(Executor(registry, acl=ACL([], default_effect="deny")), "user.remove", caller).text
-        == "Access denied"
-    )
-    assert caller.asked == []
+        await call(Executor(registry, acl=ACL([], default_effect="deny")), "user.remove", caller)
+    ).text == "Access denied"
+    assert caller.elicited == []
 
 
-def test_a_policy_may_say_that_a_module_needs_none(registry: Registry, kinds: SimpleNamespace) -> None:
-    """F-014: the policy of an executor holds."""
+async def test_policy_may_waive_approval(registry: Registry, kinds: SimpleNamespace) -> None:
     caller = kinds.Caller(answer=False)
     policy = ExecutionPolicy(rules=[PolicyRule("user.*", requires_approval=False)])
-    assert not call(Executor(registry, policy=policy), "user.remove", caller).is_error
-    assert caller.asked == []
+    assert not (await call(Executor(registry, policy=policy), "user.remove", caller)).is_error
+    assert caller.elicited == []
 
 
-def test_without_apcores_gate_what_a_module_asks_for_is_asked_all_the_same(
-    registry: Registry, kinds: SimpleNamespace
-) -> None:
-    """Fails closed: a strategy that leaves the gate out does not let a module run that asks for approval."""
+async def test_annotation_is_enforced_without_the_gate(registry: Registry, kinds: SimpleNamespace) -> None:
+    """A strategy may lack the approval gate."""
     executor = Executor(registry, strategy="internal")
-    assert call(executor, "user.remove", None).is_error
+    assert (await call(executor, "user.remove", None)).is_error
     caller = kinds.Caller(answer=True)
-    assert not call(executor, "user.remove", caller).is_error
-    assert len(caller.asked) == 1
+    assert not (await call(executor, "user.remove", caller)).is_error
+    assert len(caller.elicited) == 1
 
 
-def test_a_streaming_module_is_asked_about_before_its_first_chunk(
-    registry: Registry, kinds: SimpleNamespace
-) -> None:
+async def test_streaming_module_is_approved_before_its_first_chunk(registry: Registry, kinds: SimpleNamespace) -> None:
     policy = ExecutionPolicy(rules=[PolicyRule("*", requires_approval=True)])
     caller = kinds.Caller({"progressToken": 1}, answer=True)
-    assert call(Executor(registry, policy=policy), "text.count", caller).structured_content["text"] == "2"
-    assert (len(caller.asked), len(caller.heard)) == (1, 3)
+    assert (await call(Executor(registry, policy=policy), "text.count", caller)).structured_content["text"] == "2"
+    assert (len(caller.elicited), len(caller.progress_updates)) == (1, 3)
 
 
-def test_a_person_may_think_for_longer_than_a_module_may_run(
-    registry: Registry, kinds: SimpleNamespace
-) -> None:
-    """No timeout of apcore's runs while a person is asked: the call is out of apcore."""
+async def test_no_timeout_runs_during_approval(registry: Registry, kinds: SimpleNamespace) -> None:
+    """The approval is requested outside of apcore."""
     inside: list[object] = []
 
     class Watching(kinds.Caller):  # type: ignore[misc, name-defined]  # a fixture's class
@@ -168,16 +154,16 @@ def test_a_person_may_think_for_longer_than_a_module_may_run(
                 frame = frame.f_back
             return await super().elicit(message, form, key=key)
 
-    assert not call(Executor(registry), "user.remove", Watching(answer=True)).is_error
+    assert not (await call(Executor(registry), "user.remove", Watching(answer=True))).is_error
     assert "apcore_mcp.server.router" in inside
     assert "apcore.executor" not in inside
 
 
 @pytest.mark.parametrize("is_strict", [False, True])
-def test_calls_that_are_no_clients_are_as_without_a_handler(
+async def test_calls_not_from_a_client(
     registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture, is_strict: bool
 ) -> None:
-    """An executor that is passed in is used as it is: its own program is not held up, unless the policy is strict."""
+    """Calls of the program and of modules run as without a handler, unless the policy is strict."""
     caplog.set_level(logging.WARNING, "apcore_mcp")
     executor = Executor(registry, policy=ExecutionPolicy(strict=is_strict))
     ExecutionRouter(executor)
@@ -186,64 +172,60 @@ def test_calls_that_are_no_clients_are_as_without_a_handler(
         input_schema = output_schema = kinds.Nothing
 
         async def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
-            await executor.call_async("user.remove", WHO, context)
-            await executor.call_async("user.remove", WHO)
+            await executor.call_async("user.remove", USER, context)
+            await executor.call_async("user.remove", USER)
             return {}
 
     registry.register("x.outer", Outer())
     caller = kinds.Caller(answer=True)
-    result = call(executor, "x.outer", caller)
+    result = await call(executor, "x.outer", caller)
     assert bool(result.is_error) is is_strict
-    assert caller.asked == []
+    assert caller.elicited == []
     if is_strict:
         with pytest.raises(ApprovalDeniedError):
-            asyncio.run(executor.call_async("user.remove", WHO))
+            await executor.call_async("user.remove", USER)
     else:
-        asyncio.run(executor.call_async("user.remove", WHO))
-        assert [record.levelname for record in caplog.records if "no client's" in record.message] == [
-            "WARNING"
-        ]
+        await executor.call_async("user.remove", USER)
+        assert [record.levelname for record in caplog.records if "not from a client" in record.message] == ["WARNING"]
 
 
-def test_several_routers_of_one_executor_all_ask(registry: Registry, kinds: SimpleNamespace) -> None:
+async def test_several_routers_of_one_executor(registry: Registry, kinds: SimpleNamespace) -> None:
     executor = Executor(registry)
     for _ in range(2):
         caller = kinds.Caller(answer=True)
-        assert not call(executor, "user.remove", caller).is_error
-        assert len(caller.asked) == 1
-    assert not call(executor, "user.remove", None, approval="allow").is_error
+        assert not (await call(executor, "user.remove", caller)).is_error
+        assert len(caller.elicited) == 1
+    assert not (await call(executor, "user.remove", None, approval="allow")).is_error
 
 
-def test_a_token_that_a_client_made_up_is_no_consent(registry: Registry, kinds: SimpleNamespace) -> None:
-    """apcore takes `_approval_token` among the arguments; nobody was given one here."""
+async def test_invented_approval_token_is_rejected(registry: Registry, kinds: SimpleNamespace) -> None:
+    """apcore accepts `_approval_token` among the arguments; this handler issues none."""
     caller = kinds.Caller(answer=False)
     router = ExecutionRouter(Executor(registry))
-    result = asyncio.run(router.handle_call("user.remove", {**WHO, "_approval_token": "x"}, caller))
+    result = await router.handle_call("user.remove", {**USER, "_approval_token": "x"}, caller)
     assert result.text == "Module error: APPROVAL_DENIED"
     assert registry.get("user.remove").ran == 0
 
 
-def test_a_handler_that_resolves_later_is_left_to_do_so(registry: Registry, kinds: SimpleNamespace) -> None:
-    """F-014: an executor's own handler; pending is its word to the client."""
+async def test_pending_handler_of_the_executor(registry: Registry, kinds: SimpleNamespace) -> None:
+    """The approval handler of an executor may return "pending"."""
 
     async def later(request: ApprovalRequest) -> ApprovalResult:
         return ApprovalResult(status="pending", approval_id="7")
 
     caller = kinds.Caller(answer=True)
     executor = Executor(registry, approval_handler=CallbackApprovalHandler(later))
-    assert call(executor, "user.remove", caller).text == "Module error: APPROVAL_PENDING"
+    assert (await call(executor, "user.remove", caller)).text == "Module error: APPROVAL_PENDING"
     unwired = Executor(registry, strategy="internal", approval_handler=CallbackApprovalHandler(later))
-    assert not call(unwired, "user.remove", caller).is_error
-    assert caller.asked == []
+    assert not (await call(unwired, "user.remove", caller)).is_error
+    assert caller.elicited == []
 
 
-def test_a_pending_call_inside_a_module_is_not_asked_about(
-    registry: Registry, kinds: SimpleNamespace
-) -> None:
+async def test_pending_error_of_a_nested_call(registry: Registry, kinds: SimpleNamespace) -> None:
     def inner(inputs: dict[str, Any], context: Context) -> dict[str, Any]:
         raise ApprovalPendingError(result=ApprovalResult(status="pending"), module_id="other")
 
     registry.register("x.outer", kinds.Plain(inner))
     caller = kinds.Caller(answer=True)
-    assert call(Executor(registry), "x.outer", caller).is_error
-    assert caller.asked == []
+    assert (await call(Executor(registry), "x.outer", caller)).is_error
+    assert caller.elicited == []

@@ -1,4 +1,4 @@
-"""F-025: a server in a thread of its own."""
+"""A server on a background thread."""
 
 import asyncio
 import threading
@@ -24,17 +24,15 @@ def call(port: int) -> Any:
     return asyncio.run(main())
 
 
-def test_it_serves_between_start_and_stop_and_again(
-    registry: Registry, port: int, listening: Listening
-) -> None:
-    """F-025: start is a no-op if it runs, stop does not block, wait does; the hooks are called."""
-    told: list[str] = []
+def test_start_and_stop_repeatedly(registry: Registry, port: int, listening: Listening) -> None:
+    """`start` does nothing if the server runs; `stop` does not block; the hooks are called."""
+    called: list[str] = []
     server = MCPServer(
         registry,
         transport="streamable-http",
         port=port,
-        on_startup=lambda: told.append("up"),
-        on_shutdown=lambda: told.append("down"),
+        on_startup=lambda: called.append("up"),
+        on_shutdown=lambda: called.append("down"),
     )
     assert "stopped" in repr(server)
     server.stop()
@@ -50,11 +48,10 @@ def test_it_serves_between_start_and_stop_and_again(
         assert server.wait(30)
         assert not server.is_running
         assert server.error is None
-    assert told == ["up", "down"] * 2
+    assert called == ["up", "down"] * 2
 
 
-def test_stop_right_after_start_ends_it(registry: Registry, port: int) -> None:
-    """It may be asked to stop before it has begun."""
+def test_stop_right_after_start(registry: Registry, port: int) -> None:
     for _ in range(3):
         server = MCPServer(registry, transport="streamable-http", port=port)
         server.start()
@@ -63,10 +60,8 @@ def test_stop_right_after_start_ends_it(registry: Registry, port: int) -> None:
         assert server.error is None
 
 
-def test_a_port_that_is_taken_is_told_and_the_process_lives(
-    registry: Registry, port: int, listening: Listening, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Seed 7.1: OSError."""
+def test_port_in_use(registry: Registry, port: int, listening: Listening, caplog: pytest.LogCaptureFixture) -> None:
+    """The process continues."""
     first = MCPServer(registry, transport="streamable-http", port=port)
     first.start()
     assert listening(port)
@@ -79,7 +74,7 @@ def test_a_port_that_is_taken_is_told_and_the_process_lives(
     assert first.wait(30)
 
 
-def test_wrong_options_are_refused_when_it_is_made(registry: Registry) -> None:
+def test_wrong_options(registry: Registry) -> None:
     with pytest.raises(TypeError):
         MCPServer("registry")
     with pytest.raises(ValueError, match="port"):
@@ -87,57 +82,51 @@ def test_wrong_options_are_refused_when_it_is_made(registry: Registry) -> None:
     assert MCPServer(Executor(registry)).error is None
 
 
-def test_a_call_that_runs_is_waited_for_no_longer_than_a_drain(
+async def test_stop_does_not_wait_for_a_hung_module(
     registry: Registry, kinds: Any, port: int, listening: Listening
 ) -> None:
-    """Stop is in order, and bounded: the hung thread does not end the process."""
+    """The graceful shutdown has a timeout."""
     slow = kinds.Slow()
     registry.register("x.slow", slow)
     server = MCPServer(registry, transport="streamable-http", port=port)
     server.start()
     assert listening(port)
 
-    async def begin() -> None:
-        async with connect(http(f"http://127.0.0.1:{port}/mcp")) as client:
-            task = asyncio.ensure_future(client.tools.call("x.slow", {}))
-            await asyncio.to_thread(slow.began.wait, 30)
-            server.stop()
-            began = time.monotonic()
-            await asyncio.to_thread(server.wait, 30)
-            assert time.monotonic() - began < 15
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(begin())
+    async with connect(http(f"http://127.0.0.1:{port}/mcp")) as client:
+        task = asyncio.ensure_future(client.tools.call("x.slow", {}))
+        await asyncio.to_thread(slow.started.wait, 30)
+        server.stop()
+        began = time.monotonic()
+        await asyncio.to_thread(server.wait, 30)
+        assert time.monotonic() - began < 15
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
     assert not server.is_running
-    assert slow.was_told.wait(10)
+    assert slow.was_cancelled.wait(10)
 
 
 class Stdio:
-    """A server whose stdio never ends by itself, as a client that stays."""
+    """A stdio server whose client does not disconnect."""
 
     def __init__(self) -> None:
-        self.began = threading.Event()
+        self.started = threading.Event()
         self.drained = threading.Event()
 
     async def serve_stdio(self) -> int:
-        self.began.set()
+        self.started.set()
         while not self.drained.is_set():
             await asyncio.sleep(0.01)
         return 0
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_stdio_is_served_until_it_is_stopped_or_the_client_is_gone(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch, is_gone: bool
-) -> None:
-    """F-025, over stdio; the process's own is not taken in a test."""
+def test_stdio(registry: Registry, monkeypatch: pytest.MonkeyPatch, is_gone: bool) -> None:
     stdio = Stdio()
     monkeypatch.setattr("jackstay.server.Server.serve_stdio", lambda server: stdio.serve_stdio())
     monkeypatch.setattr("jackstay.server.Server.drain", lambda server: stdio.drained.set())
     server = MCPServer(registry)
     server.start()
-    assert stdio.began.wait(30)
+    assert stdio.started.wait(30)
     if is_gone:
         stdio.drained.set()
     else:
@@ -146,26 +135,23 @@ def test_stdio_is_served_until_it_is_stopped_or_the_client_is_gone(
     assert server.error is None
 
 
-def test_it_may_be_stopped_while_it_starts(registry: Registry, port: int) -> None:
-    """Between being made and being served: what is draining when it begins ends at once."""
+def test_stop_in_on_startup(registry: Registry, port: int) -> None:
     server = MCPServer(registry, transport="streamable-http", port=port, on_startup=lambda: server.stop())
     server.start()
     assert server.wait(30)
     assert server.error is None
 
 
-def test_it_may_be_stopped_when_the_port_is_taken_and_nothing_served_yet(
-    registry: Registry, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_before_serving(registry: Registry, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from apcore_mcp.server import TransportManager
 
-    serve_here = TransportManager.serve_here
+    serve_on_this_thread = TransportManager.serve_on_this_thread
 
     def stop_first(self: Any, *given: Any) -> None:
         server.stop()
-        serve_here(self, *given)
+        serve_on_this_thread(self, *given)
 
-    monkeypatch.setattr(TransportManager, "serve_here", stop_first)
+    monkeypatch.setattr(TransportManager, "serve_on_this_thread", stop_first)
     server = MCPServer(registry, transport="streamable-http", port=port)
     server.start()
     assert server.wait(30)

@@ -1,4 +1,4 @@
-"""The live catalogue: described once, one gate, faults stay where they are."""
+"""The catalogue of served modules."""
 
 import logging
 import threading
@@ -18,8 +18,7 @@ def catalogue_of(registry: Registry, **filters: Any) -> Catalogue:
     return made
 
 
-def test_every_module_is_an_entry_in_order(registry: Registry) -> None:
-    """F-001, F-002, F-013."""
+def test_entries_are_ordered(registry: Registry) -> None:
     catalogue = catalogue_of(registry)
     assert [entry.id for entry in catalogue.tools()] == [
         "math.add",
@@ -37,7 +36,7 @@ def test_every_module_is_an_entry_in_order(registry: Registry) -> None:
     assert add.annotations == ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
-    assert later.annotations is None  # settled: what nobody declared is not told
+    assert later.annotations is None  # settled: what nobody declared is not notified
     assert [entry.is_streaming for entry in (add, count)] == [False, True]
     assert [entry.needs_approval for entry in (add, remove)] == [False, True]
     assert remove.sensitive == (("password",), ("pin",))
@@ -45,31 +44,28 @@ def test_every_module_is_an_entry_in_order(registry: Registry) -> None:
     assert "4 modules, 0 skipped" in repr(catalogue)
 
 
-def test_an_entry_is_found_by_its_id_and_by_the_dash_form(registry: Registry) -> None:
-    """Settled: a call accepts the id, the alias and the dash form."""
+def test_find_by_id_and_openai_name(registry: Registry) -> None:
+    """By its id and its OpenAI name."""
     catalogue = catalogue_of(registry)
     assert catalogue.find("math.add") is catalogue.find("math-add") is catalogue.tools()[0]
     assert catalogue.find("math") is None
 
 
-def test_tags_and_prefix_are_the_gate_for_calls_as_well(registry: Registry) -> None:
-    """F-018; section 4: filters are not enforced on calls."""
+def test_filters_apply_to_calls(registry: Registry) -> None:
     catalogue = catalogue_of(registry, tags=["math"])
     assert [entry.id for entry in catalogue.tools()] == ["math.add"]
     assert catalogue.find("text.count") is None
     assert catalogue_of(registry, prefix="text.").find("math-add") is None
 
 
-@pytest.mark.parametrize(
-    "filters", [{"tags": [""]}, {"tags": "math"}, {"tags": [1]}, {"prefix": ""}, {"prefix": 1}]
-)
-def test_a_filter_that_is_none_is_refused(registry: Registry, filters: Any) -> None:
+@pytest.mark.parametrize("filters", [{"tags": [""]}, {"tags": "math"}, {"tags": [1]}, {"prefix": ""}, {"prefix": 1}])
+def test_empty_filters_are_rejected(registry: Registry, filters: Any) -> None:
     with pytest.raises(ValueError, match=r"tags|prefix"):
         Catalogue(registry, **filters)
 
 
-def test_a_hidden_module_is_neither_listed_nor_found(registry: Registry, kinds: SimpleNamespace) -> None:
-    """One gate: `discoverable=False`."""
+def test_hidden_module_is_not_served(registry: Registry, kinds: SimpleNamespace) -> None:
+    """`discoverable=False`."""
     hidden = kinds.Plain(lambda inputs, context: {}, annotations=ModuleAnnotations(discoverable=False))
     registry.register("math.hidden", hidden)
     assert catalogue_of(registry).find("math.hidden") is None
@@ -80,8 +76,7 @@ def with_alias(kinds: SimpleNamespace, alias: Any, **display: Any) -> Any:
     return kinds.Plain(lambda inputs, context: {}, metadata=metadata)
 
 
-def test_an_alias_is_listed_and_found_and_so_is_the_id(registry: Registry, kinds: SimpleNamespace) -> None:
-    """Section 4: an alias is listed but not callable."""
+def test_alias_and_id_are_found(registry: Registry, kinds: SimpleNamespace) -> None:
     registry.register("disk.free", with_alias(kinds, "free", description="Shown instead"))
     catalogue = catalogue_of(registry)
     entry = catalogue.find("free")
@@ -91,9 +86,7 @@ def test_an_alias_is_listed_and_found_and_so_is_the_id(registry: Registry, kinds
 
 
 @pytest.mark.parametrize("alias", ["math.add", "", 7, "two words", "x" * 129])
-def test_an_alias_that_is_taken_or_none_is_not_used(
-    registry: Registry, kinds: SimpleNamespace, alias: Any
-) -> None:
+def test_taken_or_invalid_alias_is_not_used(registry: Registry, kinds: SimpleNamespace, alias: Any) -> None:
     registry.register("disk.free", with_alias(kinds, alias))
     catalogue = catalogue_of(registry)
     found = catalogue.find("disk.free")
@@ -104,23 +97,23 @@ def test_an_alias_that_is_taken_or_none_is_not_used(
     assert taken.id == "math.add"
 
 
-def test_of_two_equal_aliases_the_first_id_has_it(
+def test_first_id_gets_an_equal_alias(
     registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry.register("a.one", with_alias(kinds, "same"))
     registry.register("b.two", with_alias(kinds, "same"))
     catalogue = catalogue_of(registry)
     assert [entry.name for entry in catalogue.tools()][:2] == ["same", "b.two"]
-    assert "alias same of b.two is taken by a.one" in caplog.text
+    assert "alias same of b.two is already used by a.one" in caplog.text
 
 
-def test_metadata_of_a_wrong_kind_says_nothing(registry: Registry, kinds: SimpleNamespace) -> None:
+def test_metadata_of_a_wrong_type_is_ignored(registry: Registry, kinds: SimpleNamespace) -> None:
     registry.register("disk.free", kinds.Plain(lambda inputs, context: {}, metadata={"display": "loud"}))
     assert catalogue_of(registry).find("disk.free") is not None
 
 
-def test_a_name_over_128_characters_is_shortened(registry: Registry, kinds: SimpleNamespace) -> None:
-    """Settled: MCP 128, with a hash, in the table."""
+def test_long_name_is_shortened(registry: Registry, kinds: SimpleNamespace) -> None:
+    """To 128 characters, with a hash."""
     long = ".".join(["segment"] * 20)
     registry.register(long, kinds.Plain(lambda inputs, context: {}))
     catalogue = catalogue_of(registry)
@@ -131,17 +124,16 @@ def test_a_name_over_128_characters_is_shortened(registry: Registry, kinds: Simp
 
 
 class Broken:
-    """A model that cannot write its schema."""
+    """A model whose schema fails."""
 
     @classmethod
     def model_json_schema(cls) -> Any:
         raise RuntimeError("no schema today")
 
 
-def test_a_module_that_cannot_be_described_is_skipped_with_its_reason(
+def test_undescribable_module_is_skipped(
     registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Section 4: one bad module kills the start."""
     registry.register("bad.broken", kinds.Plain(lambda i, c: {}, input_schema=Broken))
     registry.register("bad.text", kinds.Plain(lambda i, c: {}, input_schema={"type": "string"}))
     dangling = {"type": "object", "properties": {"a": {"$ref": "#/$defs/Gone"}}}
@@ -151,35 +143,33 @@ def test_a_module_that_cannot_be_described_is_skipped_with_its_reason(
     skipped = catalogue.skipped()
     assert sorted(skipped) == ["bad.broken", "bad.dangling", "bad.text"]
     assert skipped["bad.broken"] == "RuntimeError: no schema today"
-    assert "'string', not an object" in skipped["bad.text"]
+    assert "must have type 'object', not 'string'" in skipped["bad.text"]
     assert "Gone" in skipped["bad.dangling"]
-    assert "module bad.broken is skipped" in caplog.text
+    assert "skipped module bad.broken" in caplog.text
 
 
-def test_a_module_that_the_registry_does_not_define_is_skipped(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Seed 9.3: get_definition() returns None."""
+def test_undefined_module_is_skipped(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`get_definition()` returns None."""
     monkeypatch.setattr(registry, "get_definition", lambda module_id: None)
     assert catalogue_of(registry).skipped().keys() == {"math.add", "math.later", "text.count", "user.remove"}
 
 
-def test_an_output_that_is_no_object_promises_nothing(registry: Registry, kinds: SimpleNamespace) -> None:
-    """F-013: MCP has structured results for objects."""
+def test_non_object_output_schema_is_dropped(registry: Registry, kinds: SimpleNamespace) -> None:
+    """Structured content must be an object."""
     registry.register("odd.out", kinds.Plain(lambda i, c: {}, output_schema={"type": "array"}))
     entry = catalogue_of(registry).find("odd.out")
     assert entry is not None
     assert entry.output_schema == {}
 
 
-@pytest.mark.parametrize("said", [ModuleAnnotations(requires_approval=True), {"requires_approval": True}])
-def test_approval_asked_for_anywhere_is_asked_for(
-    registry: Registry, kinds: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, said: Any
+@pytest.mark.parametrize("declared", [ModuleAnnotations(requires_approval=True), {"requires_approval": True}])
+def test_approval_in_file_or_code(
+    registry: Registry, kinds: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, declared: Any
 ) -> None:
-    """A file must not cancel what the code asks for."""
+    """Neither may cancel the requirement of the other."""
     module = kinds.Plain(lambda i, c: {})
     registry.register("disk.wipe", module)
-    module.annotations = said
+    module.annotations = declared
     entry = catalogue_of(registry).find("disk.wipe")
     assert entry is not None
     assert entry.needs_approval
@@ -188,29 +178,28 @@ def test_approval_asked_for_anywhere_is_asked_for(
 # --- changes ----------------------------------------------------------------------------------------------------------
 
 
-def test_changes_are_told_with_what_came_and_what_went(registry: Registry, kinds: SimpleNamespace) -> None:
-    """F-015."""
+def test_changes_have_added_and_removed_entries(registry: Registry, kinds: SimpleNamespace) -> None:
     catalogue = catalogue_of(registry)
-    heard: list[Change] = []
-    end = catalogue.subscribe(heard.append)
+    progress_updates: list[Change] = []
+    end = catalogue.subscribe(progress_updates.append)
     registry.register("new.one", kinds.Plain(lambda i, c: {}))
     catalogue.update("new.one")
-    assert [entry.id for entry in heard[-1].added] == ["new.one"]
+    assert [entry.id for entry in progress_updates[-1].added] == ["new.one"]
     registry.unregister("new.one")
     catalogue.update("new.one")
-    assert [entry.id for entry in heard[-1].removed] == ["new.one"]
+    assert [entry.id for entry in progress_updates[-1].removed] == ["new.one"]
     assert catalogue.find("new.one") is None
     catalogue.update("never.there")
-    assert len(heard) == 2
+    assert len(progress_updates) == 2
     end()
     end()
     registry.unregister("math.add")
     catalogue.refresh()
-    assert len(heard) == 2
+    assert len(progress_updates) == 2
     assert catalogue.find("math.add") is None
 
 
-def test_a_module_that_is_mended_is_no_longer_skipped(registry: Registry, kinds: SimpleNamespace) -> None:
+def test_corrected_module_is_served(registry: Registry, kinds: SimpleNamespace) -> None:
     registry.register("bad.one", kinds.Plain(lambda i, c: {}, input_schema=Broken))
     catalogue = catalogue_of(registry)
     registry.unregister("bad.one")
@@ -223,20 +212,20 @@ def test_a_module_that_is_mended_is_no_longer_skipped(registry: Registry, kinds:
     assert catalogue.find("bad.one") is None
 
 
-def test_what_never_reached_the_registry_is_among_the_skipped_until_it_does(registry: Registry) -> None:
-    """Shown by --check, /health, the log and the inspector."""
+def test_undiscovered_modules_are_skipped(registry: Registry) -> None:
+    """Until they are registered."""
     catalogue = catalogue_of(registry)
-    told: list[Change] = []
-    catalogue.subscribe(told.append)
+    notified: list[Change] = []
+    catalogue.subscribe(notified.append)
     for _ in range(2):
-        catalogue.note_undiscovered({"disk.free": "SyntaxError", "math.add": "stale"})
+        catalogue.set_undiscovered({"disk.free": "SyntaxError", "math.add": "stale"})
     # Who shows the reasons reads them again, once; tools did not change.
-    assert told == [Change()]
+    assert notified == [Change()]
     assert catalogue.skipped() == {"disk.free": "SyntaxError"}
 
 
-def test_many_threads_may_change_it_at_once(registry: Registry, kinds: SimpleNamespace) -> None:
-    """F-015: callbacks come from any thread."""
+def test_concurrent_changes(registry: Registry, kinds: SimpleNamespace) -> None:
+    """Callbacks may come from any thread."""
     catalogue = catalogue_of(registry)
 
     def work(number: int) -> None:
@@ -254,8 +243,7 @@ def test_many_threads_may_change_it_at_once(registry: Registry, kinds: SimpleNam
     assert ids == sorted(ids)
 
 
-def test_arguments_and_outputs_are_shown_without_secrets(registry: Registry) -> None:
-    """Section 4: sensitive arguments appear in the approval prompt."""
+def test_redaction_of_arguments_and_outputs(registry: Registry) -> None:
     remove = catalogue_of(registry).find("user.remove")
     assert remove is not None
     shown = remove.redact({"user": "ann", "password": "hunter2", "pin": 1234})
@@ -265,10 +253,8 @@ def test_arguments_and_outputs_are_shown_without_secrets(registry: Registry) -> 
     assert remove.redact_output({"a": 1}) == {"a": 1}
 
 
-def test_a_discovered_model_with_texts_for_hints_is_finished(
-    tmp_path: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Section 3: `from __future__ import annotations` with nested models in a discovered file."""
+def test_model_with_string_annotations_is_rebuilt(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """`from __future__ import annotations` with nested models in a discovered file."""
     (tmp_path / "late.py").write_text(
         "from __future__ import annotations\n"
         "from pydantic import BaseModel\n"
@@ -288,7 +274,7 @@ def test_a_discovered_model_with_texts_for_hints_is_finished(
 
 
 class Native:
-    """A module whose `execute` is not a Python function, as of an extension in C."""
+    """A module whose `execute` is not a Python function, as in a C extension."""
 
     input_schema = Broken
     output_schema: Any = None
@@ -296,6 +282,6 @@ class Native:
     execute = staticmethod(len)
 
 
-def test_a_module_that_is_not_python_is_skipped_with_the_first_reason(registry: Registry) -> None:
+def test_non_python_module_is_skipped(registry: Registry) -> None:
     registry.register("native.one", Native())
     assert catalogue_of(registry).skipped() == {"native.one": "RuntimeError: no schema today"}

@@ -1,4 +1,4 @@
-"""What a module raises to end a program ends its call: in a thread, in a coroutine, whoever made the executor."""
+"""Containment of exceptions that would end the process."""
 
 import asyncio
 from types import SimpleNamespace
@@ -12,13 +12,13 @@ from apcore_mcp.containment import ModuleEndedError, contain, contained
 from apcore_mcp.server import ExecutionRouter
 
 
-class Mine(BaseException):
-    """Of an author who knows no better."""
+class CustomExit(BaseException):
+    """A direct subclass of BaseException."""
 
 
 @pytest.fixture
 def failing(kinds: SimpleNamespace) -> Any:
-    """Makes a coroutine module that raises this, hangs, or does neither."""
+    """A coroutine module that raises an error, hangs, or does neither."""
 
     class Failing(kinds.Later):  # type: ignore[misc, name-defined]  # a fixture's class
         input_schema = output_schema = kinds.Nothing
@@ -39,13 +39,13 @@ def failing(kinds: SimpleNamespace) -> Any:
 
 @pytest.mark.parametrize(
     "error",
-    [SystemExit(3), KeyboardInterrupt(), Mine("secret"), asyncio.CancelledError(), ValueError("secret")],
+    [SystemExit(3), KeyboardInterrupt(), CustomExit("secret"), asyncio.CancelledError(), ValueError("secret")],
     ids=lambda error: type(error).__name__,
 )
-def test_whatever_a_coroutine_raises_ends_its_call_alone(
+async def test_exceptions_of_coroutines_end_only_their_call(
     registry: Registry, failing: Any, error: BaseException
 ) -> None:
-    """F-003: a call never raises. One that cancels itself was not cancelled by the client, who waits for an answer."""
+    """A call does not raise. A module that cancels itself gets an error result."""
     registry.register("x.fail", failing(error))
     router = ExecutionRouter(to_executor(registry))
 
@@ -55,51 +55,48 @@ def test_whatever_a_coroutine_raises_ends_its_call_alone(
             (await router.handle_call("math.later", {"a": 1})).text,
         ]
 
-    assert asyncio.run(main()) == ["Internal error occurred", '{"total": 3}']
+    assert await main() == ["Internal error occurred", '{"total": 3}']
 
 
-def test_a_contained_module_is_the_module_in_all_else(registry: Registry, failing: Any) -> None:
-    """Its output, its timeout, its own errors."""
+async def test_contained_module_behaves_normally(registry: Registry, failing: Any) -> None:
+    """Its output, its timeout and its errors."""
     registry.register("x.well", failing())
     executor = contain(Executor(registry))
-    assert asyncio.run(executor.call_async("x.well", {})) == {}
-    registry.register("x.wrong", failing(ValueError("mine")))
-    with pytest.raises(Exception, match="mine"):
-        asyncio.run(executor.call_async("x.wrong", {}))
+    assert await executor.call_async("x.well", {}) == {}
+    registry.register("x.wrong", failing(ValueError("bug")))
+    with pytest.raises(Exception, match="bug"):
+        await executor.call_async("x.wrong", {})
     registry.register("x.slow", failing(hangs=True))
     with pytest.raises(ModuleTimeoutError, match="10ms"):
-        asyncio.run(executor.call_async("x.slow", {}))
+        # On another event loop: apcore leaves the task of a module that timed out behind.
+        await asyncio.to_thread(asyncio.run, executor.call_async("x.slow", {}))
 
 
-def test_an_executor_that_is_passed_in_is_not_touched(registry: Registry) -> None:
-    """F-014."""
+def test_given_executor_is_not_changed(registry: Registry) -> None:
     executor = Executor(registry)
     steps = list(executor.current_strategy.steps)
     assert to_executor(executor) is executor
     assert executor.current_strategy.steps == steps
 
 
-def test_a_real_cancellation_and_an_end_of_the_generator_go_through() -> None:
+async def test_cancellation_and_generator_exit_pass_through() -> None:
     async def cancelled() -> None:
         with contained("x.y"):
             await asyncio.Event().wait()
 
-    async def main() -> None:
-        task = asyncio.ensure_future(cancelled())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        with pytest.raises(GeneratorExit), contained("x.y"):
-            raise GeneratorExit
-        with pytest.raises(ModuleEndedError, match=r"x\.y raised SystemExit"), contained("x.y"):
-            raise SystemExit
-
-    asyncio.run(main())
+    task = asyncio.ensure_future(cancelled())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(GeneratorExit), contained("x.y"):
+        raise GeneratorExit
+    with pytest.raises(ModuleEndedError, match=r"x\.y raised SystemExit"), contained("x.y"):
+        raise SystemExit
 
 
-def test_a_stream_is_a_stream_and_what_ends_it_early_ends_its_call_alone(kinds: SimpleNamespace) -> None:
-    """From Python 3.12 on apcore does not see through a wrapper: one around the module made every stream a single chunk."""
+async def test_streams_are_contained(kinds: SimpleNamespace) -> None:
+    """Since Python 3.12, a proxy around the module would hide its `stream` method from apcore."""
 
     class Streaming(kinds.Later):  # type: ignore[misc, name-defined]  # a fixture's class
         input_schema = output_schema = kinds.Nothing
@@ -124,6 +121,6 @@ def test_a_stream_is_a_stream_and_what_ends_it_early_ends_its_call_alone(kinds: 
     registry = Registry()
     registry.register("fine", Streaming())
     registry.register("ends", Streaming(SystemExit(3)))
-    assert asyncio.run(chunks(registry, "fine")) == [{"part": 1}, {"part": 2}]
+    assert await chunks(registry, "fine") == [{"part": 1}, {"part": 2}]
     with pytest.raises(ModuleEndedError, match="ends raised SystemExit"):
-        asyncio.run(chunks(registry, "ends"))
+        await chunks(registry, "ends")

@@ -1,4 +1,4 @@
-"""`examples/apcore_demo`, served as its README says and used over MCP: every module does what the table there promises."""
+"""`examples/apcore_demo`, served as in its README and used over MCP."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ def url(tmp_path: Path, port: int, listening: Callable[[int], bool]) -> Iterator
         assert process.wait(20) == 0
 
 
-def test_every_module_is_discovered_and_none_is_skipped() -> None:
+def test_all_modules_are_discovered() -> None:
     registry = Registry(extensions_dir=str(EXTENSIONS))
     registry.discover()
     catalogue = Catalogue(registry)
@@ -64,11 +64,11 @@ async def text_of(client: Client, tool: str, arguments: dict[str, Any]) -> tuple
     return bool(result.is_error), result.content[0].text  # type: ignore[union-attr]  # apcore's are texts
 
 
-def test_each_module_does_what_the_table_says(url: str, tmp_path: Path) -> None:
-    asked: list[str] = []
+def test_modules_behave_as_documented(url: str, tmp_path: Path) -> None:
+    elicited: list[str] = []
 
     async def agree(request: Any) -> ElicitResult:
-        asked.append(request.message)
+        elicited.append(request.message)
         return ElicitResult(action="accept", content={})
 
     async def use() -> None:
@@ -82,9 +82,7 @@ def test_each_module_does_what_the_table_says(url: str, tmp_path: Path) -> None:
                 "different_words": 2,
                 "lines": 1,
             }
-            weather = await client.tools.call(
-                "weather.forecast", {"place": "Kiel", "days": 2, "unit": "fahrenheit"}
-            )
+            weather = await client.tools.call("weather.forecast", {"place": "Kiel", "days": 2, "unit": "fahrenheit"})
             assert len(weather.structured_content["days"]) == 2
             order = {"items": [{"article": "Rope", "price": 10, "quantity": 2}], "coupon": "TENOFF"}
             assert (await client.tools.call("orders.quote", order)).structured_content["total"] == 22.9
@@ -108,8 +106,8 @@ def test_each_module_does_what_the_table_says(url: str, tmp_path: Path) -> None:
                 False,
                 '{"deleted": true, "notes": []}',
             )
-            assert asked
-            assert asked[0].startswith("Run notes.delete?")
+            assert elicited
+            assert elicited[0].startswith("Run notes.delete?")
             charge = {"amount": 3, "card": "4111111111111111"}
             assert await text_of(client, "payments.charge", charge) == (True, "Internal error occurred")
 

@@ -1,4 +1,4 @@
-"""F-019, `/health`: status, uptime, tool count, modules skipped and why; the reasons only for who may call the endpoint."""
+"""`/health`: status, counts, and the reasons of skipped modules."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.health import make_health
 from jackstay.server import Server
 from jackstay.server.http import keys
-from peers.asgi import asked
+from peers.asgi import request_app_sync
 
 KEY = "alice-0123456789abcdef"
 
@@ -26,8 +26,8 @@ def page(app: Any, catalogue: Catalogue) -> Any:
     return make_health(app, catalogue, 100.0, clock=lambda: 142.5)
 
 
-def test_health_says_status_uptime_tools_and_what_is_missing_and_why(catalogue: Catalogue) -> None:
-    answer = asked(page(Server("demo", version="1.2").asgi(), catalogue), "GET", "/health")
+def test_health_report(catalogue: Catalogue) -> None:
+    answer = request_app_sync(page(Server("demo", version="1.2").asgi(), catalogue), "GET", "/health")
     assert answer.status == 200
     assert answer.json == {
         "status": "ok",
@@ -43,28 +43,26 @@ def test_health_says_status_uptime_tools_and_what_is_missing_and_why(catalogue: 
 
 
 @pytest.mark.parametrize("headers", [{"host": "10.0.0.7"}, {"origin": "https://evil.example"}])
-def test_under_a_foreign_name_there_is_the_status_alone(
-    catalogue: Catalogue, headers: dict[str, str]
-) -> None:
-    """A web page can read it by DNS rebinding; a load balancer needs no more."""
-    answer = asked(page(Server("demo").asgi(), catalogue), "GET", "/health", **headers)
+def test_other_hosts_get_only_the_status(catalogue: Catalogue, headers: dict[str, str]) -> None:
+    """A web page can read it by DNS rebinding."""
+    answer = request_app_sync(page(Server("demo").asgi(), catalogue), "GET", "/health", **headers)
     assert (answer.status, answer.json) == (200, {"status": "ok"})
 
 
-def test_strangers_read_the_numbers_but_not_the_reasons(catalogue: Catalogue) -> None:
+def test_reasons_require_the_token(catalogue: Catalogue) -> None:
     health = page(Server("demo").asgi(auth=keys(KEY)), catalogue)
-    answer = asked(health, "GET", "/health")
+    answer = request_app_sync(health, "GET", "/health")
     assert (answer.status, answer.json["skipped_count"]) == (200, 1)
     assert b"secret" not in answer.body
-    assert "skipped" in asked(health, "GET", "/health", authorization=f"Bearer {KEY}").json
+    assert "skipped" in request_app_sync(health, "GET", "/health", authorization=f"Bearer {KEY}").json
 
 
-def test_a_draining_server_is_not_healthy(catalogue: Catalogue) -> None:
+def test_draining_server_is_unhealthy(catalogue: Catalogue) -> None:
     app = Server("demo").asgi()
     app.refuse_new()
-    answer = asked(page(app, catalogue), "HEAD", "/health")
+    answer = request_app_sync(page(app, catalogue), "HEAD", "/health")
     assert (answer.status, answer.json["status"]) == (503, "draining")
 
 
-def test_health_is_only_read(catalogue: Catalogue) -> None:
-    assert asked(page(Server("demo").asgi(), catalogue), "POST", "/health", body={}).status == 405
+def test_only_get_is_allowed(catalogue: Catalogue) -> None:
+    assert request_app_sync(page(Server("demo").asgi(), catalogue), "POST", "/health", body={}).status == 405

@@ -1,6 +1,5 @@
-"""F-021, F-022: `/metrics` in Prometheus' text format, from the executor's collector and ours, read back by Prometheus' parser."""
+"""`/metrics` in the Prometheus text format."""
 
-import asyncio
 import logging
 
 import pytest
@@ -12,7 +11,7 @@ from apcore_mcp.metrics import CONTENT_TYPE, Metrics
 from apcore_mcp.server.router import ExecutionRouter
 from jackstay.server import Server
 from jackstay.server.http import keys
-from peers.asgi import asked
+from peers.asgi import request_app_sync
 
 KEY = "alice-0123456789abcdef"
 
@@ -25,7 +24,7 @@ def catalogue(registry: Registry) -> Catalogue:
 
 
 def values(text: bytes) -> dict[tuple[str, ...], float]:
-    """Every sample by its name, whom it is about, and how that ended."""
+    """Return every sample by name, tool and outcome."""
     order = ("tool", "module_id", "outcome", "status", "le")
     return {
         (sample.name, *(sample.labels[label] for label in order if label in sample.labels)): sample.value
@@ -34,18 +33,15 @@ def values(text: bytes) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_calls_errors_and_seconds_are_counted_by_tool(executor: Executor, catalogue: Catalogue) -> None:
+async def test_calls_errors_and_durations_by_tool(executor: Executor, catalogue: Catalogue) -> None:
     router = ExecutionRouter(executor, catalogue=catalogue)
     metrics = Metrics(catalogue)
     router.on_call(metrics.observe)
 
-    async def calls() -> None:
-        await router.handle_call("math.add", {"a": 1})
-        await router.handle_call("math-add", {"a": 2})
-        await router.handle_call("math.add", {"a": "no number"})
-        await router.handle_call("nobody.here", {})
-
-    asyncio.run(calls())
+    await router.handle_call("math.add", {"a": 1})
+    await router.handle_call("math-add", {"a": 2})
+    await router.handle_call("math.add", {"a": "no number"})
+    await router.handle_call("nobody.here", {})
     found = values(metrics.export())
     assert found["apcore_mcp_tool_calls_total", "math.add", "ok"] == 2
     assert found["apcore_mcp_tool_calls_total", "math.add", "error"] == 1
@@ -53,12 +49,10 @@ def test_calls_errors_and_seconds_are_counted_by_tool(executor: Executor, catalo
     assert found["apcore_mcp_tool_call_seconds_count", "math.add"] == 3
     assert found["apcore_mcp_tool_call_seconds_sum", "math.add"] > 0
     assert found[("apcore_mcp_tools",)] == 4
-    assert not any("nobody.here" in labels for labels in found), (
-        "a name that is not offered must make no label"
-    )
+    assert not any("nobody.here" in labels for labels in found), "a name that is not offered must make no label"
 
 
-def test_a_cancelled_call_is_no_error(catalogue: Catalogue) -> None:
+def test_cancelled_call_is_not_an_error(catalogue: Catalogue) -> None:
     metrics = Metrics(catalogue)
     metrics.observe(catalogue.tools()[0], 0.1, "cancelled")
     found = values(metrics.export())
@@ -66,19 +60,17 @@ def test_a_cancelled_call_is_no_error(catalogue: Catalogue) -> None:
     assert ("apcore_mcp_tool_errors_total", "math.add") not in found
 
 
-def test_the_numbers_of_tools_follow_the_catalogue(catalogue: Catalogue) -> None:
+def test_gauges_follow_the_catalogue(catalogue: Catalogue) -> None:
     metrics = Metrics(catalogue)
     catalogue.skip("math.add", "broken")
     found = values(metrics.export())
     assert (found[("apcore_mcp_tools",)], found[("apcore_mcp_modules_skipped",)]) == (3, 1)
 
 
-def test_what_the_executors_collector_has_is_shown_before_ours(
-    registry: Registry, catalogue: Catalogue
-) -> None:
+async def test_collector_metrics_come_first(registry: Registry, catalogue: Catalogue) -> None:
     collector = MetricsCollector()
     executor = Executor(registry, middlewares=[MetricsMiddleware(collector)])
-    asyncio.run(executor.call_async("math.add", {"a": 1, "b": 2}))
+    await executor.call_async("math.add", {"a": 1, "b": 2})
     text = Metrics(catalogue, collector).export()
     found = values(text)
     assert found["apcore_module_calls_total", "math.add", "success"] == 1
@@ -97,29 +89,25 @@ class Exporter:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "a 1", "a 1\n", "a 1\n# EOF\n"])
-def test_whatever_a_collector_ends_with_ours_begins_on_a_line_of_its_own(
-    catalogue: Catalogue, text: str
-) -> None:
+def test_collector_output_ends_with_a_newline(catalogue: Catalogue, text: str) -> None:
     exported = Metrics(catalogue, Exporter(text)).export()
     assert values(exported)[("apcore_mcp_tools",)] == 4
     assert b"# EOF" not in exported
     assert ("a",) in values(exported) or not text.strip()
 
 
-def test_a_collector_that_fails_does_not_hide_our_numbers(
-    catalogue: Catalogue, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failing_collector_is_omitted(catalogue: Catalogue, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "apcore_mcp.metrics"):
         exported = Metrics(catalogue, Exporter(None)).export()
     assert ("apcore_mcp_tools",) in values(exported)
-    assert "could not be exported" in caplog.text
+    assert "cannot export the metrics collector" in caplog.text
 
 
-def test_the_page_is_held_to_the_rules_of_the_endpoint(catalogue: Catalogue) -> None:
+def test_page_has_the_access_rules_of_the_endpoint(catalogue: Catalogue) -> None:
     page = Metrics(catalogue).page(Server("demo").asgi(auth=keys(KEY)))
-    answer = asked(page, "GET", "/metrics", authorization=f"Bearer {KEY}")
+    answer = request_app_sync(page, "GET", "/metrics", authorization=f"Bearer {KEY}")
     assert (answer.status, answer.headers["content-type"]) == (200, CONTENT_TYPE)
     assert values(answer.body)[("apcore_mcp_tools",)] == 4
-    assert asked(page, "GET", "/metrics").status == 401
-    assert asked(page, "GET", "/metrics", host="evil.example").status == 403
-    assert asked(page, "POST", "/metrics", body={}, authorization=f"Bearer {KEY}").status == 405
+    assert request_app_sync(page, "GET", "/metrics").status == 401
+    assert request_app_sync(page, "GET", "/metrics", host="evil.example").status == 403
+    assert request_app_sync(page, "POST", "/metrics", body={}, authorization=f"Bearer {KEY}").status == 405

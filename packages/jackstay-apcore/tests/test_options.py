@@ -1,4 +1,4 @@
-"""F-005: the options of `serve()` and what they refuse."""
+"""The options of `serve()`."""
 
 from typing import Any
 
@@ -8,20 +8,18 @@ from apcore import MetricsCollector
 from apcore_mcp.options import ServeKeywords, ServeOptions, make_options
 
 
-def test_the_defaults_are_the_seeds() -> None:
-    """Seed 7.1."""
+def test_defaults() -> None:
     made = make_options()
     assert (made.transport, made.host, made.port, made.name) == ("stdio", "127.0.0.1", 8000, "apcore-mcp")
     assert (made.version, made.tags, made.prefix, made.log_level) == (None, None, None, None)
     assert (made.dynamic, made.validate_inputs, made.explorer) == (False, False, False)
-    assert (made.inspector_prefix, made.approval) == ("/inspector", "ask")
+    assert (made.inspector_prefix, made.approval) == ("/inspector", "elicit")
     assert made.has_metrics is False
     assert make_options(metrics=True).has_metrics
     assert make_options(metrics_collector=MetricsCollector()).has_metrics
 
 
-def test_transport_and_log_level_may_be_in_any_case() -> None:
-    """Seed 7.1."""
+def test_transport_and_log_level_are_case_insensitive() -> None:
     made = make_options(transport="Streamable-HTTP", log_level="debug")
     assert (made.transport, made.log_level) == ("streamable-http", "DEBUG")
     assert make_options(log_level=None).log_level is None
@@ -62,31 +60,30 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("given", WRONG, ids=str)
-def test_a_wrong_value_is_refused_by_name(given: dict[str, Any]) -> None:
-    """Seed 7.1: ValueError."""
-    with pytest.raises(ValueError, match=next(iter(given))):
-        make_options(**given)
+def test_invalid_values(subtests: pytest.Subtests) -> None:
+    for given in WRONG:
+        with subtests.test(given=given), pytest.raises(ValueError, match=next(iter(given))):
+            make_options(**given)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"tags": "math"},
-        {"tags": 7},
-        {"hosts": "example.org"},  # not the names e, x, a, m ...
-        {"hosts": 7},
-        {"cors": "https://example.org"},
-        {"cors": None},
-        {"on_startup": 7},
-        {"on_shutdown": "x"},
-        {"colour": 1},
-        {"metrics_collector": 7},
-    ],
-)
-def test_a_value_of_a_wrong_kind_is_a_type_error(given: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match=next(iter(given))):
-        make_options(**given)
+WRONG_TYPES: list[dict[str, Any]] = [
+    {"tags": "math"},
+    {"tags": 7},
+    {"hosts": "example.org"},  # not the names e, x, a, m ...
+    {"hosts": 7},
+    {"cors": "https://example.org"},
+    {"cors": None},
+    {"on_startup": 7},
+    {"on_shutdown": "x"},
+    {"colour": 1},
+    {"metrics_collector": 7},
+]
+
+
+def test_wrong_types(subtests: pytest.Subtests) -> None:
+    for given in WRONG_TYPES:
+        with subtests.test(given=given), pytest.raises(TypeError, match=next(iter(given))):
+            make_options(**given)
 
 
 def test_boundaries_are_allowed() -> None:
@@ -97,5 +94,5 @@ def test_boundaries_are_allowed() -> None:
         assert make_options(inspector_prefix=path).inspector_prefix == path
 
 
-def test_every_row_is_a_keyword() -> None:
+def test_every_option_is_a_keyword() -> None:
     assert set(ServeKeywords.__annotations__) == set(ServeOptions.__struct_fields__)

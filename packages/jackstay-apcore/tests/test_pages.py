@@ -1,80 +1,74 @@
-"""What is served beside the endpoint: which pages there are by which options, at which paths, and the endpoint everywhere else."""
+"""Routing of the pages besides the endpoint."""
 
-import asyncio
 from typing import Any
 
 import pytest
 from apcore import MetricsCollector, Registry
 
 from apcore_mcp import asgi_app
-from peers.asgi import ask
+from peers.asgi import request_app
 
 
-def answers(registry: Registry, *paths: str, **options: Any) -> list[Any]:
-    async def main() -> list[Any]:
-        async with asgi_app(registry, **options) as app:
-            return [await ask(app, "GET", path) for path in paths]
-
-    return asyncio.run(main())
+async def answers(registry: Registry, *paths: str, **options: Any) -> list[Any]:
+    async with asgi_app(registry, **options) as app:
+        return [await request_app(app, "GET", path) for path in paths]
 
 
-def test_health_is_always_there_and_the_others_are_asked_for(registry: Registry) -> None:
-    found = answers(registry, "/health", "/metrics", "/inspector", "/healthy")
+async def test_only_health_is_served_by_default(registry: Registry) -> None:
+    found = await answers(registry, "/health", "/metrics", "/inspector", "/healthy")
     assert [answer.status for answer in found] == [200, 404, 404, 404]
     assert found[0].json["tools"] == 4
 
 
 @pytest.mark.parametrize("options", [{"metrics": True}, {"metrics_collector": MetricsCollector()}])
-def test_metrics_are_served_where_they_are_asked_for_or_a_collector_is_given(
-    registry: Registry, options: dict[str, Any]
-) -> None:
-    (answer,) = answers(registry, "/metrics", **options)
+async def test_metrics_page(registry: Registry, options: dict[str, Any]) -> None:
+    (answer,) = await answers(registry, "/metrics", **options)
     assert answer.status == 200
     assert b"apcore_mcp_tools 4.0" in answer.body
 
 
-def test_the_inspector_is_at_its_prefix_and_below(registry: Registry) -> None:
+async def test_inspector_prefix(registry: Registry) -> None:
     paths = ("/look", "/look/", "/look/api/tools", "/looking", "/inspector")
-    found = answers(registry, *paths, explorer=True, inspector_prefix="/look")
+    found = await answers(registry, *paths, explorer=True, inspector_prefix="/look")
     assert [answer.status for answer in found] == [200, 200, 200, 404, 404]
 
 
-def test_a_call_of_the_inspector_is_counted_like_any_other(registry: Registry) -> None:
+async def test_inspector_calls_are_counted(registry: Registry) -> None:
     async def main() -> bytes:
         async with asgi_app(registry, explorer=True, metrics=True) as app:
             body = {"tool": "math.add", "arguments": {"a": 1}}
-            assert (await ask(app, "POST", "/inspector/api/call", body)).status == 200
-            numbers: bytes = (await ask(app, "GET", "/metrics")).body
+            assert (await request_app(app, "POST", "/inspector/api/call", body)).status == 200
+            numbers: bytes = (await request_app(app, "GET", "/metrics")).body
             return numbers
 
-    assert b'apcore_mcp_tool_calls_total{outcome="ok",tool="math.add"} 1.0' in asyncio.run(main())
+    assert b'apcore_mcp_tool_calls_total{outcome="ok",tool="math.add"} 1.0' in await main()
 
 
-def test_a_mount_is_followed(registry: Registry) -> None:
+async def test_mounted_app(registry: Registry) -> None:
     async def main() -> list[int]:
         async with asgi_app(registry, explorer=True) as app:
             return [
-                (await ask(app, "GET", path, root="/sub")).status
+                (await request_app(app, "GET", path, root="/sub")).status
                 for path in ("/health", "/inspector/api/tools")
             ]
 
-    assert asyncio.run(main()) == [200, 200]
+    assert await main() == [200, 200]
 
 
-def test_the_address_of_the_server_leads_to_the_inspector(registry: Registry) -> None:
-    """Only where there is one, and only for who reads."""
+async def test_root_redirects_to_the_inspector(registry: Registry) -> None:
+    """Only with the inspector, and only for GET."""
 
     async def main() -> list[Any]:
         async with asgi_app(registry, explorer=True) as app:
             return [
-                await ask(app, "GET", "/"),
-                await ask(app, "GET", "/", root="/sub"),
-                await ask(app, "POST", "/", {}),
-                await ask(app, "GET", "/other"),
+                await request_app(app, "GET", "/"),
+                await request_app(app, "GET", "/", root="/sub"),
+                await request_app(app, "POST", "/", {}),
+                await request_app(app, "GET", "/other"),
             ]
 
-    plain, mounted, posted, other = asyncio.run(main())
+    plain, mounted, posted, other = await main()
     assert (plain.status, plain.headers["location"]) == (307, "/inspector")
     assert (mounted.status, mounted.headers["location"]) == (307, "/sub/inspector")
     assert (posted.status, other.status) == (404, 404)
-    assert answers(registry, "/")[0].status == 404
+    assert (await answers(registry, "/"))[0].status == 404

@@ -1,8 +1,4 @@
-"""What is listed and exported, held to what others publish: the official meta-schema of JSON Schema, and OpenAI's rules.
-
-Every module of the demo, and schemas that people rarely write, or write to do harm. Listed schemas must also take what the
-module's own schema takes, and nothing else.
-"""
+"""Listed and exported schemas, checked with the meta-schema of JSON Schema and the rules of OpenAI."""
 
 import json
 import re
@@ -36,7 +32,7 @@ class Dog(BaseModel):
 
 
 class Rare(BaseModel):
-    """Whatever pydantic has a word for."""
+    """A model with many kinds of fields."""
 
     pet: Annotated[Cat | Dog, Field(discriminator="kind")]
     pair: tuple[int, str] = (1, "a")
@@ -55,7 +51,7 @@ class Rare(BaseModel):
 
 LINKS = {f"L{number}": {"$ref": f"#/$defs/L{number + 1}"} for number in range(30)}
 
-# By what is odd about them: input schemas as authors may write them.
+# Unusual input schemas.
 ODD: dict[str, Any] = {
     "empty": {},
     "no_type": {"properties": {"a": {"type": "string"}}},
@@ -111,7 +107,7 @@ ODD: dict[str, Any] = {
     "deep": {"type": "object", "properties": {"a": json.loads('{"type":"array","items":' * 60 + "{}" + "}" * 60)}},
 }  # fmt: skip
 
-# Values that a schema may or may not take; both schemas must agree on each.
+# Values that both schemas must accept or both must reject.
 VALUES: list[Any] = [
     {},
     {"a": 1},
@@ -146,7 +142,7 @@ class Module:
 
 @pytest.fixture(scope="module")
 def registries() -> list[Registry]:
-    """The demo, and the odd ones."""
+    """The demo, and modules with unusual schemas."""
     demo = Registry(extensions_dir=str(EXTENSIONS))
     demo.discover()
     odd = Registry()
@@ -156,8 +152,8 @@ def registries() -> list[Registry]:
     return [demo, odd]
 
 
-def test_every_listed_schema_is_one_by_the_official_meta_schema(registries: list[Registry]) -> None:
-    """G-01: tools/list; and no tool is lost."""
+def test_listed_schemas_match_the_meta_schema(registries: list[Registry]) -> None:
+    """And no tool is missing."""
     for registry in registries:
         tools = MCPServerFactory().build_tools(registry)
         assert len(tools) == len(registry.list())
@@ -171,8 +167,8 @@ def test_every_listed_schema_is_one_by_the_official_meta_schema(registries: list
 
 
 @pytest.mark.parametrize("name", ["rare", *ODD])
-def test_a_listed_schema_takes_what_the_modules_own_takes(registries: list[Registry], name: str) -> None:
-    """G-01: converting loses nothing and adds nothing, below a root that is an object."""
+def test_listed_schema_accepts_the_same_values(registries: list[Registry], name: str) -> None:
+    """The conversion does not change which values are valid."""
     own = Rare.model_json_schema() if name == "rare" else {"type": "object", **ODD[name]}
     catalogue = Catalogue(registries[1])
     catalogue.refresh()
@@ -193,9 +189,7 @@ def exports(registry: Registry, *, strict: bool) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_every_exported_schema_is_one_by_the_official_meta_schema(
-    registries: list[Registry], strict: bool
-) -> None:
+def test_exported_schemas_match_the_meta_schema(registries: list[Registry], strict: bool) -> None:
     for registry in registries:
         found = list(exports(registry, strict=strict))
         assert len(found) == 3 * len(registry.list())
@@ -215,7 +209,7 @@ FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4",
 
 
 def hold_to_published_rules(schema: Any, place: str) -> None:
-    """Every object closed and complete, every value with a type, and nothing that is refused, at every level."""
+    """Check the rules at every level."""
     assert isinstance(schema, dict), place
     assert {"type", "anyOf", "enum", "const", "$ref"} & schema.keys(), place
     assert not REFUSED & schema.keys(), place
@@ -233,8 +227,8 @@ def hold_to_published_rules(schema: Any, place: str) -> None:
         hold_to_published_rules(part, f"{place}|")
 
 
-def test_every_strict_schema_keeps_the_published_rules(registries: list[Registry]) -> None:
-    """F-012: the root an object and no choice; objects closed; everything required; nothing that the API refuses."""
+def test_strict_schemas_follow_the_rules_of_openai(registries: list[Registry]) -> None:
+    """An object at the root, closed objects, required properties, no unsupported keywords."""
     for registry in registries:
         for name, schema in exports(registry, strict=True):
             assert schema["type"] == "object", name

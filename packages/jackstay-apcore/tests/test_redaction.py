@@ -1,4 +1,4 @@
-"""What must not be shown."""
+"""Redaction of sensitive values."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from apcore_mcp.redaction import REDACTED, redact, sensitive_paths
 SECRET = {"type": "string", "x-sensitive": True}
 
 
-def test_every_marked_place_is_a_path() -> None:
+def test_sensitive_paths() -> None:
     schema: dict[str, Any] = {
         "x-sensitive": True,
         "properties": {
@@ -28,13 +28,12 @@ def test_every_marked_place_is_a_path() -> None:
     )  # fmt: skip
 
 
-def test_marked_values_of_every_type_are_replaced() -> None:
+def test_values_of_every_type_are_replaced() -> None:
     schema = {"type": "object", "properties": {"a": SECRET, "n": {"type": "integer", "x-sensitive": True}}}
     assert redact({"a": "s", "n": 7, "b": 1}, schema) == {"a": REDACTED, "n": REDACTED, "b": 1}
 
 
-def test_if_redaction_fails_everything_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secret that is shown cannot be taken back."""
+def test_failed_redaction_hides_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def fail(*_: Any) -> Any:
         raise RuntimeError("no")

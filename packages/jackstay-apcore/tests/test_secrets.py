@@ -1,6 +1,5 @@
-"""Values of sensitive arguments are in no log line and in no error text of their call."""
+"""Sensitive arguments are not in logs and error messages."""
 
-import asyncio
 import json
 import logging
 import os
@@ -32,8 +31,8 @@ SCHEMA = {
 }
 
 
-def test_the_demo_fails_without_its_secrets_in_any_output(tmp_path: Path) -> None:
-    """As a user runs it: neither the client nor the log of the process has the card."""
+def test_demo_output_contains_no_secrets(tmp_path: Path) -> None:
+    """Neither the client nor the log gets the card number."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -59,16 +58,16 @@ def test_the_demo_fails_without_its_secrets_in_any_output(tmp_path: Path) -> Non
     assert CARD not in errors + done.stdout.decode()
 
 
-def charging(registry: Registry, kinds: SimpleNamespace, does: Any) -> Any:
+async def charging(registry: Registry, kinds: SimpleNamespace, does: Any) -> Any:
     registry.register("bank.charge", kinds.Plain(does, input_schema=SCHEMA))
     catalogue = Catalogue(registry)
     catalogue.refresh()
     router = ExecutionRouter(Executor(registry), catalogue=catalogue)
     arguments = {"card": CARD, "holder": {"name": 'Ada L"ovelace'}, "pin": 7, "amount": 17}
-    return asyncio.run(router.handle_call("bank.charge", arguments))
+    return await router.handle_call("bank.charge", arguments)
 
 
-def test_chained_exceptions_groups_and_notes_are_rid_of_them(
+async def test_chained_exceptions_groups_and_notes(
     registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(inputs: dict[str, Any], _: Any) -> Any:
@@ -81,7 +80,7 @@ def test_chained_exceptions_groups_and_notes_are_rid_of_them(
 
     caplog.handler.setFormatter(logging.Formatter("%(filename)s %(message)s"))
     with caplog.at_level(logging.DEBUG):
-        result = charging(registry, kinds, fail)
+        result = await charging(registry, kinds, fail)
     assert result.is_error
     assert "ConnectionError: refused" in caplog.text
     assert f"ValueError: card {REDACTED}" in caplog.text
@@ -95,15 +94,15 @@ def test_chained_exceptions_groups_and_notes_are_rid_of_them(
             assert CARD not in "".join(traceback.format_exception(*record.exc_info))
 
 
-def test_texts_for_clients_are_rid_of_them(registry: Registry, kinds: SimpleNamespace) -> None:
+async def test_messages_for_clients(registry: Registry, kinds: SimpleNamespace) -> None:
     def refuse(inputs: dict[str, Any], _: Any) -> Any:
         raise InvalidInputError(message=f"no such card: {inputs['card']}")
 
-    result = charging(registry, kinds, refuse)
+    result = await charging(registry, kinds, refuse)
     assert result.text == f"Invalid input: no such card: {REDACTED}"
 
 
-def test_lines_of_modules_are_rid_of_them_by_the_filter(
+async def test_log_lines_of_modules(
     registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = logging.getLogger("a.module")
@@ -119,7 +118,7 @@ def test_lines_of_modules_are_rid_of_them_by_the_filter(
 
     caplog.handler.addFilter(TraceFilter())
     with caplog.at_level(logging.INFO):
-        assert not charging(registry, kinds, work).is_error
+        assert not (await charging(registry, kinds, work)).is_error
     assert f"charging {REDACTED}" in caplog.text
     assert "nothing to hide: 5" in caplog.text
     assert f"OSError: {REDACTED}" in caplog.text
@@ -130,7 +129,7 @@ def secrets_of(**arguments: Any) -> Secrets:
     return Secrets(arguments, lambda given: dict.fromkeys(given, REDACTED))
 
 
-def test_without_a_call_or_without_secrets_nothing_is_changed() -> None:
+def test_nothing_changes_without_secrets() -> None:
     error = ValueError("card")
     assert hide("card") == "card"
     assert hide_exc_info(error) is error
@@ -140,7 +139,7 @@ def test_without_a_call_or_without_secrets_nothing_is_changed() -> None:
     assert repr(secrets_of(card=CARD)) == "<Secrets>"
 
 
-def test_whatever_logging_accepts_as_exc_info_is_rid_of_them() -> None:
+def test_every_form_of_exc_info() -> None:
     token = SECRETS.set(secrets_of(cards=[CARD], nested={"a": (CARD,)}))
     try:
         assert hide_exc_info(None) is None
@@ -157,7 +156,7 @@ def test_whatever_logging_accepts_as_exc_info_is_rid_of_them() -> None:
         SECRETS.reset(token)
 
 
-def test_an_exception_that_cannot_be_shown_or_contains_itself_is_copied_all_the_same() -> None:
+def test_unprintable_and_circular_exceptions() -> None:
     class Odd(Exception):
         def __str__(self) -> str:
             raise RuntimeError
@@ -167,7 +166,7 @@ def test_an_exception_that_cannot_be_shown_or_contains_itself_is_copied_all_the_
     first.__cause__ = odd
     copy = secrets_of(card=CARD).hide_error(first)
     assert str(copy) == REDACTED
-    assert str(copy.__cause__) == "(its text could not be made)"
+    assert str(copy.__cause__) == "(str() of the exception failed)"
     assert copy.__cause__ is not None
     assert copy.__cause__.__context__ is copy
     assert copy.__suppress_context__

@@ -1,4 +1,4 @@
-"""Threads for modules: enough of them, with what a call carries, and only where nobody has others."""
+"""The thread pool for modules."""
 
 import asyncio
 import logging
@@ -12,12 +12,12 @@ import pytest
 from apcore import Context, Executor, Registry
 
 from apcore_mcp.server import ExecutionRouter
-from apcore_mcp.threads import ModuleThreads, provide
+from apcore_mcp.threads import ModuleThreads, install_thread_pool
 from apcore_mcp.tracing import TraceFilter
 
 
-def test_modules_that_hang_do_not_stop_the_others(registry: Registry, kinds: SimpleNamespace) -> None:
-    """Faults stay where they are: more calls hang, given up by their callers, than asyncio would have threads for."""
+async def test_hanging_modules_do_not_block_others(registry: Registry, kinds: SimpleNamespace) -> None:
+    """More than the default executor of asyncio has threads."""
     ends = threading.Event()
     begun = threading.Semaphore(0)
 
@@ -42,13 +42,13 @@ def test_modules_that_hang_do_not_stop_the_others(registry: Registry, kinds: Sim
         finally:
             ends.set()
 
-    assert asyncio.run(main()) == {"total": 3}
+    assert await main() == {"total": 3}
 
 
-def test_the_trace_id_is_in_every_line_that_a_module_logs(
+async def test_trace_id_in_log_lines_of_modules(
     registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The id is in every log line of that call: also of those that a module writes in a thread."""
+    """Also in a thread."""
     seen: list[str] = []
 
     def speak(inputs: dict[str, Any], context: Context) -> dict[str, Any]:
@@ -58,39 +58,39 @@ def test_the_trace_id_is_in_every_line_that_a_module_logs(
 
     registry.register("x.speak", kinds.Plain(speak))
     caplog.handler.addFilter(TraceFilter())
-    asyncio.run(ExecutionRouter(Executor(registry)).handle_call("x.speak", {}))
+    await ExecutionRouter(Executor(registry)).handle_call("x.speak", {})
     assert [record.getMessage() for record in caplog.records if record.name == "of.the.author"] == [
         f"working [trace_id={seen[0]}]"
     ]
 
 
-def test_a_stop_iteration_is_told_and_not_waited_for(registry: Registry, kinds: SimpleNamespace) -> None:
-    """Up to Python 3.11 a future cannot carry one, and whoever awaits it waits for ever."""
+async def test_stop_iteration_is_an_error(registry: Registry, kinds: SimpleNamespace) -> None:
+    """On Python 3.11, a future with StopIteration would never finish."""
     registry.register("x.next", kinds.Plain(lambda inputs, context: next(iter(()))))
     router = ExecutionRouter(Executor(registry))
-    assert asyncio.run(router.handle_call("x.next", {})).text == "Internal error occurred"
+    assert (await router.handle_call("x.next", {})).text == "Internal error occurred"
 
 
-def test_a_loop_of_somebody_else_keeps_the_threads_it_has() -> None:
-    """Not on uvloop, which does not show its executor: `provide()` documents that."""
+def test_executor_of_another_loop_is_kept() -> None:
+    """Not on uvloop, which has no API for it; see `install_thread_pool()`."""
 
     async def main() -> tuple[str, str]:
         loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(1, thread_name_prefix="theirs") as theirs:
-            loop.set_default_executor(theirs)
-            provide(loop, is_ours=False)
+        with ThreadPoolExecutor(1, thread_name_prefix="existing") as existing:
+            loop.set_default_executor(existing)
+            install_thread_pool(loop, owns_loop=False)
             first = await asyncio.to_thread(lambda: threading.current_thread().name)
-            provide(loop, is_ours=True)
+            install_thread_pool(loop, owns_loop=True)
             second = await asyncio.to_thread(lambda: threading.current_thread().name)
         return first, second
 
     with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
         first, second = runner.run(main())
-    assert first.startswith("theirs")
+    assert first.startswith("existing")
     assert second.startswith("apcore-mcp-module")
 
 
-def test_what_a_function_returns_and_raises_is_its_callers() -> None:
+def test_submit_returns_and_raises() -> None:
     with ModuleThreads() as threads:
         assert threads.submit(divmod, 7, 2).result(10) == (3, 1)
         with pytest.raises(ZeroDivisionError):

@@ -1,4 +1,4 @@
-"""What is said on stderr: one JSON object a line."""
+"""Structured logs: one JSON object a line."""
 
 import io
 import json
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from procontext.events import LOGGERS, log_to_stderr, tell
+from procontext.events import LOGGERS, log_event, log_to_stderr
 
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """Loggers that write here, and are given back as they were."""
+    """Let the loggers write here, and restore them afterwards."""
     found = io.StringIO()
     before = {name: (logging.getLogger(name).level, logging.getLogger(name).propagate) for name in LOGGERS}
     handler = log_to_stderr("info", found)
@@ -28,9 +28,8 @@ def lines(stream: io.StringIO) -> list[dict[str, object]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_an_event_has_its_name_and_its_fields(stream: io.StringIO) -> None:
-    """Reference, section 8: `server_started` with `registry_version`."""
-    tell("server_started", registry_version="2026.11.15")
+def test_event_has_name_and_fields(stream: io.StringIO) -> None:
+    log_event("server_started", registry_version="2026.11.15")
     (line,) = lines(stream)
     assert (line["event"], line["registry_version"], line["level"]) == (
         "server_started",
@@ -40,16 +39,15 @@ def test_an_event_has_its_name_and_its_fields(stream: io.StringIO) -> None:
     assert str(line["timestamp"]).endswith("+00:00")
 
 
-def test_a_sentence_with_line_ends_stays_one_line(stream: io.StringIO) -> None:
-    """A log line cannot be forged by what a page or a URL holds."""
+def test_newlines_are_escaped(stream: io.StringIO) -> None:
+    """Text of a page or a URL cannot forge a log line."""
     logging.getLogger("jackstay.server").warning("a\nb \u2028 %s", "c\r\nd")
     (line,) = lines(stream)
     assert line["event"] == "a\nb \u2028 c\r\nd"
     assert stream.getvalue().count("\n") == 1
 
 
-def test_an_exception_is_in_its_line_and_what_is_below_the_level_is_not(stream: io.StringIO) -> None:
-    """Levels are the settings'."""
+def test_exceptions_and_levels(stream: io.StringIO) -> None:
     logger = logging.getLogger("procontext.test")
     logger.debug("quiet")
     try:
@@ -60,7 +58,7 @@ def test_an_exception_is_in_its_line_and_what_is_below_the_level_is_not(stream: 
     assert "ValueError: wrong" in str(line["exception"])
 
 
-def test_what_json_has_no_form_for_is_written_as_text(stream: io.StringIO) -> None:
+def test_unsupported_values_are_strings(stream: io.StringIO) -> None:
     """Logging never raises."""
-    tell("event", logging.WARNING, value={1, 2} - {2})
+    log_event("event", logging.WARNING, value={1, 2} - {2})
     assert lines(stream)[0]["value"] == "{1}"

@@ -1,11 +1,10 @@
-"""The numbers: what is counted, how it is written, and who may read it."""
+"""Prometheus metrics and access to them."""
 
 import pytest
 
 from jackstay.server.http import BearerAuth, keys
 from procontext.metrics import PATH, Metrics, MetricsApp
-from scripted.asgi import asking
-from scripted.loop import timed
+from scripted.asgi import http_client
 
 KEY = "a-key-of-more-than-16-characters"
 
@@ -38,37 +37,31 @@ async def inner(scope: object, receive: object, send: object) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("GET", PATH, 200),
-        ("HEAD", PATH, 200),
-        ("POST", PATH, 418),
-        ("GET", "/metrics/x", 418),
-        ("GET", "/mcp", 418),
-    ],
-)
-def test_only_its_own_path_is_answered(method: str, path: str, status: int) -> None:
-    """Everything else is the endpoint's."""
-
-    @timed
-    async def check() -> None:
-        async with asking(MetricsApp(inner, counted(), lambda: {"x": 1}, None), path=path) as http:
-            answer = await http.ask(method)
-        assert answer.status == status
-        if status == 200:
-            assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-            assert (b"procontext_x 1" in answer.body) is (method == "GET")
-
-    check()
+REQUESTS: list[tuple[str, str, int]] = [
+    ("GET", PATH, 200),
+    ("HEAD", PATH, 200),
+    ("POST", PATH, 418),
+    ("GET", "/metrics/x", 418),
+    ("GET", "/mcp", 418),
+]
 
 
-@timed
-async def test_with_a_key_the_numbers_need_it_too() -> None:
-    """The same guard as the endpoint's."""
+async def test_only_metrics_path_is_served(subtests: pytest.Subtests) -> None:
+    """Other requests are passed on."""
+    for method, path, status in REQUESTS:
+        with subtests.test(method=method, path=path):
+            async with http_client(MetricsApp(inner, counted(), lambda: {"x": 1}, None), path=path) as http:
+                answer = await http.request(method)
+            assert answer.status == status
+            if status == 200:
+                assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+                assert (b"procontext_x 1" in answer.body) is (method == "GET")
+
+
+async def test_metrics_require_the_key() -> None:
     app = MetricsApp(inner, counted(), dict, BearerAuth(keys(KEY)))
-    async with asking(app, path=PATH) as http:
-        refused = await http.ask("GET")
+    async with http_client(app, path=PATH) as http:
+        refused = await http.request("GET")
         assert (refused.status, b"procontext_tool" in refused.body) == (401, False)
         assert refused.headers["www-authenticate"].startswith("Bearer")
-        assert (await http.ask("GET", headers={"authorization": f"Bearer {KEY}"})).status == 200
+        assert (await http.request("GET", headers={"authorization": f"Bearer {KEY}"})).status == 200

@@ -1,12 +1,11 @@
-"""The rows that go out: field names and forms of the reference's answers."""
+"""JSON forms of the data types."""
 
 import msgspec
 
 from procontext.models import Library, Match, Packages
 
 
-def test_a_match_is_written_as_the_reference_shows() -> None:
-    """Reference 2.2 and 2.3."""
+def test_match_as_json() -> None:
     match = Match("langchain", "LangChain", ("python",), "https://docs.langchain.com", "package_name", 1.0)
     assert msgspec.json.decode(msgspec.json.encode(match)) == {
         "library_id": "langchain",
@@ -18,8 +17,8 @@ def test_a_match_is_written_as_the_reference_shows() -> None:
     }
 
 
-def test_a_library_is_written_without_what_it_does_not_have() -> None:
-    """The registry file stays small; what is absent is the default when it is read."""
+def test_library_omits_defaults() -> None:
+    """So the registry file stays small."""
     library = Library(id="a", name="A", packages=Packages(pypi=("a",)))
     written = msgspec.json.encode(library)
     assert b"docs_url" not in written

@@ -1,4 +1,4 @@
-"""Every error as a row: its sentence, its type, whether the call may have run, whether to try again. And pickling."""
+"""Every error as a row: message, type, `may_have_run`, `retryable`; fields, and pickling."""
 
 import builtins
 import copy
@@ -26,45 +26,74 @@ from jackstay.errors import (
     StateError,
     TimeoutError,
     TransportError,
+    UnexpectedOptionError,
     UnknownEventError,
     UsageError,
+    did_you_mean,
 )
 
-# (error, sentence, type, may_have_run, retryable); the last three are docs/design/connection.md, section 3.
+# (error, message, type, may_have_run, retryable)
 ROWS = [
     (McpError("it broke"), "it broke", "protocol", False, False),
-    (UsageError("name must be text, not 5", path="name"), "name must be text, not 5", "usage", False, False),
-    (UsageError("names no host", path="url"), "url: names no host", "usage", False, False),
+    (UsageError("name must be a str, not 5", path="name"), "name must be a str, not 5", "usage", False, False),
+    (UsageError("has no host", path="url"), "url: has no host", "usage", False, False),
+    (
+        UnexpectedOptionError("Server()", "nmae", ("name", "version")),
+        "Server() got an unexpected option 'nmae'; did you mean 'name'?",
+        "usage",
+        False,
+        False,
+    ),
+    (
+        UnexpectedOptionError("Server()", "x", ("name", "version")),
+        "Server() got an unexpected option 'x'; valid options: name, version",
+        "usage",
+        False,
+        False,
+    ),
+    (UnexpectedOptionError("f()", "x"), "f() got an unexpected option 'x'", "usage", False, False),
     (
         StateError("starting"),
         "the connection is not ready (starting); wait with ready(), or pass wait_for_ready=True",
-        "state", False, True,
+        "state",
+        False,
+        True,
     ),
     (
         StateError("backoff", retry_in=1.25),
         "the connection is not ready (backoff); wait with ready(), or pass wait_for_ready=True (in 1.25 s)",
-        "state", False, True,
+        "state",
+        False,
+        True,
     ),
     (
         StateError("closed", message="a client is opened once; make a new one"),
         "a client is opened once; make a new one",
-        "state", False, False,
+        "state",
+        False,
+        False,
     ),
     (
         BackpressureError("too many calls are open"),
         'too many calls are open; nothing was sent: try again, or pass busy="wait"',
-        "transport", False, True,
+        "transport",
+        False,
+        True,
     ),
     (
         BackpressureError.after(3, 7),
         'transport busy after 3 attempts; nothing was sent: try again, or pass busy="wait"',
-        "transport", False, True,
+        "transport",
+        False,
+        True,
     ),
     (TransportError("connection refused"), "connection refused", "transport", False, True),
     (
         TransportError("the server ended", exit_code=3, stderr_tail="one\ntwo\n"),
         "the server ended [exit code 3] [stderr: two]",
-        "transport", False, True,
+        "transport",
+        False,
+        True,
     ),
     (TransportError("killed", exit_code=-9), "killed [signal 9]", "transport", False, True),
     (TransportError("too many requests", retry_in=2.0), "too many requests (in 2 s)", "transport", False, True),
@@ -72,22 +101,34 @@ ROWS = [
     (
         SessionLostError(),
         "the server no longer knows this session; a new session is being opened: try again",
-        "transport", False, True,
+        "transport",
+        False,
+        True,
     ),
     (
         OutcomeUnknownError("the pipe broke", exit_code=1, stderr_tail="Traceback\nKeyError: 'x'"),
         "the pipe broke; it may have run: check before sending it again [exit code 1] [stderr: KeyError: 'x']",
-        "transport", True, False,
+        "transport",
+        True,
+        False,
     ),
     (ResetError(), "connection reset by server", "reset", True, False),
     (ResetError(sent=False), "connection reset by server", "reset", False, True),
     (
         TimeoutError(30.0, sent=True),
-        "no answer within 30 s; it was cancelled, but it may have run",
-        "timeout", True, False,
+        "no response within 30 s; the request was cancelled, but it may have run",
+        "timeout",
+        True,
+        False,
     ),
     (TimeoutError(0.5, sent=False), "not sent within 0.5 s", "timeout", False, True),
-    (TimeoutError(None, sent=True), "no answer; it was cancelled, but it may have run", "timeout", True, False),
+    (
+        TimeoutError(None, sent=True),
+        "no response; the request was cancelled, but it may have run",
+        "timeout",
+        True,
+        False,
+    ),
     (TimeoutError(None, sent=False), "not sent", "timeout", False, True),
     (TimeoutError(2, sent=True, message="gone"), "gone", "timeout", True, False),
     (TimeoutError(2, sent=False, message="gone"), "gone", "timeout", False, True),
@@ -106,22 +147,30 @@ ROWS = [
     (
         ProtocolError("not JSON", path="$.id", quote="hello", code=-32700, sent=True),
         "not JSON at $.id: 'hello'",
-        "protocol", True, False,
+        "protocol",
+        True,
+        False,
     ),
     (
         FrameTooLargeError(2048, 1024),
         "a frame of at least 2048 bytes is over the limit of 1024; raise max_frame_bytes on both sides, or send less",
-        "protocol", False, False,
+        "protocol",
+        False,
+        False,
     ),
     (
         FrameTooLargeError(2048, 1024, sent=True),
         "a frame of at least 2048 bytes is over the limit of 1024; raise max_frame_bytes on both sides, or send less",
-        "protocol", True, False,
+        "protocol",
+        True,
+        False,
     ),
     (
         CapabilityError("resources.subscribe"),
-        "the server does not offer resources.subscribe",
-        "capability_not_supported", False, False,
+        "the server did not declare the capability 'resources.subscribe'",
+        "capability_not_supported",
+        False,
+        False,
     ),
     (CapabilityError("roots", "sessions are off"), "sessions are off", "capability_not_supported", False, False),
     (ShutdownError(), "the client was stopped", "shutdown", False, False),
@@ -129,46 +178,58 @@ ROWS = [
     (
         ClosedError(TransportError("no such file", exit_code=127, permanent=True)),
         "the connection is closed: no such file [exit code 127]",
-        "transport", False, False,
+        "transport",
+        False,
+        False,
     ),
     (
         ClosedError(ShutdownError(), sent=True),
         "the connection is closed: the client was stopped",
-        "shutdown", True, False,
+        "shutdown",
+        True,
+        False,
     ),
     (
         MachineError("no", event="initialize", state="closed"),
         "no",
-        "state", False, False,
+        "state",
+        False,
+        False,
     ),
     (
         InvalidEventError("initialize", "operating"),
         "initialize is not allowed while operating",
-        "state", False, False,
+        "state",
+        False,
+        False,
     ),
     (
         UnknownEventError("x/y", "operating", method="x/y"),
         "x/y: no such method",
-        "state", False, False,
+        "state",
+        False,
+        False,
     ),
     (
         GuardRefusedError("too many", event="tools/call", state="operating", code=-32603),
         "too many",
-        "state", False, False,
+        "state",
+        False,
+        False,
     ),
     (NoTransitionError("stays", event="ping", state="fresh"), "stays", "state", False, False),
-]  # fmt: skip
+]
 
 ERRORS = [row[0] for row in ROWS]
-IDS = [f"{type(row[0]).__name__}-{index}" for index, row in enumerate(ROWS)]
 
 
-@pytest.mark.parametrize(("error", "sentence", "type_", "ran", "retryable"), ROWS, ids=IDS)
-def test_each_sentence_and_each_answer(error, sentence, type_, ran, retryable):
-    assert str(error) == sentence
-    assert error.type == type_
-    assert error.may_have_run is ran
-    assert error.retryable is retryable
+def test_every_row(subtests):
+    for error, message, type_, may_have_run, retryable in ROWS:
+        with subtests.test(error=message):
+            assert str(error) == message
+            assert error.type == type_
+            assert error.may_have_run is may_have_run
+            assert error.retryable is retryable
 
 
 def public_classes():
@@ -183,35 +244,34 @@ def test_every_public_class_has_a_row():
     assert {type(error) for error in ERRORS} == public_classes()
 
 
-def test_every_class_of_the_tree_is_public():
+def test_every_subclass_is_public():
     def below(cls):
         for child in cls.__subclasses__():
             yield child
             yield from below(child)
 
     hidden = {cls for cls in below(McpError) if cls.__module__ == "jackstay.errors"} - public_classes()
-    assert {cls.__name__ for cls in hidden} == {"_Ended"}
+    assert {cls.__name__ for cls in hidden} == {"_TransportEnded"}
 
 
-def test_retryable_means_that_it_surely_did_not_run():
-    """Section 3: `retryable` is True only where `may_have_run` is False and the cause is passing."""
+def test_a_retryable_error_did_not_run():
     assert all(error.may_have_run is False for error in ERRORS if error.retryable)
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=IDS)
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_every_error_pickles(error, protocol):
-    error = copy.copy(error).about("tools/call", 7)
-    again = pickle.loads(pickle.dumps(error, protocol))
-    assert type(again) is type(error)
-    assert str(again) == str(error)
-    assert again.args == error.args
-    assert {k: v for k, v in vars(again).items() if k != "reason"} == {
-        k: v for k, v in vars(error).items() if k != "reason"
-    }
-    if isinstance(error, ClosedError):
-        assert str(again.reason) == str(error.reason)
-        assert type(again.reason) is type(error.reason)
+def test_every_error_pickles(subtests):
+    for original in ERRORS:
+        error = copy.copy(original).about("tools/call", 7)
+        with subtests.test(error=str(error)):
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+                again = pickle.loads(pickle.dumps(error, protocol))
+                assert type(again) is type(error)
+                assert str(again) == str(error)
+                assert again.args == error.args
+                fields = {name: value for name, value in vars(again).items() if name != "reason"}
+                assert fields == {name: value for name, value in vars(error).items() if name != "reason"}
+                if isinstance(error, ClosedError):
+                    assert str(again.reason) == str(error.reason)
+                    assert type(again.reason) is type(error.reason)
 
 
 def test_notes_survive_pickling():
@@ -226,34 +286,41 @@ BUILTINS = [
     (TransportError("x"), ConnectionError),
     (SessionLostError(), ConnectionError),
     (UsageError("x"), ValueError),
+    (UnexpectedOptionError("f()", "x"), ValueError),
+    (UnexpectedOptionError("f()", "x"), TypeError),
 ]
 
 
-@pytest.mark.parametrize(("error", "builtin"), BUILTINS)
-def test_those_who_catch_the_builtin_catch_ours(error, builtin):
-    """Section 3: TimeoutError is also a builtin TimeoutError, TransportError a ConnectionError."""
-    with pytest.raises(builtin):
-        raise error
-    assert isinstance(error, McpError)
+def test_errors_are_subclasses_of_builtin_exceptions():
+    for error, builtin in BUILTINS:
+        with pytest.raises(builtin):
+            raise error
+        assert isinstance(error, McpError)
 
 
-def test_what_is_no_connection_error_is_not_one():
+def test_other_errors_are_no_os_errors():
     for error in (OutcomeUnknownError("x"), ResetError(), BackpressureError("x"), StateError("x")):
         assert not isinstance(error, OSError)
 
 
-def test_the_base_has_every_field_of_the_section():
+def test_the_fields_of_the_base_class():
     error = McpError(
-        "m", details={"a": 1}, code=-1, server_error={"code": -1}, method="ping", request_id=0, may_have_run=None,
+        "m",
+        details={"a": 1},
+        code=-1,
+        server_error={"code": -1},
+        method="ping",
+        request_id=0,
+        may_have_run=None,
         retry_in=0.5,
-    )  # fmt: skip
+    )
     assert (error.type, error.message, error.details, error.code) == ("protocol", "m", {"a": 1}, -1)
     assert (error.server_error, error.method, error.request_id) == ({"code": -1}, "ping", 0)
     assert (error.may_have_run, error.retry_in, error.retryable) == (None, 0.5, False)
     assert str(error) == "ping (request 0): m (in 0.5 s)"
 
 
-def test_details_are_never_shared():
+def test_details_are_not_shared():
     assert McpError("a").details is not McpError("b").details
     reason = TransportError("x", exit_code=1)
     closed = ClosedError(reason)
@@ -261,7 +328,7 @@ def test_details_are_never_shared():
     assert "more" not in reason.details
 
 
-def test_about_says_which_call_and_keeps_what_was_said():
+def test_about_sets_the_call_and_keeps_fields_that_are_set():
     error = ShutdownError()
     assert error.about("tools/call", None) is error
     assert str(error) == "tools/call: the client was stopped"
@@ -272,6 +339,7 @@ def test_about_says_which_call_and_keeps_what_was_said():
 FIELDS = [
     (UsageError("x", path="versions"), {"path": "versions"}, {"path": "versions"}),
     (UsageError("x"), {"path": ""}, {}),
+    (UnexpectedOptionError("f()", "x", ["y"]), {"option": "x", "valid": ("y",), "path": "x"}, {"path": "x"}),
     (StateError("backoff", retry_in=2.0), {"state": "backoff", "retry_in": 2.0}, {"state": "backoff"}),
     (BackpressureError("x", details={"a": 1}), {}, {"a": 1}),
     (BackpressureError.after(3, 7), {"request_id": 7}, {"attempts": 3, "request_id": 7}),
@@ -293,40 +361,40 @@ FIELDS = [
         {"data": 0, "server_error": {"code": -1, "message": "m", "data": 0}},
         {},
     ),
-    (ProtocolError("x", path="$", quote="q", code=-2), {"path": "$", "quote": "q", "code": -2}, {"path": "$", "quote": "q"}),
+    (
+        ProtocolError("x", path="$", quote="q", code=-2),
+        {"path": "$", "quote": "q", "code": -2},
+        {"path": "$", "quote": "q"},
+    ),
     (FrameTooLargeError(9, 8), {"size": 9, "limit": 8, "code": -32600}, {"size": 9, "limit": 8}),
     (CapabilityError("tools"), {"required": "tools"}, {"required": "tools"}),
     (ClosedError(ProtocolError("x", code=-3, quote="q")), {"code": -3, "type": "protocol"}, {"quote": "q"}),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("error", "fields", "details"), FIELDS)
-def test_each_class_carries_its_fields(error, fields, details):
-    assert {name: getattr(error, name) for name in fields} == fields
-    assert error.details == details
+def test_fields_and_details():
+    for error, fields, details in FIELDS:
+        assert {name: getattr(error, name) for name in fields} == fields
+        assert error.details == details
 
 
-@pytest.mark.parametrize(
-    ("reason", "type_"),
-    [
+def test_a_closed_error_has_the_type_of_its_reason():
+    for reason, type_ in (
         (ShutdownError(), "shutdown"),
         (TransportError("x"), "transport"),
         (ProtocolError("x"), "protocol"),
         (JsonRpcError(-1, "x"), "jsonrpc"),
         (ClosedError(ResetError()), "reset"),
-    ],
-)
-def test_closed_has_the_type_of_its_reason(reason, type_):
-    """Section 3: `ClosedError` has the type of its reason."""
-    assert ClosedError(reason).type == type_
-    assert ClosedError(reason).reason is reason
-    assert ClosedError.type == "protocol"  # the class is not changed by an instance
+    ):
+        assert ClosedError(reason).type == type_
+        assert ClosedError(reason).reason is reason
+        assert ClosedError.type == "protocol"  # the class is not changed by an instance
 
 
-@pytest.mark.parametrize("tail", ["\n", " ", "\r\n\t", "\x1e"])
-@pytest.mark.parametrize("kind", [TransportError, OutcomeUnknownError])
-def test_a_tail_of_nothing_but_space_still_makes_a_sentence(kind, tail):
-    assert str(kind("gone", stderr_tail=tail)).startswith("gone")
+def test_a_blank_stderr_tail_is_not_shown():
+    for tail in ("\n", " ", "\r\n\t", "\x1e"):
+        for kind in (TransportError, OutcomeUnknownError):
+            assert str(kind("gone", stderr_tail=tail)).startswith("gone")
 
 
 MACHINE_DATA = [
@@ -347,13 +415,21 @@ MACHINE_DATA = [
     ),
     (
         GuardRefusedError(
-            "no such version", event="initialize", state="fresh", code=-32022, method="initialize",
+            "no such version",
+            event="initialize",
+            state="fresh",
+            code=-32022,
+            method="initialize",
             more={"supported": ["2026-07-28"]},
         ),
         -32022,
         {
-            "fsmError": "GuardRefusedError", "event": "initialize", "state": "fresh", "method": "initialize",
-            "reason": "no such version", "supported": ["2026-07-28"],
+            "fsmError": "GuardRefusedError",
+            "event": "initialize",
+            "state": "fresh",
+            "method": "initialize",
+            "reason": "no such version",
+            "supported": ["2026-07-28"],
         },
     ),
     (
@@ -361,11 +437,15 @@ MACHINE_DATA = [
         -1,
         {"fsmError": "GuardRefusedError", "event": "e", "state": "s", "method": None, "reason": "no"},
     ),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("error", "code", "data"), MACHINE_DATA)
-def test_a_machine_says_to_its_peer_what_it_refused(error, code, data):
-    """Section 6: `data = {"fsmError", "event", "state", "method"}`, plus `reason` for guards."""
-    assert error.code == code
-    assert error.data() == data
+def test_code_and_data_of_machine_errors():
+    for error, code, data in MACHINE_DATA:
+        assert error.code == code
+        assert error.data() == data
+
+
+def test_did_you_mean():
+    assert did_you_mean("timeuot", ["timeout", "name"]) == "; did you mean 'timeout'?"
+    assert did_you_mean("x", ["timeout", "name"]) == ""

@@ -1,4 +1,4 @@
-"""The extras that the code names are the extras that the distribution has."""
+"""The extras in the code are those of the distribution."""
 
 import re
 import sys
@@ -16,38 +16,38 @@ PROJECTS = {
 PROJECT = PROJECTS["jackstay"]
 OPTIONAL: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
-# distribution -> the module it brings, where the two differ
+# Distribution -> module, if the names differ.
 MODULES = {
     "opentelemetry-api": "opentelemetry",
 }
 
 
 def modules_of(extra: str) -> set[str]:
-    """The modules that installing `extra` brings by itself, extras of our own included."""
+    """The modules that `extra` installs, including those of nested extras."""
     found: set[str] = set()
     for requirement in OPTIONAL[extra]:
         name = re.split(r"[^\w-]", requirement, maxsplit=1)[0]
         if name in ("jackstay-apcore", "jackstay-procontext"):
-            continue  # a distribution of its own, with its own requirements
+            continue  # another distribution
         if name == "jackstay":
             inner = re.findall(r"\[(.*)\]", requirement)[0].split(",")
             found = found.union(*(modules_of(one) for one in inner))
-        elif ";" not in requirement:  # with a marker it is not there for everyone
+        elif ";" not in requirement:  # with a marker it is not installed everywhere
             found.add(MODULES.get(name, name))
     return found
 
 
-def test_the_distribution_has_the_promised_extras() -> None:
+def test_the_distribution_has_every_extra() -> None:
     assert set(OPTIONAL) == {"http", "schema", "apcore", "procontext", "fast", "otel", "all"}
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_an_extra_brings_the_modules_that_are_looked_for(extra: str) -> None:
+def test_an_extra_installs_its_modules(extra: str) -> None:
     assert set(EXTRAS[extra]) == modules_of(extra)
     assert list(EXTRAS[extra]) == sorted(EXTRAS[extra])
 
 
-def test_all_brings_everything() -> None:
+def test_all_installs_everything() -> None:
     assert modules_of("all") == {module for modules in EXTRAS.values() for module in modules}
 
 
@@ -62,7 +62,7 @@ def test_every_distribution_has_the_command_of_its_package(distribution: str, co
 
 
 @pytest.mark.parametrize("extra", ["apcore", "procontext"])
-def test_an_application_is_brought_by_the_extra_of_its_name(extra: str) -> None:
+def test_an_application_is_installed_by_the_extra_of_its_name(extra: str) -> None:
     assert [requirement.partition(">=")[0] for requirement in OPTIONAL[extra]] == [f"jackstay-{extra}"]
 
 
@@ -72,7 +72,7 @@ def test_an_installed_module_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> 
     assert missing_modules("schema") == ()
 
 
-def test_looking_for_a_module_does_not_import_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checking_for_a_module_does_not_import_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(EXTRAS, "planted", ("this",))
     assert missing_modules("planted") == ()
     assert "this" not in sys.modules

@@ -1,4 +1,4 @@
-"""A lazy room loads a name once, from its home, and has no other."""
+"""Lazy packages import a name once, on first use."""
 
 import sys
 from pathlib import Path
@@ -9,43 +9,43 @@ from jackstay._lazy import lazy
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A package with one lazy name, whose home counts how often it is loaded."""
-    folder = tmp_path / "lazyroom"
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A package with lazy names."""
+    folder = tmp_path / "lazypackage"
     folder.mkdir()
     (folder / "__init__.py").write_text(
-        "from jackstay._lazy import lazy\n__getattr__ = lazy(__name__, {'Thing': '_home', 'Lost': '_home'})\n"
+        "from jackstay._lazy import lazy\n__getattr__ = lazy(__name__, {'Thing': '_module', 'Lost': '_module'})\n"
     )
-    (folder / "_home.py").write_text("class Thing: pass\n")
+    (folder / "_module.py").write_text("class Thing: pass\n")
     monkeypatch.syspath_prepend(tmp_path)
-    yield "lazyroom"
-    for name in [name for name in sys.modules if name.startswith("lazyroom")]:
+    yield "lazypackage"
+    for name in [name for name in sys.modules if name.startswith("lazypackage")]:
         del sys.modules[name]
 
 
-def test_a_name_is_loaded_when_it_is_asked_for_and_then_kept(room: str) -> None:
-    module = __import__(room)
-    assert "lazyroom._home" not in sys.modules
+def test_a_name_is_imported_on_first_use(package: str) -> None:
+    module = __import__(package)
+    assert "lazypackage._module" not in sys.modules
     thing = module.Thing
-    assert "lazyroom._home" in sys.modules
+    assert "lazypackage._module" in sys.modules
     assert module.__dict__["Thing"] is thing
 
 
-def test_a_name_that_is_none_is_refused_as_a_module_does(room: str) -> None:
-    module = __import__(room)
-    with pytest.raises(AttributeError, match="module 'lazyroom' has no attribute 'Nothing'"):
+def test_an_unknown_name_raises_attribute_error(package: str) -> None:
+    module = __import__(package)
+    with pytest.raises(AttributeError, match="module 'lazypackage' has no attribute 'Nothing'"):
         _ = module.Nothing
     with pytest.raises(ImportError):
-        exec("from lazyroom import Nothing")
+        exec("from lazypackage import Nothing")
 
 
-def test_a_home_without_the_name_says_so(room: str) -> None:
-    module = __import__(room)
+def test_a_module_without_the_name_raises_attribute_error(package: str) -> None:
+    module = __import__(package)
     with pytest.raises(AttributeError, match="Lost"):
         _ = module.Lost
 
 
-def test_the_function_is_made_for_one_module() -> None:
+def test_the_error_names_the_package() -> None:
     get = lazy("jackstay", {})
     with pytest.raises(AttributeError, match="jackstay"):
         get("x")

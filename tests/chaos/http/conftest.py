@@ -1,4 +1,4 @@
-"""The servers that harm is sent to, for every file that sends some."""
+"""Fixtures: the servers of the security tests."""
 
 from chaos.http.harm import owned, server
 

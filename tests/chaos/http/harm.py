@@ -1,7 +1,4 @@
-"""Requests that would do harm if they were let in, the servers they are sent to, and whether any of them ran.
-
-Above: tests of what a server refuses. Below: `chaos.http.process`, `chaos.http.raw`.
-"""
+"""Malicious requests, the servers they are sent to, and checks that none of them ran."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +10,7 @@ from chaos.http.process import LedgerServer
 from chaos.http.raw import (
     META,
     STATELESS,
-    ask,
+    fetch,
     message,
     request,
     stateless_call,
@@ -32,21 +29,17 @@ LIMITS = {
 
 
 @pytest.fixture(scope="module", params=["httptools", "h11"])
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LedgerServer]:
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LedgerServer]:
     """A server with sessions and small limits, on each parser."""
     directory: Path = tmp_path_factory.mktemp("ledger")
-    with LedgerServer(
-        directory, parser=request.param, sessions=True, events=True, health=True, **LIMITS
-    ) as serving:
+    with LedgerServer(directory, parser=request.param, sessions=True, events=True, health=True, **LIMITS) as serving:
         assert serving.port
         yield serving
 
 
 @pytest.fixture(scope="module")
 def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LedgerServer]:
-    """A server that asks for tokens: two of alice's, one of bob's."""
+    """A server that requires tokens: alice has two, bob has one."""
     tokens = {"alice-token-1": "alice", "alice-token-2": "alice", "bob-token": "bob"}
     directory: Path = tmp_path_factory.mktemp("ledger")
     with LedgerServer(directory, sessions=True, events=True, health=True, tokens=tokens) as serving:
@@ -55,30 +48,30 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LedgerServer]:
 
 
 def still_serves(server: LedgerServer) -> None:
-    """Somebody else is served as ever."""
+    """Check that another client is served."""
     nonce = f"other-{time.monotonic_ns()}"
-    assert ask(server.port, stateless_call("record", nonce=nonce)).status == 200
+    assert fetch(server.port, stateless_call("record", nonce=nonce)).status == 200
     assert server.runs[nonce] == 1
 
 
-def nothing_harmful(server: LedgerServer) -> None:
-    """Nothing ran that would have done harm, and the server goes on."""
+def assert_no_harm(server: LedgerServer) -> None:
+    """Check that no malicious call ran, and that another client is served."""
     harmful = [nonce for nonce in server.runs if nonce.startswith("harm")]
-    server.forget_runs()  # the next test is about something else
-    assert harmful == [], "what should have been refused ran"
+    server.forget_runs()  # for the next test
+    assert harmful == [], "a call that should have been refused ran"
     still_serves(server)
 
 
 def harm(method: str = "POST", body: bytes = b"", **headers: str) -> bytes:
-    """A request that would run, and leave its mark in the ledger, if it were let in."""
-    return request(method, body or (HARM if method == "POST" else b""), **{**OF_ERA, **headers})
+    """Return a request that is recorded in the ledger if it is not refused."""
+    return request(method, body or (HARM if method == "POST" else b""), **{**STATELESS_HEADERS, **headers})
 
 
 HARM = message("tools/call", 1, name="record", arguments={"nonce": "harm"}, _meta=META)
-OF_ERA = {"MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "record"}
+STATELESS_HEADERS = {"MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "record"}
 HIDDEN = stateless_call("record", nonce="harm-hidden")
 
 
 def chunked_head() -> bytes:
-    """The head of a request that would run, whose body comes in chunks."""
-    return request(Transfer_Encoding="chunked", **OF_ERA).replace(b"Content-Length: 0\r\n", b"")
+    """Return the head of such a request with a chunked body."""
+    return request(Transfer_Encoding="chunked", **STATELESS_HEADERS).replace(b"Content-Length: 0\r\n", b"")

@@ -1,4 +1,4 @@
-"""The program of this directory as a process, its ledger, and what it holds of memory and descriptors."""
+"""The server program of this directory as a process, with its ledger, memory and descriptors."""
 
 import json
 import os
@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).with_name("program.py")
 
 
 class LedgerServer(Serving):
-    """The process. As a context it is started and serves when it is entered, and is gone when it is left."""
+    """The process. As a context manager it serves after it was entered, and has ended after it was left."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
         given = json.dumps({"port": 0, "directory": str(directory), **options})
@@ -27,29 +27,29 @@ class LedgerServer(Serving):
 
     @property
     def runs(self) -> Counter[str]:
-        """How often each call ran."""
+        """How often each nonce was recorded."""
         path = self.directory / "ledger"
         return Counter(path.read_text().split()) if path.exists() else Counter()
 
     def forget_runs(self) -> None:
-        """Begin the ledger anew."""
+        """Clear the ledger."""
         os.truncate(self.directory / "ledger", 0)
 
     @property
     def resident_bytes(self) -> int:
-        """What the process holds in memory now."""
+        """The resident memory of the process."""
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
-        raise AssertionError("the process has no memory: it is gone")
+        raise AssertionError("the process has ended")
 
     @property
     def descriptors(self) -> list[str]:
-        """What the process has open now."""
+        """The open file descriptors of the process."""
         return os.listdir(f"/proc/{self.process.pid}/fd")
 
     @property
     def workers(self) -> set[int]:
-        """The processes that serve, where there are several."""
+        """The process ids of its workers."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         return {int(pid) for pid in children.split()}

@@ -1,8 +1,8 @@
-"""A server over HTTP that keeps a ledger, in a process of its own: `program.py '{"directory": ..., "port": 0, ...}'`.
+"""An HTTP server program that keeps a ledger: `program.py '{"directory": ..., "port": 0, ...}'`.
 
-Every run of `record` is a line of `directory/ledger`, written before anything else happens, so that what was told to a caller
-can be held against what was done. What is no option of the program goes to `run(transport="http")`; `events`, `tokens` and
-`shared_sessions` stand for objects that cannot be said in JSON.
+Every run of `record` appends a line to `directory/ledger` before anything else, so that outcomes can be compared with
+it. Options that the program does not know are passed to `run(transport="http")`; `events`, `tokens` and
+`shared_sessions` stand for objects that JSON cannot express.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 from jackstay.server import Context, Server
-from jackstay.server.http import MemoryEvents, Principal, SessionRecord
+from jackstay.server.http import MemoryEventStore, Principal, SessionRecord
 
 
 class FileSessions:
-    """Sessions in a directory, one file each: what any worker can read."""
+    """A session store of one file per session, which all workers share."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -38,7 +38,7 @@ class FileSessions:
 
     async def load(self, id: str, ttl: float) -> SessionRecord | None:
         if not id.replace("-", "").replace("_", "").isalnum():
-            return None  # it would name a file somewhere else
+            return None  # it could be a path to another directory
         try:
             row = (self._directory / id).read_bytes()
         except FileNotFoundError:
@@ -51,7 +51,7 @@ class FileSessions:
 
 
 class Tokens:
-    """Bearer tokens and whose they are."""
+    """A verifier for a fixed set of bearer tokens."""
 
     def __init__(self, rows: dict[str, str]) -> None:
         self._rows = rows
@@ -72,7 +72,7 @@ def make(directory: Path, options: dict[str, Any]) -> Server:
 
     @server.tool
     async def record_in_steps(ctx: Context, nonce: str) -> str:
-        """As `record`, but its answer is a stream: something is said before it."""
+        """As `record`, but with notifications before the result, so that the response is a stream."""
         os.write(ledger, f"{nonce}\n".encode())
         for step in range(3):
             ctx.progress(step + 1, 3)
@@ -96,7 +96,7 @@ def make(directory: Path, options: dict[str, Any]) -> Server:
 
     @server.tool
     async def chatter(ctx: Context, size: int) -> str:
-        """Talks until its client is gone."""
+        """Log messages until the client disconnects."""
         while True:
             ctx.log("warning", "x" * size)
             await asyncio.sleep(0.001)
@@ -110,15 +110,15 @@ def main() -> int:
     level = given.pop("log_level", "WARNING")
     logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
     if given.pop("events", False):
-        given["event_store"] = MemoryEvents()
+        given["event_store"] = MemoryEventStore()
     if given.pop("shared_sessions", False):
         sessions = directory / "sessions"
         sessions.mkdir(exist_ok=True)
         given |= {"sessions": True, "session_store": FileSessions(sessions)}
     if "tokens" in given:
         given["auth"] = Tokens(given.pop("tokens"))
-    of_the_server = {name: given.pop(name) for name in ("drain_timeout", "max_frame_bytes") if name in given}
-    return make(directory, of_the_server).run(transport="http", **given)
+    server_options = {name: given.pop(name) for name in ("drain_timeout", "max_frame_bytes") if name in given}
+    return make(directory, server_options).run(transport="http", **given)
 
 
 if __name__ == "__main__":

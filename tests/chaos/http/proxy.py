@@ -1,10 +1,7 @@
-"""A proxy that breaks connections: TCP between a real client and a real server, one fault for each connection.
+"""A TCP proxy that injects one fault into each connection between a real client and a real server.
 
-A fault waits until so many bytes went by, in one direction, and then strikes: the connection is cut, reset, half-closed,
-stalled, or everything that comes is passed on a byte at a time or twice. The faults are drawn from a seed, in the order of
-the connections, and kept in `history`, which says what happened where a test fails.
-
-Must never know MCP, and of HTTP only where an answer ends, to say it twice.
+A fault strikes after a number of bytes in one direction: the connection is closed, reset, half-closed or stalled, or
+data is forwarded byte by byte or twice. Faults are drawn from a seed and recorded in `history`.
 """
 
 import asyncio
@@ -21,34 +18,34 @@ RESET = struct.pack("ii", 1, 0)  # SO_LINGER with no time: close() sends RST
 
 
 class Fault(NamedTuple):
-    """What happens to a connection: `kind`, after `after` bytes of the client's, or of the server's.
+    """A fault of a connection: `kind`, after `after` bytes of the client or of the server.
 
-    One that is "impatient" is cut after so many milliseconds of silence, as many proxies do.
+    "impatient" closes the connection after `after` milliseconds of silence, as many proxies do.
     """
 
     kind: str
     after: int = 0
     is_of_client: bool = False
-    # Where the fault lets it live, it is cut after so many bytes of that direction: calls would gather on what is sound.
+    # A connection that survives its fault is closed after so many bytes, so that calls do not gather on healthy ones.
     life: float = float("inf")
 
     def __str__(self) -> str:
-        return f"{self.kind} after {self.after} of the {'client' if self.is_of_client else 'server'}'s"
+        return f"{self.kind} after {self.after} bytes of the {'client' if self.is_of_client else 'server'}"
 
 
 CLEAN = Fault("clean")
 KINDS = ("cut", "reset", "half-close", "stall", "trickle", "duplicate", "drop", "refuse", "clean")
 
 
-def draw(lots: random.Random, most: int = 3_000) -> Fault:
-    """A fault for the next connection: early enough to strike, late enough for some calls to go by."""
-    kind = lots.choices(KINDS, [1 if kind == "stall" else 2 for kind in KINDS])[0]
-    after = lots.randint(0, most)
-    return Fault(kind, after, lots.random() < 0.5, after + lots.randint(0, most))
+def draw(rng: random.Random, max_bytes: int = 3_000) -> Fault:
+    """Return a random fault: early enough to strike, late enough for some calls to succeed."""
+    kind = rng.choices(KINDS, [1 if kind == "stall" else 2 for kind in KINDS])[0]
+    after = rng.randint(0, max_bytes)
+    return Fault(kind, after, rng.random() < 0.5, after + rng.randint(0, max_bytes))
 
 
 class FaultProxy:
-    """Listens, and passes on to `port` what each connection's fault lets through. `faults` says which comes next."""
+    """Forwards connections to `port`, each with the fault that `faults()` returns."""
 
     def __init__(self, port: int, faults: Callable[[], Fault]) -> None:
         self.faults = faults
@@ -73,7 +70,7 @@ class FaultProxy:
         return f"http://127.0.0.1:{self.port}/mcp"
 
     async def listen(self) -> None:
-        """Take connections (again), always at the same port."""
+        """Accept connections, always on the same port."""
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", self.port))
@@ -81,13 +78,13 @@ class FaultProxy:
         self._server = await asyncio.start_server(self._accepted, sock=listening)
 
     async def refuse(self) -> None:
-        """From now on nobody listens."""
+        """Stop listening."""
         if self._server is not None:
             self._server.close()
             self._server = None
 
     async def drop_all(self) -> None:
-        """Reset every connection there is."""
+        """Reset all connections."""
         tasks = list(self._open)
         for task in tasks:
             task.cancel()
@@ -97,7 +94,7 @@ class FaultProxy:
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         fault = self.faults()
         self.history.append(fault)
-        task = asyncio.get_running_loop().create_task(self._carry(fault, reader, writer))
+        task = asyncio.get_running_loop().create_task(self._forward(fault, reader, writer))
         self._open[task] = writer.get_extra_info("socket")
         task.add_done_callback(self._forget)
 
@@ -106,24 +103,24 @@ class FaultProxy:
         if not task.cancelled() and task.exception() is not None:
             raise task.exception() or AssertionError
 
-    async def _carry(self, fault: Fault, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, fault: Fault, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with closing(writer):
             if fault.kind == "refuse":
                 reset(writer)
                 return
             try:
                 server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._to)
-            except ConnectionError:  # the server is being started again
+            except ConnectionError:  # the server is being restarted
                 reset(writer)
                 return
             with closing(server_writer):
-                ways = (
-                    Way(fault, reader, server_writer, other=writer, is_struck=fault.is_of_client),
-                    Way(fault, server_reader, writer, other=server_writer, is_struck=not fault.is_of_client),
+                directions = (
+                    Direction(fault, reader, server_writer, other=writer, is_struck=fault.is_of_client),
+                    Direction(fault, server_reader, writer, other=server_writer, is_struck=not fault.is_of_client),
                 )
-                running = {asyncio.get_running_loop().create_task(way.run()) for way in ways}
+                running = {asyncio.get_running_loop().create_task(direction.run()) for direction in directions}
                 try:
-                    # The first end is the end: unless it is one way's own, as a half-closed connection has it.
+                    # The end of one direction ends both, except for a half-closed connection.
                     done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                     if fault.kind == "half-close" and all(task.result() for task in done):
                         await asyncio.wait(running)
@@ -133,7 +130,7 @@ class FaultProxy:
                     await asyncio.gather(*running, return_exceptions=True)
 
 
-class Way:
+class Direction:
     """One direction of one connection."""
 
     def __init__(
@@ -153,18 +150,18 @@ class Way:
         self._passed = 0
 
     async def run(self) -> bool:
-        """Pass on what comes, until it ends or is struck. Whether the other direction may go on."""
+        """Forward data until it ends or the fault strikes. Returns whether the other direction may continue."""
         with contextlib.suppress(ConnectionError):
             while data := await self._read():
-                left = self._fault.after - self._passed
+                remaining = self._fault.after - self._passed
                 if self._is_struck and self._passed >= self._fault.life:
                     return False
-                if not self._is_struck or self._fault.kind in ("clean", "impatient") or len(data) < left:
+                if not self._is_struck or self._fault.kind in ("clean", "impatient") or len(data) < remaining:
                     self._passed += len(data)
                     await self._pass(data)
                     continue
                 self._passed += len(data)
-                if await self._strike(data[: max(left, 0)], data[max(left, 0) :]):
+                if await self._strike(data[: max(remaining, 0)], data[max(remaining, 0) :]):
                     return self._fault.kind == "half-close"
         return False
 
@@ -182,13 +179,13 @@ class Way:
         await self._writer.drain()
 
     async def _strike(self, before: bytes, after: bytes) -> bool:
-        """The fault has come. True: this direction is over."""
+        """Apply the fault. Returns whether this direction has ended."""
         kind = self._fault.kind
         if kind == "drop":
-            return True  # what it is in the middle of does not arrive, not even its beginning
+            return True  # the current chunk is lost completely
         if kind == "duplicate" and not self._fault.is_of_client:
             await self._pass(before + after)
-            if b"HTTP/1.1 " in before + after:  # the answer, or the end of it from here
+            if b"HTTP/1.1 " in before + after:  # the response, or the rest of it
                 await self._pass((before + after)[(before + after).rindex(b"HTTP/1.1 ") :])
             return False
         await self._pass(before)
@@ -198,22 +195,20 @@ class Way:
                 await asyncio.sleep(0)
             return False
         if kind == "stall":
-            await asyncio.Event().wait()  # until somebody loses patience
+            await asyncio.Event().wait()  # until a peer closes the connection
         if kind == "reset":
             reset(self._writer)
             reset(self._other)
         if kind == "half-close":
             self._writer.write_eof()
-        if (
-            kind == "duplicate"
-        ):  # of the client's: a request is never sent twice, or we would be who doubles it
+        if kind == "duplicate":  # of the client: the proxy itself must not duplicate a request
             await self._pass(after)
             return False
         return True
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
-    """Close with RST, whatever is on its way."""
+    """Close with RST."""
     found = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
         found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)

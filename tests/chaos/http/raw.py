@@ -1,4 +1,4 @@
-"""HTTP by hand: bytes that no client library would write, and answers read without trusting them."""
+"""A raw HTTP client: sends bytes that no client library would send, and parses responses strictly."""
 
 import json
 import socket
@@ -27,13 +27,13 @@ class Answer(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What a tool said."""
-        said: str = self.json["result"]["content"][0]["text"]
-        return said
+        """The text of a tool result."""
+        text: str = self.json["result"]["content"][0]["text"]
+        return text
 
 
 class Raw:
-    """A connection that says exactly what it is told to."""
+    """A connection that sends exactly the given bytes."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), GUARD)
@@ -47,36 +47,36 @@ class Raw:
     ) -> None:
         self.socket.close()
 
-    def say(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         self.socket.sendall(data)
 
     def answer(self) -> Answer:
-        """The next response, whole. Raises: EOFError where there is none."""
+        """Read the next complete response. Raises: EOFError if there is none."""
         status, headers, _ = self.head()
         body = self._chunked() if "transfer-encoding" in headers else self._exactly(headers)
         return Answer(status, headers, body)
 
     def head(self) -> Answer:
-        """The head of the next response; its body may go on for ever."""
+        """Read the head of the next response; its body may be endless."""
         while b"\r\n\r\n" not in self._rest:
             self._more()
         head, _, self._rest = self._rest.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        assert len(headers) == len(lines), f"a header came twice: {lines}"
+        assert len(headers) == len(lines), f"duplicate header: {lines}"
         return Answer(int(first.split()[1]), headers, b"")
 
     def rest(self) -> bytes:
-        """Everything until the server closes; a reset is an end as well."""
+        """Read until the server closes or resets the connection."""
         try:
-            while piece := self.socket.recv(65_536):
-                self._rest += piece
+            while chunk := self.socket.recv(65_536):
+                self._rest += chunk
         except ConnectionError:
             pass
         return self._rest
 
     def is_closed(self) -> bool:
-        """Whether the server ends it, and says nothing more; waits for that."""
+        """Wait until the server closes the connection. Returns whether it sent nothing more."""
         return self.rest() == b""
 
     def _exactly(self, headers: dict[str, str]) -> bytes:
@@ -101,10 +101,10 @@ class Raw:
                 return body
 
     def _more(self) -> None:
-        piece = self.socket.recv(65_536)
-        if not piece:
+        chunk = self.socket.recv(65_536)
+        if not chunk:
             raise EOFError(f"the server closed after {self._rest!r}")
-        self._rest += piece
+        self._rest += chunk
 
 
 def fields(headers: dict[str, str]) -> bytes:
@@ -114,7 +114,7 @@ def fields(headers: dict[str, str]) -> bytes:
 def request(
     method: str = "POST", body: bytes = b"", path: str = "/mcp", host: str = "127.0.0.1", **headers: str
 ) -> bytes:
-    """A request as it should be; `headers` are added, with dashes for underscores."""
+    """Return a valid request with these additional headers; underscores in names become dashes."""
     given = {"Host": host, "Accept": "application/json, text/event-stream"}
     if method == "POST":
         given |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
@@ -123,18 +123,16 @@ def request(
 
 
 def message(method: str, id: int | None = 1, **params: Any) -> bytes:
-    said: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
-    return json.dumps(said if id is None else {**said, "id": id}).encode()
+    fields: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+    return json.dumps(fields if id is None else {**fields, "id": id}).encode()
 
 
 def call(name: str, id: int = 1, **arguments: Any) -> bytes:
     return message("tools/call", id, name=name, arguments=arguments)
 
 
-def stateless_call(
-    name: str, *, path: str = "/mcp", headers: dict[str, str] | None = None, **arguments: Any
-) -> bytes:
-    """A whole request of 2026-07-28."""
+def stateless_call(name: str, *, path: str = "/mcp", headers: dict[str, str] | None = None, **arguments: Any) -> bytes:
+    """Return a complete HTTP request of 2026-07-28."""
     body = message("tools/call", 1, name=name, arguments=arguments, _meta=META)
     given = {
         "MCP-Protocol-Version": STATELESS,
@@ -154,20 +152,20 @@ INITIALIZE = message(
 )
 
 
-def ask(port: int, data: bytes) -> Answer:
-    """One request on a connection of its own."""
+def fetch(port: int, data: bytes) -> Answer:
+    """Send a request on a new connection and return the response."""
     with Raw(port) as raw:
-        raw.say(data)
+        raw.send(data)
         return raw.answer()
 
 
 def open_session(port: int, **headers: str) -> str:
-    """A session of the handshake era: its id."""
-    answer = ask(port, request(body=INITIALIZE, **headers))
+    """Open a session and return its id."""
+    answer = fetch(port, request(body=INITIALIZE, **headers))
     assert answer.status == 200, answer
     return answer.headers["mcp-session-id"]
 
 
 def in_session(id: str, method: str = "POST", body: bytes = b"", **headers: str) -> bytes:
-    """A request of that session."""
+    """Return an HTTP request of that session."""
     return request(method, body, **{"Mcp-Session-Id": id, "MCP-Protocol-Version": HANDSHAKE, **headers})

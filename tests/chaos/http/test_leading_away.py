@@ -1,6 +1,6 @@
-"""A server that tries to lead our client away: no connection is made elsewhere, and no credential leaves its origin.
+"""A malicious server that tries to redirect the client: no connection to another origin, and no leaked credentials.
 
-The other place is real and listens; every name that is looked up and every address that is connected to is written down.
+The other origin is real and listens; every name lookup and every connection is recorded.
 """
 
 import asyncio
@@ -20,15 +20,14 @@ from jackstay.oauth import AuthorizationError, OAuth
 from jackstay.transport.http import http
 from scripted import certificates
 from scripted.http import HANDSHAKE, STATELESS, HttpServer, Mcp, Reply, Seen, served
-from scripted.loop import timed
 
 SECRETS = {"authorization": "Bearer secret-token", "x-api-key": "secret-key", "cookie": "secret=cookie"}
 STATUSES = (301, 302, 303, 307, 308)
 FAST: dict[str, Any] = {"backoff_min": 0.01, "backoff_max": 0.02, "max_attempts": 1, "open_timeout": 10.0}
 
 
-class Book(AbstractResolver):
-    """Writes down what is looked up; everything is on this machine."""
+class RecordingResolver(AbstractResolver):
+    """Records lookups, and resolves every name to this machine."""
 
     def __init__(self) -> None:
         self.names: list[tuple[str, int]] = []
@@ -37,51 +36,47 @@ class Book(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         self.names.append((host, port))
-        return [
-            ResolveResult(hostname=host, host="127.0.0.1", port=port, family=socket.AF_INET, proto=0, flags=0)
-        ]
+        return [ResolveResult(hostname=host, host="127.0.0.1", port=port, family=socket.AF_INET, proto=0, flags=0)]
 
     async def close(self) -> None:
         pass
 
 
-class Elsewhere:
-    """Another origin of this machine: who comes, and what he says first."""
+class OtherOrigin:
+    """Another origin on this machine, and the first data of each connection to it."""
 
     def __init__(self) -> None:
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
         self.port = 0
 
-    async def come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.heard.append(b"")
-        self.heard[-1] = await reader.read(65_536)
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.received.append(b"")
+        self.received[-1] = await reader.read(65_536)
         writer.close()
 
 
 @asynccontextmanager
-async def elsewhere() -> AsyncIterator[Elsewhere]:
-    place = Elsewhere()
-    server = await asyncio.start_server(place.come, "127.0.0.1", 0)
-    place.port = server.sockets[0].getsockname()[1]
+async def other_origin() -> AsyncIterator[OtherOrigin]:
+    origin = OtherOrigin()
+    server = await asyncio.start_server(origin.accept, "127.0.0.1", 0)
+    origin.port = server.sockets[0].getsockname()[1]
     try:
-        yield place
+        yield origin
     finally:
         server.close()
 
 
 @asynccontextmanager
-async def recorded() -> AsyncIterator[tuple[aiohttp.ClientSession, Book]]:
-    """A client whose every lookup is written down."""
-    book = Book()
-    connector = aiohttp.TCPConnector(
-        resolver=book, limit=0, ssl=False
-    )  # any certificate: names are what this is about
+async def recorded() -> AsyncIterator[tuple[aiohttp.ClientSession, RecordingResolver]]:
+    """An HTTP client whose lookups are recorded."""
+    resolver = RecordingResolver()
+    connector = aiohttp.TCPConnector(resolver=resolver, limit=0, ssl=False)  # any certificate is accepted
     async with aiohttp.ClientSession(connector=connector) as session:
-        yield session, book
+        yield session, resolver
 
 
-def places(server: HttpServer, other: int) -> list[str]:
-    """Where a server may try to send us: other ports, hosts and schemes, and spellings that look like its own."""
+def foreign_urls(server: HttpServer, other: int) -> list[str]:
+    """Return URLs of other ports, hosts and schemes, and spellings that look like the URL of the server."""
     own = server.port
     return [
         f"http://127.0.0.1:{other}/mcp",
@@ -106,45 +101,41 @@ def places(server: HttpServer, other: int) -> list[str]:
 
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
-@timed
-async def test_no_redirect_of_a_call_leads_to_another_origin(version: str, status: int) -> None:
-    """Redirects of tools/call: each place is refused, the call did not run there, and the connection goes on."""
-    async with elsewhere() as other, recorded() as (session, book):
-        leads: list[str] = []
+async def test_a_redirect_of_a_call_to_another_origin_is_refused(version: str, status: int) -> None:
+    """The connection to the original server stays usable."""
+    async with other_origin() as other, recorded() as (session, resolver):
+        locations: list[str] = []
 
-        async def away(seen: Seen, reply: Reply) -> None:
-            reply.send(status, location=leads[-1])
+        async def redirect(seen: Seen, reply: Reply) -> None:
+            reply.send(status, location=locations[-1])
 
-        async with served(Mcp(version, session="s", tools__call=away)) as server:
+        async with served(Mcp(version, session="s", tools__call=redirect)) as server:
             url = f"http://origin.example:{server.port}/mcp"
             target = http(url, headers=SECRETS, client=session, insecure=True)
             async with connect(target, versions=(version,), **FAST) as client:
-                for place in places(server, other.port):
-                    leads.append(place)
+                for location in foreign_urls(server, other.port):
+                    locations.append(location)
                     with pytest.raises(McpError) as raised:
                         await client.tools.call("echo", timeout=5)
-                    if not isinstance(raised.value, ProtocolError):  # which is what says that it is no URL
-                        assert raised.value.may_have_run is (status == 303), "see other: it was done"
+                    if not isinstance(raised.value, ProtocolError):  # the error for an invalid URL
+                        assert raised.value.may_have_run is (status == 303), "303 See Other means that it ran"
                     assert "secret" not in str(raised.value)
                 assert len(await client.tools.list()) == 1
-            assert set(book.names) == {("origin.example", server.port)}
-            assert other.heard == []
+            assert set(resolver.names) == {("origin.example", server.port)}
+            assert other.received == []
             assert all(seen.headers["authorization"] == SECRETS["authorization"] for seen in server.seen)
 
 
-@pytest.mark.parametrize(
-    "what", ["server/discover", "initialize", "GET", "DELETE", "notifications/initialized"]
-)
-@timed
-async def test_no_redirect_of_anything_else_leads_to_another_origin(what: str) -> None:
-    """The probe, the handshake, the standing stream and the end of a session."""
+@pytest.mark.parametrize("what", ["server/discover", "initialize", "GET", "DELETE", "notifications/initialized"])
+async def test_other_redirects_to_another_origin_are_refused(what: str) -> None:
+    """The probe, the handshake, the GET stream and the end of a session."""
     for status in (302, 307, 308):
-        async with elsewhere() as other, recorded() as (session, book):
+        async with other_origin() as other, recorded() as (session, resolver):
 
-            async def away(seen: Seen, reply: Reply, status: int = status, port: int = other.port) -> None:
+            async def redirect(seen: Seen, reply: Reply, status: int = status, port: int = other.port) -> None:
                 reply.send(status, location=f"http://127.0.0.1:{port}/mcp")
 
-            script = Mcp(HANDSHAKE, session="s", **{what.replace("/", "__"): away})
+            script = Mcp(HANDSHAKE, session="s", **{what.replace("/", "__"): redirect})
             async with served(script) as server:
                 url = f"http://origin.example:{server.port}/mcp"
                 client = connect(http(url, headers=SECRETS, client=session, insecure=True), **FAST)
@@ -155,20 +146,19 @@ async def test_no_redirect_of_anything_else_leads_to_another_origin(what: str) -
                     pass
                 finally:
                     await client.stop()
-                assert server.heard(what)
-                assert set(book.names) == {("origin.example", server.port)}
-            assert other.heard == []
+                assert server.received(what)
+                assert set(resolver.names) == {("origin.example", server.port)}
+            assert other.received == []
 
 
-@timed
-async def test_an_old_server_cannot_name_an_endpoint_of_somebody_else() -> None:
-    """2024-11-05: the endpoint event decides where every message and credential goes."""
-    async with elsewhere() as other, recorded() as (session, book):
-        leads: list[str] = []
+async def test_an_endpoint_event_with_another_origin_is_refused() -> None:
+    """2024-11-05 basic/transports: the endpoint event determines the URL of all messages and credentials."""
+    async with other_origin() as other, recorded() as (session, resolver):
+        locations: list[str] = []
 
         async def stream(seen: Seen, reply: Reply) -> None:
             reply.sse()
-            reply.event(leads[-1].encode(), event="endpoint")
+            reply.event(locations[-1].encode(), event="endpoint")
             await reply.gone.wait()
 
         async def decline(seen: Seen, reply: Reply) -> None:
@@ -176,24 +166,23 @@ async def test_an_old_server_cannot_name_an_endpoint_of_somebody_else() -> None:
 
         script = Mcp(HANDSHAKE, GET=stream, initialize=decline, server__discover=decline)
         async with served(script) as server:
-            for place in places(server, other.port):
-                leads.append(place)
+            for location in foreign_urls(server, other.port):
+                locations.append(location)
                 url = f"http://origin.example:{server.port}/mcp"
                 with pytest.raises(McpError):
                     async with connect(http(url, headers=SECRETS, client=session, insecure=True), **FAST):
                         pass
-            assert set(book.names) == {("origin.example", server.port)}
-        assert other.heard == []
+            assert set(resolver.names) == {("origin.example", server.port)}
+        assert other.received == []
 
 
-@timed
-async def test_a_challenge_cannot_send_us_to_what_only_this_machine_can_reach(tmp_path: Path) -> None:
-    """OAuth discovery (RFC 9728, 7.7): loopback, link-local and other spellings of them, named by a server that is elsewhere."""
-    async with elsewhere() as other, recorded() as (session, book):
-        leads: list[str] = []
+async def test_a_challenge_with_an_internal_metadata_url_is_refused(tmp_path: Path) -> None:
+    """SSRF by OAuth discovery (RFC 9728 section 7.7): loopback and link-local addresses in all spellings."""
+    async with other_origin() as other, recorded() as (session, resolver):
+        locations: list[str] = []
 
         async def challenge(seen: Seen, reply: Reply) -> None:
-            reply.send(401, www_authenticate=f'Bearer resource_metadata="{leads[-1]}"')
+            reply.send(401, www_authenticate=f'Bearer resource_metadata="{locations[-1]}"')
 
         async def nothing(seen: Seen, reply: Reply) -> None:
             reply.send(404)
@@ -203,7 +192,7 @@ async def test_a_challenge_cannot_send_us_to_what_only_this_machine_can_reach(tm
 
         context, _ = certificates.make(tmp_path)
         async with served(script, ssl=context) as server:
-            for place in (
+            for location in (
                 f"http://127.0.0.1:{other.port}/x",
                 f"https://127.0.0.1:{other.port}/x",
                 f"https://127.1:{other.port}/x",
@@ -218,13 +207,13 @@ async def test_a_challenge_cannot_send_us_to_what_only_this_machine_can_reach(tm
                 "http://evil.example/x",
                 "file:///etc/passwd",
             ):
-                leads.append(place)
+                locations.append(location)
                 url = f"https://origin.example:{server.port}/mcp"
                 target = http(url, auth=OAuth(show=None), client=session)
                 with pytest.raises(McpError) as raised:
                     async with connect(target, **FAST):
                         pass
-                assert isinstance(raised.value, AuthorizationError), place
+                assert isinstance(raised.value, AuthorizationError), location
                 assert "resource_metadata" in str(raised.value), raised.value
-            assert set(book.names) == {("origin.example", server.port)}
-        assert other.heard == []
+            assert set(resolver.names) == {("origin.example", server.port)}
+        assert other.received == []

@@ -1,7 +1,7 @@
-"""Several workers behind one address, restarted one after the other under load, and killed: nothing hangs, nothing runs twice.
+"""Rolling restarts: workers are restarted and killed under load; no call hangs or runs twice.
 
-Our client calls all the time, with `wait_for_ready`; the ledger of all workers says who told the truth. Both eras; the
-handshake era also with sessions, which the workers share in a store.
+A client with `wait_for_ready` calls all the time, and the outcomes are compared with the ledger of all workers: with
+and without sessions, which the workers share in a store.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from chaos.http.raw import (
     HANDSHAKE,
     INITIALIZE,
     STATELESS,
-    ask,
     call,
+    fetch,
     in_session,
     open_session,
     request,
@@ -31,10 +31,9 @@ from chaos.http.raw import (
 )
 from jackstay.client import Client, connect
 from jackstay.transport.http import http
-from scripted.loop import timed
 
 IS_SOAK = os.environ.get("JACKSTAY_PROFILE") == "soak"
-ROUNDS = 2 if IS_SOAK else 1  # more would be slowed down by how workers that die often are started
+ROUNDS = 2 if IS_SOAK else 1  # the restart delay of workers grows with each round
 CALLERS = 6
 DEADLINE = 10.0
 KINDS = {
@@ -46,7 +45,7 @@ TOOLS = ("record", "record_in_steps", "record_and_wait")
 
 
 class Load(Callers):
-    """Callers that call until they are told to stop."""
+    """Callers that call until `stop()`."""
 
     def __init__(self, client: Client) -> None:
         super().__init__()
@@ -63,14 +62,14 @@ class Load(Callers):
             number += 1
 
     async def stop(self) -> None:
-        """Let the last calls end."""
+        """Wait for the last calls."""
         self._is_over = True
         await asyncio.gather(*self._tasks)
 
 
 @asynccontextmanager
 async def loaded(url: str, version: str, loads: list[Load]) -> AsyncIterator[Client]:
-    """A client that waits for its server to be ready, and callers who use it all the time."""
+    """Connect a client that waits for its server to be ready, with callers that use it all the time."""
     async with connect(
         http(url), versions=(version,), wait_for_ready=True, backoff_min=0.01, backoff_max=0.1
     ) as client:
@@ -81,24 +80,24 @@ async def loaded(url: str, version: str, loads: list[Load]) -> AsyncIterator[Cli
             await loads[-1].stop()
 
 
-async def served_by_others_than(server: LedgerServer, *gone: int) -> None:
-    """Wait until two workers serve new connections, and none of those named does."""
+async def wait_for_other_workers(server: LedgerServer, *gone: int) -> None:
+    """Wait until two workers serve new connections, none of which is in `gone`."""
     answered: set[int] = set()
     async with asyncio.timeout(20):
         while True:
-            answered.add(await ask_pid(server.port))
+            answered.add(await get_pid(server.port))
             workers = server.workers
             if len(workers) == 2 and workers <= answered and workers.isdisjoint(gone):
                 return
 
 
-async def ask_pid(port: int) -> int:
-    """Who takes a new connection. One that is about to end may refuse, or close it: 0."""
+async def get_pid(port: int) -> int:
+    """Return the pid of the worker that accepts a new connection, or 0 if it refuses or closes it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(stateless_call("pid", headers={"Connection": "close"}))
-        said = await reader.read()
-        return int(json.loads(said.partition(b"\r\n\r\n")[2])["result"]["content"][0]["text"])
+        response = await reader.read()
+        return int(json.loads(response.partition(b"\r\n\r\n")[2])["result"]["content"][0]["text"])
     except (OSError, ValueError, KeyError):
         return 0
     finally:
@@ -107,44 +106,40 @@ async def ask_pid(port: int) -> int:
 
 @pytest.mark.guard(120)
 @pytest.mark.parametrize(("version", "options"), KINDS.values(), ids=KINDS)
-def test_workers_that_are_restarted_or_killed_under_load_hang_and_double_nothing(
+async def test_restarting_and_killing_workers_under_load_loses_and_duplicates_no_call(
     version: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
-    """G4, G7, G19: SIGTERM to each worker in turn, then SIGKILL to one; everybody is told the truth, and soon."""
+    """docs/guarantees.md G4, G7, G19: SIGTERM to each worker in turn, then SIGKILL to one."""
 
-    @timed
     async def test() -> None:
         async with loaded(server.url, version, loads):
-            await served_by_others_than(server)
+            await wait_for_other_workers(server)
             for _ in range(ROUNDS):
                 for pid in server.workers:
                     os.kill(pid, signal.SIGTERM)
-                    await served_by_others_than(server, pid)
+                    await wait_for_other_workers(server, pid)
                 killed = min(server.workers)
                 os.kill(killed, signal.SIGKILL)
-                await served_by_others_than(server, killed)
+                await wait_for_other_workers(server, killed)
 
     loads: list[Load] = []
     with LedgerServer(tmp_path, workers=2, drain_timeout=2, **options) as server:
-        test()
+        await test()
         server.process.terminate()
         server.ended()
     (load,) = loads
-    told = load.check(server.runs)
-    assert told["ok"] > 50
-    # What a worker had in its hands when it was killed, or was sent to it in that moment: one for each caller, no more.
-    assert told["unknown"] <= CALLERS * 3 * ROUNDS
+    counts = load.check(server.runs)
+    assert counts["ok"] > 50
+    # At most the one call of each caller that was in flight when a worker ended.
+    assert counts["unknown"] <= CALLERS * 3 * ROUNDS
     assert load.longest < DEADLINE, "a call hung"
 
 
 @pytest.mark.guard(120)
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
-def test_a_redeployed_server_has_forgotten_every_session_and_callers_get_a_new_one(
-    how: signal.Signals, tmp_path: Path
-) -> None:
-    """G4: sessions in memory are gone with the process; the next has none of them, and answers 404 to each."""
+async def test_after_a_redeployment_clients_open_a_new_session(how: signal.Signals, tmp_path: Path) -> None:
+    """docs/guarantees.md G4: sessions in memory end with the process, and the new process returns 404 for them."""
 
-    @timed
     async def test() -> None:
         in_thread = asyncio.get_running_loop().run_in_executor
         async with loaded(first.url, HANDSHAKE, loads) as client:
@@ -154,45 +149,45 @@ def test_a_redeployed_server_has_forgotten_every_session_and_callers_get_a_new_o
             first.signal(how)
             await in_thread(None, first.ended)
             with LedgerServer(tmp_path, sessions=True, port=first.port, health=True) as again:
-                await in_thread(None, again.told, "serves")
-                for text in ("first", "second"):  # one is the first after it, and neither is lost
+                await in_thread(None, again.wait_for_line, "serves")
+                for text in ("first", "second"):  # the first one finds that the session is gone
                     assert (await client.tools.call("echo", {"text": text}, timeout=DEADLINE)).text == text
-                health = await in_thread(None, again.ask, "GET", "/health")
-                assert health.json["sessions"] == 1, "one new session for everybody"
+                health = await in_thread(None, again.request, "GET", "/health")
+                assert health.json["sessions"] == 1, "one new session for all callers"
                 await loads[0].stop()
 
     loads: list[Load] = []
     with LedgerServer(tmp_path, sessions=True, drain_timeout=2) as first:
-        test()
+        await test()
     (load,) = loads
-    told = load.check(first.runs)
-    assert told["ok"] > CALLERS
-    assert told["unknown"] <= 2 * CALLERS
+    counts = load.check(first.runs)
+    assert counts["ok"] > CALLERS
+    assert counts["unknown"] <= 2 * CALLERS
     assert load.longest < DEADLINE, "a call hung"
 
 
-def test_any_worker_serves_any_request_and_none_knows_a_session_that_nobody_opened(tmp_path: Path) -> None:
-    """G19: several workers behind one address and nothing sticky; in both eras, and in a session that they share."""
+def test_any_worker_serves_any_request(tmp_path: Path) -> None:
+    """docs/guarantees.md G19: without sticky routing, in every revision, and in a session that they share."""
     with LedgerServer(tmp_path, workers=2, shared_sessions=True) as server:
         session = open_session(server.port)
         by: dict[str, set[int]] = {"handshake": set(), "stateless": set()}
-        begun = time.monotonic()
+        started_at = time.monotonic()
         while not all(found == server.workers for found in by.values()):
-            assert time.monotonic() < begun + 50, by
+            assert time.monotonic() < started_at + 50, by
             for name, data in (
                 ("handshake", in_session(session, body=call("pid"))),
                 ("stateless", stateless_call("pid")),
             ):
-                by[name].add(int(ask(server.port, data).text))
-            assert ask(server.port, in_session("x" * 32, body=call("pid"))).status == 404
+                by[name].add(int(fetch(server.port, data).text))
+            assert fetch(server.port, in_session("x" * 32, body=call("pid"))).status == 404
 
 
-def test_without_sessions_any_worker_serves_the_handshake_era_too(tmp_path: Path) -> None:
-    """G19: stateless by default: nothing that `initialize` left behind is needed by the next request."""
+def test_without_sessions_any_worker_serves_earlier_revisions(tmp_path: Path) -> None:
+    """docs/guarantees.md G19: no request depends on state of an earlier `initialize`."""
     with LedgerServer(tmp_path, workers=2) as server:
         found: set[int] = set()
-        begun = time.monotonic()
+        started_at = time.monotonic()
         while found != server.workers:
-            assert time.monotonic() < begun + 50, found
-            assert "mcp-session-id" not in ask(server.port, request(body=INITIALIZE)).headers
-            found.add(int(ask(server.port, request(body=call("pid"), MCP_Protocol_Version=HANDSHAKE)).text))
+            assert time.monotonic() < started_at + 50, found
+            assert "mcp-session-id" not in fetch(server.port, request(body=INITIALIZE)).headers
+            found.add(int(fetch(server.port, request(body=call("pid"), MCP_Protocol_Version=HANDSHAKE)).text))

@@ -1,7 +1,6 @@
-"""A server of ours, run as users run it, against requests that two readers would read differently.
+"""A server process against request smuggling, and against injection into response headers and the log.
 
-No value becomes a line of an answer or of the log, and no request hides another. As in `test_security`, each test speaks HTTP
-by hand and holds the ledger against what came back.
+As in `test_security`, each test writes HTTP byte by byte and compares the responses with the ledger.
 """
 
 import json
@@ -10,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from chaos.http.harm import HARM, HIDDEN, OF_ERA, chunked_head, harm, nothing_harmful, still_serves
+from chaos.http.harm import HARM, HIDDEN, STATELESS_HEADERS, assert_no_harm, chunked_head, harm, still_serves
 from chaos.http.process import LedgerServer
 from chaos.http.raw import (
     META,
     Raw,
-    ask,
     call,
+    fetch,
     message,
     request,
     stateless_call,
 )
 
-# --- header injection ----------------------------------------------------------------------------------------------------
+# --- header injection -------------------------------------------------------------------------------------------------
 
 INJECTED = (
     b"a\r\nInjected: yes",
@@ -31,8 +30,8 @@ INJECTED = (
     b"a\r\n\r\nHTTP/1.1 200 OK\r\nInjected: yes\r\n\r\n",
     b"a%0d%0aInjected:%20yes",
     b"a\x00b",
-    b"a\xc4\x8d\xc4\x8aInjected: yes",  # which some decoders cut down to CR LF
-    b"=?base64?YQ0KSW5qZWN0ZWQ6IHllcw==?=",  # the same in the coding that 2026-07-28 has for values
+    b"a\xc4\x8d\xc4\x8aInjected: yes",  # some decoders truncate it to CR LF
+    b"=?base64?YQ0KSW5qZWN0ZWQ6IHllcw==?=",  # CR LF in the base64 form of 2026-07-28
     b'a", "Injected": "yes',
     b"\x80\xff",
 )
@@ -52,39 +51,39 @@ OUR_HEADERS = {
 }
 
 
-@pytest.mark.parametrize("name", ECHOED)
-def test_no_value_of_a_request_becomes_a_line_of_the_answer(server: LedgerServer, name: str) -> None:
-    """Header injection: in every value that we read, whatever is made of it."""
-    for value in INJECTED:
-        for method in ("POST", "GET", "DELETE"):
-            others = {key: value for key, value in OF_ERA.items() if key != name}
-            body = HARMLESS if method == "POST" else b""
-            head, _, rest = request(method, body, Connection="close", **others).partition(b"\r\n\r\n")
-            with Raw(server.port) as raw:
-                raw.say(head + b"\r\n" + name.encode() + b": " + value + b"\r\n\r\n" + rest)
-                said = raw.rest()
-            first, _, _ = said.partition(b"\r\n\r\n")
-            names = {line.partition(b":")[0].decode().lower() for line in first.split(b"\r\n")[1:]}
-            assert names <= OUR_HEADERS, (value, first)
-            assert said.count(b"HTTP/1.1 ") == 1, (value, said)
-            assert b"\r" not in first.replace(b"\r\n", b"")
-    still_serves(server)
+def test_no_header_of_a_request_is_injected_into_the_response(server: LedgerServer, subtests: pytest.Subtests) -> None:
+    for name in ECHOED:
+        with subtests.test(name=name):
+            for value in INJECTED:
+                for method in ("POST", "GET", "DELETE"):
+                    others = {key: value for key, value in STATELESS_HEADERS.items() if key != name}
+                    body = HARMLESS if method == "POST" else b""
+                    head, _, rest = request(method, body, Connection="close", **others).partition(b"\r\n\r\n")
+                    with Raw(server.port) as raw:
+                        raw.send(head + b"\r\n" + name.encode() + b": " + value + b"\r\n\r\n" + rest)
+                        response = raw.rest()
+                    first, _, _ = response.partition(b"\r\n\r\n")
+                    names = {line.partition(b":")[0].decode().lower() for line in first.split(b"\r\n")[1:]}
+                    assert names <= OUR_HEADERS, (value, first)
+                    assert response.count(b"HTTP/1.1 ") == 1, (value, response)
+                    assert b"\r" not in first.replace(b"\r\n", b"")
+            still_serves(server)
 
 
-def test_no_value_becomes_a_line_of_the_log(tmp_path: Path) -> None:
-    """What a client says is quoted where it is logged: one line cannot look like two."""
+def test_no_value_of_a_request_is_injected_into_the_log(tmp_path: Path) -> None:
+    """Logged values are escaped, so that one line cannot look like two."""
     with LedgerServer(tmp_path, log_level="DEBUG", sessions=True) as server:
         for value in ("\u2028FORGED", "\x1b[2KFORGED", "\x85FORGED"):
             body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": f"x\nFORGED {value}\rFORGED"}).encode()
-            ask(server.port, request(body=body))
-            ask(server.port, request(body=call(f"x\nFORGED {value}")))
-            ask(server.port, request(body=call("echo", **{f"x\nFORGED {value}": 1})))
+            fetch(server.port, request(body=body))
+            fetch(server.port, request(body=call(f"x\nFORGED {value}")))
+            fetch(server.port, request(body=call("echo", **{f"x\nFORGED {value}": 1})))
         still_serves(server)
         forged = [line for line in server.lines if line.startswith("FORGED") or "\x1b" in line]
         assert forged == []
 
 
-# --- smuggling -----------------------------------------------------------------------------------------------------------
+# --- smuggling --------------------------------------------------------------------------------------------------------
 
 CHUNKED_HARM = b"%x\r\n%b\r\n" % (len(HARM), HARM)
 ECHO = call("echo", text="a")
@@ -103,7 +102,7 @@ SHAPES = {
     "no length at all": b"Content-Length:\r\n",
     "space before the colon": b"Content-Length : 5\r\n",
     "tab before the colon": b"Transfer-Encoding\t: chunked\r\n",
-    "a coding that is none": b"Transfer-Encoding: xchunked\r\n",
+    "an unknown coding": b"Transfer-Encoding: xchunked\r\n",
     "chunked twice": b"Transfer-Encoding: chunked, chunked\r\n",
     "chunked and then not": b"Transfer-Encoding: chunked, identity\r\n",
     "not chunked": b"Transfer-Encoding: identity\r\n",
@@ -124,69 +123,70 @@ SHAPES = {
 }  # fmt: skip
 
 
-# What h11 reads in the one way that the specification allows (RFC 9112, 2.2 and 5.2; RFC 9110, 8.6): then the request behind it
-# is not hidden. httptools, which servers run on, refuses these as well.
-READ_BY_H11 = {
+# h11 accepts these in the one way that the specification allows (RFC 9112 sections 2.2 and 5.2, RFC 9110 section 8.6),
+# so the second request is not hidden. httptools refuses them.
+ACCEPTED_BY_H11 = {
     "a list of the same length",
     *("a folded coding", "a folded length", "a folded line", "a folded first line"),
     *("a bare line feed", "bare line feeds"),
 }
 
 
-def hides_nothing(server: LedgerServer, shape: bytes) -> None:
-    """Five bytes of body, or an empty chunked one, and then a whole request: who sees the other end serves two."""
+def assert_hides_nothing(server: LedgerServer, shape: bytes) -> None:
+    """Send five bytes of body, or an empty chunked one, and a second request, which must not be served."""
     head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + shape
     with Raw(server.port) as raw:
-        raw.say(head + b"\r\n0\r\n\r\n" + HIDDEN)
+        raw.send(head + b"\r\n0\r\n\r\n" + HIDDEN)
         raw.socket.shutdown(socket.SHUT_WR)
-        said = raw.rest()
-    nothing_harmful(server)
-    assert b"HTTP/1.1 200 " not in said, said
+        response = raw.rest()
+    assert_no_harm(server)
+    assert b"HTTP/1.1 200 " not in response, response
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in READ_BY_H11])
-def test_a_request_that_two_readers_would_read_differently_hides_nothing(
-    server: LedgerServer, shape: str
-) -> None:
-    """Request smuggling (RFC 9112, 6.3 and 11.2): what is hidden behind the first end, for some, is never served."""
-    hides_nothing(server, SHAPES[shape])
+def test_an_ambiguous_request_hides_no_other(server: LedgerServer, subtests: pytest.Subtests) -> None:
+    """RFC 9112 sections 6.3 and 11.2."""
+    for shape in [shape for shape in SHAPES if shape not in ACCEPTED_BY_H11]:
+        with subtests.test(shape=shape):
+            assert_hides_nothing(server, SHAPES[shape])
 
 
 @pytest.mark.parametrize("server", ["httptools"], indirect=True)
-@pytest.mark.parametrize("shape", sorted(READ_BY_H11))
-def test_what_only_careless_readers_take_hides_nothing(server: LedgerServer, shape: str) -> None:
-    """Folded lines and bare line feeds, which some in front of us may take and others not: refused."""
-    hides_nothing(server, SHAPES[shape])
+def test_lenient_syntax_hides_no_request(server: LedgerServer, subtests: pytest.Subtests) -> None:
+    """Folded lines and bare line feeds, which some proxies accept and others do not, are refused."""
+    for shape in sorted(ACCEPTED_BY_H11):
+        with subtests.test(shape=shape):
+            assert_hides_nothing(server, SHAPES[shape])
 
 
-@pytest.mark.parametrize("offer", ["websocket", "h2c", "TLS/1.0", "HTTP/2.0, websocket"])
-def test_an_offer_of_another_protocol_hides_nothing(server: LedgerServer, offer: str) -> None:
-    """It is not taken: the body is the request's, and a proxy that thinks otherwise learns so from the answer."""
-    with Raw(server.port) as raw:
-        raw.say(stateless_call("echo", text="whole", headers={"Connection": "Upgrade", "Upgrade": offer}))
-        answer = raw.answer()
-        assert answer.status == 200
-        assert answer.text == "whole"
-        assert "upgrade" not in answer.headers
-    still_serves(server)
+def test_an_upgrade_hides_no_request(server: LedgerServer, subtests: pytest.Subtests) -> None:
+    """The upgrade is declined: the body belongs to the request, as the response shows to a proxy."""
+    for offer in ("websocket", "h2c", "TLS/1.0", "HTTP/2.0, websocket"):
+        with subtests.test(offer=offer):
+            with Raw(server.port) as raw:
+                raw.send(stateless_call("echo", text="whole", headers={"Connection": "Upgrade", "Upgrade": offer}))
+                answer = raw.answer()
+                assert answer.status == 200
+                assert answer.text == "whole"
+                assert "upgrade" not in answer.headers
+            still_serves(server)
 
 
-@pytest.mark.parametrize("server", ["httptools"], indirect=True)  # h11 takes most of these for an end
-@pytest.mark.parametrize("end", [b"0\n\n", b"0\r\n\n", b"0;x=\n\r\n\r\n", b"0;\rx\r\n\r\n", b"0\r\r\n\r\n"])
-def test_chunks_that_end_in_a_way_of_their_own_hide_nothing(server: LedgerServer, end: bytes) -> None:
-    """Bare line feeds and broken extensions: what some readers take for the end, and a request behind it."""
-    head = chunked_head()
-    with Raw(server.port) as raw:
-        raw.say(head + CHUNKED_HARM + end + HIDDEN)
-        raw.socket.shutdown(socket.SHUT_WR)
-        assert raw.rest().count(b"HTTP/1.1 ") <= 1
-    assert "harm-hidden" not in server.runs
-    server.forget_runs()
-    still_serves(server)
+@pytest.mark.parametrize("server", ["httptools"], indirect=True)  # h11 accepts most of these
+def test_malformed_chunk_ends_hide_no_request(server: LedgerServer, subtests: pytest.Subtests) -> None:
+    """Bare line feeds and broken extensions, which some parsers accept as the end of the body."""
+    for end in (b"0\n\n", b"0\r\n\n", b"0;x=\n\r\n\r\n", b"0;\rx\r\n\r\n", b"0\r\r\n\r\n"):
+        with subtests.test(end=end):
+            with Raw(server.port) as raw:
+                raw.send(chunked_head() + CHUNKED_HARM + end + HIDDEN)
+                raw.socket.shutdown(socket.SHUT_WR)
+                assert raw.rest().count(b"HTTP/1.1 ") <= 1
+            assert "harm-hidden" not in server.runs
+            server.forget_runs()
+            still_serves(server)
 
 
-def test_the_next_request_on_a_connection_is_answered_as_itself(server: LedgerServer) -> None:
-    """Nothing that came before poisons it: not a refusal, a body nobody read, nor an answer of another kind."""
+def test_the_next_request_on_a_connection_gets_its_own_response(server: LedgerServer) -> None:
+    """Also after a refusal, an unread body, or a response of another kind."""
     with Raw(server.port) as raw:
         for number in range(3):
             for first in (
@@ -198,9 +198,9 @@ def test_the_next_request_on_a_connection_is_answered_as_itself(server: LedgerSe
                 request(body=ECHO, Mcp_Session_Id="unknown"),
             ):
                 text = f"after {number}"
-                raw.say(first + stateless_call("echo", text=text))
+                raw.send(first + stateless_call("echo", text=text))
                 assert raw.answer().status != 200
                 answer = raw.answer()
                 assert answer.status == 200, first
                 assert answer.text == text
-    nothing_harmful(server)
+    assert_no_harm(server)

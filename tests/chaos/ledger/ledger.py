@@ -1,13 +1,8 @@
-"""The ledger of a chaos run: what every caller was told, compared with what the servers ran.
+"""The ledger of a chaos run: the outcomes of calls, compared with what the servers ran.
 
-| told | ran |
-|---|---|
-| ok | once, and the answer is its own |
-| failed (`may_have_run` is False) | never |
-| unknown (`may_have_run` is True or None), cancelled | at most once |
-
-With `replay="safe"` a read-only call may run twice, because it was asked for. Everything ends by its deadline, and no caller
-sees an exception that is not an `McpError`.
+ok: the call ran once and got its own result. failed (`may_have_run` is False): it never ran. unknown (`may_have_run` is
+True or None) and cancelled: it ran at most once, with `replay="safe"` at most twice. Every call ends by its deadline,
+and raises nothing but an `McpError`.
 """
 
 import asyncio
@@ -21,7 +16,7 @@ from pathlib import Path
 
 from jackstay.errors import McpError
 
-# How much later than its deadline a call may end, beside the delay of the event loop itself, which is measured.
+# How much later than its deadline a call may end, in addition to the measured lag of the event loop.
 SLACK_SECONDS = 1.0
 ALLOWED = {"ok": (1,), "failed": (0,), "unknown": (0, 1), "cancelled": (0, 1)}
 LAG_INTERVAL = 0.05
@@ -41,9 +36,9 @@ class Ledger:
 
     @contextmanager
     def watch(self, nonce: str, deadline: float, *, may_replay: bool = False) -> Iterator[list[str]]:
-        """Record what becomes of one call. The body appends the text of the answer to the list it is given."""
+        """Record the outcome of one call. The body appends the text of the result to the yielded list."""
         answers: list[str] = []
-        began = time.monotonic()
+        started_at = time.monotonic()
         if may_replay:
             self.replayed.add(nonce)
         if nonce in self.outcomes:
@@ -55,21 +50,21 @@ class Ledger:
             self.errors[type(error).__name__] += 1
         except asyncio.CancelledError:
             self.outcomes[nonce] = "cancelled"
-        except Exception as error:  # noqa: BLE001  a caller must never see one: that is what is looked for
+        except Exception as error:  # noqa: BLE001  recorded as a breach
             self.outcomes[nonce] = "unknown"
             self.breaches.append(f"{nonce} raised {error!r}")
         else:
             self.outcomes[nonce] = "ok"
             if answers != [nonce]:
-                self.breaches.append(f"{nonce} got the answer {answers!r}")
-        took = time.monotonic() - began
+                self.breaches.append(f"{nonce} got the result {answers!r}")
+        took = time.monotonic() - started_at
         self.longest_call = max(self.longest_call, took)
         if took > deadline + SLACK_SECONDS + self.longest_lag:
             self.breaches.append(f"{nonce} ended after {took:.2f} s; its deadline was {deadline:g} s")
 
     @contextlib.asynccontextmanager
     async def measure_lag(self) -> AsyncIterator[None]:
-        """Measure how late the event loop is while the body runs: calls cannot end earlier than it lets them."""
+        """Measure the lag of the event loop while the body runs."""
 
         async def measure() -> None:
             while True:
@@ -85,18 +80,19 @@ class Ledger:
             await asyncio.wait([task])
 
     def check(self) -> list[str]:
-        """Compare with what ran, when no server is left. Returns every breach."""
+        """Compare the outcomes with what ran, after all servers have ended. Returns the breaches."""
         runs = Counter(self.path.read_text().split()) if self.path.exists() else Counter[str]()
         found = list(self.breaches)
         for nonce, outcome in self.outcomes.items():
             times = runs.pop(nonce, 0)
             allowed = (0, 1, 2) if nonce in self.replayed and outcome != "failed" else ALLOWED[outcome]
             if times not in allowed:
-                found.append(f"{nonce}: told {outcome}, ran {times} times")
-        found += [f"{nonce}: ran {times} times, and no caller was told" for nonce, times in runs.items()]
+                found.append(f"{nonce}: outcome {outcome}, but ran {times} times")
+        found += [f"{nonce}: ran {times} times without an outcome" for nonce, times in runs.items()]
         return found
 
     def __str__(self) -> str:
-        told = Counter(self.outcomes.values())
-        outcomes = ", ".join(f"{outcome} {told[outcome]}" for outcome in ALLOWED)
-        return f"{len(self.outcomes)} calls: {outcomes}; longest {self.longest_call:.2f} s, loop lag {self.longest_lag:.2f} s"
+        counts = Counter(self.outcomes.values())
+        outcomes = ", ".join(f"{outcome} {counts[outcome]}" for outcome in ALLOWED)
+        durations = f"longest {self.longest_call:.2f} s, loop lag {self.longest_lag:.2f} s"
+        return f"{len(self.outcomes)} calls: {outcomes}; {durations}"

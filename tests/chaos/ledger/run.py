@@ -1,8 +1,8 @@
-"""Run chaos against real servers for a while and compare what callers were told with what ran (`make chaos`).
+"""Inject faults into real servers for a while and compare the outcomes of calls with what ran (`make chaos`).
 
     PYTHONPATH=tests python -m chaos.ledger.run --seconds 60 [--loop uvloop] [--seed 7] [--only stdio http ...]
 
-The parts share the seconds. Exit code 1: a promise was broken, or something was left behind; every breach is printed.
+The parts share the seconds. Exit code 1: a guarantee was violated or a resource leaked; every breach is printed.
 """
 
 import argparse
@@ -70,14 +70,14 @@ FLEET = 20
 
 
 class Run(NamedTuple):
-    """What a part gets."""
+    """The arguments of a part."""
 
     ledger: Ledger
     rng: random.Random
     seconds: float
 
-    def is_over(self, began: float) -> bool:
-        return time.monotonic() - began > self.seconds
+    def is_over(self, started_at: float) -> bool:
+        return time.monotonic() - started_at > self.seconds
 
     def target(self, name: str = "ledger") -> Target:
         return stdio(sys.executable, "-I", "-S", SERVER, str(self.ledger.path), name=name)
@@ -87,8 +87,8 @@ def fault_of(rng: random.Random) -> str:
     return rng.choices(list(FAULTS), list(FAULTS.values()))[0]
 
 
-async def hurt(pid: int, rng: random.Random) -> None:
-    """Kill, terminate or stop one process of ours; a stopped one goes on after a while."""
+async def disturb(pid: int, rng: random.Random) -> None:
+    """Kill, terminate or stop a child process; a stopped one continues after a while."""
     number = rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
     try:
         os.kill(pid, number)
@@ -96,20 +96,20 @@ async def hurt(pid: int, rng: random.Random) -> None:
             await asyncio.sleep(rng.uniform(0.1, 3.5))
             os.kill(pid, signal.SIGCONT)
     except ProcessLookupError:
-        return  # it ended by itself in the meantime
+        return  # it has ended meanwhile
 
 
-async def hurt_children(run: Run, spared: frozenset[int] = frozenset(), every: float = 0.5) -> None:
-    """Hurt one of our children now and then, until cancelled."""
+async def disturb_children(run: Run, spared: frozenset[int] = frozenset(), every: float = 0.5) -> None:
+    """Disturb a random child process now and then, until cancelled."""
     while True:
         await asyncio.sleep(run.rng.uniform(0, 2 * every))
         targets = sorted(children() - spared)
         if targets:
-            await hurt(run.rng.choice(targets), run.rng)
+            await disturb(run.rng.choice(targets), run.rng)
 
 
-async def beside(disturbance: Coroutine[Any, Any, None], work: Awaitable[Any]) -> None:
-    """Do the work while the disturbance goes on."""
+async def run_with(disturbance: Coroutine[Any, Any, None], work: Awaitable[Any]) -> None:
+    """Do the work while the disturbance runs."""
     task = asyncio.get_running_loop().create_task(disturbance)
     try:
         await work
@@ -121,9 +121,9 @@ async def beside(disturbance: Coroutine[Any, Any, None], work: Awaitable[Any]) -
 
 
 async def call_for_a_while(run: Run, client: Client, caller: int, prefix: str) -> None:
-    """One caller: calls of every kind, one after the other."""
-    began, number, rng = time.monotonic(), 0, random.Random(run.rng.random())
-    while not run.is_over(began):
+    """Make calls of every kind, one after the other."""
+    started_at, number, rng = time.monotonic(), 0, random.Random(run.rng.random())
+    while not run.is_over(started_at):
         number += 1
         nonce = f"{prefix}-{caller}-{number}"
         deadline = rng.choice([0.2, 0.5, 1.0, 3.0])
@@ -151,69 +151,63 @@ async def call_for_a_while(run: Run, client: Client, caller: int, prefix: str) -
 
 
 async def stdio_part(run: Run) -> None:
-    """Callers of one server over stdio that is killed, stopped and misbehaves, in both eras."""
+    """Callers of one stdio server that is killed, stopped and misbehaves, with and without a handshake."""
     half = run._replace(seconds=run.seconds / 2)
     for version in (HANDSHAKE, STATELESS):
         async with connect(half.target(), versions=(version,), wait_for_ready=True, **FAST) as client:
             work = asyncio.gather(*(call_for_a_while(half, client, n, version) for n in range(CALLERS)))
-            await beside(hurt_children(half), work)
+            await run_with(disturb_children(half), work)
 
 
 async def same_turn_part(run: Run) -> None:
-    """Calls made in the same turn of the loop as every kind of close."""
-    began, number = time.monotonic(), 0
-    while not run.is_over(began):
+    """Calls in the same iteration of the loop as every kind of close."""
+    started_at, number = time.monotonic(), 0
+    while not run.is_over(started_at):
         for fault in ("stop", "stop", *CLOSING):
             number += 1
             await close_with_calls(run, fault, f"turn-{number}")
 
 
 async def close_with_calls(run: Run, fault: str, prefix: str) -> None:
-    """Close one connection by this fault while a call is made in every turn."""
+    """Close one connection by this fault while a call is made in every iteration."""
     version = run.rng.choice([HANDSHAKE, STATELESS])
     client = connect(run.target(), versions=(version,), wait_for_ready=run.rng.random() < 0.5, **FAST)
 
-    async def one(nonce: str, fault: str = "") -> None:
+    async def call(nonce: str, fault: str = "") -> None:
         with run.ledger.watch(nonce, 3.0) as answers:
-            result = await client.tools.call(
-                "record", {"nonce": nonce, "fault": fault}, timeout=3, max_timeout=3
-            )
+            result = await client.tools.call("record", {"nonce": nonce, "fault": fault}, timeout=3, max_timeout=3)
             answers.append(result.text)
 
     async with client, asyncio.TaskGroup() as group:
         if fault != "stop":
-            group.create_task(one(f"{prefix}-fault", fault))
+            group.create_task(call(f"{prefix}-fault", fault))
         turns = run.rng.randint(0, 40)
         for turn in range(turns):
-            group.create_task(one(f"{prefix}-{turn}"))
+            group.create_task(call(f"{prefix}-{turn}"))
             await asyncio.sleep(0)
         if fault == "stop":
-            group.create_task(one(f"{prefix}-last"))
+            group.create_task(call(f"{prefix}-last"))
             group.create_task(client.stop())
             if run.rng.random() < 0.5:
                 await asyncio.sleep(0)
-                group.create_task(one(f"{prefix}-after"))
+                group.create_task(call(f"{prefix}-after"))
 
 
 async def http_part(run: Run) -> None:
-    """Callers through the fault proxy, of a server that is killed, stopped and started again, in both eras."""
-    for index, (version, options) in enumerate(
-        [(HANDSHAKE, {"sessions": True}), (STATELESS, {}), (HANDSHAKE, {})]
-    ):
+    """Callers of an HTTP server behind the fault proxy that is killed, stopped and restarted."""
+    for index, (version, options) in enumerate([(HANDSHAKE, {"sessions": True}), (STATELESS, {}), (HANDSHAKE, {})]):
         part = run._replace(seconds=run.seconds / 3)
         with tempfile.TemporaryDirectory() as directory:
             os.symlink(run.ledger.path, Path(directory) / "ledger")
             server = LedgerServer(Path(directory), **options)
             with server:
-                port = await asyncio.to_thread(getattr, server, "port")  # waits for the line that names it
+                port = await asyncio.to_thread(getattr, server, "port")  # waits until the server prints it
                 async with FaultProxy(port, lambda: draw(run.rng)) as proxy:
-                    await call_over_http(
-                        part, proxy.url, version, Restarted(server, port, part.rng), f"http{index}"
-                    )
+                    await call_over_http(part, proxy.url, version, Restarted(server, port, part.rng), f"http{index}")
 
 
 class Restarted:
-    """A server over HTTP that is killed or stopped now and then, and served again at the same port."""
+    """An HTTP server that is killed or stopped now and then, and restarted on the same port."""
 
     def __init__(self, server: LedgerServer, port: int, rng: random.Random) -> None:
         self.server, self.rng = server, rng
@@ -222,18 +216,16 @@ class Restarted:
     async def disturb(self) -> None:
         while True:
             await asyncio.sleep(self.rng.uniform(0.5, 3))
-            await hurt(self.server.process.pid, self.rng)
+            await disturb(self.server.process.pid, self.rng)
             restart = asyncio.get_running_loop().run_in_executor(None, self.start_again_if_ended)
             try:
                 await asyncio.shield(restart)
             finally:
-                await asyncio.wait(
-                    [restart]
-                )  # also when cancelled: the thread must not start a server after the end
+                await asyncio.wait([restart])  # also when cancelled: the thread must not start a server after the end
 
     def start_again_if_ended(self) -> None:
         try:
-            self.server.process.wait(1.0)  # after SIGTERM it drains first
+            self.server.process.wait(1.0)  # SIGTERM drains first
         except subprocess.TimeoutExpired:
             return
         self.server.__exit__(None, None, None)
@@ -246,34 +238,32 @@ async def call_over_http(run: Run, url: str, version: str, server: Restarted, pr
     await client.open(wait=False)
 
     async def caller(number: int) -> None:
-        began, count, rng = time.monotonic(), 0, random.Random(run.rng.random())
-        while not run.is_over(began):
+        started_at, count, rng = time.monotonic(), 0, random.Random(run.rng.random())
+        while not run.is_over(started_at):
             count += 1
             nonce = f"{prefix}-{number}-{count}"
             deadline = rng.choice([0.2, 0.5, 1.0, 3.0])
             tool = rng.choice(["record", "record", "record_in_steps"])
             with run.ledger.watch(nonce, deadline) as answers:
-                result = await client.tools.call(
-                    tool, {"nonce": nonce}, timeout=deadline, max_timeout=deadline
-                )
+                result = await client.tools.call(tool, {"nonce": nonce}, timeout=deadline, max_timeout=deadline)
                 answers.append(result.text)
             await asyncio.sleep(0)
 
     try:
-        await beside(server.disturb(), asyncio.gather(*(caller(number) for number in range(CALLERS))))
+        await run_with(server.disturb(), asyncio.gather(*(caller(number) for number in range(CALLERS))))
     finally:
         await client.stop()
 
 
 async def fleet_part(run: Run) -> None:
-    """A fleet of servers that are killed one after the other."""
+    """A fleet of servers that are killed at random."""
     targets = {f"s{number}": run.target(f"s{number}") for number in range(FLEET)}
     settings = {**FAST, "init_timeout": 30.0, "versions": (HANDSHAKE,), "wait_for_ready": True}
     async with Fleet(targets, **settings) as fleet:
 
         async def caller(number: int) -> None:
-            began, count, rng = time.monotonic(), 0, random.Random(run.rng.random())
-            while not run.is_over(began):
+            started_at, count, rng = time.monotonic(), 0, random.Random(run.rng.random())
+            while not run.is_over(started_at):
                 count += 1
                 nonce = f"fleet-{number}-{count}"
                 deadline = rng.choice([0.5, 1.0, 3.0])
@@ -290,18 +280,18 @@ async def fleet_part(run: Run) -> None:
                 if targets := sorted(children()):
                     os.kill(run.rng.choice(targets), signal.SIGKILL)
 
-        await beside(kill(), asyncio.gather(*(caller(number) for number in range(CALLERS))))
+        await run_with(kill(), asyncio.gather(*(caller(number) for number in range(CALLERS))))
 
 
 def sync_part(run: Run) -> None:
     """Threads that share one blocking client of a server that is killed and misbehaves."""
     client = jackstay.sync.connect(run.target("sync"), versions=(HANDSHAKE,), wait_for_ready=True, **FAST)
-    began = time.monotonic()
+    started_at = time.monotonic()
     stopped = threading.Event()
 
     def caller(number: int) -> None:
         rng, count = random.Random(f"{run.seconds}{number}"), 0
-        while not run.is_over(began):
+        while not run.is_over(started_at):
             count += 1
             nonce = f"sync-{number}-{count}"
             deadline = rng.choice([0.2, 0.5, 1.0, 3.0])
@@ -309,9 +299,7 @@ def sync_part(run: Run) -> None:
             options: dict[str, Any] = {"timeout": deadline, "max_timeout": deadline}
             with run.ledger.watch(nonce, deadline) as answers:
                 if rng.random() < 0.1:
-                    handle = client.submit(
-                        "tools/call", {"name": "record", "arguments": arguments}, **options
-                    )
+                    handle = client.submit("tools/call", {"name": "record", "arguments": arguments}, **options)
                     time.sleep(rng.uniform(0, 0.02))
                     handle.cancel()
                     result: Any = handle.result()
@@ -343,23 +331,21 @@ def sync_part(run: Run) -> None:
 
 
 def on_loop(part: Callable[[Run], Coroutine[Any, Any, None]]) -> Callable[[Run], None]:
-    """An asynchronous part as a plain function that leaves no task behind."""
+    """Wrap an asynchronous part as a function that checks that no task is left."""
 
     def whole(run: Run) -> None:
         def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-            run.ledger.breaches.append(
-                f"the event loop reports: {context.get('exception') or context['message']!r}"
-            )
+            run.ledger.breaches.append(f"the event loop reports: {context.get('exception') or context['message']!r}")
 
         async def main() -> None:
             asyncio.get_running_loop().set_exception_handler(report)
             async with run.ledger.measure_lag():
                 await part(run)
-            for _ in range(10):  # what has just ended gets its turns
+            for _ in range(10):  # let cancelled tasks end
                 await asyncio.sleep(0)
-            gc.collect()  # a failed future that nobody looked at is reported when it is collected
-            left = asyncio.all_tasks() - {asyncio.current_task()}
-            run.ledger.breaches.extend(f"a task is left: {task}" for task in left)
+            gc.collect()  # reports futures whose exception was never retrieved
+            remaining = asyncio.all_tasks() - {asyncio.current_task()}
+            run.ledger.breaches.extend(f"a task is still running: {task}" for task in remaining)
 
         asyncio.run(main())
 
@@ -377,34 +363,31 @@ PARTS: dict[str, tuple[Callable[[Run], None], float]] = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--loop", choices=["asyncio", "uvloop"], default="asyncio")
     parser.add_argument(
-        "--seed", type=int, default=None, help="for what the harness draws; the system's timing stays its own"
+        "--seed",
+        type=int,
+        default=None,
+        help="for the random choices; timing stays random",
     )
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
-    given = parser.parse_args()
-    if given.loop == "uvloop":
+    arguments = parser.parse_args()
+    if arguments.loop == "uvloop":
         import uvloop
 
         asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
-    asyncio.run(asyncio.sleep(0))  # libuv keeps a pipe for the whole process once it has run
-    seed = random.randrange(1_000_000) if given.seed is None else given.seed
-    print(f"loop {given.loop}, seed {seed}", flush=True)
-    logging.getLogger("jackstay").setLevel(
-        logging.CRITICAL
-    )  # faults are logged, and here there is little else
-    total = sum(PARTS[name][1] for name in given.only)
+    asyncio.run(asyncio.sleep(0))  # libuv opens a pipe on first use and keeps it
+    seed = random.randrange(1_000_000) if arguments.seed is None else arguments.seed
+    print(f"loop {arguments.loop}, seed {seed}", flush=True)
+    logging.getLogger("jackstay").setLevel(logging.CRITICAL)  # every fault would be logged
+    total = sum(PARTS[name][1] for name in arguments.only)
     breaches = 0
     with tempfile.TemporaryDirectory() as directory:
-        for name in given.only:
+        for name in arguments.only:
             part, share = PARTS[name]
-            run = Run(
-                Ledger(Path(directory) / name), random.Random(f"{seed}{name}"), given.seconds * share / total
-            )
+            run = Run(Ledger(Path(directory) / name), random.Random(f"{seed}{name}"), arguments.seconds * share / total)
             found: list[str] = []
             try:
                 with nothing_left():

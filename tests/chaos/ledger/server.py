@@ -1,7 +1,7 @@
-"""An MCP server over stdio that records every call it runs and misbehaves on request: `server.py LEDGER`.
+"""A stdio MCP server in plain Python that records every call and misbehaves on request: `server.py LEDGER`.
 
-Plain Python, nothing of ours. `tools/call` carries a nonce and a fault; the nonce is appended to LEDGER before anything else
-happens, so that what a caller was told can be compared with what ran. It answers both eras.
+`tools/call` carries a nonce and a fault; the nonce is appended to LEDGER before anything else, so that outcomes can be
+compared with it. It supports connections with and without a handshake.
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 import threading
 
 LEDGER = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-LARGE_LINE = 200_000  # over the limit that the harness gives its clients
+LARGE_LINE = 200_000  # above the frame limit of the clients
 GARBAGE = (b"DEBUG: entering handler", b"{not json", b"[]", b"\xff\xfe\x00garbage", b'{"jsonrpc":"2.0"}', b"")
 RNG = random.Random(os.getpid())
 WRITING = threading.Lock()
@@ -39,7 +39,7 @@ def answer(id: object, text: str) -> None:
 
 
 def run(id: object, nonce: str, fault: str) -> None:
-    """Record the call, then answer it as its fault allows."""
+    """Record the call, then respond according to its fault."""
     if fault == "ignored":
         return
     os.write(LEDGER, nonce.encode() + b"\n")

@@ -1,4 +1,4 @@
-"""The ledger finds every kind of breach, and none where there is none."""
+"""The ledger finds every kind of breach, and reports no false ones."""
 
 from pathlib import Path
 
@@ -36,13 +36,13 @@ def test_outcomes_are_compared_with_what_ran(
     assert bool(ledger.check()) is is_breach
 
 
-def test_a_run_that_no_caller_knows_of_is_a_breach(tmp_path: Path) -> None:
+def test_a_run_without_an_outcome_is_a_breach(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger")
     ledger.path.write_text("n\n")
-    assert ledger.check() == ["n: ran 1 times, and no caller was told"]
+    assert ledger.check() == ["n: ran 1 times without an outcome"]
 
 
-def test_a_read_may_run_twice_where_a_replay_was_requested(tmp_path: Path) -> None:
+def test_a_read_may_run_twice_if_a_replay_was_requested(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger")
     ledger.path.write_text("n\nn\n")
     with ledger.watch("n", 60, may_replay=True) as answers:
@@ -50,12 +50,12 @@ def test_a_read_may_run_twice_where_a_replay_was_requested(tmp_path: Path) -> No
     assert ledger.check() == []
 
 
-def test_the_answer_of_another_call_is_a_breach(tmp_path: Path) -> None:
+def test_the_result_of_another_call_is_a_breach(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger")
     ledger.path.write_text("n\n")
     with ledger.watch("n", 60) as answers:
         answers.append("m")
-    assert ledger.check() == ["n got the answer ['m']"]
+    assert ledger.check() == ["n got the result ['m']"]
 
 
 def test_a_late_end_a_second_outcome_and_a_foreign_exception_are_breaches(tmp_path: Path) -> None:

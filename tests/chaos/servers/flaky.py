@@ -1,7 +1,7 @@
-"""A server that dies at every 20th call, hangs in the calls that are named to it, and prints rubbish in 13 of 100.
+"""A stdio server in plain Python that crashes at every 20th call, hangs in given calls, and prints invalid lines.
 
-`python flaky.py DIRECTORY NONCE...`: the nonces are those of the calls that hang, each once. What ran and what went wrong is
-appended to files in DIRECTORY, which outlive the process. Plain Python: nothing of ours is used.
+`python flaky.py DIRECTORY NONCE...`: the calls with these nonces hang, each once. Calls and faults are appended to
+files in DIRECTORY, which outlive the process.
 """
 
 import json
@@ -18,7 +18,7 @@ TOOLS = [
 
 
 def record(name, line):
-    """Append a line, and be sure that it is on disk."""
+    """Append a line and flush it to disk."""
     with open(DIRECTORY / name, "a") as file:
         file.write(f"{line}\n")
         file.flush()
@@ -35,17 +35,17 @@ def call(params):
     record("calls", nonce)
     number = len(recorded("calls"))
     is_hanging = nonce in HANGS and nonce not in recorded("faults")
-    is_dying = number % 20 == 0
-    if is_hanging or is_dying:
+    is_crashing = number % 20 == 0
+    if is_hanging or is_crashing:
         record("faults", nonce)
-    if (number // 20) % 2 or not is_dying:  # every second death comes before the call has run
+    if (number // 20) % 2 or not is_crashing:  # every second crash happens before the call runs
         record("ran", nonce)
-    if is_dying:
+    if is_crashing:
         os._exit(3)
     if is_hanging:
         time.sleep(1_000)
     if number % 8 == 1:
-        record("rubbish", nonce)
+        record("invalid_lines", nonce)
         print("DEBUG: entering handler, {not json", flush=True)
     return {"content": [{"type": "text", "text": nonce}]}
 

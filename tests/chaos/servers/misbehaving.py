@@ -1,4 +1,4 @@
-"""Servers that do one thing wrong each, chosen by name: `misbehaving.py NAME [ARGUMENT]`. Small on purpose: no imports of ours."""
+"""Servers in plain Python that each misbehave in one way: `misbehaving.py NAME [ARGUMENT]`."""
 
 import os
 import signal
@@ -7,13 +7,13 @@ import sys
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"text":"an answer of some length"}}'
 
 
-def say(data: bytes) -> None:
+def send(data: bytes) -> None:
     while data:
         data = data[os.write(1, data) :]
 
 
-def listen() -> bytes:
-    """One line from stdin; none at its end."""
+def read_line() -> bytes:
+    """Read one line from stdin; empty at its end."""
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = os.read(0, 1)
@@ -23,13 +23,13 @@ def listen() -> bytes:
     return bytes(line)
 
 
-def listen_until_the_end() -> None:
+def read_to_end() -> None:
     while os.read(0, 65536):
         pass
 
 
-def hold(ignoring: bool = False) -> None:
-    """Stay until a signal ends it; with `ignoring`, until SIGKILL."""
+def wait_for_signal(ignoring: bool = False) -> None:
+    """Run until a signal; with `ignoring`, until SIGKILL."""
     if ignoring:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     while True:
@@ -37,28 +37,31 @@ def hold(ignoring: bool = False) -> None:
 
 
 def exits_at_byte(count: str) -> None:
-    listen()
-    say((ANSWER + b"\n")[: int(count)])
+    read_line()
+    send((ANSWER + b"\n")[: int(count)])
 
 
 def dies_mid_frame(_: str) -> None:
-    say(ANSWER + b"\n" + ANSWER[:20])
+    send(ANSWER + b"\n" + ANSWER[:20])
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def ignores_sigterm(_: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    say(ANSWER + b"\n")
-    hold(ignoring=True)
+    send(ANSWER + b"\n")
+    wait_for_signal(ignoring=True)
 
 
 def ignores_the_end_of_its_input(_: str) -> None:
-    say(ANSWER + b"\n")
-    hold()
+    send(ANSWER + b"\n")
+    wait_for_signal()
 
 
 def leaves_a_grandchild(kind: str) -> None:
-    """The grandchild holds all pipes and says its number first; `stubborn` ones ignore SIGTERM, `detached` ones leave the group."""
+    """Start a grandchild that inherits all pipes, and print its pid.
+
+    A `stubborn` one ignores SIGTERM, a `detached` one leaves the process group.
+    """
     reader, writer = os.pipe()
     if os.fork() == 0:
         if kind == "stubborn":
@@ -66,13 +69,13 @@ def leaves_a_grandchild(kind: str) -> None:
         if kind == "detached":
             os.setsid()
         os.write(writer, b"x")
-        hold(ignoring=kind == "stubborn")
+        wait_for_signal(ignoring=kind == "stubborn")
     os.close(writer)
     os.read(reader, 1)
     with open(f"/proc/self/task/{os.getpid()}/children") as children:
-        say(b'{"grandchild":%s}\n' % children.read().split()[0].encode())
+        send(b'{"grandchild":%s}\n' % children.read().split()[0].encode())
     if kind == "waiting":
-        listen_until_the_end()
+        read_to_end()
 
 
 def floods_stderr(size: str) -> None:
@@ -80,62 +83,62 @@ def floods_stderr(size: str) -> None:
     for _ in range(int(size) // 1024):
         os.write(2, data)
     os.write(2, b"the end of it\n")
-    say(ANSWER + b"\n")
-    listen_until_the_end()
+    send(ANSWER + b"\n")
+    read_to_end()
 
 
 def prints_junk(_: str) -> None:
-    say(b"Starting server on stdio...\n\n\x1b[32mready\x1b[0m\nWarning: \xff\xfe\n" + ANSWER + b"\n")
-    listen_until_the_end()
+    send(b"Starting server on stdio...\n\n\x1b[32mready\x1b[0m\nWarning: \xff\xfe\n" + ANSWER + b"\n")
+    read_to_end()
 
 
 def never_answers(_: str) -> None:
-    listen_until_the_end()
+    read_to_end()
 
 
 def answers_and_exits(end: str) -> None:
-    listen()
-    say(ANSWER + (b"" if end == "unended" else b"\n"))
+    read_line()
+    send(ANSWER + (b"" if end == "unended" else b"\n"))
 
 
 def sends_a_long_line(size: str) -> None:
     block = b"x" * 65536
     for _ in range(int(size) // len(block)):
-        say(block)
-    say(b"\n" + ANSWER + b"\n")
-    listen_until_the_end()
+        send(block)
+    send(b"\n" + ANSWER + b"\n")
+    read_to_end()
 
 
 def trickles(_: str) -> None:
     for byte in ANSWER + b"\n":
-        say(bytes([byte]))
-    listen_until_the_end()
+        send(bytes([byte]))
+    read_to_end()
 
 
 def closes_stdout_only(_: str) -> None:
-    say(ANSWER + b"\n")
+    send(ANSWER + b"\n")
     os.close(1)
-    listen_until_the_end()
+    read_to_end()
 
 
 def closes_stdin_only(_: str) -> None:
     os.close(0)
-    say(ANSWER + b"\n")
-    hold()
+    send(ANSWER + b"\n")
+    wait_for_signal()
 
 
 def reads_nothing_at_first(_: str) -> None:
-    """Until SIGUSR1; then it says how many lines it got until the end of one that says `stop`."""
+    """Read nothing until SIGUSR1; then report the number of lines up to one that ends with `stop`."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-    say(b'{"pid":%d}\n' % os.getpid())
+    send(b'{"pid":%d}\n' % os.getpid())
     signal.sigwait({signal.SIGUSR1})
     lines, rest = 0, b""
     while not rest.endswith(b"stop\n"):
         data = os.read(0, 65536)
         lines += data.count(b"\n")
         rest = (rest + data)[-16:]
-    say(b'{"lines":%d}\n' % lines)
-    listen_until_the_end()
+    send(b'{"lines":%d}\n' % lines)
+    read_to_end()
 
 
 def exits_with(code: str) -> None:
@@ -143,12 +146,12 @@ def exits_with(code: str) -> None:
     os._exit(int(code))
 
 
-def shows_its_surroundings(_: str) -> None:
+def shows_its_environment(_: str) -> None:
     for descriptor in os.listdir("/proc/self/fd"):
         os.write(2, b"fd %s\n" % descriptor.encode())
     names = ",".join(sorted(os.environ))
-    say(f'{{"cwd":"{os.getcwd()}","group":{os.getpgrp()},"pid":{os.getpid()},"names":"{names}"}}\n'.encode())
-    listen_until_the_end()
+    send(f'{{"cwd":"{os.getcwd()}","group":{os.getpgrp()},"pid":{os.getpid()},"names":"{names}"}}\n'.encode())
+    read_to_end()
 
 
 globals()[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else "")

@@ -1,8 +1,7 @@
-"""A child that does on its stdin and stdout what it is told over a socket, and nothing else: the peer of a test.
+"""A child process that is controlled over a Unix socket, whose path is its argument.
 
-Over the socket named by its argument come commands, one byte and a size of 8 hex digits, then so many bytes:
-`w` write them to stdout, `r` read one line from stdin and send it back with its size, `x` exit with that code.
-It also exits when its stdin is closed, as a server should.
+A command is one byte, a size of 8 hex digits and that many bytes: `w` writes them to stdout, `r` reads a line from
+stdin and sends it back with its size, `x` exits with the size as the code. It also exits when its stdin is closed.
 """
 
 import os
@@ -27,7 +26,7 @@ def main() -> None:
     control.connect(sys.argv[1])
     waiting = select.poll()
     waiting.register(control, select.POLLIN)
-    waiting.register(0, 0)  # its end is told unasked, and what can be read is not
+    waiting.register(0, 0)  # reports only the end of stdin
     while True:
         if any(fd == 0 for fd, _ in waiting.poll()):
             os._exit(0)

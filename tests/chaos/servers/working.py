@@ -1,7 +1,7 @@
-"""A small MCP server that works, until it is told not to: `working.py MODE [DIRECTORY]`. No imports of ours.
+"""A small MCP server in plain Python that misbehaves on request: `working.py MODE [DIRECTORY]`.
 
-Its tools misbehave by name; its modes misbehave from the start. In DIRECTORY it keeps a ledger, one line for each run of
-`record`, and says its number in `pid`.
+Its tools misbehave by name, its modes from the start. In DIRECTORY it keeps a ledger, one line per run of `record`, and
+writes its process id to `pid`.
 """
 
 import json
@@ -13,17 +13,17 @@ MODE = sys.argv[1]
 DIRECTORY = sys.argv[2] if len(sys.argv) > 2 else ""
 
 
-LATE: list[object] = []  # ids of calls that are answered when they are cancelled
+LATE: list[object] = []  # ids of calls that are answered after their cancellation
 
 
-def say(message: object) -> None:
+def send(message: object) -> None:
     data = json.dumps(message).encode() + b"\n"
     while data:
         data = data[os.write(1, data) :]
 
 
 def answer(id: object, text: str) -> None:
-    say({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
+    send({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
 
 
 def run(id: object, name: str, arguments: dict[str, str]) -> None:
@@ -34,10 +34,10 @@ def run(id: object, name: str, arguments: dict[str, str]) -> None:
         if name == "record":
             answer(id, arguments["nonce"])
     elif name == "answer_and_die":
-        answer(id, "famous last words")
+        answer(id, "last result")
         os._exit(3)
     elif name == "die":
-        os.write(2, b"Traceback: it was the butler\n")
+        os.write(2, b"Traceback: internal failure\n")
         os._exit(7)
     elif name == "die_in_a_frame":
         os.write(1, b'{"jsonrpc":"2.0","id":')
@@ -77,7 +77,7 @@ def answer_badly(id: object, name: str, arguments: dict[str, str]) -> None:
             size -= os.write(1, frame[:size])
         os._exit(4)
     elif name == "trickle":
-        text = {"content": [{"type": "text", "text": "drop by drop"}]}
+        text = {"content": [{"type": "text", "text": "byte by byte"}]}
         for byte in json.dumps({"jsonrpc": "2.0", "id": id, "result": text}).encode() + b"\n":
             os.write(1, bytes([byte]))
     elif name == "late":
@@ -85,7 +85,7 @@ def answer_badly(id: object, name: str, arguments: dict[str, str]) -> None:
     elif name == "close_stdout":
         os.close(1)
     elif name == "stop_reading":
-        answer(id, "deaf from now on")
+        answer(id, "not reading any more")
         signal.pause()
     else:
         answer(id, name)
@@ -112,20 +112,20 @@ def main() -> None:
             continue
         if MODE == "stateless" and method == "server/discover":
             found = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
-            say({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", **found}})
+            send({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", **found}})
         elif method == "initialize" and MODE != "stateless":
             info = {"name": "working", "version": "1"}
             version = message["params"]["protocolVersion"]
             result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
-            say({"jsonrpc": "2.0", "id": id, "result": result})
+            send({"jsonrpc": "2.0", "id": id, "result": result})
         elif method == "tools/call":
             run(id, message["params"]["name"], message["params"].get("arguments", {}))
         elif method == "notifications/cancelled" and LATE:
             answer(LATE.pop(), "too late")
         elif method == "ping":
-            say({"jsonrpc": "2.0", "id": id, "result": {}})
+            send({"jsonrpc": "2.0", "id": id, "result": {}})
         elif id is not None and MODE != "dies_of_the_probe":
-            say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no such method"}})
+            send({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no such method"}})
         elif id is not None:
             os._exit(1)
     if MODE == "ignores_sigterm":

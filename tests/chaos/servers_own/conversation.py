@@ -1,4 +1,4 @@
-"""A client that says exactly what a test wants, over memory, to a real server on the same loop."""
+"""A scripted client that is connected to a real server in memory, on the same loop."""
 
 import asyncio
 import itertools
@@ -31,7 +31,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def meta(capabilities: Message | None = None, **more: Any) -> Message:
-    """`_meta` of a stateless request."""
+    """Return the `_meta` of a stateless request."""
     return {
         "io.modelcontextprotocol/protocolVersion": STATELESS,
         "io.modelcontextprotocol/clientCapabilities": capabilities or {},
@@ -40,18 +40,18 @@ def meta(capabilities: Message | None = None, **more: Any) -> Message:
 
 
 class Peer:
-    """The client's end. Answers are found by their id; everything else is kept in `notes`, in order."""
+    """The client. Responses are found by their id; notifications and requests of the server are kept in order."""
 
     def __init__(self, version: str = "2025-11-25", capabilities: Message | None = None) -> None:
         self.version = version
         self.capabilities = capabilities or {}
         self.transport: Transport
         self.frames: deque[Message] = deque()
-        self.heard: list[
+        self.received: list[
             Message | list[Message]
         ] = []  # all of it, in order; what is awaited is taken out of the others
-        self.notes: list[Message] = []
-        self.asked: deque[Message] = deque()
+        self.notifications: list[Message] = []
+        self.server_requests: deque[Message] = deque()
         self.is_down = False
         self.is_reading = True
         self._arrived = asyncio.Event()
@@ -64,11 +64,11 @@ class Peer:
             assert isinstance(frame, bytes), frame
             message = json.loads(frame)
             if isinstance(message, dict) and "method" in message and "id" in message:
-                self.asked.append(message)
+                self.server_requests.append(message)
             elif isinstance(message, dict) and "method" in message:
-                self.notes.append(message)
+                self.notifications.append(message)
             self.frames.append(message)
-            self.heard.append(message)
+            self.received.append(message)
         self._arrived.set()
 
     def wrote(self, through: int) -> None:
@@ -81,12 +81,12 @@ class Peer:
         self.is_down = True
         self._arrived.set()
 
-    def say(self, message: Message | list[Any] | bytes) -> None:
+    def send(self, message: Message | list[Any] | bytes) -> None:
         frame = message if isinstance(message, bytes) else json.dumps(message).encode()
         assert self.transport.send(frame, next(self._numbers)), "busy"
 
-    async def say_all(self, messages: Iterable[Message | bytes]) -> None:
-        """Say as many as there are, as fast as they are taken."""
+    async def send_all(self, messages: Iterable[Message | bytes]) -> None:
+        """Send all messages, as fast as the transport accepts them."""
         for message in messages:
             frame = message if isinstance(message, bytes) else json.dumps(message).encode()
             while not self.transport.send(frame, next(self._numbers)):
@@ -95,35 +95,35 @@ class Peer:
                     await self._room.wait()
 
     def notify(self, method: str, params: Message | None = None) -> None:
-        self.say({"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})})
+        self.send({"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})})
 
-    def ask(self, method: str, params: Message | None = None, *, id: Any = None) -> Any:
+    def send_request(self, method: str, params: Message | None = None, *, id: Any = None) -> Any:
         """Send a request and return its id."""
         id = f"r{next(self._ids)}" if id is None else id
         params = dict(params or {})
         if self.version == STATELESS:
             params["_meta"] = {**meta(self.capabilities), **params.get("_meta", {})}
         message: Message = {"jsonrpc": "2.0", "id": id, "method": method}
-        self.say({**message, "params": params} if params else message)
+        self.send({**message, "params": params} if params else message)
         return id
 
     async def until(self, found: Callable[[], Any]) -> Any:
         async with asyncio.timeout(GUARD):
-            while not (what := found()):
-                assert not self.is_down, f"the server is gone; it said {list(self.frames)}"
+            while not (value := found()):
+                assert not self.is_down, f"the server closed the connection; received {list(self.frames)}"
                 self._arrived.clear()
                 await self._arrived.wait()
-        return what
+        return value
 
     async def ended(self) -> None:
-        """The server has closed the connection."""
+        """Wait until the server has closed the connection."""
         async with asyncio.timeout(GUARD):
             while not self.is_down:
                 self._arrived.clear()
                 await self._arrived.wait()
 
     async def answer(self, id: Any) -> Message:
-        """The answer to that request."""
+        """Wait for the response to that request."""
 
         def found() -> Message | None:
             return next(
@@ -136,7 +136,7 @@ class Peer:
         return answer
 
     async def request(self, method: str, params: Message | None = None, *, id: Any = None) -> Message:
-        return await self.answer(self.ask(method, params, id=id))
+        return await self.answer(self.send_request(method, params, id=id))
 
     async def result(self, method: str, params: Message | None = None) -> Any:
         answer = await self.request(method, params)
@@ -156,20 +156,20 @@ class Peer:
         assert not result.get("isError"), result
         return str(result["content"][0]["text"])
 
-    async def question(self) -> Message:
-        """The next request of the server's."""
-        await self.until(lambda: self.asked)
-        return self.asked.popleft()
+    async def server_request(self) -> Message:
+        """Wait for the next request of the server."""
+        await self.until(lambda: self.server_requests)
+        return self.server_requests.popleft()
 
-    async def note(self, method: str) -> Message:
-        """The next notification of this method."""
-        found = await self.until(lambda: [note for note in self.notes if note["method"] == method])
-        self.notes.remove(found[0])
+    async def notification(self, method: str) -> Message:
+        """Wait for the next notification of this method and return its params."""
+        found = await self.until(lambda: [note for note in self.notifications if note["method"] == method])
+        self.notifications.remove(found[0])
         params: Message = found[0].get("params", {})
         return params
 
     async def initialize(self) -> Message:
-        """The handshake, in the eras that have one."""
+        """Perform the handshake, in the revisions that have one."""
         if self.version == STATELESS:
             return {}
         params = {
@@ -185,14 +185,14 @@ class Peer:
 
 
 @asynccontextmanager
-async def talking(
+async def connected(
     server: Server,
     version: str = "2025-11-25",
     capabilities: Message | None = None,
     *,
     is_fresh: bool = False,
 ) -> AsyncIterator[Peer]:
-    """A client that is connected, with the handshake done unless `is_fresh`; the server ends with the block."""
+    """Connect a client, with its handshake unless `is_fresh`. The connection ends with the block."""
     pair: MemoryPair = memory_pair()
     peer = Peer(version, capabilities)
     serving = asyncio.create_task(server.serve(pair.server))

@@ -1,13 +1,7 @@
-"""A real server over stdio whose tools do what tools should not: hang, print, spawn, block. For tests of the whole process.
+"""A stdio server program whose tools hang, print, start processes and block: `serving.py [OPTION ...]`.
 
-`serving.py [WORD ...]`:
-hook-hangs      a shutdown hook never ends
-atexit-hangs    an atexit hook never ends
-startup-hangs   a startup hook never ends
-at-once=N       so many requests at once are allowed
-drain=SECONDS   the time that running requests get
-after=SECONDS   the program goes on for so long after `run()`
-uvloop          the event loop is uvloop's
+Options: hook-hangs, atexit-hangs, startup-hangs (that hook never ends), at-once=N (max_concurrent), drain=SECONDS
+(drain_timeout), after=SECONDS (the program continues after `run()`), uvloop.
 """
 
 import asyncio
@@ -22,9 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from jackstay.server import Context, Server
 
 executor = ThreadPoolExecutor(2)
-numbers = {
-    name: float(value) for name, is_number, value in (word.partition("=") for word in sys.argv) if is_number
-}
+numbers = {name: float(value) for name, is_number, value in (word.partition("=") for word in sys.argv) if is_number}
 server = Server(
     "serving",
     version="1.0",
@@ -47,7 +39,7 @@ def large(size: int) -> str:
 
 @server.tool
 def hang() -> None:
-    """A thread that never comes back, cancelled or not."""
+    """Block a thread forever, cancelled or not."""
     forever.wait()
 
 
@@ -64,7 +56,7 @@ async def hang_in_thread_of_its_own() -> str:
 
 @server.tool
 def hang_in_thread_pool() -> str:
-    """The worker inherits `daemon` from the thread that submits, and the interpreter joins it at exit all the same."""
+    """The worker thread inherits `daemon` from the thread that submits, but the interpreter joins it at exit anyway."""
     executor.submit(forever.wait)
     return "submitted"
 
@@ -91,7 +83,7 @@ async def refuse_to_be_cancelled() -> None:
 
 @server.tool
 async def meet(count: int) -> str:
-    """Come back when so many calls are here."""
+    """Return when `count` calls are waiting."""
     together.append(asyncio.Event())
     if len(together) == count:
         for waiting in together:
@@ -110,7 +102,7 @@ async def take(seconds: float) -> str:
 
 @server.tool
 def shout() -> str:
-    """Everything that goes to a stdout that is not ours to use."""
+    """Write to stdout in every way that a tool should not."""
     print("a print of a tool")
     os.write(1, b"a write of a tool\n")
     subprocess.run([sys.executable, "-c", "print('a print of a child')"], check=True)
@@ -119,7 +111,7 @@ def shout() -> str:
 
 @server.tool
 def what_a_child_reads() -> str:
-    """What is on the stdin of a child: nothing, or it would steal our requests."""
+    """Return what a child process reads from stdin: nothing, or it would consume requests."""
     done = subprocess.run(["/bin/cat"], check=True, capture_output=True, timeout=10)
     return done.stdout.decode()
 
@@ -135,7 +127,7 @@ async def flood(ctx: Context) -> str:
 
 
 @server.on_shutdown
-def say_goodbye() -> None:
+def print_goodbye() -> None:
     print("goodbye", file=sys.stderr)
 
 

@@ -1,8 +1,8 @@
 """The official SDK 2.x as a client of the apcore bridge: `bridge.py MODE TARGET [MODE TARGET]...` uses all of each.
 
-MODE is its own: `auto` probes for the stateless era, `legacy` shakes hands. TARGET is a URL, which may end in `/sse` for the
-transport of 2024-11-05, or a program to start. Over HTTP several clients are used at once, and one after the other. What was seen
-of each target is printed as a line of JSON.
+MODE is `auto` (probe for the stateless era) or `legacy` (handshake). TARGET is a URL, which may end in `/sse` for the
+transport of 2024-11-05, or a program to start. Over HTTP, several clients are used. What was seen of each
+target is printed as a line of JSON.
 """
 
 import json
@@ -26,17 +26,17 @@ class Walk:
     def __init__(self, mode, target):
         self.mode = mode
         self.target = target
-        self.seen: dict = {"asked": [], "progress": [], "sums": {}}
+        self.seen: dict = {"responses": [], "progress": [], "sums": {}}
         self.changed = anyio.Event()
 
     async def agree(self, context, params):
-        self.seen["asked"].append(params.message)
+        self.seen["responses"].append(params.message)
         return types.ElicitResult(action="accept", content={})
 
     async def refuse(self, context, params):
         return types.ElicitResult(action="decline")
 
-    async def hear(self, message):
+    async def on_message(self, message):
         if isinstance(message, types.ToolListChangedNotification):
             self.changed.set()
 
@@ -47,10 +47,8 @@ class Walk:
             place = self.target
         else:
             python = os.environ["SERVER_PYTHON"]
-            place = stdio_client(
-                StdioServerParameters(command=python, args=[self.target], env=dict(os.environ))
-            )
-        return Client(place, mode=self.mode, elicitation_callback=elicit, message_handler=self.hear)
+            place = stdio_client(StdioServerParameters(command=python, args=[self.target], env=dict(os.environ)))
+        return Client(place, mode=self.mode, elicitation_callback=elicit, message_handler=self.on_message)
 
     async def use(self, client):
         seen = self.seen
@@ -76,9 +74,9 @@ class Walk:
     async def cancel(self, client):
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "x.slow", {})
-            await client.call_tool("x.told", {"began": True})
-            group.cancel_scope.cancel()  # it tells the server by itself
-        self.seen["cancelled"] = (await client.call_tool("x.told", {"told": True})).structured_content
+            await client.call_tool("x.status", {"started": True})
+            group.cancel_scope.cancel()  # it notifies the server itself
+        self.seen["cancelled"] = (await client.call_tool("x.status", {"cancelled": True})).structured_content
 
     async def grow(self, client):
         if client.protocol_version < "2026":

@@ -1,6 +1,6 @@
 """The official SDK, 1.x or 2.x, as an agent's client of the documentation server: `docs.py MODE TARGET PAGE`.
 
-MODE is `session` (the class of 1.x), or one of 2.x: `auto` probes for the stateless era, `legacy` shakes hands. TARGET is a URL,
+MODE is `session` (the class of 1.x), `auto` (2.x: probe the stateless era) or `legacy` (handshake). TARGET is a URL,
 or the interpreter to start the server with. Prints what it saw as JSON.
 """
 
@@ -39,10 +39,10 @@ async def walk(client, seen):
     for name, arguments in CALLS:
         result = await client.call_tool(name, arguments)  # the SDK holds it to the output schema
         (block,) = result.content
-        said = json.loads(block.text)
+        answer = json.loads(block.text)
         structured = either(result, "structured_content", "structuredContent")
         is_error = bool(either(result, "is_error", "isError"))
-        seen["answers"].append([said, is_error, structured == said])
+        seen["answers"].append([answer, is_error, structured == answer])
     seen["resources"] = [str(row.uri) for row in (await client.list_resources()).resources]
     for uri in seen["resources"]:
         (content,) = (await client.read_resource(uri)).contents
@@ -52,9 +52,7 @@ async def walk(client, seen):
 async def main() -> None:
     seen: dict = {}
     is_url = TARGET.startswith("http")
-    command = StdioServerParameters(
-        command=TARGET, args=["-m", "procontext"], env=dict(os.environ), cwd=os.getcwd()
-    )
+    command = StdioServerParameters(command=TARGET, args=["-m", "procontext"], env=dict(os.environ), cwd=os.getcwd())
     with anyio.fail_after(40):
         if MODE == "session":
             from mcp import ClientSession

@@ -1,6 +1,6 @@
-"""A FastMCP client, 3 or 4: `fast.py MODE COMMAND...` starts that server, uses all of it, and prints what it saw as JSON.
+"""A FastMCP client, 3 or 4: `fast.py MODE COMMAND...` starts the server, uses all features, and prints them as JSON.
 
-MODE is FastMCP 4's own (`auto` or `legacy`); FastMCP 3 knows only the handshake and gets a dash. A URL in the place of the
+MODE is that of FastMCP 4 (`auto` or `legacy`); FastMCP 3 has only the handshake and gets a dash. A URL instead of the
 command is a server that is there already.
 """
 
@@ -35,7 +35,7 @@ async def on_elicitation(message, response_type, params, context):
 
 
 async def on_log(message):
-    # FastMCP 3 puts a text into a member of its own.
+    # FastMCP 3 puts text into a separate member.
     data = message.data
     seen["log"].append([message.level, data["msg"] if isinstance(data, dict) else data])
     if len(seen["log"]) == 3:
@@ -62,7 +62,7 @@ async def code_of(awaitable):
 
 
 async def look(client: Client) -> bool:
-    """List the tools, and say whether there is more than the one of the smallest example."""
+    """List the tools; return True if there are more than in the smallest example."""
     seen["tools"] = [tool.name for tool in await client.list_tools()]
     if seen["tools"] == ["echo"]:
         seen["echo"] = (await client.call_tool("echo", {"text": "ahoy"})).content[0].text
@@ -78,9 +78,7 @@ async def use(client: Client) -> None:
     seen["unknown_tool"] = await code_of(client.call_tool("no_such_tool"))
     seen["resources"] = [str(resource.uri) for resource in await client.list_resources()]
     templates = await client.list_resource_templates()
-    seen["templates"] = [
-        getattr(template, "uri_template", None) or template.uriTemplate for template in templates
-    ]
+    seen["templates"] = [getattr(template, "uri_template", None) or template.uriTemplate for template in templates]
     seen["read"] = [
         (await client.read_resource(uri))[0].text for uri in ("test://static-text", "test://template/7/data")
     ]
@@ -95,7 +93,7 @@ async def use(client: Client) -> None:
     seen["completion"] = (await client.complete(reference, {"name": "arg1", "value": "ha"})).values
 
 
-async def ask_and_hear(client: Client, is_stateless: bool) -> None:
+async def use_client_features(client: Client, is_stateless: bool) -> None:
     progress = []
     full = asyncio.Event()
 
@@ -116,12 +114,12 @@ async def ask_and_hear(client: Client, is_stateless: bool) -> None:
         await client.set_logging_level("info")
         await client.call_tool("test_tool_with_logging")
     await logged.wait()
-    asked = [
+    requests = [
         ("test_elicitation", {"message": "Who?"}),
         ("test_sampling", {"prompt": "Ready?"}),
         ("test_input_required_result_list_roots", {}),
     ]
-    seen["asked"] = [(await client.call_tool(name, arguments)).content[0].text for name, arguments in asked]
+    seen["responses"] = [(await client.call_tool(name, arguments)).content[0].text for name, arguments in requests]
     await client.call_tool("test_trigger_tool_change")
     if not is_stateless:  # this client never opens `subscriptions/listen`
         await changed.wait()
@@ -147,7 +145,7 @@ async def cancel(client: Client) -> None:
     call = asyncio.ensure_future(client.call_tool("hold", progress_handler=on_progress))
     await started.wait()
     if not client_is_new():
-        await client.cancel(request)  # SDK 2.x tells the server by itself
+        await client.cancel(request)  # SDK 2.x notifies the server itself
     call.cancel()
     await asyncio.wait([call])
     seen["cancelled"] = (await client.call_tool("cancelled")).content[0].text
@@ -169,11 +167,11 @@ async def main() -> None:
             hello = client.initialize_result
             seen["revision"] = getattr(client, "protocol_version", None) or hello.protocolVersion
             info = getattr(client, "server_info", None) or hello.serverInfo
-            said = client.instructions if client_is_new() else hello.instructions
-            seen["server"] = [info.name, info.version, said]
+            instructions = client.instructions if client_is_new() else hello.instructions
+            seen["server"] = [info.name, info.version, instructions]
             if await look(client):
                 await use(client)
-                await ask_and_hear(client, seen["revision"] > "2026")
+                await use_client_features(client, seen["revision"] > "2026")
                 await cancel(client)
             seen["closing"] = time.clock_gettime(time.CLOCK_MONOTONIC)
     print(json.dumps(seen))

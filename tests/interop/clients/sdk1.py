@@ -1,4 +1,4 @@
-"""The official SDK 1.x as a client: `sdk1.py COMMAND...` starts that server, uses all of it, and prints what it saw as JSON.
+"""The official SDK 1.x: `sdk1.py COMMAND...` starts the server, uses all features, and prints them as JSON.
 
 A URL in the place of the command is a server that is there already.
 """
@@ -57,7 +57,7 @@ async def code_of(awaitable):
 
 
 async def look(session: ClientSession) -> bool:
-    """List the tools, and say whether there is more than the one of the smallest example."""
+    """List the tools; return True if there are more than in the smallest example."""
     seen["tools"] = [tool.name for tool in (await session.list_tools()).tools]
     if seen["tools"] == ["echo"]:
         seen["echo"] = (await session.call_tool("echo", {"text": "ahoy"})).content[0].text
@@ -86,13 +86,11 @@ async def use(session: ClientSession) -> None:
         .content.text
     )
     reference = types.PromptReference(type="ref/prompt", name="test_prompt_with_arguments")
-    seen["completion"] = (
-        await session.complete(reference, {"name": "arg1", "value": "ha"})
-    ).completion.values
+    seen["completion"] = (await session.complete(reference, {"name": "arg1", "value": "ha"})).completion.values
     await session.send_ping()
 
 
-async def ask_and_hear(session: ClientSession) -> None:
+async def use_client_features(session: ClientSession) -> None:
     progress = []
     full = anyio.Event()
 
@@ -102,21 +100,19 @@ async def ask_and_hear(session: ClientSession) -> None:
             full.set()
 
     seen["counted"] = (
-        (await session.call_tool("test_tool_with_progress", {}, progress_callback=on_progress))
-        .content[0]
-        .text
+        (await session.call_tool("test_tool_with_progress", {}, progress_callback=on_progress)).content[0].text
     )
     await full.wait()
     seen["progress"] = progress
     await session.set_logging_level("info")
     await session.call_tool("test_tool_with_logging")
     await logged.wait()
-    asked = [
+    requests = [
         ("test_elicitation", {"message": "Who?"}),
         ("test_sampling", {"prompt": "Ready?"}),
         ("test_input_required_result_list_roots", {}),
     ]
-    seen["asked"] = [(await session.call_tool(name, arguments)).content[0].text for name, arguments in asked]
+    seen["responses"] = [(await session.call_tool(name, arguments)).content[0].text for name, arguments in requests]
     await session.call_tool("test_trigger_tool_change")
     await changed.wait()
     seen["grown"] = "test_added_tool" in [tool.name for tool in (await session.list_tools()).tools]
@@ -136,7 +132,7 @@ async def cancel(session: ClientSession) -> None:
         request = session._request_id  # the next one: this SDK has no public name for it
         group.start_soon(lambda: session.call_tool("hold", progress_callback=on_progress))
         await started.wait()
-        # A cancelled call of this SDK is forgotten silently; the server is told by hand.
+        # This SDK drops a cancelled call silently, so the notification is sent explicitly.
         params = types.CancelledNotificationParams(requestId=request, reason="no longer wanted")
         note = types.CancelledNotification(method="notifications/cancelled", params=params)
         await session.send_notification(types.ClientNotification(note))
@@ -167,7 +163,7 @@ async def main() -> None:
                 seen["server"] = [hello.serverInfo.name, hello.serverInfo.version, hello.instructions]
                 if await look(session):
                     await use(session)
-                    await ask_and_hear(session)
+                    await use_client_features(session)
                     await cancel(session)
             seen["closing"] = time.clock_gettime(time.CLOCK_MONOTONIC)
     print(json.dumps(seen))

@@ -1,6 +1,6 @@
-"""The official SDK 2.x as a client: `sdk2.py MODE COMMAND...` starts that server, uses all of it, and prints what it saw as JSON.
+"""The official SDK 2.x: `sdk2.py MODE COMMAND...` starts the server, uses all features, and prints them as JSON.
 
-MODE is its own: `auto` probes for the stateless era, `legacy` shakes hands. A URL in the place of the command is a server
+MODE is `auto` (probe for the stateless era) or `legacy` (handshake). A URL instead of the command is a server
 that is there already.
 """
 
@@ -57,7 +57,7 @@ async def code_of(awaitable):
 
 
 async def look(client: Client) -> bool:
-    """List the tools, and say whether there is more than the one of the smallest example."""
+    """List the tools; return True if there are more than in the smallest example."""
     seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
     if seen["tools"] == ["echo"]:
         seen["echo"] = (await client.call_tool("echo", {"text": "ahoy"})).content[0].text
@@ -75,8 +75,7 @@ async def use(client: Client) -> None:
     templates = (await client.list_resource_templates()).resource_templates
     seen["templates"] = [template.uri_template for template in templates]
     seen["read"] = [
-        (await client.read_resource(uri)).contents[0].text
-        for uri in ("test://static-text", "test://template/7/data")
+        (await client.read_resource(uri)).contents[0].text for uri in ("test://static-text", "test://template/7/data")
     ]
     seen["unknown_resource"] = await code_of(client.read_resource("test://no/such/resource"))
     seen["prompts"] = [prompt.name for prompt in (await client.list_prompts()).prompts]
@@ -89,7 +88,7 @@ async def use(client: Client) -> None:
     seen["completion"] = (await client.complete(reference, {"name": "arg1", "value": "ha"})).completion.values
 
 
-async def ask_and_hear(client: Client) -> None:
+async def use_client_features(client: Client) -> None:
     progress = []
     full = anyio.Event()
 
@@ -107,12 +106,12 @@ async def ask_and_hear(client: Client) -> None:
         await client.set_logging_level("info")
     await client.call_tool("test_tool_with_logging")
     await logged.wait()
-    asked = [
+    requests = [
         ("test_elicitation", {"message": "Who?"}),
         ("test_sampling", {"prompt": "Ready?"}),
         ("test_input_required_result_list_roots", {}),
     ]
-    seen["asked"] = [(await client.call_tool(name, arguments)).content[0].text for name, arguments in asked]
+    seen["responses"] = [(await client.call_tool(name, arguments)).content[0].text for name, arguments in requests]
     if client.protocol_version < "2026":
         await client.send_ping()
         await client.call_tool("test_trigger_tool_change")
@@ -139,7 +138,7 @@ async def cancel(client: Client) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: client.call_tool("hold", progress_callback=on_progress))
         await started.wait()
-        group.cancel_scope.cancel()  # it tells the server by itself
+        group.cancel_scope.cancel()  # it notifies the server itself
     seen["cancelled"] = (await client.call_tool("cancelled")).content[0].text
 
 
@@ -163,7 +162,7 @@ async def main() -> None:
             seen["server"] = [info.name, info.version, client.instructions] if info else None
             if await look(client):
                 await use(client)
-                await ask_and_hear(client)
+                await use_client_features(client)
                 await cancel(client)
             seen["closing"] = time.clock_gettime(time.CLOCK_MONOTONIC)
     print(json.dumps(seen))

@@ -82,7 +82,7 @@ const use = async () => {
   seen.completion = (await client.complete({ ref, argument: { name: "arg1", value: "ha" } })).completion.values;
 };
 
-// What the server says and asks by itself.
+// What the server says and sends_requests by itself.
 const hear = async (isStateless) => {
   seen.progress = [];
   const onprogress = ({ progress, total, message }) => seen.progress.push([progress, total, message]);
@@ -95,13 +95,13 @@ const hear = async (isStateless) => {
     await call({ name: "test_tool_with_logging" });
   }
   await logged.wait;
-  seen.asked = [];
+  seen.responses = [];
   for (const [name, argument] of [
     ["test_elicitation", { message: "Who?" }],
     ["test_sampling", { prompt: "Ready?" }],
     ["test_input_required_result_list_roots", {}],
   ]) {
-    seen.asked.push(textOf(await call({ name, arguments: argument })));
+    seen.responses.push(textOf(await call({ name, arguments: argument })));
   }
   const uri = "test://watched-resource";
   const subscription = isStateless

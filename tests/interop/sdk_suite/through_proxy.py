@@ -1,11 +1,7 @@
-"""A pytest plugin for the official Python SDK's own interaction tests: its client and its server, with our proxy between them.
+"""A pytest plugin for the official Python SDK's interaction tests: its client and server with our proxy between them.
 
-It replaces the connection factory of the suite's `streamable-http` leg. The SDK's server runs on a port of this machine; the
-proxy is mounted in the suite's in-process bridge. `JACKSTAY_SUITE_ERA=same` limits the proxy to the revision of the
-client and gives each session a server of its own (`--per-client`); `JACKSTAY_SUITE_ERA=free` leaves the era to the proxy, and clients
-share the server.
-
-Runs in the environment of the peer `sdk_suite`, not in ours: see `test_sdk_suite.py`.
+It replaces the connection factory of the `streamable-http` leg. `JACKSTAY_SUITE_ERA=same` limits the proxy to the
+revision of the client, with `per_client`; `free` leaves the era to the proxy, with a shared server.
 """
 
 import asyncio
@@ -61,9 +57,7 @@ async def connect_through_proxy(
         await proxy.open()
         try:
             async with (
-                httpx2.AsyncClient(
-                    transport=StreamingASGITransport(proxy.asgi()), base_url=BASE_URL
-                ) as http_client,
+                httpx2.AsyncClient(transport=StreamingASGITransport(proxy.asgi()), base_url=BASE_URL) as http_client,
                 Client(
                     streamable_http_client(f"{BASE_URL}/mcp", http_client=http_client),
                     mode=spec_version if spec_version in MODERN_PROTOCOL_VERSIONS else "legacy",

@@ -1,6 +1,6 @@
 """A FastMCP server, run by the interpreter of FastMCP 3 or 4: the same features as its neighbours here.
 
-Imperative elicitation is refused by FastMCP 4 in the stateless era, and completion is not offered by either. Over stdio, or with a
+FastMCP 4 rejects imperative elicitation in the stateless era, and neither supports completion. Over stdio, or with a
 port as its argument over HTTP.
 """
 
@@ -52,20 +52,20 @@ async def log(text: str, ctx: Context) -> str:
 
 
 @server.tool
-async def ask_person(ctx: Context) -> str:
+async def request_elicitation(ctx: Context) -> str:
     answer = await ctx.elicit("Who are you?", Name)
     return f"{answer.action} {answer.data.name if answer.action == 'accept' else ''}".strip()
 
 
 @server.tool
-async def ask_model(question: str, ctx: Context) -> str:
+async def request_sampling(question: str, ctx: Context) -> str:
     messages = [SamplingMessage(role="user", content=TextContent(type="text", text=question))]
     answer = await ctx.session.create_message(messages, max_tokens=16)
     return f"{answer.model}: {answer.content.text}"
 
 
 @server.tool
-async def ask_roots(ctx: Context) -> str:
+async def request_roots(ctx: Context) -> str:
     return ", ".join(str(root.uri) for root in (await ctx.session.list_roots()).roots)
 
 

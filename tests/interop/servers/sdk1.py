@@ -49,13 +49,13 @@ async def log(text: str, ctx: Context) -> str:
 
 
 @server.tool()
-async def ask_person(ctx: Context) -> str:
+async def request_elicitation(ctx: Context) -> str:
     answer = await ctx.elicit("Who are you?", Name)
     return f"{answer.action} {answer.data.name if answer.action == 'accept' else ''}".strip()
 
 
 @server.tool()
-async def ask_model(question: str, ctx: Context) -> str:
+async def request_sampling(question: str, ctx: Context) -> str:
     messages = [SamplingMessage(role="user", content=TextContent(type="text", text=question))]
     answer = await ctx.session.create_message(messages, max_tokens=16)
     assert isinstance(answer.content, TextContent)
@@ -63,7 +63,7 @@ async def ask_model(question: str, ctx: Context) -> str:
 
 
 @server.tool()
-async def ask_roots(ctx: Context) -> str:
+async def request_roots(ctx: Context) -> str:
     return ", ".join(str(root.uri) for root in (await ctx.session.list_roots()).roots)
 
 

@@ -1,6 +1,6 @@
 """A server on the official SDK 2.x, run by that peer's own interpreter: the same features as its neighbours here.
 
-What it asks of its client it asks through resolvers, which work in both eras of the protocol. Over stdio, or with a port as
+Requests to the client use resolvers, which work in both eras. Over stdio, or with a port as
 its argument over HTTP.
 """
 
@@ -55,7 +55,7 @@ def person() -> Elicit[Name]:
 
 
 @server.tool()
-async def ask_person(who: Annotated[ElicitationResult[Name], Resolve(person)]) -> str:
+async def request_elicitation(who: Annotated[ElicitationResult[Name], Resolve(person)]) -> str:
     return f"{who.action} {who.data.name if who.action == 'accept' else ''}".strip()
 
 
@@ -65,7 +65,7 @@ def model(question: str) -> Sample:
 
 
 @server.tool()
-async def ask_model(question: str, answer: Annotated[CreateMessageResult, Resolve(model)]) -> str:
+async def request_sampling(question: str, answer: Annotated[CreateMessageResult, Resolve(model)]) -> str:
     assert isinstance(answer.content, TextContent)
     return f"{answer.model}: {answer.content.text}"
 
@@ -75,7 +75,7 @@ def roots() -> ListRoots:
 
 
 @server.tool()
-async def ask_roots(known: Annotated[ListRootsResult, Resolve(roots)]) -> str:
+async def request_roots(known: Annotated[ListRootsResult, Resolve(roots)]) -> str:
     return ", ".join(str(root.uri) for root in known.roots)
 
 

@@ -1,5 +1,5 @@
 // A server on the TypeScript SDK 2.x over HTTP: `typescript2.mjs SDK PORT`, with the same features as its neighbours here. SDK is
-// the directory that it is installed in. Both eras at one URL; in the handshake era it has no sessions, and so asks nothing.
+// the directory that it is installed in. Both eras at one URL; in the handshake era it has no sessions, and so sends_requests nothing.
 
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
@@ -48,18 +48,18 @@ const addTools = (server) => {
 const addQuestions = (server) => {
   const ask = (key, request) => inputRequired({ inputRequests: { [key]: request } });
   const person = z.object({ name: z.string() });
-  server.registerTool("ask_person", {}, async (ctx) => {
+  server.registerTool("request_elicitation", {}, async (ctx) => {
     const given = acceptedContent(ctx.mcpReq.inputResponses, "person", person);
     if (given) return said(`accept ${given.name}`);
     return ask("person", inputRequired.elicit({ message: "Who are you?", requestedSchema: person }));
   });
-  server.registerTool("ask_model", { inputSchema: z.object({ question: z.string() }) }, async ({ question }, ctx) => {
+  server.registerTool("request_sampling", { inputSchema: z.object({ question: z.string() }) }, async ({ question }, ctx) => {
     const given = ctx.mcpReq.inputResponses?.model;
     if (given) return said(`${given.model}: ${given.content.text}`);
     const messages = [{ role: "user", content: { type: "text", text: question } }];
     return ask("model", inputRequired.createMessage({ messages, maxTokens: 16 }));
   });
-  server.registerTool("ask_roots", {}, async (ctx) => {
+  server.registerTool("request_roots", {}, async (ctx) => {
     const given = ctx.mcpReq.inputResponses?.roots;
     return given ? said(given.roots.map((root) => root.uri).join(", ")) : ask("roots", inputRequired.listRoots());
   });

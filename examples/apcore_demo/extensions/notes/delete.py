@@ -1,4 +1,4 @@
-"""Destructive, and asks for a person's approval before it runs."""
+"""Destructive; requires approval by a person before it runs."""
 
 import os
 import tempfile

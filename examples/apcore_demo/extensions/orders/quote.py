@@ -68,9 +68,7 @@ A quote adds up the items, takes off what a coupon gives, and adds the shipping:
 
     def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:  # noqa: ARG002  # apcore's
         order = Input.model_validate(inputs)
-        lines = [
-            {"article": item.article, "total": round(item.price * item.quantity, 2)} for item in order.items
-        ]
+        lines = [{"article": item.article, "total": round(item.price * item.quantity, 2)} for item in order.items]
         goods = sum(line["total"] for line in lines)
         shipping = {"standard": 4.9, "express": 12.5, "pickup": 0.0}[order.shipping.value]
         discount = round(goods / 10, 2) if order.coupon == "TENOFF" else 0.0

@@ -19,9 +19,9 @@ class Output(BaseModel):
 
 
 class Count:
-    """Count characters, words and lines of a text."""
+    """Count characters, words and lines of a string."""
 
-    description = "Count characters, words and lines of a text."
+    description = "Count characters, words and lines of a string."
     input_schema = Input
     output_schema = Output
     tags: ClassVar = ["text"]

@@ -1,10 +1,8 @@
-"""The apcore bridge: an apcore `Registry` as an MCP server, and as tool definitions for model APIs.
+"""The apcore bridge: serve an apcore `Registry` as an MCP server, or export it as tool definitions for model APIs.
 
-`serve(registry)` is the whole of it for most programs; `MCPServer` does the same in the background, `asgi_app` is mounted in
-another app, and `to_openai_tools` and its kin export. The parts are in `adapters`, `converters` and `server`, by the names of
-their jobs, for other projects to use and to extend. Names are loaded when they are first asked for: apcore is not small.
-
-It stands on `jackstay.server`; it never imports `procontext`, and nothing below knows it.
+`serve(registry)` is enough for most programs. `MCPServer` serves in the background, `asgi_app` is for mounting in
+another app, and `to_openai_tools` and similar functions export. `adapters`, `converters` and `server` have the parts,
+for other projects. Names are imported on first use, because apcore is large.
 """
 
 from apcore_mcp._version import __version__ as __version__

@@ -1,12 +1,8 @@
-"""A person's consent before a call that needs it. Whatever goes wrong, the module does not run.
+"""Approval of calls by the user of the client, with MCP elicitation. On any failure, the module does not run.
 
-apcore decides which calls need it: by the annotations of a module, a policy, or a rule of the access list. It then asks the
-approval handler of the executor, and without one it only warns. So an executor that has none is given `ClientApproval`, which
-answers "pending" for the call of a client: the call comes back out of apcore, the client is asked (elicitation) while no
-timeout runs, and with its consent the call is made again. The client is shown what would run with which arguments, the
-sensitive ones hidden. A client that cannot be asked is refused in words. An executor with a handler of its own is left to it.
-
-Must never know how a module is run. Above: the router. Below: the caller's `elicit`, `catalogue` entries, apcore's gate.
+apcore decides which calls need approval. An executor without an approval handler gets `ClientApproval`, which returns
+"pending" for a call of a client: the router then requests the approval, while no timeout runs, and repeats the call.
+Sensitive arguments are redacted in the prompt. An executor with its own approval handler is not changed.
 """
 
 import json
@@ -19,7 +15,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     BuiltinApprovalGate,
 )
 
-from apcore_mcp.texts import shown
+from apcore_mcp.text import escape_unprintable
 from apcore_mcp.tracing import traced
 from jackstay.errors import CapabilityError
 
@@ -32,47 +28,47 @@ if TYPE_CHECKING:
 
 _logger = traced("apcore_mcp.approval")
 
-# A prompt that nobody reads to its end protects nobody.
-MAX_SHOWN: Final = 4000
+# The maximum number of characters of arguments in a prompt. A longer prompt would not be read.
+MAX_PROMPT_ARGUMENTS: Final = 4000
 
-# Nothing to fill in: to accept is to agree.
+# An empty form: accepting it is the approval.
 FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 
 
-class Answer(Protocol):
-    """What a person answered."""
+class ElicitationAnswer(Protocol):
+    """The answer to an elicitation."""
 
     @property
     def is_accepted(self) -> bool:
-        """True if he agreed."""
+        """Whether the user accepted."""
 
 
-class Asker(Protocol):
-    """Who can ask a person; `jackstay.server.Context` is one."""
+class Elicitor(Protocol):
+    """An object with `elicit`, such as `jackstay.server.Context`."""
 
-    async def elicit(self, message: str, form: Any, *, key: str | None = None) -> Answer:
-        """The answer."""
+    async def elicit(self, message: str, form: Any, *, key: str | None = None) -> ElicitationAnswer:
+        """Return the answer of the user."""
 
 
 class Consent:
-    """What became of one call at apcore's gate: whether a person must agree to it, and whether one did."""
+    """The state of one call at the approval gate of apcore: whether approval is required, and whether it was given."""
 
-    def __init__(self, trace_id: str, agreed_by: str = "") -> None:
+    def __init__(self, trace_id: str, approved_by: str = "") -> None:
         self.trace_id = trace_id
-        self.agreed_by = agreed_by or "client"
-        self.is_wanted = False
-        self.is_given = False
+        self.approved_by = approved_by or "client"
+        self.is_required = False
+        self.is_granted = False
 
 
-# The call of a client that is under way here, or none.
+# The consent of the current call of a client, or None.
 CONSENT: Final[ContextVar[Consent | None]] = ContextVar("apcore_mcp_consent", default=None)
 
 
 class ClientApproval:
-    """An approval handler of apcore's for an executor that has none: it holds up the calls of clients until one agreed.
+    """An approval handler for an executor without one: calls of clients are pending until the user approves.
 
-    Calls that are no client's (the program's own, and those that modules make) are as they would be without a handler:
-    refused under a strict policy, and else let through with a warning.
+    Other calls (of the program and of modules) are handled as without a handler: rejected under a strict policy,
+    otherwise approved with a warning.
     """
 
     def __init__(self, executor: "Executor") -> None:
@@ -80,33 +76,33 @@ class ClientApproval:
         self._warned: set[str] = set()
 
     async def request_approval(self, request: "ApprovalRequest") -> "ApprovalResult":
-        """Approved, or pending until the client was asked."""
+        """Return "approved", or "pending" until the user of the client has approved."""
         consent = CONSENT.get()
-        # A module's own calls have a caller, or, made without its context, a trace of their own.
+        # A call that a module makes has a caller id or, without its context, another trace id.
         is_inner = request.caller_id is not None
         if consent is None or is_inner or request.context.trace_id != consent.trace_id:
             return self._without_a_client(request.module_id)
-        if consent.is_given:
-            return ApprovalResult(status="approved", approved_by=consent.agreed_by)
-        consent.is_wanted = True
-        return ApprovalResult(status="pending", reason="the client is asked")
+        if consent.is_granted:
+            return ApprovalResult(status="approved", approved_by=consent.approved_by)
+        consent.is_required = True
+        return ApprovalResult(status="pending", reason="waiting for the user of the client")
 
     async def check_approval(self, approval_id: str) -> "ApprovalResult":  # noqa: ARG002  # apcore's
-        """Rejected: nobody was given a token, so whoever has one made it up."""
-        return ApprovalResult(status="rejected", reason="there are no tokens")
+        """Return "rejected": this handler issues no approval tokens, so any token is invalid."""
+        return ApprovalResult(status="rejected", reason="unknown approval token")
 
     def _without_a_client(self, module_id: str) -> "ApprovalResult":
         executor = self._executor()
         if executor is None or executor.governance_state().policy_strict:
-            return ApprovalResult(status="rejected", reason="nobody can be asked, and the policy is strict")
+            return ApprovalResult(status="rejected", reason="the call is not from a client, and the policy is strict")
         if module_id not in self._warned:
             self._warned.add(module_id)
-            _logger.warning("%s needs an approval, and ran without: the call was no client's", module_id)
-        return ApprovalResult(status="approved", reason="the call was no client's")
+            _logger.warning("%s requires approval, but ran without it: the call is not from a client", module_id)
+        return ApprovalResult(status="approved", reason="the call is not from a client")
 
 
-def attach(executor: "Executor") -> bool:
-    """True if clients are to be asked: the executor has no approval handler of its own. Its gates then have ours."""
+def attach_client_approval(executor: "Executor") -> bool:
+    """Set `ClientApproval` as the approval handler, unless the executor has one. Return whether it is in use."""
     gates = [step for step in executor.current_strategy.steps if isinstance(step, BuiltinApprovalGate)]
     handlers = [gate.handler for gate in gates if gate.handler is not None]
     if handlers:
@@ -118,20 +114,21 @@ def attach(executor: "Executor") -> bool:
     return True
 
 
-async def refusal_of(entry: "Entry", arguments: "Mapping[str, Any]", asker: Asker | None) -> str | None:
-    """None, if a person agreed to this call; else what to tell the client.
+async def request_approval(entry: "Entry", arguments: "Mapping[str, Any]", elicitor: Elicitor | None) -> str | None:
+    """Request the approval of a call. Return None if the user approved, otherwise the error message for the client.
 
-    A question of the stateless era unwinds through here (it is no Exception), and comes back with its answer.
+    On stateless protocol revisions, `elicit` ends the request with a BaseException; the client repeats it with the
+    answer.
     """
-    if asker is None:
-        return _cannot(entry)
+    if elicitor is None:
+        return _unavailable(entry)
     try:
-        answer = await asker.elicit(question(entry, arguments), FORM, key="approval")
+        answer = await elicitor.elicit(approval_prompt(entry, arguments), FORM, key="approval")
     except CapabilityError:
-        return _cannot(entry)
+        return _unavailable(entry)
     except Exception:
-        _logger.exception("%s was not run: the approval could not be asked for", entry.id)
-        return f"Approval required: {entry.id} was not run, because the approval could not be asked for."
+        _logger.exception("%s was not run: the approval could not be requested", entry.id)
+        return f"Approval required: {entry.id} was not run, because the approval could not be requested."
     if answer.is_accepted is True:
         _logger.info("%s was approved", entry.id)
         return None
@@ -139,34 +136,34 @@ async def refusal_of(entry: "Entry", arguments: "Mapping[str, Any]", asker: Aske
     return f"Approval denied: {entry.id} was not run."
 
 
-def question(entry: "Entry", arguments: "Mapping[str, Any]") -> str:
-    """What a person is asked: what would run, and with what, without the secrets."""
+def approval_prompt(entry: "Entry", arguments: "Mapping[str, Any]") -> str:
+    """Return the prompt: the module and its arguments, redacted."""
     given = json.dumps(entry.redact(arguments), indent=2, default=str, ensure_ascii=False)
-    if len(given) > MAX_SHOWN:
-        given = f"{given[:MAX_SHOWN]}\n... ({len(given)} characters in all)"
-    about = entry.description.strip().partition("\n")[0][:300]
-    said = (f"Run {entry.id}?", about, f"Arguments:\n{given}")
-    # Whoever wrote the arguments must not be able to turn the prompt around.
-    return shown("\n\n".join(part for part in said if part), keep="\n")
+    if len(given) > MAX_PROMPT_ARGUMENTS:
+        given = f"{given[:MAX_PROMPT_ARGUMENTS]}\n... ({len(given)} characters in all)"
+    summary = entry.description.strip().partition("\n")[0][:300]
+    parts = (f"Run {entry.id}?", summary, f"Arguments:\n{given}")
+    # Control and direction characters in the arguments must not change how the prompt looks.
+    return escape_unprintable("\n\n".join(part for part in parts if part), keep="\n")
 
 
-def _cannot(entry: "Entry") -> str:
-    _logger.warning("%s was not run: it needs an approval, and the client cannot be asked", entry.id)
+def _unavailable(entry: "Entry") -> str:
+    _logger.warning("%s was not run: it requires approval, and the client does not support elicitation", entry.id)
     return (
-        f"Approval required: {entry.id} needs a person's approval, and this client cannot be asked (no elicitation)."
-        ' Use a client that can, or serve with approval="allow".'
+        f"Approval required: {entry.id} requires the approval of a user, and this client does not support elicitation."
+        ' Use a client with elicitation, or serve with approval="allow".'
     )
 
 
 __all__ = [
     "CONSENT",
     "FORM",
-    "MAX_SHOWN",
-    "Answer",
-    "Asker",
+    "MAX_PROMPT_ARGUMENTS",
     "ClientApproval",
     "Consent",
-    "attach",
-    "question",
-    "refusal_of",
+    "ElicitationAnswer",
+    "Elicitor",
+    "approval_prompt",
+    "attach_client_approval",
+    "request_approval",
 ]

@@ -1,9 +1,7 @@
-"""`MCPServer`: a registry served by a thread of its own, beside the program that started it.
+"""`MCPServer`: serve a registry on a background thread.
 
-The thread has its own loop, takes no signals and never ends the process. `start`, `stop` and `wait` may be called from any
-thread, and in any order.
-
-Above: users. Below: `bridge`, `serving`.
+The thread has its own event loop, handles no signals and never ends the process. `start`, `stop` and `wait` may be
+called from any thread and in any order.
 """
 
 import asyncio
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from apcore_mcp.bridge import Bridge, to_executor
 from apcore_mcp.options import ServeKeywords, ServeOptions, make_options
-from apcore_mcp.serving import opened
+from apcore_mcp.serving import open_bridge
 
 if TYPE_CHECKING:
     from apcore import Executor, Registry  # type: ignore[import-untyped]  # apcore ships no types
@@ -24,12 +22,10 @@ logger = logging.getLogger("apcore_mcp.background")
 class MCPServer:
     """Serves in the background: `start()`, `stop()`, `wait()`. The keywords are those of `serve()`.
 
-    Raises: TypeError, ValueError, as `serve()` does, when it is made.
+    Raises: TypeError and ValueError, as `serve()` does.
     """
 
-    def __init__(
-        self, registry_or_executor: "Registry | Executor", **serve_kwargs: Unpack[ServeKeywords]
-    ) -> None:
+    def __init__(self, registry_or_executor: "Registry | Executor", **serve_kwargs: Unpack[ServeKeywords]) -> None:
         self._executor = to_executor(registry_or_executor)
         self._options: ServeOptions = make_options(**serve_kwargs)
         self._lock = threading.Lock()
@@ -40,31 +36,31 @@ class MCPServer:
 
     @property
     def is_running(self) -> bool:
-        """True from `start()` until it has stopped."""
+        """Whether the server runs: from `start()` until it has stopped."""
         run = self._run
         return run is not None and run.is_alive()
 
     @property
     def error(self) -> BaseException | None:
-        """Why the last run ended, if it failed: the port was taken, say. It is logged, too."""
+        """The error of the last run, if it failed, for example because the port is in use. It is also logged."""
         run = self._run
         return None if run is None else run.error
 
     def start(self) -> None:
-        """Begin to serve, and return at once. Does nothing if it is running."""
+        """Start to serve and return immediately. Does nothing if the server runs."""
         with self._lock:
             if not self.is_running:
                 self._run = _Run(self._executor, self._options)
                 self._run.start()
 
     def stop(self) -> None:
-        """Ask it to end in order, and return at once; `wait()` for the end."""
+        """Shut down gracefully and return immediately; `wait()` for the end."""
         run = self._run
         if run is not None:
             run.stop()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it has stopped. False, if it still runs after `timeout` seconds."""
+        """Wait until the server has stopped. Return False if it still runs after `timeout` seconds."""
         run = self._run
         if run is not None and run.ident is not None:
             run.join(timeout)
@@ -72,7 +68,7 @@ class MCPServer:
 
 
 class _Run(threading.Thread):
-    """One run. It may be asked to stop before it has begun to serve, and then does not."""
+    """One run. If it is stopped before it serves, it does not serve."""
 
     def __init__(self, executor: "Executor", options: ServeOptions) -> None:
         super().__init__(name=f"{options.name}-server", daemon=True)
@@ -84,16 +80,16 @@ class _Run(threading.Thread):
 
     def run(self) -> None:
         try:
-            with opened(self._executor, self._options) as bridge:
+            with open_bridge(self._executor, self._options) as bridge:
                 self._bridge = bridge
                 if self._options.transport == "stdio":
                     asyncio.run(self._serve_stdio(bridge))
                 elif not self._stopping.is_set():
-                    where = self._options.host, self._options.port
-                    bridge.transport().serve_here(
-                        bridge.server, self._options.transport, *where, self._stopping
+                    address = self._options.host, self._options.port
+                    bridge.transport().serve_on_this_thread(
+                        bridge.server, self._options.transport, *address, self._stopping
                     )
-        except BaseException as error:  # the outermost edge of a thread: who waits can ask for it
+        except BaseException as error:  # the top of the thread: the error is available as `MCPServer.error`
             self.error = error
             logger.error("%s failed: %s", self._options.name, error, exc_info=error)
 
@@ -105,7 +101,7 @@ class _Run(threading.Thread):
 
     async def _serve_stdio(self, bridge: Bridge) -> None:
         serving = asyncio.ensure_future(bridge.server.serve_stdio())
-        # `drain` reaches a connection that is open; until there is one, only the event can tell.
+        # `drain` affects only an open connection; before there is one, the event must be polled.
         while not serving.done() and not self._stopping.is_set():
             await asyncio.wait([serving], timeout=0.2)
         if not serving.done():

@@ -1,9 +1,7 @@
-"""Everything that one served registry needs, joined once: executor, catalogue, router, server, listener.
+"""`Bridge`: the executor, catalogue, router, server and listener of one served registry.
 
-`serve()`, `async_serve()`, `asgi_app()` and `MCPServer` differ in who owns the process; what they serve is one of these. The
-inspector, the metrics and the health page read the same parts.
-
-Above: `serving`, `background`, the pages. Below: `server`, `catalogue`, `options`.
+`serve()`, `async_serve()`, `asgi_app()` and `MCPServer` all serve a bridge. The inspector, the metrics and the health
+page use its parts.
 """
 
 import logging
@@ -28,11 +26,11 @@ logger = logging.getLogger("apcore_mcp")
 
 
 class Bridge:
-    """A registry, ready to be served. `close()` it in the end, so that it follows the registry no longer.
+    """A registry, ready to be served. `close()` stops following changes of the registry.
 
-    `owns_loop`: it is served on a loop of its own, and not on one of the program around it.
+    `owns_loop`: the bridge is served on its own event loop, not on one of the program.
 
-    Raises: TypeError, if it is given neither a Registry nor an Executor.
+    Raises: TypeError for anything but a Registry or an Executor.
     """
 
     def __init__(
@@ -52,11 +50,11 @@ class Bridge:
             owns_loop=owns_loop,
         )
         self.server = self.factory.create_server(options.name, options.version or __version__)
-        self.offer = self.factory.register_catalogue(self.server, self.catalogue, self.router)
+        self.sync = self.factory.register_catalogue(self.server, self.catalogue, self.router)
         self.listener = RegistryListener(self.registry, self.factory, self.catalogue)
         self.started_at = time.monotonic()
         self._lock = threading.Lock()
-        self._owes_shutdown = False
+        self._needs_shutdown = False
         if options.dynamic:
             self.listener.start()
         if not len(self.catalogue):
@@ -66,44 +64,44 @@ class Bridge:
         return f"<Bridge {self.options.name} {self.catalogue!r}>"
 
     def close(self) -> None:
-        """Follow the registry no longer. Twice is once."""
+        """Stop following the registry. Further calls do nothing."""
         self.listener.stop()
-        self.offer.end()
+        self.sync.stop()
 
     def start_up(self) -> None:
-        """Call the author's hook, before it serves. What it raises is why it does not."""
-        self._owes_shutdown = True
+        """Call `on_startup`. If it raises, the bridge is not served."""
+        self._needs_shutdown = True
         if self.options.on_startup is not None:
             self.options.on_startup()
 
     def shut_down(self) -> None:
-        """Call the author's other hook, once for each `start_up()`, from whatever thread is the last."""
+        """Call `on_shutdown`, once for each `start_up()`. Thread-safe."""
         with self._lock:
-            is_owed, self._owes_shutdown = self._owes_shutdown, False
-        if is_owed and self.options.on_shutdown is not None:
+            is_needed, self._needs_shutdown = self._needs_shutdown, False
+        if is_needed and self.options.on_shutdown is not None:
             self.options.on_shutdown()
 
     def transport(self) -> TransportManager:
-        """How it is reached, with the pages around the endpoint."""
-        return TransportManager(self.around, self.shut_down, **self.http_options())
+        """Return the transport, with the pages besides the endpoint."""
+        return TransportManager(self.wrap_app, self.shut_down, **self.http_options())
 
     def http_options(self) -> dict[str, Any]:
-        """What jackstay's endpoint is told beside where it is."""
+        """Return the options of the HTTP endpoint, without its address."""
         options = self.options
-        asked: dict[str, Any] = {"auth": options.auth, "cors": tuple(options.cors)}
+        http: dict[str, Any] = {"auth": options.auth, "cors": tuple(options.cors)}
         if options.hosts is not None:
-            asked["hosts"] = tuple(options.hosts)
-        return asked
+            http["hosts"] = tuple(options.hosts)
+        return http
 
-    def around(self, app: "App") -> "Asgi":
-        """The app that is served: the pages at their paths, and the endpoint everywhere else."""
-        from apcore_mcp.pages import around  # noqa: PLC0415  # only over HTTP
+    def wrap_app(self, app: "App") -> "Asgi":
+        """Return an app that serves the pages at their paths and passes everything else to the endpoint."""
+        from apcore_mcp.pages import wrap_app  # noqa: PLC0415  # only over HTTP
 
-        return around(self, app)
+        return wrap_app(self, app)
 
 
 def to_executor(given: object) -> Executor:
-    """The executor that was passed in, as it is, or one for the registry.
+    """Return an executor: the argument itself, or a new one for a registry.
 
     Raises: TypeError for anything else.
     """

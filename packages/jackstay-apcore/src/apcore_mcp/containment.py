@@ -1,10 +1,7 @@
-"""What a module raises to end a program ends its call, and nothing else.
+"""Containment of `SystemExit` and similar exceptions of modules: they end the call, not the process.
 
-`sys.exit()` in a module is a mistake of that module, or of a library that thinks it is a command. asyncio lets such exceptions
-through to the end of the process wherever a task of its own raised them, and apcore runs coroutines in such tasks. So they are
-turned into an error where the module is called: around the whole call, and, in executors of our own making, inside that task.
-
-Must never know what is served. Above: the router, `bridge`. Below: apcore's step that executes a module.
+asyncio propagates such exceptions from a task to the event loop, and apcore runs coroutines in tasks. So they are
+converted to errors around the whole call and, in executors that the bridge created, inside that task.
 """
 
 import asyncio
@@ -21,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class ModuleEndedError(Exception):
-    """A module raised what is meant to end a program, as `sys.exit()` does."""
+    """A module raised an exception that would end the program, as `sys.exit()` does."""
 
 
 @contextmanager
 def contained(module_id: str) -> Iterator[None]:
-    """Around the author's code. Raises: what it raises; ModuleEndedError for what is no Exception."""
+    """Run code of a module. Raises: what it raises; ModuleEndedError instead of a BaseException."""
     try:
         yield
     except (Exception, GeneratorExit):
@@ -34,23 +31,23 @@ def contained(module_id: str) -> Iterator[None]:
     except BaseException as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
-            raise  # the call was cancelled, not only something in the module
+            raise  # the call itself was cancelled
         raise ModuleEndedError(f"{module_id} raised {type(error).__name__}") from error
 
 
 def contain(executor: Executor) -> Executor:
-    """The executor, which from now on contains coroutines as well. Only for one that is ours."""
+    """Make an executor contain coroutines as well, and return it. Only for executors that the bridge created."""
     executor.current_strategy.replace("execute", _Execute())
     return executor
 
 
 class _Execute(BuiltinExecute):  # type: ignore[misc]  # apcore ships no types
-    """apcore's own step, with a coroutine guarded inside the task that it makes."""
+    """The execution step of apcore, with containment inside the task that it creates."""
 
     async def execute(self, ctx: "PipelineContext") -> "StepResult":
         module = ctx.module
-        # A stream is read by whoever called, inside `contained()`; and apcore must see the module itself there, because
-        # from Python 3.12 on a protocol is looked for in classes, and never through `__getattr__`.
+        # A stream is consumed by the caller, inside `contained()`. apcore must get the module itself there, because
+        # since Python 3.12 `isinstance` with a protocol does not use `__getattr__`.
         is_streamed = ctx.stream and isinstance(module, StreamingModule)
         if is_streamed or module is None or not inspect.iscoroutinefunction(module.execute):
             return await super().execute(ctx)
@@ -62,7 +59,7 @@ class _Execute(BuiltinExecute):  # type: ignore[misc]  # apcore ships no types
 
 
 class _Guarded:
-    """A module with everything that it has; only what it raises is contained."""
+    """A proxy of a module whose `execute` is contained."""
 
     def __init__(self, module_id: str, module: Any) -> None:
         self._module_id = module_id

@@ -1,10 +1,8 @@
-"""What `/health` tells: whether to send requests here, since when, how many tools there are, and what is missing and why.
+"""The health page at `/health`.
 
-Load balancers come without a key and by an address, so anybody gets the status. Name, version and numbers are for requests under
-a name of the server's, because a web page can reach it under its own by DNS rebinding. The reasons why modules were skipped are the
-text of exceptions, with paths and names in it: only callers of the endpoint get those.
-
-Above: `pages`. Below: `catalogue`, `admission`, jackstay's `App`.
+Every request gets the status, because load balancers use an address and no key. Name, version and counts are only for
+an allowed Host (a web page could use another one by DNS rebinding). The reasons of skipped modules contain messages of
+exceptions and are only for callers that may use the endpoint.
 """
 
 import time
@@ -12,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from apcore_mcp.admission import admit, check_names
-from apcore_mcp.answers import Refused, answer, answer_refusal
-from jackstay.protocol.http import refuse
+from apcore_mcp.access import authorize, check_host_and_origin
+from apcore_mcp.responses import RequestRejected, respond, respond_error
+from jackstay.protocol.http import error_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,19 +20,19 @@ if TYPE_CHECKING:
     from apcore_mcp.catalogue import Catalogue
     from jackstay.server.http import App, Asgi, Receive, Scope, Send
 
-# Where it is.
+# The path of the health endpoint.
 HEALTH_PATH: Final = "/health"
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """A module that is not offered."""
+    """A skipped module."""
 
     id: str
     reason: str
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer as it is written. `skipped` is left out for who may not read it."""
+    """The response body. `skipped` is omitted for callers without access."""
 
     status: str
     name: str
@@ -54,32 +52,32 @@ def make_health(
     *,
     clock: "Callable[[], float]" = time.monotonic,
 ) -> "Asgi":
-    """The page. `started_at` is when it began to serve, on the same clock."""
+    """Return the page. `started_at` is the start time on the same clock."""
 
-    async def page(scope: "Scope", receive: "Receive", send: "Send") -> None:  # noqa: ARG001  # ASGI's
+    async def page(scope: "Scope", receive: "Receive", send: "Send") -> None:  # noqa: ARG001  # the ASGI signature
         if scope["method"] not in ("GET", "HEAD"):
-            await answer_refusal(send, refuse(405, "the health is read with GET"))
+            await respond_error(send, error_response(405, "/health allows only GET"))
             return
         status = 503 if app.is_draining else 200
         try:
-            check_names(app, scope)
-        except Refused:
+            check_host_and_origin(app, scope)
+        except RequestRejected:
             state = {"status": "draining" if app.is_draining else "ok"}
-            await answer(send, status, "application/json", msgspec.json.encode(state))
+            await respond(send, status, "application/json", msgspec.json.encode(state))
             return
         try:
-            await admit(app, scope)
+            await authorize(app, scope)
             may_read = True
-        except Refused:
+        except RequestRejected:
             may_read = False
         health = describe(app, catalogue, clock() - started_at, may_read=may_read)
-        await answer(send, status, "application/json", msgspec.json.encode(health))
+        await respond(send, status, "application/json", msgspec.json.encode(health))
 
     return page
 
 
 def describe(app: "App", catalogue: "Catalogue", uptime: float, *, may_read: bool) -> Health:
-    """How it is, for somebody who may read the reasons, or may not."""
+    """Return the health, with the reasons of skipped modules if `may_read`."""
     skipped = tuple(Skipped(id, reason) for id, reason in catalogue.skipped().items())
     return Health(
         status="draining" if app.is_draining else "ok",

@@ -1,10 +1,7 @@
-"""Numbers for Prometheus: calls, errors and seconds by tool, and whatever the executor's own collector has.
+"""Prometheus metrics at `/metrics`: calls, errors and durations by tool, and the metrics of the executor's collector.
 
-Ours count every call that goes through the router, whoever made it; apcore's collector counts what its middleware sees, modules
-that modules call among it. Both are shown at `/metrics`, one after the other. Tools are labelled with module ids, of which
-there are as many as modules were ever offered; what a client calls by a name that is not offered makes no label.
-
-Must never know a transport. Above: `pages`. Below: `prometheus_client` (the extra `apcore` brings it), `catalogue`, the router.
+The counters here include every call through the router; the collector of apcore also counts calls between modules. The
+label is the module id; a call of an unknown tool creates no label.
 """
 
 import logging
@@ -12,9 +9,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from apcore_mcp.admission import admit
-from apcore_mcp.answers import Refused, answer, answer_refusal
-from jackstay.protocol.http import refuse
+from apcore_mcp.access import authorize
+from apcore_mcp.responses import RequestRejected, respond, respond_error
+from jackstay.protocol.http import error_response
 
 if TYPE_CHECKING:
     from apcore_mcp.catalogue import Catalogue, Entry
@@ -23,87 +20,85 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("apcore_mcp.metrics")
 
-# Where it is, and in which format of Prometheus: the text one, which every version reads.
+# The path of the metrics endpoint, and the Content-Type of the Prometheus text format.
 METRICS_PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-# Seconds. From what a call costs at the least, to where people stop waiting.
+# Seconds.
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class MetricsExporter(Protocol):
-    """A collector that can be shown; apcore's `MetricsCollector` is one."""
+    """A metrics collector, such as `MetricsCollector` of apcore."""
 
     def export_prometheus(self) -> str:
-        """All its numbers, in the text format."""
+        """Return all metrics in the text format."""
 
 
 class Metrics:
-    """The numbers. Give `observe` to the router's `on_call`; `export()` is what Prometheus reads."""
+    """The metrics. Pass `observe` to `ExecutionRouter.on_call`; `export()` is the page for Prometheus."""
 
     def __init__(self, catalogue: "Catalogue", collector: MetricsExporter | None = None) -> None:
         self._collector = collector
-        # One of our own: the library's global one belongs to the program around us.
+        # Not the global registry of the library, which belongs to the program.
         self._registry = CollectorRegistry()
         self._calls = Counter(
             "apcore_mcp_tool_calls",
-            "Calls of tools that have ended, by outcome: ok, error or cancelled",
+            "Finished tool calls by outcome: ok, error or cancelled",
             ("tool", "outcome"),
             registry=self._registry,
         )
         self._errors = Counter(
             "apcore_mcp_tool_errors",
-            "Calls of tools that ended in an error",
+            "Tool calls that ended with an error",
             ("tool",),
             registry=self._registry,
         )
         self._seconds = Histogram(
             "apcore_mcp_tool_call_seconds",
-            "How long calls of tools took",
+            "Duration of tool calls",
             ("tool",),
             buckets=BUCKETS,
             registry=self._registry,
         )
-        Gauge("apcore_mcp_tools", "Tools that are offered", registry=self._registry).set_function(
-            lambda: len(catalogue)
+        Gauge("apcore_mcp_tools", "Served tools", registry=self._registry).set_function(lambda: len(catalogue))
+        Gauge("apcore_mcp_modules_skipped", "Skipped modules", registry=self._registry).set_function(
+            lambda: len(catalogue.skipped())
         )
-        Gauge(
-            "apcore_mcp_modules_skipped", "Modules that could not be offered", registry=self._registry
-        ).set_function(lambda: len(catalogue.skipped()))
 
     def observe(self, entry: "Entry", seconds: float, outcome: "Outcome") -> None:
-        """Count one call. From any thread."""
+        """Record one call. Thread-safe."""
         self._calls.labels(entry.id, outcome).inc()
         self._seconds.labels(entry.id).observe(seconds)
         if outcome == "error":
             self._errors.labels(entry.id).inc()
 
     def export(self) -> bytes:
-        """Everything, in the text format. A collector that fails is left out, and logged."""
+        """Return all metrics in the text format. A failing collector is omitted and logged."""
         own: bytes = generate_latest(self._registry)
         if self._collector is None:
             return own
         try:
-            # OpenMetrics ends with a mark, after which nothing would be read.
-            theirs = self._collector.export_prometheus().removesuffix("# EOF\n").rstrip("\n")
-            shown = f"{theirs}\n".encode() if theirs else b""
-        except Exception:  # the edge of somebody's collector: it must not hide our numbers
-            logger.exception("the metrics collector could not be exported")
+            # Nothing is read after the end marker of OpenMetrics.
+            text = self._collector.export_prometheus().removesuffix("# EOF\n").rstrip("\n")
+            collected = f"{text}\n".encode() if text else b""
+        except Exception:  # a failing collector must not hide the other metrics
+            logger.exception("cannot export the metrics collector")
             return own
-        return shown + own
+        return collected + own
 
     def page(self, app: "App") -> "Asgi":
-        """What is served at `/metrics`, to who may call the endpoint."""
+        """Return the page at `/metrics`, for callers that may use the endpoint."""
 
-        async def page(scope: "Scope", receive: "Receive", send: "Send") -> None:  # noqa: ARG001  # ASGI's
+        async def page(scope: "Scope", receive: "Receive", send: "Send") -> None:  # noqa: ARG001  # the ASGI signature
             try:
-                await admit(app, scope)
+                await authorize(app, scope)
                 if scope["method"] not in ("GET", "HEAD"):
-                    raise Refused(refuse(405, "metrics are read with GET"))
-            except Refused as error:
-                await answer_refusal(send, error.refusal)
+                    raise RequestRejected(error_response(405, "/metrics allows only GET"))
+            except RequestRejected as error:
+                await respond_error(send, error.response)
                 return
-            await answer(send, 200, CONTENT_TYPE, self.export())
+            await respond(send, 200, CONTENT_TYPE, self.export())
 
         return page
 

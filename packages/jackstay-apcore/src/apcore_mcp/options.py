@@ -1,10 +1,4 @@
-"""What can be set for a bridge, as rows with defaults; wrong values are refused before anything is started.
-
-One row is a keyword of `serve()`; the rows with a flag are options of the command, and those with a variable can be set by the
-environment, for containers. A keyword wins over a flag's default, a flag over the environment.
-
-Must never know apcore: `--help` is made from these rows, and must not load it. Above: `serving`, the command. Below: nothing.
-"""
+"""The options of `serve()`, with defaults and validation. apcore is not imported here, so that `--help` is fast."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,21 +6,22 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import msgspec
 
+from jackstay.errors import UnexpectedOptionError
+
 if TYPE_CHECKING:
     from jackstay.server.http import AuthLike
 
-# As the seed names them; `http` is what jackstay calls the second.
+# "streamable-http" is `transport="http"` of jackstay.
 TRANSPORTS: Final = ("stdio", "streamable-http", "sse")
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
-APPROVALS: Final = ("ask", "allow")
+APPROVALS: Final = ("elicit", "allow")
 
-# Paths at which something else is served.
+# Paths that are already used.
 TAKEN_PATHS: Final = ("/mcp", "/sse", "/messages", "/health", "/metrics")
 
-# A path of our own: plain words only, none of which a browser would read as something else (`//host`, `..`).
+# A plain path, without `//` and `..`.
 _OWN_PATH: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~-]+)+")
 
-# What a name may have at most.
 MAX_NAME: Final = 255
 
 
@@ -57,50 +52,51 @@ class ServeKeywords(TypedDict, total=False):
 
 
 class ExportKeywords(TypedDict, total=False):
-    """The keywords of `to_openai_tools()` and its kin."""
+    """The keywords of `to_openai_tools()` and similar functions."""
 
-    # Tell annotations that are off their defaults at the end of descriptions.
+    # Append annotations that are not defaults to the descriptions.
     embed_annotations: bool
-    # Schemas as strict mode wants them, and marked so.
+    # Convert schemas for strict mode and set its flag.
     strict: bool
     tags: Sequence[str] | None
     prefix: str | None
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows.
+    """The options.
 
-    Raises: ValueError, naming the option and what it may be; TypeError for one of a wrong type.
+    Raises: ValueError for an invalid value; TypeError for a wrong type. The message has the option and its valid
+    values.
     """
 
     transport: str = "stdio"
-    # Only this machine, unless it is said: a server on every address is a decision.
+    # Only this machine by default.
     host: str = "127.0.0.1"
     port: int = 8000
     name: str = "apcore-mcp"
     # None: the version of this package.
     version: str | None = None
-    # Only modules with all of these tags, and whose ids begin so, are listed and can be called.
+    # Only modules with all of these tags, and with ids that start with the prefix, are served.
     tags: Sequence[str] | None = None
     prefix: str | None = None
-    # None: logging is left as it is.
+    # None: logging is not configured.
     log_level: str | None = None
     on_startup: Callable[[], object] | None = None
     on_shutdown: Callable[[], object] | None = None
-    # Follow the registry: modules that come and go while it serves.
+    # Follow changes of the registry while serving.
     dynamic: bool = False
-    # Check arguments before the module is run, naming every wrong field.
+    # Validate arguments before the module runs, and report every invalid field.
     validate_inputs: bool = False
-    # A collector of apcore's, shown at /metrics with our own numbers.
+    # A metrics collector of apcore, added to the metrics at /metrics.
     metrics_collector: Any = None
     metrics: bool = False
     explorer: bool = False
     inspector_prefix: str = "/inspector"
-    # What happens to a module with `requires_approval`: "ask" the client, or "allow" it.
-    approval: str = "ask"
-    # Give a module the defaults of its schema for what the client left out.
+    # For a module with `requires_approval`: "elicit" the approval of the user, or "allow" every call.
+    approval: str = "elicit"
+    # Fill in the defaults of the schema for missing arguments.
     fill_defaults: bool = True
-    # Who may call over HTTP, as which names the server answers, and which pages may read: see jackstay's `asgi()`.
+    # Authentication, allowed hosts and allowed origins for HTTP; see `jackstay.Server.asgi()`.
     auth: Any = None
     hosts: Sequence[str] | None = None
     cors: Sequence[str] = ()
@@ -117,42 +113,39 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
             if text is not None and (not isinstance(text, str) or not text):
                 raise ValueError(f"{name} must not be empty")
         if self.tags is not None:
-            _check_texts("tags", self.tags)
+            _check_strings("tags", self.tags)
         if self.hosts is not None:
-            _check_texts("hosts", self.hosts)
-        _check_texts("cors", self.cors)
+            _check_strings("hosts", self.hosts)
+        _check_strings("cors", self.cors)
         for hook in ("on_startup", "on_shutdown"):
             if getattr(self, hook) is not None and not callable(getattr(self, hook)):
-                raise TypeError(f"{hook} must be a function")
+                raise TypeError(f"{hook} must be callable, not {type(getattr(self, hook)).__name__}")
         path: object = self.inspector_prefix
         if not isinstance(path, str) or not path.startswith("/") or len(path) < 2 or path.endswith("/"):
-            raise ValueError(f"inspector_prefix must be a path like /inspector, not {path!r}")
+            raise ValueError(f"inspector_prefix must be a path such as '/inspector', not {path!r}")
         if f"/{path.split('/')[1]}" in TAKEN_PATHS or not _OWN_PATH.fullmatch(path):
-            raise ValueError(
-                f"inspector_prefix must be a plain path of its own, like /inspector, not {path!r}"
-            )
+            raise ValueError(f"inspector_prefix must be a plain, unused path such as '/inspector', not {path!r}")
         collector = self.metrics_collector
         if collector is not None and not callable(getattr(collector, "export_prometheus", None)):
-            kind = type(collector).__name__
             raise TypeError(
-                f"metrics_collector must have export_prometheus(), as apcore's MetricsCollector; {kind} has not"
+                "metrics_collector must have export_prometheus() like apcore.MetricsCollector,"
+                f" not {type(collector).__name__}"
             )
 
     @property
     def has_metrics(self) -> bool:
-        """True if /metrics is served."""
+        """Whether /metrics is served."""
         return self.metrics or self.metrics_collector is not None
 
 
 def make_options(**given: Any) -> ServeOptions:
-    """The options of these keywords. Transport and log level may be in any case.
+    """Return the options of these keywords. Transport and log level are case-insensitive.
 
-    Raises: TypeError for a keyword that is none, as a call does; ValueError.
+    Raises: UnexpectedOptionError (a TypeError) for an unknown keyword; ValueError; TypeError.
     """
     unknown = sorted(given.keys() - set(ServeOptions.__struct_fields__))
     if unknown:
-        known = ", ".join(ServeOptions.__struct_fields__)
-        raise TypeError(f"serve() has no option {unknown[0]!r}; its options are {known}")
+        raise UnexpectedOptionError("serve()", unknown[0], ServeOptions.__struct_fields__)
     for name in ("transport", "log_level"):
         value = given.get(name)
         if isinstance(value, str):
@@ -160,32 +153,32 @@ def make_options(**given: Any) -> ServeOptions:
         elif value is not None or name in given:
             if value is None and name == "log_level":
                 continue
-            raise ValueError(f"{name} must be a text, not {value!r}")
+            raise ValueError(f"{name} must be a str, not {value!r}")
     return ServeOptions(**given)
 
 
 def check_host_port(host: object, port: object) -> None:
-    """Nothing, if a server can be told to listen there. Raises: ValueError."""
+    """Check an address to listen on. Raises: ValueError."""
     if not isinstance(host, str) or not host:
         raise ValueError("host must not be empty")
     if type(port) is not int or not 1 <= port <= 65_535:
-        raise ValueError(f"port must be a number from 1 to 65535, not {port!r}")
+        raise ValueError(f"port must be an int from 1 to 65535, not {port!r}")
 
 
 def check_name(name: object) -> None:
-    """Nothing, if a server may be called that. Raises: ValueError."""
+    """Check the name of a server. Raises: ValueError."""
     if not isinstance(name, str) or not name:
         raise ValueError("name must not be empty")
     if len(name) > MAX_NAME:
         raise ValueError(f"name must have at most {MAX_NAME} characters, not {len(name)}")
 
 
-def _check_texts(name: str, several: object) -> None:
-    """Nothing, if they are several texts. One text alone would be taken apart into its letters."""
-    if isinstance(several, str) or not isinstance(several, Sequence):
-        raise TypeError(f"{name} must be a list of texts, not {several!r}")
-    if not all(isinstance(text, str) and text for text in several):
-        raise ValueError(f"{name} must not have an empty one")
+def _check_strings(name: str, values: object) -> None:
+    """Check a list of strings. A single str would be split into its characters."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise TypeError(f"{name} must be list[str], not {values!r}")
+    if not all(isinstance(value, str) and value for value in values):
+        raise ValueError(f"{name} must contain only non-empty strings, not {values!r}")
 
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -1,9 +1,7 @@
-"""What must not be shown: values whose schema says `x-sensitive`, and keys that apcore treats as secret.
+"""Redaction of values with `x-sensitive` in their schema and of keys that apcore treats as secret.
 
-apcore's own redaction does it, so that a prompt, a log line and a page hide the same things as apcore's logs do. If it ever
-fails, everything is hidden: a secret that is shown cannot be taken back.
-
-Pure: must never know who shows. Above: the catalogue, approval, the inspector. Below: `apcore`, `adapters.schema`.
+It uses the redaction of apcore, so that prompts, logs and pages hide the same values as the logs of apcore. If
+redaction fails, all values are hidden.
 """
 
 import logging
@@ -12,28 +10,28 @@ from typing import Any
 
 from apcore_mcp.adapters.schema import Json, Schema
 from apcore_mcp.secrets import REDACTED
-from jackstay.models import look_up
+from jackstay.models import resolve_reference
 
 logger = logging.getLogger("apcore_mcp.redaction")
 
 
 def redact(value: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """A copy of `value` with everything sensitive replaced."""
-    # apcore is loaded by who uses it, and ships no types.
+    """Return a copy of `value` with the sensitive values replaced."""
+    # apcore is imported on first use, and ships no types.
     from apcore import redact_sensitive  # type: ignore[import-untyped]  # noqa: PLC0415
 
     try:
-        shown: dict[str, Any] = redact_sensitive(dict(value), schema)
-        return shown
+        redacted: dict[str, Any] = redact_sensitive(dict(value), schema)
+        return redacted
     except Exception:
-        logger.exception("a value could not be redacted; all of it is hidden")
+        logger.exception("redaction failed; all values are hidden")
         return dict.fromkeys(value, REDACTED)
 
 
 def sensitive_paths(schema: Schema) -> tuple[tuple[str, ...], ...]:
-    """The places that the schema marks, as paths from the root; `*` is any item of a list, or any key of a map.
+    """Return the paths of sensitive values in a schema; `*` is any item of a list or any key of a map.
 
-    A schema that contains itself is followed once: for showing, `redact` follows the value instead.
+    A recursive schema is followed once; `redact` follows the value instead.
     """
     found: dict[tuple[str, ...], None] = {}
     _collect(schema, schema, (), frozenset(), found)
@@ -53,7 +51,7 @@ def _collect(
         found[path] = None
     reference = node.get("$ref")
     if isinstance(reference, str) and reference not in seen:
-        _collect(root, look_up(root, reference), path, seen | {reference}, found)
+        _collect(root, resolve_reference(root, reference), path, seen | {reference}, found)
     for key in ("items", "additionalProperties"):
         _collect(root, node.get(key), (*path, "*"), seen, found)
     properties = node.get("properties")

@@ -1,8 +1,7 @@
-"""Values of sensitive arguments, kept out of logs and error texts while their call is served.
+"""Removal of sensitive argument values from logs and error messages during a call.
 
-A module's exception quotes what the module was given. So while a call is served, the values of its sensitive arguments are
-known here, and replaced wherever we log or answer: in messages, in chained exceptions and in their notes. They are found only
-when an exception or a warning is written, so a call that succeeds costs nothing.
+An exception of a module may quote its arguments. The values are replaced in messages, chained exceptions and notes.
+They are collected only when an error or a warning is written, so a successful call costs nothing.
 """
 
 import logging
@@ -14,19 +13,17 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, Final
 
-# What stands in the place of a sensitive value; apcore's own word.
+# Replaces a sensitive value; the same string as in apcore.
 REDACTED: Final = "***REDACTED***"
 
-# A shorter value is replaced only where it stands alone: a PIN of one digit is in every number.
+# A shorter value is replaced only as a whole word: a PIN of one digit occurs in every number.
 _SHORT: Final = 4
 
 
 class Secrets:
-    """The sensitive values among the arguments of a call. `redact` returns a copy of them in which each is replaced."""
+    """The sensitive values among the arguments of a call. `redact` returns a copy with these values replaced."""
 
-    def __init__(
-        self, arguments: Mapping[str, Any], redact: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, arguments: Mapping[str, Any], redact: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
         self._arguments = arguments
         self._redact = redact
 
@@ -38,25 +35,24 @@ class Secrets:
         forms: set[str] = set()
         for value in _differing(self._arguments, self._redact(self._arguments)):
             text = str(value)
-            # As it is, as `repr` writes it, and as JSON does.
-            forms |= {text, repr(value)[1:-1] if isinstance(value, str) else text, _in_json(text)}
+            # Plain, as in `repr`, and as in JSON.
+            forms |= {text, repr(value)[1:-1] if isinstance(value, str) else text, _json_escaped(text)}
         longest_first = sorted(filter(None, forms), key=len, reverse=True)
         parts = [
-            re.escape(form) if len(form) >= _SHORT else rf"(?<!\w){re.escape(form)}(?!\w)"
-            for form in longest_first
+            re.escape(form) if len(form) >= _SHORT else rf"(?<!\w){re.escape(form)}(?!\w)" for form in longest_first
         ]
         return re.compile("|".join(parts)) if parts else None
 
     def hide(self, text: str) -> str:
-        """The text without the values."""
+        """Replace the values in a string."""
         return text if self._pattern is None else self._pattern.sub(REDACTED, text)
 
     def hide_error(self, error: BaseException) -> BaseException:
-        """The error itself, or one like it that does not quote the values, with the same traceback."""
+        """Return the error, or a copy without the values and with the same traceback."""
         if self._pattern is None:
             return error
-        shown = "".join(traceback.format_exception(error))
-        return error if self._pattern.search(shown) is None else self._copy(error, {})
+        text = "".join(traceback.format_exception(error))
+        return error if self._pattern.search(text) is None else self._copy(error, {})
 
     def _copy(self, error: BaseException, seen: dict[int, BaseException]) -> BaseException:
         if id(error) in seen:
@@ -66,7 +62,7 @@ class Secrets:
             members = [self._copy(member, seen) for member in error.exceptions]
             copy = BaseExceptionGroup(self.hide(error.message), members)
         else:
-            copy = _like(type(error))(self.hide(_text_of(error)))
+            copy = _same_named_class(type(error))(self.hide(_text_of(error)))
         seen[id(error)] = copy
         for note in getattr(error, "__notes__", ()):
             copy.add_note(self.hide(str(note)))
@@ -78,18 +74,18 @@ class Secrets:
         return copy.with_traceback(error.__traceback__)
 
 
-# Those of the call that is being served. Tasks and apcore's threads inherit it.
+# The secrets of the current call. Tasks and the threads of apcore inherit them.
 SECRETS: Final[ContextVar[Secrets | None]] = ContextVar("apcore_mcp_secrets", default=None)
 
 
 def hide(text: str) -> str:
-    """The text without the sensitive values of the call that is being served."""
+    """Replace the sensitive values of the current call in a string."""
     secrets = SECRETS.get()
     return text if secrets is None else secrets.hide(text)
 
 
 def hide_exc_info(given: Any) -> Any:
-    """What `logging` accepts as `exc_info`, without those values."""
+    """Return `exc_info` for `logging` without the sensitive values of the current call."""
     secrets = SECRETS.get()
     if secrets is None or not given:
         return given
@@ -100,7 +96,7 @@ def hide_exc_info(given: Any) -> Any:
 
 
 def hide_in_record(record: logging.LogRecord) -> None:
-    """Take those values out of a line that somebody else has written."""
+    """Remove the sensitive values of the current call from a log record."""
     secrets = SECRETS.get()
     if secrets is None:
         return
@@ -114,20 +110,20 @@ def hide_in_record(record: logging.LogRecord) -> None:
             record.exc_info, record.exc_text = (type(error), error, error.__traceback__), None
 
 
-def _differing(value: Any, shown: Any) -> Iterator[Any]:
-    """The values that were replaced."""
-    if isinstance(value, Mapping) and isinstance(shown, Mapping):
+def _differing(value: Any, redacted: Any) -> Iterator[Any]:
+    """Return the values that were replaced."""
+    if isinstance(value, Mapping) and isinstance(redacted, Mapping):
         for key, part in value.items():
-            yield from _differing(part, shown.get(key, REDACTED))
-    elif isinstance(value, list) and isinstance(shown, list) and len(value) == len(shown):
-        for part, shown_part in zip(value, shown, strict=True):
-            yield from _differing(part, shown_part)
-    elif shown == REDACTED and value != REDACTED:
+            yield from _differing(part, redacted.get(key, REDACTED))
+    elif isinstance(value, list) and isinstance(redacted, list) and len(value) == len(redacted):
+        for part, redacted_part in zip(value, redacted, strict=True):
+            yield from _differing(part, redacted_part)
+    elif redacted == REDACTED and value != REDACTED:
         yield from _leaves(value)
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Every value inside. What is true or null of a secret is none."""
+    """Return every scalar inside a value, except booleans and None."""
     if isinstance(value, Mapping):
         for part in value.values():
             yield from _leaves(part)
@@ -138,8 +134,8 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _in_json(text: str) -> str:
-    import json  # noqa: PLC0415  # only where something failed
+def _json_escaped(text: str) -> str:
+    import json  # noqa: PLC0415  # needed only after a failure
 
     return json.dumps(text)[1:-1]
 
@@ -147,15 +143,13 @@ def _in_json(text: str) -> str:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  # an author's class
-        return "(its text could not be made)"
+    except Exception:  # noqa: BLE001  # a user's class
+        return "(str() of the exception failed)"
 
 
-def _like(kind: type[BaseException]) -> type[Exception]:
-    """A class that a traceback calls the same."""
-    return type(
-        kind.__name__, (Exception,), {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    )
+def _same_named_class(kind: type[BaseException]) -> type[Exception]:
+    """Return an exception class with the same name in a traceback."""
+    return type(kind.__name__, (Exception,), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
 
 
 __all__ = ["REDACTED", "SECRETS", "Secrets", "hide", "hide_exc_info", "hide_in_record"]

@@ -1,7 +1,4 @@
-"""The front door: serve a registry, mount it, or export its tools. Each is one call.
-
-Above: users, the command. Below: `bridge`, `options`, `converters`.
-"""
+"""The public functions: serve a registry, mount it in an ASGI app, or export its tools."""
 
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -22,62 +19,62 @@ logger = logging.getLogger("apcore_mcp")
 
 
 def serve(registry_or_executor: "Registry | Executor", **options: Unpack[ServeKeywords]) -> None:
-    """Serve every module of a registry as an MCP tool, until the client is gone or a signal comes. Blocks.
+    """Serve every module of a registry as an MCP tool until the client disconnects or a signal arrives. Blocks.
 
-    An Executor that is passed in is used as it is: its ACL, middleware and policy hold. `docs/apcore.md` lists the options.
+    An Executor is used unchanged, with its ACL, middleware and policy. docs/apcore.md lists the options.
 
-    Raises: TypeError, if it is neither a Registry nor an Executor; ValueError for a bad option; OSError, if the port is
-    taken.
+    Raises: TypeError for anything but a Registry or an Executor, or an unknown option; ValueError for a bad option;
+    OSError if the port is in use.
     """
-    made = make_options(**options)
-    with opened(registry_or_executor, made) as bridge:
-        bridge.transport().run(bridge.server, made.transport, made.host, made.port)
+    settings = make_options(**options)
+    with open_bridge(registry_or_executor, settings) as bridge:
+        bridge.transport().run(bridge.server, settings.transport, settings.host, settings.port)
 
 
 async def async_serve(registry_or_executor: "Registry | Executor", **options: Unpack[ServeKeywords]) -> None:
-    """As `serve`, inside a running loop: cancel it to end in order. Takes no signals over."""
-    made = make_options(**options)
-    # HTTP has a thread and a loop of its own.
-    with opened(registry_or_executor, made, owns_loop=made.transport != "stdio") as bridge:
+    """As `serve`, in a running event loop. Cancel it to shut down gracefully. Handles no signals."""
+    settings = make_options(**options)
+    # HTTP runs on its own thread and event loop.
+    with open_bridge(registry_or_executor, settings, owns_loop=settings.transport != "stdio") as bridge:
         transport = bridge.transport()
-        if made.transport == "stdio":
+        if settings.transport == "stdio":
             await transport.run_stdio(bridge.server)
-        elif made.transport == "sse":
-            await transport.run_sse(bridge.server, host=made.host, port=made.port)
+        elif settings.transport == "sse":
+            await transport.run_sse(bridge.server, host=settings.host, port=settings.port)
         else:
-            await transport.run_streamable_http(bridge.server, host=made.host, port=made.port)
+            await transport.run_streamable_http(bridge.server, host=settings.host, port=settings.port)
 
 
 @asynccontextmanager
 async def asgi_app(
     registry_or_executor: "Registry | Executor", **options: Unpack[ServeKeywords]
 ) -> AsyncIterator["Asgi"]:
-    """The ASGI app to mount in another: `async with asgi_app(registry) as app`. MCP is at /mcp below its mount."""
-    made = make_options(**{"transport": "streamable-http", **options})
-    with opened(registry_or_executor, made, owns_loop=False) as bridge:
+    """Return an ASGI app to mount: `async with asgi_app(registry) as app`. MCP is at /mcp below the mount."""
+    settings = make_options(**{"transport": "streamable-http", **options})
+    with open_bridge(registry_or_executor, settings, owns_loop=False) as bridge:
         app = bridge.server.asgi(path=MCP_PATH, sessions=True, **bridge.http_options())
         async with app.lifespan():
-            yield bridge.around(app)
+            yield bridge.wrap_app(app)
 
 
 @contextmanager
-def opened(
+def open_bridge(
     registry_or_executor: "Registry | Executor",
     options: ServeOptions,
     undiscovered: Mapping[str, str] | None = None,
     *,
     owns_loop: bool = True,
 ) -> Iterator[Bridge]:
-    """The bridge that is served meanwhile, with the author's hooks at both ends.
+    """Return a bridge, with the hooks `on_startup` and `on_shutdown` around its use.
 
-    `undiscovered` are modules that never reached the registry, with the reasons: they are shown among those skipped.
-    `owns_loop`: as of `Bridge`.
+    `undiscovered` has modules that could not be loaded into the registry, with the reasons; they count as skipped.
+    `owns_loop`: see `Bridge`.
     """
     if options.log_level is not None:
         logging.basicConfig(level=options.log_level)
         logging.getLogger("apcore_mcp").setLevel(options.log_level)
     bridge = Bridge(registry_or_executor, options, owns_loop=owns_loop)
-    bridge.catalogue.note_undiscovered(undiscovered or {})
+    bridge.catalogue.set_undiscovered(undiscovered or {})
     try:
         logger.info("%s: %d tools over %s", options.name, len(bridge.catalogue), options.transport)
         bridge.start_up()
@@ -92,9 +89,9 @@ def opened(
 def to_openai_tools(
     registry_or_executor: "Registry | Executor", **options: Unpack[ExportKeywords]
 ) -> list[dict[str, Any]]:
-    """The modules as `tools` of OpenAI's chat completions: plain dicts. Reads the registry, and changes nothing.
+    """Return the modules as `tools` of OpenAI Chat Completions, as plain dicts.
 
-    Raises: TypeError, if it is neither a Registry nor an Executor; ValueError for an empty tag or prefix.
+    Raises: TypeError for anything but a Registry or an Executor; ValueError for an empty tag or prefix.
     """
     return _export(registry_or_executor, "openai", options)
 
@@ -102,14 +99,14 @@ def to_openai_tools(
 def to_openai_responses_tools(
     registry_or_executor: "Registry | Executor", **options: Unpack[ExportKeywords]
 ) -> list[dict[str, Any]]:
-    """The modules as `tools` of OpenAI's Responses API; otherwise as `to_openai_tools`."""
+    """Return the modules as `tools` of the OpenAI Responses API; see `to_openai_tools`."""
     return _export(registry_or_executor, "openai-responses", options)
 
 
 def to_anthropic_tools(
     registry_or_executor: "Registry | Executor", **options: Unpack[ExportKeywords]
 ) -> list[dict[str, Any]]:
-    """The modules as `tools` of Anthropic's Messages API; otherwise as `to_openai_tools`."""
+    """Return the modules as `tools` of the Anthropic Messages API; see `to_openai_tools`."""
     return _export(registry_or_executor, "anthropic", options)
 
 
@@ -121,7 +118,7 @@ def _export(given: object, shape: str, options: ExportKeywords) -> list[dict[str
 __all__ = [
     "asgi_app",
     "async_serve",
-    "opened",
+    "open_bridge",
     "serve",
     "to_anthropic_tools",
     "to_openai_responses_tools",

@@ -1,11 +1,8 @@
-"""Threads for modules that block: enough of them, and each call with what it carries.
+"""A thread pool for blocking modules.
 
-apcore runs a module that is no coroutine in the default executor of the loop. As asyncio makes it, that has a few threads more
-than the machine has processors, so half a dozen modules that hang, long given up by their callers, would stop all others. It
-also starts every call bare: the trace id of the call would be missing in what the module logs. And up to Python 3.11 a
-`StopIteration` that a module lets out is never told to anybody. So the loop is given one that does better.
-
-Must never know a module. Above: the router. Below: asyncio, `concurrent.futures`.
+apcore runs a blocking module in the default executor of the event loop. The default of asyncio has few threads, so that
+some hanging modules would block all others; it does not propagate context variables (the trace id); and on Python 3.11
+a `StopIteration` is lost. This pool replaces it.
 """
 
 import asyncio
@@ -16,18 +13,18 @@ from typing import Any, Final, TypeVar
 
 _R = TypeVar("_R")
 
-# Each call that blocks needs one, also after its caller has gone. A thread that waits costs little, and is made when needed.
+# Each blocking call needs a thread, also after its caller has gone. Threads are created on demand.
 THREADS: Final = 256
 
 
 class ModuleThreads(ThreadPoolExecutor):
-    """Runs functions in threads, in the context of whoever asked."""
+    """Runs functions in threads, in the context of the caller."""
 
     def __init__(self) -> None:
         super().__init__(THREADS, thread_name_prefix="apcore-mcp-module")
 
     def submit(self, fn: Callable[..., _R], /, *args: Any, **kwargs: Any) -> "Future[_R]":
-        """As the executor's."""
+        """Submit a function, as `ThreadPoolExecutor.submit`."""
         context = copy_context()
 
         def run() -> _R:
@@ -39,17 +36,17 @@ class ModuleThreads(ThreadPoolExecutor):
         return super().submit(run)
 
 
-def provide(loop: asyncio.AbstractEventLoop, *, is_ours: bool) -> None:
-    """Give a loop these threads. One that is somebody else's keeps the executor that it has, where that can be seen.
+def install_thread_pool(loop: asyncio.AbstractEventLoop, *, owns_loop: bool) -> None:
+    """Set the thread pool as the default executor of an event loop. A loop of the program keeps an executor of its own.
 
-    asyncio has no public way to read a loop's executor, and uvloop none at all: there an executor that was set before is replaced.
+    asyncio has no public API to read the executor, and uvloop none at all: there an existing executor is replaced.
     """
     before = getattr(loop, "_default_executor", None)
-    if before is not None and not is_ours:
+    if before is not None and not owns_loop:
         return
     loop.set_default_executor(ModuleThreads())
     if before is not None:
         before.shutdown(wait=False)
 
 
-__all__ = ["THREADS", "ModuleThreads", "provide"]
+__all__ = ["THREADS", "ModuleThreads", "install_thread_pool"]

@@ -1,10 +1,7 @@
-"""Which trace a call belongs to, and its id in every line that is logged meanwhile.
+"""Trace ids of calls, in log lines and from clients.
 
-A client may send `traceparent` (W3C Trace Context) in `_meta`; it becomes the parent of apcore's trace id, which every module
-of the call sees. The id is kept in a context variable, which tasks and apcore's threads inherit, so that whoever logs does not
-have to be told.
-
-Must never know a module or a server. Above: the router, the command's log format. Below: `apcore`.
+A client may send `traceparent` (W3C Trace Context) in `_meta`; it becomes the parent of the trace in apcore. The trace
+id is in a context variable, which tasks and the threads of apcore inherit.
 """
 
 import logging
@@ -17,31 +14,30 @@ from apcore_mcp.secrets import hide, hide_exc_info, hide_in_record
 if TYPE_CHECKING:
     from apcore import TraceParent  # type: ignore[import-untyped]  # apcore ships no types
 
-# The trace id of the call that is being served, or empty.
+# The trace id of the current call, or empty.
 TRACE_ID: Final[ContextVar[str]] = ContextVar("apcore_mcp_trace_id", default="")
 
 
 def read_parent(meta: Mapping[str, Any]) -> "TraceParent | None":
-    """The parent that a client named; None if it named none, or none that can be used."""
-    named = meta.get("traceparent")
-    if not isinstance(named, str):
+    """Return the trace parent in `_meta`, or None if it is missing or invalid."""
+    parent = meta.get("traceparent")
+    if not isinstance(parent, str):
         return None
-    from apcore import TraceContext  # noqa: PLC0415  # apcore is loaded by who uses it
+    from apcore import TraceContext  # noqa: PLC0415  # apcore is imported on first use
 
     state = meta.get("tracestate")
-    headers = {"traceparent": named, **({"tracestate": state} if isinstance(state, str) else {})}
+    headers = {"traceparent": parent, **({"tracestate": state} if isinstance(state, str) else {})}
     return TraceContext.extract(headers)
 
 
-# How a line says it.
 _MARK: Final = "[trace_id="
 
 
 class TraceFilter(logging.Filter):
-    """Ends every line with the trace id while there is one: for a handler, which then marks other people's lines, too."""
+    """Appends the trace id to every log line. For a handler, so that lines of other loggers get it as well."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """True; the record says its trace from here on, and no sensitive value of the call."""
+        """Add the trace id to the record, remove sensitive values of the call, and return True."""
         hide_in_record(record)
         trace_id = TRACE_ID.get()
         if trace_id and _MARK not in str(record.msg):
@@ -50,25 +46,25 @@ class TraceFilter(logging.Filter):
 
 
 class TracedLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose lines end with the trace id while there is one, whatever the format of the handlers."""
+    """A logger that appends the trace id to its lines, whatever the format of the handlers."""
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Log, without the sensitive values of the call; only errors and warnings can quote them."""
+        """Log without the sensitive values of the call, which only errors and warnings can contain."""
         exc_info = kwargs.get("exc_info")
         if (exc_info or level >= logging.WARNING) and self.isEnabledFor(level):
             msg, args = hide(str(msg) % args if args else str(msg)), ()
             kwargs["exc_info"] = hide_exc_info(exc_info)
-        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # this method is not who logs
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # skip this method
         super().log(level, msg, *args, **kwargs)
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """The line with the id."""
+        """Append the trace id."""
         trace_id = TRACE_ID.get()
         return (f"{msg} {_MARK}{trace_id}]" if trace_id else msg), kwargs
 
 
 def traced(name: str) -> TracedLogger:
-    """The logger of this name, with trace ids."""
+    """Return the logger with this name, with trace ids."""
     return TracedLogger(logging.getLogger(name), {})
 
 

@@ -1,9 +1,7 @@
-"""Arguments against a module's schema: the defaults that are missing, and every wrong field by its name.
+"""Validation of arguments against the schema of a module, and filling in of defaults.
 
-apcore neither applies defaults (a module gets what was sent) nor names a required field that is missing, so both are done
-here. The validator is made when it is first needed, once for each schema, and fetches nothing.
-
-Pure. Above: the router. Below: `jsonschema` (the extra `apcore` brings it), `adapters.schema`.
+apcore neither applies defaults nor reports the name of a missing field. A validator is created on first use, once for
+each schema, and does not fetch references.
 """
 
 import copy
@@ -13,41 +11,39 @@ from typing import Any, TypeAlias
 
 from apcore_mcp.adapters.schema import Json, Schema
 
-# A wrong field: its place with dots, what is wrong, and the keyword of JSON Schema that says so.
+# An invalid field: its dotted path, the problem, and the keyword of JSON Schema.
 Problem: TypeAlias = tuple[str, str, str]
 
-# Enough to mend a call by; an array of a million wrong numbers is one mistake.
+# The maximum number of reported fields.
 MAX_PROBLEMS = 50
 
 
 class ArgumentRules:
-    """What one schema asks of arguments. `schema` is an input schema of the catalogue."""
+    """The defaults and the validator of one schema."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._defaults = _read_defaults(schema)
 
     def fill(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the schema's defaults where nothing was given: a copy, if there is anything to add."""
+        """Return the arguments with defaults for missing values; a copy if the schema has defaults."""
         return arguments if self._defaults is None else self._defaults.fill(arguments)
 
     def problems(self, arguments: Mapping[str, Any]) -> list[Problem]:
-        """Every wrong field; empty if the arguments fit."""
+        """Return the invalid fields; empty if the arguments are valid."""
         found: list[Problem] = []
         try:
             for error in self._validator.iter_errors(dict(arguments)):
-                found += _say(error)
+                found += _to_problems(error)
                 if len(found) >= MAX_PROBLEMS:
                     break
-        except Exception as error:  # noqa: BLE001  # such as OverflowError for 10**400, or a reference to nowhere
-            found.append(
-                ("input", f"the schema cannot be used ({type(error).__name__.lstrip('_')})", "schema")
-            )
+        except Exception as error:  # noqa: BLE001  # such as OverflowError for 10**400, or an unresolvable reference
+            found.append(("input", f"the schema cannot be used ({type(error).__name__.lstrip('_')})", "schema"))
         return found[:MAX_PROBLEMS]
 
     @cached_property
     def _validator(self) -> Any:
-        # A library without types, and slow to load: only who validates pays for it.
+        # The library is slow to import and has no types.
         from jsonschema.validators import (  # type: ignore[import-untyped]  # noqa: PLC0415
             SPECIFICATIONS,
             Draft202012Validator,
@@ -56,82 +52,80 @@ class ArgumentRules:
 
         root = DRAFT202012.create_resource(self._schema)
         uri = root.id() or ""
-        # Searched for `$anchor` and `$id` once, here, and not for each reference to one.
+        # Searched for `$anchor` and `$id` once instead of for each reference.
         resolver = SPECIFICATIONS.with_resource(uri, root).crawl().resolver(uri)
         return Draft202012Validator(self._schema, _resolver=resolver)
 
 
-def _say(error: Any) -> Iterator[Problem]:
-    place = ".".join(map(str, error.absolute_path))
+def _to_problems(error: Any) -> Iterator[Problem]:
+    path = ".".join(map(str, error.absolute_path))
     keyword = str(error.validator)
     instance = error.instance
     if keyword == "required" and isinstance(instance, dict):
-        # One error for each missing name; the name itself is only in the words.
-        missing = next(
-            (name for name in error.validator_value if f"{name!r} is a required" in error.message), ""
-        )
-        yield _join(place, missing), "Field required", keyword
+        # One error for each missing name, which is only in the message.
+        missing = next((name for name in error.validator_value if f"{name!r} is a required" in error.message), "")
+        yield _join(path, missing), "Field required", keyword
     elif keyword in ("additionalProperties", "unevaluatedProperties") and isinstance(instance, dict):
         known = error.schema.get("properties", {})
         unknown = [name for name in instance if name not in known]
         for name in unknown or [""]:
-            yield _join(place, name), "Unknown field", keyword
-    elif keyword in ("anyOf", "oneOf") and (meant := _meant(error)):
-        for part in meant:
-            yield from _say(part)
+            yield _join(path, name), "Unknown field", keyword
+    elif keyword in ("anyOf", "oneOf") and (intended := _intended_alternative(error)):
+        for part in intended:
+            yield from _to_problems(part)
     else:
-        yield place or "input", _without_value(error, keyword), keyword
+        yield path or "input", _describe_rule(error, keyword), keyword
 
 
-def _meant(error: Any) -> list[Any]:
-    """What is wrong by the alternative that was meant: the only one that takes a value of this type. Else nothing."""
+def _intended_alternative(error: Any) -> list[Any]:
+    """Return the errors of the only alternative that accepts the type of the value, or nothing if there are several."""
     wrong: dict[Any, list[Any]] = {}
     for part in error.context:
         wrong.setdefault(part.relative_schema_path[0], []).append(part)
-    meant = [
+    intended = [
         parts
         for parts in wrong.values()
         if not any(part.validator in ("type", "const") and not part.relative_path for part in parts)
     ]
-    return meant[0] if len(meant) == 1 else []
+    return intended[0] if len(intended) == 1 else []
 
 
-def _without_value(error: Any, keyword: str) -> str:
-    """The words of the library begin with the value, which may be secret or a megabyte: ours name the rule."""
+def _describe_rule(error: Any, keyword: str) -> str:
+    """Describe the violated rule. The message of the library contains the value, which may be secret or large."""
     rule: Json = error.validator_value
     if keyword == "type":
         return f"must be {' or '.join(rule) if isinstance(rule, list) else rule}"
     if keyword == "enum":
         return f"must be one of {', '.join(map(repr, rule))}"[:300]
     if isinstance(rule, str | int | float) and not isinstance(rule, bool):
-        return f"breaks {keyword} {rule}"[:300]
-    return f"does not fit {keyword}"
+        return f"violates {keyword} {rule}"[:300]
+    return f"violates {keyword}"
 
 
-def _join(place: str, name: str) -> str:
-    return ".".join(part for part in (place, name) if part) or "input"
+def _join(path: str, name: str) -> str:
+    return ".".join(part for part in (path, name) if part) or "input"
 
 
 class _Defaults:
-    """What to add to an object, and to the objects inside it."""
+    """The defaults of an object and of the objects inside it."""
 
     def __init__(self, values: dict[str, Json], inner: "dict[str, _Defaults]") -> None:
         self._values = values
         self._inner = inner
 
     def fill(self, given: dict[str, Any]) -> dict[str, Any]:
-        made = dict(given)
+        filled = dict(given)
         for name, value in self._values.items():
-            if name not in made:
-                made[name] = copy.deepcopy(value)
+            if name not in filled:
+                filled[name] = copy.deepcopy(value)
         for name, defaults in self._inner.items():
-            if isinstance(made.get(name), dict):
-                made[name] = defaults.fill(made[name])
-        return made
+            if isinstance(filled.get(name), dict):
+                filled[name] = defaults.fill(filled[name])
+        return filled
 
 
 def _read_defaults(schema: Json) -> _Defaults | None:
-    """The defaults that the schema states outright: not behind a choice or a reference, where they may not be meant."""
+    """Return the direct defaults of a schema, not those inside `anyOf` or references, which may not apply."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return None

@@ -1,4 +1,4 @@
-"""F-002: annotations as hints and as words."""
+"""Annotations as MCP hints and as a description suffix."""
 
 import pytest
 from apcore import ModuleAnnotations
@@ -8,56 +8,51 @@ from apcore_mcp.adapters import AnnotationMapper
 mapper = AnnotationMapper()
 
 
-@pytest.mark.parametrize(
-    ("declared", "hints"),
-    [
-        (None, (False, False, False, True)),
-        (ModuleAnnotations(), (False, False, False, True)),
-        (ModuleAnnotations(readonly=True), (True, False, False, True)),
-        (ModuleAnnotations(destructive=True), (False, True, False, True)),
-        (ModuleAnnotations(idempotent=True), (False, False, True, True)),
-        (ModuleAnnotations(open_world=False), (False, False, False, False)),
-        (
-            ModuleAnnotations(readonly=True, destructive=True, idempotent=True, open_world=False),
-            (True, True, True, False),
-        ),
-    ],
-)
-def test_annotations_are_the_four_hints(
-    declared: ModuleAnnotations | None, hints: tuple[bool, bool, bool, bool]
-) -> None:
-    """F-002; for None the seed's values, spelled out, for direct callers."""
-    made = mapper.to_mcp_annotations(declared)
-    assert hints == (
-        made.read_only_hint,
-        made.destructive_hint,
-        made.idempotent_hint,
-        made.open_world_hint,
-    )
+HINTS: list[tuple[ModuleAnnotations | None, tuple[bool, bool, bool, bool]]] = [
+    (None, (False, False, False, True)),
+    (ModuleAnnotations(), (False, False, False, True)),
+    (ModuleAnnotations(readonly=True), (True, False, False, True)),
+    (ModuleAnnotations(destructive=True), (False, True, False, True)),
+    (ModuleAnnotations(idempotent=True), (False, False, True, True)),
+    (ModuleAnnotations(open_world=False), (False, False, False, False)),
+    (
+        ModuleAnnotations(readonly=True, destructive=True, idempotent=True, open_world=False),
+        (True, True, True, False),
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("declared", "suffix"),
-    [
-        (None, ""),
-        (ModuleAnnotations(), ""),
-        (ModuleAnnotations(readonly=True), "\n\n[Annotations: readonly=true]"),
-        (
-            ModuleAnnotations(idempotent=True, requires_approval=True, open_world=False),
-            "\n\n[Annotations: idempotent=true, requires_approval=true, open_world=false]",
-        ),
-        (ModuleAnnotations(streaming=True), ""),
-    ],
-)
-def test_the_suffix_says_only_what_is_off_its_default(
-    declared: ModuleAnnotations | None, suffix: str
-) -> None:
-    """F-002, F-011: the exact text."""
-    assert mapper.to_description_suffix(declared) == suffix
+def test_to_mcp_annotations(subtests: pytest.Subtests) -> None:
+    """None has the defaults of apcore."""
+    for declared, hints in HINTS:
+        with subtests.test(declared=declared):
+            made = mapper.to_mcp_annotations(declared)
+            assert hints == (
+                made.read_only_hint,
+                made.destructive_hint,
+                made.idempotent_hint,
+                made.open_world_hint,
+            )
 
 
-def test_approval_is_required_only_where_it_is_declared() -> None:
-    """F-002."""
+SUFFIXES: list[tuple[ModuleAnnotations | None, str]] = [
+    (None, ""),
+    (ModuleAnnotations(), ""),
+    (ModuleAnnotations(readonly=True), "\n\n[Annotations: readonly=true]"),
+    (
+        ModuleAnnotations(idempotent=True, requires_approval=True, open_world=False),
+        "\n\n[Annotations: idempotent=true, requires_approval=true, open_world=false]",
+    ),
+    (ModuleAnnotations(streaming=True), ""),
+]
+
+
+def test_to_description_suffix() -> None:
+    for declared, suffix in SUFFIXES:
+        assert mapper.to_description_suffix(declared) == suffix, declared
+
+
+def test_has_requires_approval() -> None:
     assert not mapper.has_requires_approval(None)
     assert not mapper.has_requires_approval(ModuleAnnotations())
     assert mapper.has_requires_approval(ModuleAnnotations(requires_approval=True))

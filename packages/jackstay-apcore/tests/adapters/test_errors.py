@@ -1,4 +1,4 @@
-"""F-004: the texts, exactly; and nothing that a client should not read."""
+"""Messages of error results, and what is only logged."""
 
 import logging
 from typing import Any
@@ -15,7 +15,7 @@ def row(**members: Any) -> apcore.SchemaValidationError:
     return apcore.SchemaValidationError(message="bad", errors=[members])
 
 
-TEXTS = [
+MESSAGES = [
     (apcore.ModuleNotFoundError(module_id="a.b"), "Module not found: a.b"),
     (
         apcore.SchemaValidationError(
@@ -57,17 +57,17 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("error", "text"), TEXTS, ids=lambda value: type(value).__name__)
-def test_every_error_has_its_text_and_is_an_error(error: Exception, text: str) -> None:
-    """F-004."""
-    result = mapper.to_mcp_error(error)
-    assert result.text == text
-    assert result.is_error is True
-    assert "secret" not in result.text
+def test_messages(subtests: pytest.Subtests) -> None:
+    for error, text in MESSAGES:
+        with subtests.test(error=error):
+            result = mapper.to_mcp_error(error)
+            assert result.text == text
+            assert result.is_error is True
+            assert "secret" not in result.text
 
 
-def test_what_is_not_told_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    """F-004: at ERROR; for a module's own exception, the cause."""
+def test_internal_errors_are_logged_with_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    """For an exception of a module, its cause is logged."""
     cause = ValueError("in the module")
     with caplog.at_level(logging.ERROR, "apcore_mcp"):
         mapper.to_mcp_error(apcore.ModuleExecuteError(module_id="a", message="raised", cause=cause))
@@ -77,39 +77,40 @@ def test_what_is_not_told_is_logged_with_its_traceback(caplog: pytest.LogCapture
     assert record.exc_info[1] is cause
 
 
-@pytest.mark.parametrize("kind", [apcore.ModuleNotFoundError, apcore.ModuleTimeoutError])
-def test_malformed_details_fall_back(kind: type[apcore.ModuleError]) -> None:
-    """F-004, seed 6.4: to the message of the error, and without one to the last text; the mapper never raises."""
-    for message, text in (("in words", "in words"), ("", "Internal error occurred")):
-        error = kind.__new__(kind)
-        apcore.ModuleError.__init__(error, code="X", message=message)
-        for details in ({}, {"module_id": None, "timeout_ms": None}, None, 7):
-            error.details = details  # type: ignore[assignment]  # what a subclass may do
-            assert mapper.to_mcp_error(error).text == text
+def test_malformed_details_fall_back(subtests: pytest.Subtests) -> None:
+    """To the message of the error, or to the message of an internal error."""
+    for kind in [apcore.ModuleNotFoundError, apcore.ModuleTimeoutError]:
+        with subtests.test(kind=kind):
+            for message, text in (("in words", "in words"), ("", "Internal error occurred")):
+                error = kind.__new__(kind)
+                apcore.ModuleError.__init__(error, code="X", message=message)
+                for details in ({}, {"module_id": None, "timeout_ms": None}, None, 7):
+                    error.details = details  # type: ignore[assignment]  # what a subclass may do
+                    assert mapper.to_mcp_error(error).text == text
 
 
-def test_an_error_that_cannot_even_be_read_is_an_internal_one(caplog: pytest.LogCaptureFixture) -> None:
-    """F-004: the mapper never raises."""
+def test_unreadable_error_is_internal(caplog: pytest.LogCaptureFixture) -> None:
+    """The mapper never raises."""
 
     class Odd(apcore.InvalidInputError):
         details = property(lambda self: 1 / 0, lambda self, given: None)
 
     assert mapper.to_mcp_error(Odd(message="m")).text == "Internal error occurred"
-    assert "an error of Odd could not be described" in caplog.text
+    assert "cannot describe an error of type Odd" in caplog.text
 
 
-def test_details_of_a_wrong_kind_fall_back_to_the_message() -> None:
+def test_details_of_a_wrong_type_fall_back_to_the_message() -> None:
     error = apcore.SchemaValidationError(message="in words")
     error.details = None  # type: ignore[assignment]  # what a subclass may do
     assert mapper.to_mcp_error(error).text == "Input validation failed:\n- in words"
 
 
-def test_a_subclass_may_format_validation_errors_itself() -> None:
-    """Seed 6.4: `_format_validation_errors`."""
+def test_format_validation_errors() -> None:
+    """`_format_validation_errors`."""
     error = row(field="a", message="m", code="c")
     assert mapper._format_validation_errors(error) == "Input validation failed:\n- a: m (c)"
 
 
-def test_half_a_character_is_replaced() -> None:
-    """A text that UTF-8 has no form for must not lose the answer."""
+def test_lone_surrogate_is_replaced() -> None:
+    """It cannot be encoded as UTF-8."""
     assert mapper.to_mcp_error(apcore.InvalidInputError(message="x\ud800")).text == "Invalid input: x?"

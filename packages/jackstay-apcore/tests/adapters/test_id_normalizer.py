@@ -1,4 +1,4 @@
-"""F-008, settled point on ids: one table, both ways."""
+"""Conversion of module ids to tool names and back."""
 
 import re
 
@@ -12,7 +12,6 @@ IDS = st.from_regex(r"[a-z][a-z0-9_]{0,40}(\.[a-z][a-z0-9_]{0,40}){0,4}", fullma
 
 
 def test_dots_become_hyphens_and_back() -> None:
-    """ADR-03."""
     names = ModuleIDNormalizer()
     assert names.normalize("image.resize_all") == "image-resize_all"
     assert names.denormalize("image-resize_all") == "image.resize_all"
@@ -20,8 +19,8 @@ def test_dots_become_hyphens_and_back() -> None:
 
 
 @given(IDS)
-def test_every_id_has_a_name_that_openai_takes_and_that_leads_back(module_id: str) -> None:
-    """Settled: at most 64 of letters, digits, _ and -."""
+def test_names_are_valid_and_reversible(module_id: str) -> None:
+    """At most 64 of letters, digits, _ and -."""
     names = ModuleIDNormalizer()
     name = names.normalize(module_id)
     assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name)
@@ -31,15 +30,15 @@ def test_every_id_has_a_name_that_openai_takes_and_that_leads_back(module_id: st
     assert names.denormalize(short) == module_id
 
 
-def test_long_ids_that_begin_alike_get_different_names() -> None:
+def test_long_ids_with_equal_prefixes_get_different_names() -> None:
     names = ModuleIDNormalizer()
-    made = {names.normalize(f"{'long.' * 30}{end}") for end in ("one", "two")}
-    assert len(made) == 2
-    assert {len(name) for name in made} == {64}
+    normalized = {names.normalize(f"{'long.' * 30}{end}") for end in ("one", "two")}
+    assert len(normalized) == 2
+    assert {len(name) for name in normalized} == {64}
 
 
-def test_nothing_has_no_name() -> None:
+def test_empty_ids_are_rejected() -> None:
     names = ModuleIDNormalizer()
-    for ask in (names.normalize, names.shorten, names.denormalize):
+    for function in (names.normalize, names.shorten, names.denormalize):
         with pytest.raises(ValueError, match="must not be empty"):
-            ask("")
+            function("")

@@ -1,8 +1,8 @@
-"""A real Chromium, a real server in a thread, and modules made to be difficult for a page.
+"""Fixtures: Chromium, a server on a thread, and modules that are difficult for a page.
 
-Not part of `make test`: it needs Debian's `chromium` (or `CHROMIUM=/path/to/it`) and the Python package `playwright`, without
-its browsers: `pip install playwright`, then `pytest packages/jackstay-apcore/tests/browser`. With `SCREENSHOTS=folder` the tests of how it
-looks leave their pictures there.
+Not part of `make test`: the tests need Debian's `chromium` (or `CHROMIUM=/path/to/it`) and the package `playwright`
+without its browsers. Run `pytest packages/jackstay-apcore/tests/browser`. With `SCREENSHOTS=folder` some tests save
+screenshots.
 """
 
 import os
@@ -82,12 +82,12 @@ KINDS: dict[str, Any] = {
 def browser() -> Iterator[Browser]:
     """Chromium, without a window."""
     found = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    assert found, "chromium is not installed: apt-get install chromium, or say where it is in CHROMIUM"
-    # Its sandbox needs what a container does not give; the pages are our own.
+    assert found, "chromium is not installed: apt-get install chromium, or set CHROMIUM to its path"
+    # The sandbox does not work in a container; the pages are trusted.
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture
@@ -110,12 +110,12 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: SimpleNamespace
 
 
 class Served:
-    """Serves the demo: called with options it gives the URL of the inspector; `stop()` ends it, and it may be called again."""
+    """Serves the demo. Calling it with options returns the URL of the inspector; `stop()` ends the server."""
 
     def __init__(self, registry: Registry, port: int, listening: Callable[[int], bool]) -> None:
         self._registry = registry
         self._port = port
-        self._listening = listening
+        self._collect_skipped = listening
         self._server: MCPServer | None = None
 
     def __call__(self, **options: Any) -> str:
@@ -129,7 +129,7 @@ class Served:
         )
         server.start()
         self._server = server
-        assert self._listening(self._port), server.error
+        assert self._collect_skipped(self._port), server.error
         return f"http://127.0.0.1:{self._port}/inspector"
 
     def stop(self) -> None:
@@ -168,6 +168,6 @@ def page(browser: Browser) -> Iterator[Page]:
     made.wrong = wrong  # type: ignore[attr-defined]  # for tests that expect something in it
     yield made
     context.close()
-    # The icon is inside the page; a lost connection is told in the console by Chromium itself.
-    told = [text for text in wrong if not text.startswith(("data:", "Failed to load resource"))]
-    assert told == []
+    # The icon is inside the page; Chromium itself logs a lost connection.
+    unexpected = [text for text in wrong if not text.startswith(("data:", "Failed to load resource"))]
+    assert unexpected == []

@@ -1,5 +1,4 @@
-"""F-026 in a real browser: list and search, forms, calls, progress, cancel, approval, errors per field, history, live updates,
-keys, keyboard, hostile texts, light, dark and narrow."""
+"""The inspector in a browser: lists, forms, calls, approval, history, live updates, keys, keyboard, themes."""
 
 import json
 import os
@@ -21,7 +20,7 @@ Serve = Any
 KEY = "alice-0123456789abcdef"
 
 
-def opened(page: Page, url: str, tool: str) -> None:
+def open_tool(page: Page, url: str, tool: str) -> None:
     """The inspector with this tool open."""
     page.goto(f"{url}#{tool}")
     expect(page.locator("#tool h2")).to_have_text(tool)
@@ -47,7 +46,7 @@ def ended(page: Page, how: str) -> None:
 
 
 def result(page: Page) -> Any:
-    """What the JSON view says."""
+    """The text of the JSON view."""
     ended(page, "done")
     page.locator(".result").get_by_role("tab", name="JSON").click()
     return json.loads(page.locator(".result [role=tabpanel]:visible pre").inner_text())
@@ -56,7 +55,7 @@ def result(page: Page) -> Any:
 # --- list and search --------------------------------------------------------------------------------------------------
 
 
-def test_tools_are_listed_searched_and_opened_by_the_keyboard_alone(page: Page, served: Serve) -> None:
+def test_keyboard_navigation_of_the_list(page: Page, served: Serve) -> None:
     page.goto(served())
     expect(page.locator("#count")).to_have_text("9 tools")
     page.keyboard.press("/")
@@ -76,7 +75,7 @@ def test_tools_are_listed_searched_and_opened_by_the_keyboard_alone(page: Page, 
     expect(page).to_have_url(f"{page.url.split('#')[0]}#notes.delete")
 
 
-def test_a_whole_call_is_made_without_a_mouse(page: Page, served: Serve) -> None:
+def test_call_with_the_keyboard(page: Page, served: Serve) -> None:
     page.goto(served())
     expect(page.locator("#count")).to_have_text("9 tools")
     page.keyboard.press("/")
@@ -95,22 +94,20 @@ def test_a_whole_call_is_made_without_a_mouse(page: Page, served: Serve) -> None
     assert result(page) == {"characters": 23, "words": 6, "different_words": 4, "lines": 1}
 
 
-def test_every_control_has_a_name_for_who_cannot_see_it(page: Page, served: Serve) -> None:
-    opened(page, served(), "test.kinds")
+def test_every_control_has_an_accessible_name(page: Page, served: Serve) -> None:
+    open_tool(page, served(), "test.kinds")
     for path in ("maybe", "either", "two", "pair", "map", "tree"):
         send(page, path)
     page.get_by_role("button", name="Add an entry").click()
     nameless = page.evaluate(
-        """() => [...document.querySelectorAll("main input, main select, main textarea, main button, nav input")].filter((one) =>
-            one.offsetParent && !one.labels?.length && !one.getAttribute("aria-label") && !one.getAttribute("aria-labelledby")
-            && !one.textContent.trim()).map((one) => one.outerHTML)"""
+        """() => [...document.querySelectorAll("main input, main select, main textarea, main button, nav input")]
+            .filter((node) => node.offsetParent && !node.labels?.length && !node.getAttribute("aria-label")
+            && !node.getAttribute("aria-labelledby") && !node.textContent.trim()).map((node) => node.outerHTML)"""
     )
     assert nameless == []
 
 
-def test_a_thousand_tools_are_searched_without_waiting(
-    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
-) -> None:
+def test_search_in_a_thousand_tools(page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace) -> None:
     for number in range(1000):
         demo.register(f"many.tool{number}", kinds.Plain(lambda inputs, context: {}))
     page.goto(served())
@@ -122,8 +119,8 @@ def test_a_thousand_tools_are_searched_without_waiting(
 # --- forms ------------------------------------------------------------------------------------------------------------
 
 
-def test_every_kind_of_field_sends_what_was_typed(page: Page, served: Serve) -> None:
-    opened(page, served(), "test.kinds")
+def test_every_kind_of_field(page: Page, served: Serve) -> None:
+    open_tool(page, served(), "test.kinds")
     field(page, "word").fill('two\nlines "quoted"')
     field(page, "whole").fill("7")
     field(page, "yes").check()
@@ -136,7 +133,7 @@ def test_every_kind_of_field_sends_what_was_typed(page: Page, served: Serve) -> 
         page.keyboard.type(number)
     page.get_by_role("button", name="Remove item 2").click()
     send(page, "maybe")
-    page.locator('.field[data-path="maybe"] .variant textarea').fill("said")
+    page.locator('.field[data-path="maybe"] .variant textarea').fill("text")
     send(page, "either")
     field(page, "either").select_option("Named")
     field(page, "either.name").fill("root")
@@ -168,7 +165,7 @@ def test_every_kind_of_field_sends_what_was_typed(page: Page, served: Serve) -> 
             "secret": "hunter2hunter2",
             "nested": {"inner": "in", "more": "x"},
             "list": [1, 3],
-            "maybe": "said",
+            "maybe": "text",
             "either": {"name": "root"},
             "two": None,
             "fixed": "always",
@@ -183,8 +180,8 @@ def test_every_kind_of_field_sends_what_was_typed(page: Page, served: Serve) -> 
     assert page.evaluate("({}).polluted === undefined && Object.prototype.toString !== 1500") is True
 
 
-def test_what_is_optional_and_untouched_is_not_sent(page: Page, served: Serve) -> None:
-    opened(page, served(fill_defaults=False), "test.kinds")
+def test_untouched_optional_fields_are_not_sent(page: Page, served: Serve) -> None:
+    open_tool(page, served(fill_defaults=False), "test.kinds")
     field(page, "word").fill("w")
     field(page, "whole").fill("1")
     field(page, "pick").select_option("a")
@@ -195,8 +192,8 @@ def test_what_is_optional_and_untouched_is_not_sent(page: Page, served: Serve) -
     }  # fmt: skip
 
 
-def test_arguments_go_from_the_form_to_json_and_back(page: Page, served: Serve) -> None:
-    opened(page, served(), "orders.quote")
+def test_form_and_json_views(page: Page, served: Serve) -> None:
+    open_tool(page, served(), "orders.quote")
     field(page, "items.0.article").fill("Rope")
     field(page, "items.0.price").fill("2")
     page.locator(".form").get_by_role("tab", name="JSON").click()
@@ -206,7 +203,8 @@ def test_arguments_go_from_the_form_to_json_and_back(page: Page, served: Serve) 
     page.locator(".form").get_by_role("tab", name="Form").click()
     expect(page.locator(".form > .error")).to_contain_text("Not JSON")
     raw.fill(
-        '{"items": [{"article": "Rope", "price": 2, "quantity": 3}, {"article": "Hook", "price": 1}], "shipping": "pickup"}'
+        '{"items": [{"article": "Rope", "price": 2, "quantity": 3}, {"article": "Hook", "price": 1}],'
+        ' "shipping": "pickup"}'
     )
     page.locator(".form").get_by_role("tab", name="Form").click()
     expect(field(page, "items.0.quantity")).to_have_value("3")
@@ -215,9 +213,9 @@ def test_arguments_go_from_the_form_to_json_and_back(page: Page, served: Serve) 
     assert result(page)["total"] == 7
 
 
-def test_whole_numbers_of_any_length_keep_their_digits(page: Page, served: Serve) -> None:
+def test_large_integers_keep_their_digits(page: Page, served: Serve) -> None:
     """Scripts round what is beyond 2^53, and ids of many services are."""
-    opened(page, served(), "test.kinds")
+    open_tool(page, served(), "test.kinds")
     field(page, "word").fill("w")
     field(page, "whole").fill("1152921504606846977")
     field(page, "pick").select_option("a")
@@ -233,9 +231,7 @@ def test_whole_numbers_of_any_length_keep_their_digits(page: Page, served: Serve
     expect(page.locator(".result .tree")).to_contain_text("9007199254740993")
 
 
-def test_a_type_that_contains_itself_is_shown_and_filled_in(
-    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
-) -> None:
+def test_recursive_types(page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace) -> None:
     """A module may take any JSON: lists of lists, maps of maps. Its tool must open as any other does."""
     anything = [
         {"type": "string"},
@@ -257,10 +253,8 @@ def test_a_type_that_contains_itself_is_shown_and_filled_in(
         },
     }
     demo.register("test.itself", kinds.Plain(lambda inputs, context: {"got": inputs}, input_schema=schema))
-    opened(page, served(), "test.itself")
-    expect(page.locator('.field[data-path="value"] > .head .kind')).to_have_text(
-        "string or list of Any or map of Any"
-    )
+    open_tool(page, served(), "test.itself")
+    expect(page.locator('.field[data-path="value"] > .head .kind')).to_have_text("string or list of Any or map of Any")
     page.locator(".form").get_by_role("tab", name="JSON").click()
     page.get_by_label("Arguments as JSON").fill('{"value": [{"a": ["b"]}], "rows": [[], [[]]]}')
     page.locator(".form").get_by_role("tab", name="Form").click()
@@ -275,9 +269,7 @@ def test_a_type_that_contains_itself_is_shown_and_filled_in(
     expect(page.locator("#tool table")).to_contain_text("list of Rows")
 
 
-def test_a_tool_whose_schema_is_none_is_told_and_the_others_open(
-    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
-) -> None:
+def test_invalid_schema_is_reported(page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "object", "required": True, "properties": {}}}}
     demo.register("test.broken", kinds.Plain(lambda inputs, context: {}, input_schema=schema))
     page.goto(served())
@@ -291,8 +283,8 @@ def test_a_tool_whose_schema_is_none_is_told_and_the_others_open(
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_sent_is_said_at_its_field_before_it_is_sent(page: Page, served: Serve) -> None:
-    opened(page, served(), "test.kinds")
+def test_client_side_errors_are_shown_at_the_field(page: Page, served: Serve) -> None:
+    open_tool(page, served(), "test.kinds")
     field(page, "whole").fill("1.5")
     send(page, "any")
     run(page)
@@ -307,8 +299,8 @@ def test_what_cannot_be_sent_is_said_at_its_field_before_it_is_sent(page: Page, 
     expect(page.locator(".result")).to_be_hidden()
 
 
-def test_what_the_server_finds_wrong_is_said_at_its_field(page: Page, served: Serve) -> None:
-    opened(page, served(), "orders.quote")
+def test_server_side_errors_are_shown_at_the_field(page: Page, served: Serve) -> None:
+    open_tool(page, served(), "orders.quote")
     field(page, "items.0.article").fill("Rope")
     field(page, "items.0.price").fill("-3")
     send(page, "address")
@@ -322,8 +314,8 @@ def test_what_the_server_finds_wrong_is_said_at_its_field(page: Page, served: Se
     expect(page.locator(".result")).to_contain_text("Input validation failed:")
 
 
-def test_a_failure_shows_what_a_client_would_see_and_no_more(page: Page, served: Serve) -> None:
-    opened(page, served(), "payments.charge")
+def test_failure_shows_only_the_message_for_clients(page: Page, served: Serve) -> None:
+    open_tool(page, served(), "payments.charge")
     field(page, "amount").fill("3")
     field(page, "card").fill("4111111111111111")
     assert field(page, "card").get_attribute("type") == "password"
@@ -337,8 +329,8 @@ def test_a_failure_shows_what_a_client_would_see_and_no_more(page: Page, served:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_progress_is_shown_as_it_comes_and_escape_cancels(page: Page, served: Serve) -> None:
-    opened(page, served(), "report.build")
+def test_progress_and_cancellation(page: Page, served: Serve) -> None:
+    open_tool(page, served(), "report.build")
     field(page, "sections").fill("50")
     field(page, "seconds_each").fill("0.2")
     run(page)
@@ -350,9 +342,9 @@ def test_progress_is_shown_as_it_comes_and_escape_cancels(page: Page, served: Se
     expect(page.locator("#calls li").first).to_contain_text("cancelled")
 
 
-def test_another_tool_can_be_looked_at_while_one_runs(page: Page, served: Serve) -> None:
+def test_another_tool_can_be_opened_during_a_call(page: Page, served: Serve) -> None:
     url = served()
-    opened(page, url, "report.build")
+    open_tool(page, url, "report.build")
     field(page, "sections").fill("50")
     field(page, "seconds_each").fill("0.2")
     run(page)
@@ -366,8 +358,8 @@ def test_another_tool_can_be_looked_at_while_one_runs(page: Page, served: Serve)
     expect(page.locator(".run")).to_be_enabled()
 
 
-def test_a_streamed_result_is_whole_and_timed_and_seen_in_three_ways(page: Page, served: Serve) -> None:
-    opened(page, served(), "report.build")
+def test_streamed_result_views(page: Page, served: Serve) -> None:
+    open_tool(page, served(), "report.build")
     field(page, "sections").fill("2")
     field(page, "seconds_each").fill("0")
     page.get_by_role("button", name="Call", exact=True).click()
@@ -381,16 +373,16 @@ def test_a_streamed_result_is_whole_and_timed_and_seen_in_three_ways(page: Page,
 
 
 @pytest.mark.parametrize(("way", "is_there"), [("approve", False), ("deny", True), ("Escape", True)])
-def test_a_destructive_tool_runs_only_after_the_person_agreed(
+def test_destructive_tool_requires_approval(
     page: Page, served: Serve, tmp_path: Path, way: str, is_there: bool
 ) -> None:
     (tmp_path / "old.txt").write_text("x")
-    opened(page, served(), "notes.delete")
+    open_tool(page, served(), "notes.delete")
     field(page, "name").fill("old")
     run(page)
-    expect(page.locator("#ask")).to_be_visible()
+    expect(page.locator("#approval")).to_be_visible()
     expect(page.locator("#deny")).to_be_focused()
-    expect(page.locator("#ask-text")).to_contain_text('"name": "old"')
+    expect(page.locator("#approval-text")).to_contain_text('"name": "old"')
     if way == "Escape":
         page.keyboard.press(way)
     else:
@@ -399,10 +391,8 @@ def test_a_destructive_tool_runs_only_after_the_person_agreed(
     assert (tmp_path / "old.txt").exists() is is_there
 
 
-def test_the_history_keeps_no_secrets_survives_a_reload_and_can_be_used_again(
-    page: Page, served: Serve
-) -> None:
-    opened(page, served(), "payments.charge")
+def test_history(page: Page, served: Serve) -> None:
+    open_tool(page, served(), "payments.charge")
     field(page, "amount").fill("3")
     field(page, "card").fill("4111111111111111")
     run(page)
@@ -424,17 +414,16 @@ def test_the_history_keeps_no_secrets_survives_a_reload_and_can_be_used_again(
 # --- hostile texts ----------------------------------------------------------------------------------------------------
 
 
-def test_hostile_descriptions_documents_tags_keys_and_results_are_text(page: Page, served: Serve) -> None:
-    opened(page, served(), "test.hostile")
+def test_hostile_data_is_text(page: Page, served: Serve) -> None:
+    open_tool(page, served(), "test.hostile")
     for tab in ("Schema", "Documentation", "Call"):
         page.get_by_role("tab", name=tab, exact=True).first.click()
     run(page)
     ended(page, "done")
     page.locator(".result").get_by_role("tab", name="Text").click()
-    expect(page.locator("#tool .said")).to_contain_text("<script>document.title='pwned'</script>")
-    expect(page.locator("#tool .said")).to_contain_text(
-        "[U+202E]gnp.exe [U+E0041][U+E0042][U+E0141][U+00AD] end"
-    )
+    expect(page.locator("#tool .description")).to_contain_text("<script>document.title='pwned'</script>")
+    escaped = "[U+202E]gnp.exe [U+E0041][U+E0042][U+E0141][U+00AD] end"
+    expect(page.locator("#tool .description")).to_contain_text(escaped)
     assert "pwned" not in page.title()
     assert page.locator("main img, main script, main a, nav img, nav script, nav a").count() == 0
 
@@ -450,33 +439,31 @@ def test_hostile_descriptions_documents_tags_keys_and_results_are_text(page: Pag
         "document.body.append(Object.assign(document.createElement('iframe'), {src: '/inspector'}))",
     ],
 )
-def test_even_a_script_that_got_in_could_not_do_it(page: Page, served: Serve, attack: str) -> None:
-    opened(page, served(), "test.hostile")
+def test_policy_blocks_injected_scripts(page: Page, served: Serve, attack: str) -> None:
+    open_tool(page, served(), "test.hostile")
     page.evaluate(
         "document.addEventListener('securitypolicyviolation', (e) => { window.stopped = e.effectiveDirective; })"
     )
     page.evaluate(f"try {{ {attack} }} catch (error) {{ window.stopped ||= String(error); }} null")
     page.wait_for_function("window.stopped")
-    page.wrong.clear()  # type: ignore[attr-defined]  # Chromium tells of each
+    page.wrong.clear()  # type: ignore[attr-defined]  # Chromium logs each
     assert "pwned" not in page.title()
 
 
-def test_the_page_cannot_be_put_into_another(page: Page, served: Serve) -> None:
+def test_page_cannot_be_framed(page: Page, served: Serve) -> None:
     url = served()
     page.goto(url.replace("/inspector", "/health"))
     page.set_content(f'<iframe src="{url}"></iframe>')
     frame = page.frames[-1]
     frame.wait_for_load_state()
     assert "Tool Inspector" not in frame.content()
-    page.wrong.clear()  # type: ignore[attr-defined]  # Chromium tells of it
+    page.wrong.clear()  # type: ignore[attr-defined]  # Chromium notifies of it
 
 
 # --- live updates, keys -----------------------------------------------------------------------------------------------
 
 
-def test_modules_that_come_change_and_go_are_seen_at_once(
-    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
-) -> None:
+def test_live_updates(page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace) -> None:
     page.goto(served())
     expect(page.locator("#live")).to_have_text("live")
     demo.register("new.tool", kinds.Plain(lambda inputs, context: {}, input_schema=kinds.Numbers))
@@ -486,15 +473,13 @@ def test_modules_that_come_change_and_go_are_seen_at_once(
     demo.unregister("new.tool")
     expect(page.locator("#notice")).to_have_text("new.tool is no longer offered.")
     expect(page.locator("#count")).to_have_text("9 tools")
-    demo.register(
-        "new.tool", kinds.Plain(lambda inputs, context: {}, input_schema=kinds.Numbers, description="Other")
-    )
+    demo.register("new.tool", kinds.Plain(lambda inputs, context: {}, input_schema=kinds.Numbers, description="Other"))
     expect(page.locator("#notice")).to_contain_text("has changed")
-    expect(page.locator("#tool .said")).to_have_text("Other")
+    expect(page.locator("#tool .description")).to_have_text("Other")
     expect(field(page, "a")).to_have_value("41")
 
 
-def test_a_module_that_cannot_be_offered_is_shown_with_its_reason(
+def test_skipped_module_is_shown_with_its_reason(
     page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
 ) -> None:
     page.goto(served())
@@ -509,13 +494,14 @@ def test_a_module_that_cannot_be_offered_is_shown_with_its_reason(
     expect(page.locator("#skipped")).to_be_hidden()
 
 
-def test_a_tab_that_nobody_sees_holds_no_connection_and_catches_up(
-    page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace
-) -> None:
+def test_hidden_tab_has_no_connection(page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace) -> None:
     """Six of them would use up all connections of a browser to one server."""
     page.goto(served())
     expect(page.locator("#live")).to_have_text("live")
-    see = "(is) => { Object.defineProperty(document, 'hidden', {value: !is, configurable: true}); document.dispatchEvent(new Event('visibilitychange')); }"
+    see = (
+        "(is) => { Object.defineProperty(document, 'hidden', {value: !is, configurable: true});"
+        " document.dispatchEvent(new Event('visibilitychange')); }"
+    )
     page.evaluate(see, False)
     expect(page.locator("#live")).to_have_text("paused")
     demo.register("new.tool", kinds.Plain(lambda inputs, context: {}))
@@ -525,7 +511,7 @@ def test_a_tab_that_nobody_sees_holds_no_connection_and_catches_up(
     expect(page.locator("#live")).to_have_text("live")
 
 
-def test_a_server_that_went_away_is_told_and_found_again(page: Page, served: Serve) -> None:
+def test_reconnects_to_a_restarted_server(page: Page, served: Serve) -> None:
     page.goto(served())
     expect(page.locator("#live")).to_have_text("live")
     served.stop()
@@ -534,12 +520,12 @@ def test_a_server_that_went_away_is_told_and_found_again(page: Page, served: Ser
     expect(page.locator("#live")).to_have_text("live")
 
 
-def test_a_server_with_a_key_asks_for_it_and_keeps_it_in_the_page_alone(page: Page, served: Serve) -> None:
+def test_key_dialog(page: Page, served: Serve) -> None:
     page.goto(served(auth=keys({"alice": KEY})))
     expect(page.locator("#key")).to_be_visible()
     page.keyboard.type("wrong-0123456789abcdef")
     page.keyboard.press("Enter")
-    expect(page.locator("#key-error")).to_contain_text("the token is not valid here")
+    expect(page.locator("#key-error")).to_contain_text("the token is unknown, expired or issued for another audience")
     page.keyboard.type(KEY)
     page.keyboard.press("Enter")
     expect(page.locator("#count")).to_have_text("9 tools")
@@ -554,31 +540,40 @@ def test_a_server_with_a_key_asks_for_it_and_keeps_it_in_the_page_alone(page: Pa
 # --- looks ------------------------------------------------------------------------------------------------------------
 
 CONTRAST = """() => {
-  const parse = (text) => { const c = document.createElement("canvas").getContext("2d"); c.fillStyle = text; c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data]; };
-  const light = ([r, g, b]) => [r, g, b].map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }).reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
-  const ground = (node) => { for (; node; node = node.parentElement) { const c = parse(getComputedStyle(node).backgroundColor); if (c[3] === 255) return c; } return [255, 255, 255, 255]; };
+  const parse = (text) => {
+    const c = document.createElement("canvas").getContext("2d");
+    c.fillStyle = text;
+    c.fillRect(0, 0, 1, 1);
+    return [...c.getImageData(0, 0, 1, 1).data];
+  };
+  const linear = (v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const ground = (node) => {
+    for (; node; node = node.parentElement) {
+      const c = parse(getComputedStyle(node).backgroundColor);
+      if (c[3] === 255) return c;
+    }
+    return [255, 255, 255, 255];
+  };
   const weak = [];
   for (const node of document.querySelectorAll("body *")) {
-    if (!node.offsetParent || ![...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim())) continue;
+    if (!node.offsetParent || ![...node.childNodes].some((c) => c.nodeType === 3 && c.textContent.trim())) continue;
     if (node.closest(".off, :disabled, .hidden, script, style")) continue;
     const [a, b] = [light(parse(getComputedStyle(node).color)), light(ground(node))].sort((x, y) => y - x);
     const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5) weak.push(`${ratio.toFixed(2)} ${node.className || node.tagName}: ${node.textContent.slice(0, 30)}`);
+    const name = node.className || node.tagName;
+    if (ratio < 4.5) weak.push(`${ratio.toFixed(2)} ${name}: ${node.textContent.slice(0, 30)}`);
   }
   return weak;
 }"""
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width"), [("light", 1360), ("dark", 1360), ("light", 390), ("dark", 390)]
-)
-def test_it_can_be_read_in_light_and_dark_wide_and_narrow(
-    page: Page, served: Serve, scheme: Any, width: int
-) -> None:
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1360), ("dark", 1360), ("light", 390), ("dark", 390)])
+def test_contrast_and_reflow(page: Page, served: Serve, scheme: Any, width: int) -> None:
     """WCAG 1.4.3 (contrast 4.5 : 1) and 1.4.10 (no scrolling sideways)."""
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     page.set_viewport_size({"width": width, "height": 860})
-    opened(page, served(), "orders.quote")
+    open_tool(page, served(), "orders.quote")
     field(page, "items.0.article").fill("Rope")
     field(page, "items.0.price").fill("2")
     run(page)
@@ -591,9 +586,7 @@ def test_it_can_be_read_in_light_and_dark_wide_and_narrow(
         assert page.evaluate(CONTRAST) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") is True
         assert (
-            page.evaluate(
-                "(main) => main.scrollWidth <= main.clientWidth", page.locator("main").element_handle()
-            )
+            page.evaluate("(main) => main.scrollWidth <= main.clientWidth", page.locator("main").element_handle())
             is True
         )
     if width < 760:
@@ -602,7 +595,7 @@ def test_it_can_be_read_in_light_and_dark_wide_and_narrow(
         assert page.evaluate(CONTRAST) == []
 
 
-def test_the_theme_can_be_chosen_and_is_kept(page: Page, served: Serve) -> None:
+def test_theme_is_stored(page: Page, served: Serve) -> None:
     page.goto(served())
     button = page.locator("#theme")
     for name, ground in (("light", "rgb(244, 246, 248)"), ("dark", "rgb(15, 21, 27)")):

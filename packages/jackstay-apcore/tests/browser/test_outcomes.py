@@ -1,7 +1,4 @@
-"""What the inspector shows of calls whose end was not received, of calls that were refused, and of the button that makes them.
-
-The server is a process of its own and is killed: nothing of it can end a call in order.
-"""
+"""What the inspector shows for calls that were rejected or whose end was not received."""
 
 import json
 import os
@@ -45,7 +42,7 @@ def server(port: int, listening: Callable[[int], bool]) -> Iterator[Server]:
     made.kill()
 
 
-def opened(page: Page, url: str, tool: str) -> None:
+def open_tool(page: Page, url: str, tool: str) -> None:
     page.goto(f"{url}#{tool}")
     expect(page.locator("#tool h2")).to_have_text(tool)
     expect(page.locator("#live")).to_have_text("live")
@@ -70,11 +67,9 @@ def kept(page: Page) -> Any:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_server_killed_in_a_call_leaves_an_unknown_outcome_with_what_was_received(
-    page: Page, server: Server, scheme: Any
-) -> None:
+def test_killed_server_leaves_an_unknown_outcome(page: Page, server: Server, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-    opened(page, server.url, "report.build")
+    open_tool(page, server.url, "report.build")
     field(page, "title").fill("Harbour")
     field(page, "sections").fill("50")
     field(page, "seconds_each").fill("0.2")
@@ -94,11 +89,9 @@ def test_a_server_killed_in_a_call_leaves_an_unknown_outcome_with_what_was_recei
         page.screenshot(path=Path(pictures, f"unknown-{scheme}.png"))
 
 
-def test_a_call_that_found_no_server_is_unknown_and_keeps_its_arguments_without_secrets(
-    page: Page, server: Server
-) -> None:
-    """A failed fetch does not tell whether anything was sent."""
-    opened(page, server.url, "payments.charge")
+def test_failed_request_is_unknown_and_redacted(page: Page, server: Server) -> None:
+    """After a failed fetch, it is unknown whether anything was sent."""
+    open_tool(page, server.url, "payments.charge")
     field(page, "amount").fill("3")
     field(page, "card").fill("4111111111111111")
     server.kill()
@@ -107,9 +100,7 @@ def test_a_call_that_found_no_server_is_unknown_and_keeps_its_arguments_without_
     row = kept(page)
     assert row["shown"]["amount"] == 3
     assert row["shown"]["card"] == REDACTED
-    assert "4111111111111111" not in page.evaluate(
-        "JSON.stringify(sessionStorage) + JSON.stringify(localStorage)"
-    )
+    assert "4111111111111111" not in page.evaluate("JSON.stringify(sessionStorage) + JSON.stringify(localStorage)")
 
 
 # (status, body, the badge): "not run" only where our own server refused before it ran anything.
@@ -128,10 +119,8 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("status", "body", "shown"), ANSWERS)
-def test_not_run_is_shown_only_where_the_server_refused(
-    page: Page, server: Server, status: int, body: str, shown: str
-) -> None:
-    opened(page, server.url, "text.count")
+def test_not_run_only_after_a_rejection(page: Page, server: Server, status: int, body: str, shown: str) -> None:
+    open_tool(page, server.url, "text.count")
 
     def answer(route: Route) -> None:
         route.fulfill(status=status, body=body)
@@ -143,8 +132,8 @@ def test_not_run_is_shown_only_where_the_server_refused(
     assert kept(page)["shown"]["text"] == "x"
 
 
-def test_a_cancellation_that_the_server_did_not_confirm_is_unknown(page: Page, server: Server) -> None:
-    opened(page, server.url, "report.build")
+def test_unconfirmed_cancellation_is_unknown(page: Page, server: Server) -> None:
+    open_tool(page, server.url, "report.build")
     field(page, "sections").fill("50")
     field(page, "seconds_each").fill("0.2")
     page.route("**/api/call/*", lambda route: route.abort())
@@ -156,8 +145,14 @@ def test_a_cancellation_that_the_server_did_not_confirm_is_unknown(page: Page, s
 
 
 RATIO = """(node) => {
-  const parse = (text) => { const c = document.createElement("canvas").getContext("2d"); c.fillStyle = text; c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data]; };
-  const light = ([r, g, b]) => [r, g, b].map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }).reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
+  const parse = (text) => {
+    const c = document.createElement("canvas").getContext("2d");
+    c.fillStyle = text;
+    c.fillRect(0, 0, 1, 1);
+    return [...c.getImageData(0, 0, 1, 1).data];
+  };
+  const linear = (v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
   const style = getComputedStyle(node);
   const [a, b] = [light(parse(style.color)), light(parse(style.backgroundColor))].sort((x, y) => y - x);
   return (a + 0.05) / (b + 0.05);
@@ -165,10 +160,10 @@ RATIO = """(node) => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_main_button_can_be_read_under_the_pointer(page: Page, server: Server, scheme: Any) -> None:
+def test_contrast_of_the_main_button(page: Page, server: Server, scheme: Any) -> None:
     """WCAG 1.4.3: contrast 4.5 : 1, also on hover and with the keyboard on it."""
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-    opened(page, server.url, "text.count")
+    open_tool(page, server.url, "text.count")
     button = page.locator(".run")
     resting = button.evaluate("(node) => getComputedStyle(node).backgroundColor")
     button.hover()
@@ -180,7 +175,9 @@ def test_the_main_button_can_be_read_under_the_pointer(page: Page, server: Serve
         ratio = other.evaluate(
             RATIO.replace("parse(style.backgroundColor)", "parse(ground(node))").replace(
                 "const style",
-                "const ground = (one) => { for (; one; one = one.parentElement) { const c = getComputedStyle(one).backgroundColor; if (parse(c)[3] === 255) return c; } return 'white'; };"
+                "const ground = (node) => { for (; node; node = node.parentElement) {"
+                " const c = getComputedStyle(node).backgroundColor; if (parse(c)[3] === 255) return c; }"
+                " return 'white'; };"
                 " const style",
             )
         )
@@ -190,7 +187,7 @@ def test_the_main_button_can_be_read_under_the_pointer(page: Page, server: Serve
         page.screenshot(path=Path(pictures, f"hover-{scheme}.png"))
 
 
-def test_an_empty_text_is_pointed_out(page: Page, server: Server) -> None:
+def test_empty_string_is_pointed_out(page: Page, server: Server) -> None:
     """It is sent as it is, which is allowed and easily overlooked."""
-    opened(page, server.url, "text.count")
+    open_tool(page, server.url, "text.count")
     assert field(page, "text").get_attribute("placeholder") == "empty text"

@@ -1,4 +1,4 @@
-"""Directories of modules, as people write them; and a process that is as it was before the command ran in it."""
+"""Fixtures: directories of modules, and restoring of the process after the command has run."""
 
 import logging
 import os
@@ -30,8 +30,8 @@ class Add:
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """The command sets logging up for its process; this one is not its own."""
+def restored_logging() -> Iterator[None]:
+    """Restore the logging configuration, which the command changes."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
@@ -47,7 +47,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a module that adds, at this path below the directory of the test."""
+    """Return a function that writes a module at a path below the directory of the test."""
 
     def write(path: str = "modules/math/add.py", description: str = "Add") -> Path:
         file = tmp_path / path

@@ -1,80 +1,77 @@
-"""What was said, looked at before anything is loaded: complaints by the name that was typed."""
+"""Validation of the command line: errors name the flag or the variable."""
 
 from pathlib import Path
 
 import pytest
 
 from apcore_mcp.cli import main
-from apcore_mcp.cli._checking import BadValueError, as_typed, check, options_of
+from apcore_mcp.cli._checking import BadValueError, check, options_of, with_flag_name
 from apcore_mcp.cli._flags import read
 
-# what is typed beside the directory -> what is said
-TOGETHER = {
-    "--check --export openai": "--check and --export are two things to do: give one of them",
-    "--export openai --print-config cursor": "--export and --print-config are two things to do: give one of them",
-    "--strict": "--strict is for --export: say --export openai as well",
-    "--embed-annotations --check": "--embed-annotations is for --export: say --export openai as well",
+# flags -> error
+INCOMPATIBLE = {
+    "--check --export openai": "--check and --export cannot be used together",
+    "--export openai --print-config cursor": "--export and --print-config cannot be used together",
+    "--strict": "--strict requires --export, for example --export openai",
+    "--embed-annotations --check": "--embed-annotations requires --export, for example --export openai",
 }
 
 
-@pytest.mark.parametrize(("typed", "said"), TOGETHER.items())
-def test_what_does_not_go_together_is_told(typed: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(BadValueError) as raised:
-        check(read(["--extensions-dir", str(tmp_path), *typed.split()], {}))
-    assert str(raised.value) == said
+def test_incompatible_flags(tmp_path: Path) -> None:
+    for flags, problem in INCOMPATIBLE.items():
+        with pytest.raises(BadValueError) as raised:
+            check(read(["--extensions-dir", str(tmp_path), *flags.split()], {}))
+        assert str(raised.value) == problem
 
 
-def test_a_bad_value_of_the_environment_is_told_by_the_name_of_its_variable(tmp_path: Path) -> None:
-    """Containers: the flag was never typed."""
-    here = {"APCORE_MCP_EXTENSIONS_DIR": str(tmp_path)}
-    for environment, said in (
-        ({**here, "APCORE_MCP_PORT": "abc"}, "APCORE_MCP_PORT must be a number from 1 to 65535, not 'abc'"),
-        ({**here, "APCORE_MCP_PORT": "0"}, "APCORE_MCP_PORT must be a number from 1 to 65535, not 0"),
-        ({"APCORE_MCP_BINDINGS": "/nope"}, "APCORE_MCP_BINDINGS /nope does not exist"),
+def test_error_names_the_environment_variable(tmp_path: Path) -> None:
+    directory = {"APCORE_MCP_EXTENSIONS_DIR": str(tmp_path)}
+    for environment, problem in (
+        ({**directory, "APCORE_MCP_PORT": "abc"}, "APCORE_MCP_PORT must be an int from 1 to 65535, not 'abc'"),
+        ({**directory, "APCORE_MCP_PORT": "0"}, "APCORE_MCP_PORT must be an int from 1 to 65535, not 0"),
+        ({"APCORE_MCP_BINDINGS": "/nope"}, "APCORE_MCP_BINDINGS: '/nope' does not exist"),
     ):
         with pytest.raises(BadValueError) as raised:
             check(read([], environment))
-        assert str(raised.value) == said
+        assert str(raised.value) == problem
 
 
-def test_a_relative_directory_is_told_with_where_it_would_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_directory_is_shown_with_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(BadValueError, match=f"--extensions-dir nope does not exist .{tmp_path}/nope."):
+    with pytest.raises(BadValueError, match=f"--extensions-dir: 'nope' does not exist .{tmp_path}/nope."):
         check(read(["--extensions-dir", "nope"], {}))
 
 
-def test_two_directories_of_one_name_are_told(tmp_path: Path) -> None:
-    """apcore begins ids with it, and would refuse them later in words of its own."""
+def test_directories_with_the_same_name(tmp_path: Path) -> None:
+    """apcore uses the name as the prefix of ids."""
     for folder in ("a/modules", "b/modules"):
         (tmp_path / folder).mkdir(parents=True)
-    words = ["--extensions-dir", str(tmp_path / "a/modules"), "--extensions-dir", str(tmp_path / "b/modules")]
-    with pytest.raises(BadValueError, match="two of --extensions-dir are called modules"):
-        check(read(words, {}))
+    argv = ["--extensions-dir", str(tmp_path / "a/modules"), "--extensions-dir", str(tmp_path / "b/modules")]
+    with pytest.raises(BadValueError, match="two directories of --extensions-dir are named 'modules'"):
+        check(read(argv, {}))
 
 
-def test_options_are_told_by_their_flags(tmp_path: Path) -> None:
-    said = read(["--extensions-dir", str(tmp_path), "--prefix", "", "--allow-host", "x"], {})
-    check(said)
+def test_error_names_the_flag(tmp_path: Path) -> None:
+    args = read(["--extensions-dir", str(tmp_path), "--prefix", "", "--allow-host", "x"], {})
+    check(args)
     with pytest.raises(BadValueError, match=r"^--prefix must not be empty$"):
-        options_of(said)
-    assert as_typed("hosts must be names", said) == "--allow-host must be names"
-    assert as_typed("unheard_of must be", said) == "unheard_of must be"
-    assert as_typed("'x' is not", said) == "'x' is not"
+        options_of(args)
+    assert with_flag_name("hosts must be names", args) == "--allow-host must be names"
+    assert with_flag_name("unknown_option must be", args) == "unknown_option must be"
+    assert with_flag_name("'x' is not", args) == "'x' is not"
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("flags", "problem"),
     [
         (["--cors", "x y"], "apcore-mcp: --cors must be origins such as"),
         (["--allow-host", "http://x"], "apcore-mcp: --allow-host must be names such as"),
     ],
 )
-def test_what_only_the_server_understands_is_a_bad_value_too(
-    typed: list[str], said: str, modules: Path, port: int, capsys: pytest.CaptureFixture[str]
+def test_errors_of_the_server_are_bad_values(
+    flags: list[str], problem: str, modules: Path, port: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """F-009: 1, not 2: nothing failed to start, something was said wrong."""
-    where = ["--transport", "streamable-http", "--port", str(port)]
-    assert main(["--extensions-dir", str(modules), *where, *typed]) == 1
-    assert capsys.readouterr().err.splitlines()[-1].startswith(said)
+    """The exit code is 1."""
+    address = ["--transport", "streamable-http", "--port", str(port)]
+    assert main(["--extensions-dir", str(modules), *address, *flags]) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith(problem)

@@ -1,4 +1,4 @@
-"""Section 4: one bad module kills the start. A registry from a directory in which something is wrong."""
+"""Discovery of a directory with faulty modules."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,32 +6,30 @@ from pathlib import Path
 import pytest
 from apcore import ModuleLoadError, Registry
 
-from apcore_mcp.cli._discovery import SturdyRegistry
+from apcore_mcp.cli._discovery import FaultIsolatingRegistry
 
 Write = Callable[..., Path]
 
 
-def discovered(directory: Path) -> SturdyRegistry:
-    registry = SturdyRegistry(extensions_dir=str(directory))
+def discovered(directory: Path) -> FaultIsolatingRegistry:
+    registry = FaultIsolatingRegistry(extensions_dir=str(directory))
     registry.discover()
     return registry
 
 
-def test_a_good_directory_is_discovered_as_apcore_does_it(modules: Path, write: Write) -> None:
+def test_discovery_of_valid_modules(modules: Path, write: Write) -> None:
     write("modules/more.py")
-    (modules / "more_meta.yaml").write_text(
-        "description: From the file\ndependencies: [{module_id: math.add}]\n"
-    )
+    (modules / "more_meta.yaml").write_text("description: From the file\ndependencies: [{module_id: math.add}]\n")
     registry = discovered(modules)
     assert registry.list() == ["math.add", "more"]
     assert registry.get_definition("more").description == "From the file"
     assert registry.faults == {}
     plain = Registry(extensions_dir=str(modules))
-    assert plain.discover() == SturdyRegistry(extensions_dir=str(modules)).discover() == 2
+    assert plain.discover() == FaultIsolatingRegistry(extensions_dir=str(modules)).discover() == 2
 
 
 LOADS = "\n    def on_load(self):\n        raise SystemExit(4)\n"
-WRONG = [
+FAULTS = [
     ("bad_meta.yaml", "{unbalanced: [", "Invalid YAML"),
     ("bad_meta.yaml", "- a list", "must be a YAML mapping"),
     ("bad_meta.yaml", "annotations: 7", "no attribute"),
@@ -42,11 +40,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=[reason for _, _, reason in WRONG])
-def test_what_is_wrong_with_one_module_keeps_no_other_out(
-    modules: Path, write: Write, wrong: tuple[str, str, str]
-) -> None:
-    name, text, reason = wrong
+@pytest.mark.parametrize("fault", FAULTS, ids=[reason for _, _, reason in FAULTS])
+def test_faults_are_isolated(modules: Path, write: Write, fault: tuple[str, str, str]) -> None:
+    name, text, reason = fault
     file = write("modules/bad.py")
     (modules / name).write_text(file.read_text() + text if text is LOADS else text)
     write("modules/needs.py")
@@ -55,7 +51,7 @@ def test_what_is_wrong_with_one_module_keeps_no_other_out(
     assert registry.list() == ["math.add", "needs"]
     assert list(registry.faults) == ["bad"]
     assert reason in str(registry.faults["bad"])
-    # What was mended is well; a module that ended while it was loaded is still being loaded, for apcore.
+    # A corrected module is loaded. apcore still considers a module that exited in `on_load` as being loaded.
     if text is not LOADS:
         (modules / "bad_meta.yaml").unlink(missing_ok=True)
         write("modules/bad.py")
@@ -64,7 +60,7 @@ def test_what_is_wrong_with_one_module_keeps_no_other_out(
         assert registry.faults == {}
 
 
-def test_modules_that_need_each_other_are_left_out_with_who_needs_them(modules: Path, write: Write) -> None:
+def test_circular_dependencies(modules: Path, write: Write) -> None:
     for name, needed in (("one", "two"), ("two", "one"), ("three", "two")):
         write(f"modules/{name}.py")
         (modules / f"{name}_meta.yaml").write_text(f"dependencies: [{{module_id: {needed}}}]\n")
@@ -75,33 +71,31 @@ def test_modules_that_need_each_other_are_left_out_with_who_needs_them(modules: 
     assert "dependency 'two'" in str(registry.faults["three"])
 
 
-def test_a_class_that_cannot_even_be_looked_at_is_left_out(
-    modules: Path, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_validation_fault_is_isolated(modules: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     write("modules/bad.py")
-    look = Registry._validate_all
+    validate = Registry._validate_all
 
     def fail(self: Registry, classes: dict[str, type]) -> dict[str, type]:
         if "bad" in classes:
-            raise RuntimeError("odd")
-        return look(self, classes)
+            raise RuntimeError("bug")
+        return validate(self, classes)
 
     monkeypatch.setattr(Registry, "_validate_all", fail)
     registry = discovered(modules)
     assert registry.list() == ["math.add"]
-    assert str(registry.faults["bad"]) == "odd"
+    assert str(registry.faults["bad"]) == "bug"
 
 
-def test_an_order_that_is_nobodys_fault_is_raised(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unattributed_ordering_error_is_raised(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> list[str]:
-        raise ModuleLoadError(module_id="elsewhere", reason="odd")
+        raise ModuleLoadError(module_id="elsewhere", reason="bug")
 
     monkeypatch.setattr(Registry, "_resolve_load_order", fail)
-    with pytest.raises(ModuleLoadError, match="odd"):
+    with pytest.raises(ModuleLoadError, match="bug"):
         discovered(modules)
 
 
-def test_an_interruption_is_the_users(modules: Path) -> None:
+def test_keyboard_interrupt_is_raised(modules: Path) -> None:
     (modules / "bad.py").write_text("raise KeyboardInterrupt\n")
     with pytest.raises(KeyboardInterrupt):
         discovered(modules)

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from apcore_mcp.cli._loading import Loaded
+from apcore_mcp.cli._loading import LoadedModules
 
 Write = Callable[..., Path]
 
 
-def test_modules_are_found_and_broken_files_are_kept_with_their_reasons(modules: Path, write: Write) -> None:
-    """Section 4: one bad module kills the start."""
+def test_broken_files_are_collected_with_reasons(modules: Path, write: Write) -> None:
     (modules / "broken.py").write_text("def x(:\n")
     (modules / "_hidden.py").write_text("raise RuntimeError\n")
-    loaded = Loaded([modules], [])
+    loaded = LoadedModules([modules], [])
     assert loaded.registry.list() == ["math.add"]
     assert list(loaded.unloaded) == ["broken"]
     assert "invalid syntax" in loaded.unloaded["broken"]
@@ -27,92 +26,83 @@ def test_modules_are_found_and_broken_files_are_kept_with_their_reasons(modules:
     assert loaded.unloaded == {}
 
 
-def test_whatever_is_wrong_with_one_file_keeps_no_other_out(
-    modules: Path, write: Write, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Section 4: one bad module kills the start. apcore's discovery ends at the second, and the process did at the third."""
+def test_faults_are_isolated(modules: Path, write: Write, caplog: pytest.LogCaptureFixture) -> None:
+    """Discovery in apcore would end at the second fault, and the third would end the process."""
     (modules / "broken.py").write_text("def x(:\n")
     write("modules/bad.py")
     (modules / "bad_meta.yaml").write_text("{unbalanced: [")
     (modules / "script.py").write_text("import sys\nsys.exit(3)\n")
-    loaded = Loaded([modules], [])
+    loaded = LoadedModules([modules], [])
     assert loaded.registry.list() == ["math.add"]
     assert sorted(loaded.unloaded) == ["bad", "broken", "script"]
     assert loaded.unloaded["script"] == "SystemExit: 3"
-    assert "module bad is skipped: ConfigError: " in caplog.text
+    assert "skipped module bad: ConfigError: " in caplog.text
 
 
-def test_a_module_that_works_is_not_skipped_for_its_new_metadata(
-    modules: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    loaded = Loaded([modules], [])
+def test_registered_module_is_not_skipped_for_bad_metadata(modules: Path, caplog: pytest.LogCaptureFixture) -> None:
+    loaded = LoadedModules([modules], [])
     (modules / "math" / "add_meta.yaml").write_text("{unbalanced: [")
     loaded.discover()
     assert loaded.registry.list() == ["math.add"]
     assert loaded.unloaded == {}
-    assert "is skipped" not in caplog.text
+    assert "skipped" not in caplog.text
 
 
-def test_what_is_no_files_fault_is_raised(modules: Path) -> None:
-    loaded = Loaded([modules], [])
+def test_other_errors_are_raised(modules: Path) -> None:
+    loaded = LoadedModules([modules], [])
     shutil.rmtree(modules)
     with pytest.raises(Exception, match="modules"):
         loaded.discover()
 
 
-def test_a_complaint_about_something_else_is_no_skipped_module(modules: Path) -> None:
+def test_other_warnings_are_ignored(modules: Path) -> None:
     (modules / "math" / "add_meta.yaml").write_text("dependencies: 7\n")
-    loaded = Loaded([modules], [])
+    loaded = LoadedModules([modules], [])
     assert loaded.registry.list() == ["math.add"]
     assert loaded.unloaded == {}
 
 
-def test_the_reasons_are_heard_when_nobody_reads_warnings(modules: Path) -> None:
+def test_reasons_are_collected_with_warnings_disabled(modules: Path) -> None:
     (modules / "broken.py").write_text("def x(:\n")
     source = logging.getLogger("apcore.registry")
     source.setLevel(logging.CRITICAL)
     try:
-        assert list(Loaded([modules], []).unloaded) == ["broken"]
+        assert list(LoadedModules([modules], []).unloaded) == ["broken"]
         assert source.level == logging.CRITICAL
         assert source.propagate
     finally:
         source.setLevel(logging.NOTSET)
 
 
-def test_to_look_again_is_no_mistake_and_changes_are_told(
-    modules: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """`--dynamic`: the reasons are kept up to date, and the log is not filled with what is well."""
-    loaded = Loaded([modules], [])
-    told: list[dict[str, str]] = []
-    loaded.told = told.append
+def test_rediscovery_is_quiet_and_notifies(modules: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As with `--dynamic`."""
+    loaded = LoadedModules([modules], [])
+    notified: list[dict[str, str]] = []
+    loaded.on_unloaded = notified.append
     (modules / "broken.py").write_text("def x(:\n")
     caplog.clear()
     loaded.discover()
-    assert list(told[-1]) == ["broken"]
+    assert list(notified[-1]) == ["broken"]
     assert "already registered" not in caplog.text
     assert "No modules" not in caplog.text
     assert "broken" in caplog.text
     (modules / "broken.py").unlink()
     loaded.discover()
-    assert told[-1] == {}
+    assert notified[-1] == {}
 
 
-def test_with_several_directories_ids_begin_with_their_names(
-    modules: Path, write: Write, tmp_path: Path
-) -> None:
-    """apcore's own rule."""
+def test_several_directories_prefix_ids(modules: Path, write: Write, tmp_path: Path) -> None:
     other = write("others/sub.py")
-    loaded = Loaded([modules, tmp_path / "others"], [])
+    loaded = LoadedModules([modules, tmp_path / "others"], [])
     assert loaded.registry.list() == ["modules.math.add", "others.sub"]
     assert loaded.module_id(other) == "others.sub"
     assert loaded.module_id(modules / "math" / "add.py") == "modules.math.add"
     assert loaded.module_id(tmp_path / "elsewhere.py") is None
-    assert Loaded([modules], []).module_id(modules / "math" / "add.py") == "math.add"
+    assert LoadedModules([modules], []).module_id(modules / "math" / "add.py") == "math.add"
 
 
-def test_bindings_are_loaded_and_bad_ones_are_skipped(tmp_path: Path) -> None:
-    """Section 3: `--bindings DIR`."""
+def test_bindings(tmp_path: Path) -> None:
+    """A bad file does not affect the others."""
     good, bad = tmp_path / "good", tmp_path / "bad"
     good.mkdir()
     bad.mkdir()
@@ -124,12 +114,11 @@ def test_bindings_are_loaded_and_bad_ones_are_skipped(tmp_path: Path) -> None:
     )
     (bad / "x.binding.yaml").write_text("bindings: 7\n")
     shutil.copy(good / "x.binding.yaml", bad / "y.binding.yaml")
-    loaded = Loaded([], [bad])
-    # A file that is bad does not lose those beside it.
+    loaded = LoadedModules([], [bad])
     assert loaded.registry.list() == ["text.basename"]
     assert list(loaded.unloaded) == [str(bad / "x.binding.yaml")]
-    assert Loaded([], [good]).unloaded == {}
+    assert LoadedModules([], [good]).unloaded == {}
     (tmp_path / "modules").mkdir()
-    both = Loaded([tmp_path / "modules"], [bad])
+    both = LoadedModules([tmp_path / "modules"], [bad])
     both.discover()
     assert list(both.unloaded) == [str(bad / "x.binding.yaml")]

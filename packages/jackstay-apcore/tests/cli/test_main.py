@@ -1,4 +1,4 @@
-"""F-009: the command and its exit codes, in this process and in processes of its own."""
+"""The command and its exit codes."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-import apcore_mcp.cli._main as room
+import apcore_mcp.cli._main as module
 from apcore_mcp.cli import main
 from apcore_mcp.cli._flags import FLAGS, SHELLS
 from scripted.terminal import bash_answers
@@ -25,14 +25,14 @@ Listening = Callable[[int], bool]
 
 
 BAD = [
-    (["--extensions-dir", "/does/not/exist"], "--extensions-dir /does/not/exist does not exist"),
+    (["--extensions-dir", "/does/not/exist"], "--extensions-dir: '/does/not/exist' does not exist"),
     (["--extensions-dir", __file__], "is not a directory"),
     (["--extensions-dir", ""], "--extensions-dir must not be empty"),  # not the working directory
     (["--extensions-dir", ".", "--bindings", ""], "--bindings must not be empty"),
-    ([], "--extensions-dir is needed"),
-    (["--extensions-dir", ".", "--bindings", "/nowhere"], "--bindings /nowhere does not exist"),
-    (["--extensions-dir", ".", "--port", "eighty"], "--port must be a number from 1 to 65535, not 'eighty'"),
-    (["--extensions-dir", ".", "--port", "0"], "--port must be a number from 1 to 65535, not 0"),
+    ([], "--extensions-dir is required"),
+    (["--extensions-dir", ".", "--bindings", "/nowhere"], "--bindings: '/nowhere' does not exist"),
+    (["--extensions-dir", ".", "--port", "eighty"], "--port must be an int from 1 to 65535, not 'eighty'"),
+    (["--extensions-dir", ".", "--port", "0"], "--port must be an int from 1 to 65535, not 0"),
     (["--extensions-dir", ".", "--port", "65536"], "port must be"),
     (["--extensions-dir", ".", "--host", ""], "host must not be empty"),
     (["--extensions-dir", ".", "--name", ""], "name must not be empty"),
@@ -41,33 +41,32 @@ BAD = [
     (["--extensions-dir", "EMPTY", "--prefix", ""], "prefix must not be empty"),
     (["--extensions-dir", "EMPTY", "--tags", ","], "tags"),
     (["--extensions-dir", "EMPTY", "--inspector-prefix", "x"], "--inspector-prefix must be a path"),
-    (["--extensions-dir", "EMPTY", "--auth-key-env", "NO_SUCH"], "there is no such variable"),
+    (
+        ["--extensions-dir", "EMPTY", "--auth-key-env", "NO_SUCH"],
+        "the environment variable NO_SUCH is not set or empty",
+    ),
 ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"), BAD, ids=lambda value: value if isinstance(value, str) else ""
-)
-def test_a_bad_value_is_1_with_the_reason(
-    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """F-009: 1 for a bad directory, port, name."""
-    assert main([str(tmp_path) if word == "EMPTY" else word for word in arguments]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("apcore-mcp: ")
-    assert words in err
+def test_bad_values_exit_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
+    for arguments, problem in BAD:
+        with subtests.test(arguments=arguments):
+            assert main([str(tmp_path) if argument == "EMPTY" else argument for argument in arguments]) == 1
+            out, err = capsys.readouterr()
+            assert out == ""
+            assert err.startswith("apcore-mcp: ")
+            assert problem in err
 
 
-def test_a_directory_that_cannot_be_read_is_1(
+def test_unreadable_directory_exits_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room.os, "access", lambda path, mode: False)  # root reads everything
+    monkeypatch.setattr(module.os, "access", lambda path, mode: False)  # root can read everything
     assert main(["--extensions-dir", str(tmp_path)]) == 1
-    assert "cannot be read" in capsys.readouterr().err
+    assert "is not readable" in capsys.readouterr().err
 
 
-def test_a_short_key_is_1_and_not_shown(
+def test_short_key_is_rejected_and_not_shown(
     modules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHORT", "abc")
@@ -77,36 +76,33 @@ def test_a_short_key_is_1_and_not_shown(
     assert "abc" not in err
 
 
-def test_what_cannot_start_is_2(
+def test_startup_failure_exits_with_2(
     modules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F-009: startup failure."""
-
     def fail(*_: Any) -> None:
-        raise RuntimeError("no luck")
+        raise RuntimeError("failure")
 
-    monkeypatch.setattr(room, "_serve", fail)
+    monkeypatch.setattr(module, "_serve", fail)
     assert main(["--extensions-dir", str(modules)]) == 2
-    assert "could not start: RuntimeError: no luck (--log-level DEBUG shows where)" in capsys.readouterr().err
+    assert "cannot start: RuntimeError: failure (for the traceback: --log-level DEBUG)" in capsys.readouterr().err
 
 
-def test_an_interruption_before_it_serves_is_0(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_during_start_exits_with_0(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(room, "_serve", interrupt)
+    monkeypatch.setattr(module, "_serve", interrupt)
     assert main(["--extensions-dir", str(modules)]) == 0
 
 
-def test_what_was_said_is_what_is_served(modules: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
-    """Every flag reaches its option."""
+def test_flags_become_options(modules: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
     served: list[Any] = []
-    monkeypatch.setattr(room, "_serve", lambda loaded, options, _: served.append(options))
+    monkeypatch.setattr(module, "_serve", lambda loaded, options, _: served.append(options))
     monkeypatch.setenv("KEY", "k" * 40)
     arguments = [
         "--extensions-dir", str(modules), "--transport", "sse", "--host", "0.0.0.0", "--port", str(port),
         "--name", "n", "--version", "3", "--tags", "a,b", "--prefix", "p.", "--dynamic", "--validate-inputs",
-        "--approval", "allow", "--explorer", "--inspector-prefix", "/look", "--metrics", "--cors", "https://a.b",
+        "--approval", "allow", "--explorer", "--inspector-prefix", "/scan", "--metrics", "--cors", "https://a.b",
         "--allow-host", "example.org", "--auth-key-env", "KEY", "--log-level", "ERROR",
     ]  # fmt: skip
     assert main(arguments) == 0
@@ -114,7 +110,7 @@ def test_what_was_said_is_what_is_served(modules: Path, monkeypatch: pytest.Monk
     assert (options.transport, options.host, options.port) == ("sse", "0.0.0.0", port)
     assert (options.name, options.version, options.tags, options.prefix) == ("n", "3", ["a", "b"], "p.")
     assert (options.dynamic, options.validate_inputs, options.approval) == (True, True, "allow")
-    assert (options.explorer, options.inspector_prefix, options.metrics) == (True, "/look", True)
+    assert (options.explorer, options.inspector_prefix, options.metrics) == (True, "/scan", True)
     assert options.cors == ("https://a.b",)
     assert "example.org" in options.hosts
     assert "localhost" in options.hosts
@@ -122,10 +118,10 @@ def test_what_was_said_is_what_is_served(modules: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("is_dynamic", [False, True])
-def test_directories_are_watched_only_if_asked(
+def test_directories_are_watched_only_with_dynamic(
     modules: Path, monkeypatch: pytest.MonkeyPatch, is_dynamic: bool
 ) -> None:
-    """`--dynamic` watches the directory while it serves, and no longer; what was not loaded is shown."""
+    """`--dynamic` watches the directories only while serving."""
     (modules / "broken.py").write_text("def x(:\n")
     seen: list[Any] = []
 
@@ -143,12 +139,10 @@ def test_directories_are_watched_only_if_asked(
 # --- instead of serving -----------------------------------------------------------------------------------------------
 
 
-def test_check_says_what_is_offered_and_what_is_skipped_and_why(
-    modules: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Faults stay where they are: `--check`; 1 if a module is skipped, whatever the log level."""
+def test_check_lists_served_and_skipped_modules(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 1 if a module is skipped."""
     assert main(["--extensions-dir", str(modules), "--check", "--log-level", "ERROR"]) == 0
-    assert capsys.readouterr().out == "ok       math.add\n1 offered, 0 skipped\n"
+    assert capsys.readouterr().out == "ok       math.add\n1 served, 0 skipped\n"
     (modules / "broken.py").write_text("def x(:\n")
     (modules / "stream.py").write_text(
         "from apcore import ModuleAnnotations\nfrom pydantic import BaseModel, Field\n"
@@ -163,16 +157,14 @@ def test_check_says_what_is_offered_and_what_is_skipped_and_why(
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [
         "ok       math.add",
-        "ok       stream  (streaming, needs approval, has sensitive fields)",
+        "ok       stream  (streaming, requires approval, has sensitive fields)",
     ]
     assert re.match(r"skipped  broken: .*invalid syntax", lines[2])
-    assert lines[3] == "2 offered, 1 skipped"
+    assert lines[3] == "2 served, 1 skipped"
 
 
 @pytest.mark.parametrize("shape", ["openai", "openai-responses", "anthropic"])
-def test_export_prints_json_and_nothing_else(
-    modules: Path, capsys: pytest.CaptureFixture[str], shape: str
-) -> None:
+def test_export_prints_json_and_nothing_else(modules: Path, capsys: pytest.CaptureFixture[str], shape: str) -> None:
     assert main(["--extensions-dir", str(modules), "--export", shape, "--strict", "--tags", "math"]) == 0
     (tool,) = json.loads(capsys.readouterr().out)
     assert "math-add" in json.dumps(tool)
@@ -180,10 +172,8 @@ def test_export_prints_json_and_nothing_else(
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_what_modules_print_while_they_are_loaded_is_no_output(
-    modules: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """F-016: nothing on stdout but what is the client's, or was asked for; not even from programs that a module starts."""
+def test_output_of_modules_goes_to_stderr(modules: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Also the output of programs that a module starts."""
     module = modules / "math" / "add.py"
     loud = "import os\nprint('printed')\nos.write(1, b'written\\n')\nos.system('echo started')\n"
     module.write_text(loud + module.read_text())
@@ -193,15 +183,13 @@ def test_what_modules_print_while_they_are_loaded_is_no_output(
     assert {"printed", "written", "started"} <= set(err.splitlines())
 
 
-def test_a_closed_stdout_is_no_reason_not_to_load(
-    modules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closed_stdout(modules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def closed(_: int) -> int:
         raise OSError("Bad file descriptor")
 
-    monkeypatch.setattr(room.os, "dup", closed)
+    monkeypatch.setattr(module.os, "dup", closed)
     assert main(["--extensions-dir", str(modules), "--check"]) == 0
-    assert "1 offered" in capsys.readouterr().out
+    assert "1 served" in capsys.readouterr().out
 
 
 def test_print_config_is_json_for_the_client(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,15 +201,15 @@ def test_print_config_is_json_for_the_client(modules: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_completion_is_printed_without_a_directory(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """And has every flag."""
+def test_completion_needs_no_directory(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The script contains every flag."""
     assert main(["--print-completion", shell]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert [flag.name for flag in FLAGS if flag.name not in out] == []
 
 
-# what is typed -> what comes
+# The command line and its completions.
 LINES = {
     "apcore-mcp --ext": ["--extensions-dir"],
     "apcore-mcp --transport s": ["sse", "stdio", "streamable-http"],
@@ -232,38 +220,34 @@ LINES = {
 }
 
 
-def test_bash_completes_our_flags(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bash_completion(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--print-completion", "bash"]) == 0
     answers = bash_answers(capsys.readouterr().out, "apcore-mcp", LINES, modules.parent)
     assert dict(zip(LINES, map(sorted, answers), strict=True)) == LINES
 
 
-def test_a_check_whose_filters_leave_nothing_says_so(
-    modules: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_without_matching_modules(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--extensions-dir", str(modules), "--check", "--tags", "nosuch"]) == 0
     out, err = capsys.readouterr()
-    assert out == "0 offered, 0 skipped\n"
-    assert "--tags and --prefix leave none of the 1 modules" in err
+    assert out == "0 served, 0 skipped\n"
+    assert "none of the 1 modules matches --tags and --prefix" in err
 
 
-def test_what_only_http_has_is_told_over_stdio(
+def test_http_flags_are_reported_with_stdio(
     modules: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It would be missed; host and port are let be, as the seed says."""
-    monkeypatch.setattr(room, "_serve", lambda *_: None)
-    monkeypatch.setattr(room, "_set_up_logging", lambda level: None)
+    """Host and port are ignored silently."""
+    monkeypatch.setattr(module, "_serve", lambda *_: None)
+    monkeypatch.setattr(module, "_set_up_logging", lambda level: None)
     assert main(["--extensions-dir", str(modules), "--explorer", "--metrics", "--port", "8001"]) == 0
     assert caplog.messages == [
-        "--explorer does nothing over stdio: say --transport streamable-http",
-        "--metrics does nothing over stdio: say --transport streamable-http",
+        "--explorer has no effect with stdio; add --transport streamable-http",
+        "--metrics has no effect with stdio; add --transport streamable-http",
     ]
 
 
-@pytest.mark.parametrize(
-    ("host", "address"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::1", "[::1]")]
-)
-def test_the_start_says_where_the_inspector_is(
+@pytest.mark.parametrize(("host", "address"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::1", "[::1]")])
+def test_inspector_url_is_logged(
     modules: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -271,28 +255,28 @@ def test_the_start_says_where_the_inspector_is(
     address: str,
 ) -> None:
     monkeypatch.setattr("apcore_mcp.server.TransportManager.run", lambda *_: None)
-    monkeypatch.setattr(room, "_set_up_logging", lambda level: None)
+    monkeypatch.setattr(module, "_set_up_logging", lambda level: None)
     caplog.set_level(logging.INFO)
     where = ["--transport", "streamable-http", "--host", host, "--port", "8765"]
-    assert main(["--extensions-dir", str(modules), *where, "--explorer", "--inspector-prefix", "/look"]) == 0
-    assert f"the Tool Inspector will be at http://{address}:8765/look" in caplog.messages
+    assert main(["--extensions-dir", str(modules), *where, "--explorer", "--inspector-prefix", "/scan"]) == 0
+    assert f"Tool Inspector: http://{address}:8765/scan" in caplog.messages
 
 
-def test_what_cannot_be_printed_is_told_as_that(
+def test_output_error_exits_with_1(
     modules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk is not a start that failed."""
+    """A full disk is not a startup failure."""
 
     def fail(*_: Any) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(room, "_print_export", fail)
+    monkeypatch.setattr(module, "_print_export", fail)
     assert main(["--extensions-dir", str(modules), "--export", "openai"]) == 1
     assert capsys.readouterr().err.endswith("apcore-mcp: [Errno 28] No space left on device\n")
 
 
-def test_a_reader_that_left_is_met_quietly(modules: Path) -> None:
-    """`apcore-mcp --check | head -0`: no `could not start`."""
+def test_broken_pipe_is_silent(modules: Path) -> None:
+    """`apcore-mcp --check | head -0`."""
     reading, writing = os.pipe()
     os.close(reading)
     with subprocess.Popen(
@@ -306,15 +290,13 @@ def test_a_reader_that_left_is_met_quietly(modules: Path) -> None:
     assert (process.returncode, err) == (0, "")
 
 
-def test_the_package_runs_as_a_module(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_as_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["apcore-mcp"])
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("apcore_mcp", run_name="__main__")
     for number, handler in before.items():
-        signal.signal(number, handler)  # that process was the command's own
+        signal.signal(number, handler)  # the command changes the handlers of its process
     assert ended.value.code == 1
 
 
@@ -333,11 +315,8 @@ def start(*arguments: str, **more: Any) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_http_with_0(modules: Path, port: int, listening: Listening, number: int) -> None:
-    """F-009: 0 on SIGINT and SIGTERM."""
-    with start(
-        "--extensions-dir", str(modules), "--transport", "streamable-http", "--port", str(port)
-    ) as process:
+def test_signal_ends_http_with_0(modules: Path, port: int, listening: Listening, number: int) -> None:
+    with start("--extensions-dir", str(modules), "--transport", "streamable-http", "--port", str(port)) as process:
         try:
             assert listening(port)
             process.send_signal(number)
@@ -350,7 +329,7 @@ def test_a_signal_ends_http_with_0(modules: Path, port: int, listening: Listenin
 
 @pytest.mark.parametrize("how", ["end of input", "SIGINT", "SIGTERM"])
 def test_stdio_ends_with_0(modules: Path, how: str) -> None:
-    """F-009: the client is gone, or a signal; F-016: nothing on stdout."""
+    """The client disconnects, or a signal arrives. Nothing is printed on stdout."""
     with start("--extensions-dir", str(modules)) as process:
         try:
             assert process.stderr is not None
@@ -369,8 +348,8 @@ def test_stdio_ends_with_0(modules: Path, how: str) -> None:
     assert (process.returncode, out) == (0, "")
 
 
-def test_sigterm_while_it_starts_is_0(modules: Path) -> None:
-    """F-009: a module that takes its time to load is no reason to die of a signal."""
+def test_sigterm_during_start_exits_with_0(modules: Path) -> None:
+    """While a slow module is loaded."""
     (modules / "slow.py").write_text(
         "import sys, time\nprint('loading', file=sys.stderr, flush=True)\ntime.sleep(30)\n"
     )
@@ -385,8 +364,8 @@ def test_sigterm_while_it_starts_is_0(modules: Path) -> None:
     assert (process.returncode, out) == (0, "")
 
 
-def test_in_the_background_of_a_script_it_still_ends_on_sigterm(modules: Path) -> None:
-    """Its shell has made it ignore Ctrl-C."""
+def test_sigterm_with_sigint_ignored(modules: Path) -> None:
+    """As in the background of a shell script."""
     ignoring = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.argv[0] = 'apcore-mcp';"
         "from apcore_mcp.cli import main; sys.exit(main())"
@@ -409,20 +388,16 @@ def test_in_the_background_of_a_script_it_still_ends_on_sigterm(modules: Path) -
     assert (process.returncode, out, "Traceback" in err) == (0, "", False)
 
 
-def test_off_the_main_thread_signals_are_left_alone(
-    modules: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_signals_are_unchanged_off_the_main_thread(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
     codes: list[int] = []
-    thread = threading.Thread(
-        target=lambda: codes.append(main(["--extensions-dir", str(modules), "--check"]))
-    )
+    thread = threading.Thread(target=lambda: codes.append(main(["--extensions-dir", str(modules), "--check"])))
     thread.start()
     thread.join()
     assert codes == [0]
 
 
-def test_a_hung_module_does_not_hold_the_end_nor_lose_the_last_hook(tmp_path: Path) -> None:
-    """F-005, F-009: the client is gone, a module still runs in a thread; the process ends with 0, after the hook."""
+def test_hung_module_does_not_delay_exit(tmp_path: Path) -> None:
+    """The client disconnects while a module runs in a thread: exit code 0, after the shutdown hook."""
     program = tmp_path / "program.py"
     program.write_text(
         "import sys, time\nfrom apcore import Registry\nfrom apcore_mcp import serve\n"
@@ -433,9 +408,9 @@ def test_a_hung_module_does_not_hold_the_end_nor_lose_the_last_hook(tmp_path: Pa
         "registry = Registry()\nregistry.register('x.hang', Hang())\n"
         "serve(registry, on_shutdown=lambda: print('bye', file=sys.stderr, flush=True))\n"
     )
-    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     frames = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin},
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "x.hang", "arguments": {}}},
     ]
@@ -460,39 +435,32 @@ def test_a_hung_module_does_not_hold_the_end_nor_lose_the_last_hook(tmp_path: Pa
     assert "bye" in err
 
 
-def test_a_taken_port_is_2(modules: Path) -> None:
-    """F-009."""
+def test_port_in_use_exits_with_2(modules: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         at = str(taken.getsockname()[1])
-        with start(
-            "--extensions-dir", str(modules), "--transport", "streamable-http", "--port", at
-        ) as process:
+        with start("--extensions-dir", str(modules), "--transport", "streamable-http", "--port", at) as process:
             out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (2, "")
-    assert "could not start: cannot listen on" in err
+    assert "cannot start: cannot listen on" in err
 
 
-def test_an_empty_directory_is_served_with_a_warning(tmp_path: Path) -> None:
-    """F-009: zero modules: warning, still serves."""
+def test_empty_directory_is_served_with_a_warning(tmp_path: Path) -> None:
     with start("--extensions-dir", str(tmp_path)) as process:
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")
     assert "No modules registered" in err
 
 
-def test_help_loads_no_apcore() -> None:
-    """Section 4: slow `--help`."""
+def test_help_does_not_import_apcore() -> None:
     code = (
         "import sys\nfrom apcore_mcp.cli import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit as end:\n    assert end.code == 0\n"
         "loaded = [m for m in ('apcore', 'pydantic', 'asyncio', 'uvicorn', 'jsonschema') if m in sys.modules]\n"
         "print(loaded, file=sys.stderr)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
     assert done.stderr.strip() == "[]"
     assert "--extensions-dir" in done.stdout
     assert "APCORE_MCP_PORT" in done.stdout

@@ -1,4 +1,4 @@
-"""The start of the command: no garbage is looked for while everything is loaded, and all of it is as before in the end."""
+"""Garbage collection during the start of the command."""
 
 import gc
 from pathlib import Path
@@ -11,14 +11,10 @@ from apcore_mcp.server.transport import TransportManager
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-def test_what_is_loaded_is_set_aside_while_it_serves(
-    modules: Path, monkeypatch: pytest.MonkeyPatch, is_on: bool
-) -> None:
-    """The cold start; where somebody has turned the collector off, it is left alone."""
+def test_objects_are_frozen_while_serving(modules: Path, monkeypatch: pytest.MonkeyPatch, is_on: bool) -> None:
+    """A disabled collector stays disabled."""
     seen: list[Any] = []
-    monkeypatch.setattr(
-        TransportManager, "run", lambda *words: seen.append((gc.isenabled(), gc.get_freeze_count() > 1000))
-    )
+    monkeypatch.setattr(TransportManager, "run", lambda *_: seen.append((gc.isenabled(), gc.get_freeze_count() > 1000)))
     if not is_on:
         gc.disable()
     try:
@@ -29,9 +25,9 @@ def test_what_is_loaded_is_set_aside_while_it_serves(
     assert seen == [(is_on, is_on), (is_on, False)]
 
 
-def test_a_start_that_fails_leaves_the_collector_on(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*words: Any) -> None:
-        raise OSError("taken")
+def test_failed_start_enables_gc(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError("in use")
 
     monkeypatch.setattr(TransportManager, "run", fail)
     assert main(["--extensions-dir", str(modules)]) == 2

@@ -1,4 +1,4 @@
-"""F-008, F-011, F-012, F-017: tool definitions for model APIs."""
+"""Tool definitions for model APIs."""
 
 import logging
 import subprocess
@@ -35,8 +35,8 @@ def strict(schema: Any) -> Any:
     return OpenAIConverter()._apply_strict_mode(schema)
 
 
-def test_a_module_is_a_function_with_a_name_that_openai_takes(descriptor: Make) -> None:
-    """F-008: the shape; not strict: the schema is unchanged."""
+def test_module_as_function(descriptor: Make) -> None:
+    """Without strict mode, the schema is unchanged."""
     tool = OpenAIConverter().convert_descriptor(descriptor(RESIZE, description="Resize"))
     assert tool == {
         "type": "function",
@@ -44,8 +44,7 @@ def test_a_module_is_a_function_with_a_name_that_openai_takes(descriptor: Make) 
     }
 
 
-def test_strict_mode_is_the_seeds_example(descriptor: Make) -> None:
-    """F-012; seed 8.3, example 1."""
+def test_strict_mode(descriptor: Make) -> None:
     function = OpenAIConverter().convert_descriptor(descriptor(RESIZE), strict=True)["function"]
     assert function["strict"] is True
     assert function["parameters"] == {
@@ -60,43 +59,42 @@ def test_strict_mode_is_the_seeds_example(descriptor: Make) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("optional", "nullable"),
-    [
-        ({"type": ["string", "integer"]}, {"type": ["string", "integer", "null"]}),
-        ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
-        ({"const": "a"}, {"enum": ["a", None]}),
-        ({"const": 1, "type": "integer"}, {"type": ["integer", "null"], "enum": [1, None]}),
-        ({"enum": [1, None]}, {"enum": [1, None]}),
-        ({"anyOf": [{"type": "string"}]}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
-        ({"anyOf": [{"type": "null"}]}, {"anyOf": [{"type": "null"}]}),
-        ({"oneOf": [{"type": "string"}]}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
-        ({"$ref": "#/$defs/A"}, {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}),
-        ({"allOf": [{"type": "string"}]}, {"type": ["string", "null"]}),
-        # There is no word for anything at all: a plain value stands for it.
-        (True, {"type": [*PLAIN]}),
-        ({}, {"type": [*PLAIN]}),
-        # One format that the API does not know makes it refuse every tool.
-        ({"type": "string", "format": "uri"}, {"type": ["string", "null"]}),
-        ({"type": "string", "format": "date"}, {"type": ["string", "null"], "format": "date"}),
-        ({"type": "array"}, {"type": ["array", "null"], "items": {"type": [*PLAIN]}}),
-        (
-            {"type": "array", "prefixItems": [{"type": "null"}, {"type": "null"}], "minItems": 2},
-            {"type": ["array", "null"], "items": {"type": "null"}, "minItems": 2},
-        ),
-        (
-            {"type": ["array"], "prefixItems": [{"type": "null"}], "items": {"type": "string"}},
-            {"type": ["array", "null"], "items": {"anyOf": [{"type": "null"}, {"type": "string"}]}},
-        ),
-    ],
-)
-def test_what_was_optional_may_be_null(optional: Any, nullable: Any) -> None:
-    """F-012."""
-    assert strict({"type": "object", "properties": {"a": optional}})["properties"]["a"] == nullable
+OPTIONAL: list[tuple[Any, Any]] = [
+    ({"type": ["string", "integer"]}, {"type": ["string", "integer", "null"]}),
+    ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
+    ({"const": "a"}, {"enum": ["a", None]}),
+    ({"const": 1, "type": "integer"}, {"type": ["integer", "null"], "enum": [1, None]}),
+    ({"enum": [1, None]}, {"enum": [1, None]}),
+    ({"anyOf": [{"type": "string"}]}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
+    ({"anyOf": [{"type": "null"}]}, {"anyOf": [{"type": "null"}]}),
+    ({"oneOf": [{"type": "string"}]}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
+    ({"$ref": "#/$defs/A"}, {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}),
+    ({"allOf": [{"type": "string"}]}, {"type": ["string", "null"]}),
+    # There is no word for anything at all: a plain value stands for it.
+    (True, {"type": [*PLAIN]}),
+    ({}, {"type": [*PLAIN]}),
+    # One format that the API does not know makes it refuse every tool.
+    ({"type": "string", "format": "uri"}, {"type": ["string", "null"]}),
+    ({"type": "string", "format": "date"}, {"type": ["string", "null"], "format": "date"}),
+    ({"type": "array"}, {"type": ["array", "null"], "items": {"type": [*PLAIN]}}),
+    (
+        {"type": "array", "prefixItems": [{"type": "null"}, {"type": "null"}], "minItems": 2},
+        {"type": ["array", "null"], "items": {"type": "null"}, "minItems": 2},
+    ),
+    (
+        {"type": ["array"], "prefixItems": [{"type": "null"}], "items": {"type": "string"}},
+        {"type": ["array", "null"], "items": {"anyOf": [{"type": "null"}, {"type": "string"}]}},
+    ),
+]
 
 
-def test_strict_mode_reaches_every_level_and_leaves_names_alone() -> None:
-    """F-012: nested objects, arrays, choices; properties called title, default and x-y are properties."""
+def test_optional_properties_become_nullable() -> None:
+    for optional, nullable in OPTIONAL:
+        assert strict({"type": "object", "properties": {"a": optional}})["properties"]["a"] == nullable, optional
+
+
+def test_strict_mode_at_every_level() -> None:
+    """Nested objects, arrays and `anyOf`; properties named title, default and x-y are kept."""
     inner = {
         "type": "object",
         "properties": {"title": {"type": "string", "title": "T", "x-a": 1}, "x-y": {"type": "null"}},
@@ -123,12 +121,12 @@ def test_strict_mode_reaches_every_level_and_leaves_names_alone() -> None:
     assert made["properties"]["default"] == {"type": "string"}
 
 
-def test_what_must_not_be_there_is_left_out() -> None:
+def test_unsupported_keywords_are_removed() -> None:
     made = strict({"type": "object", "properties": {"a": False, "b": {"type": "null"}}, "required": ["b"]})
     assert (made["properties"], made["required"]) == ({"b": {"type": "null"}}, ["b"])
 
 
-def test_parts_of_all_are_merged() -> None:
+def test_all_of_is_merged() -> None:
     made = strict(
         {
             "allOf": [
@@ -143,8 +141,7 @@ def test_parts_of_all_are_merged() -> None:
 
 
 @pytest.mark.parametrize(("given", "warns"), [(True, True), ({"type": "integer"}, True), (False, False)])
-def test_closing_an_open_object_warns(given: Any, warns: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """F-012, OQ-04."""
+def test_closing_an_open_object_is_logged(given: Any, warns: bool, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "apcore_mcp"):
         made = strict({"type": "object", "properties": {}, "additionalProperties": given})
     assert made["additionalProperties"] is False
@@ -165,8 +162,8 @@ class Tree:
         return inputs
 
 
-def test_a_recursive_schema_loses_no_tool(registry: Registry) -> None:
-    """Section 4: one recursive schema loses the whole export; ours keeps all, strict or not."""
+def test_recursive_schema_is_exported(registry: Registry) -> None:
+    """With and without strict mode."""
     registry.register("tree.walk", Tree())
     for is_strict in (False, True):
         tools = to_openai_tools(registry, strict=is_strict)
@@ -181,7 +178,7 @@ def test_a_recursive_schema_loses_no_tool(registry: Registry) -> None:
 
 
 def hold_to_published_rules(schema: Any, *, is_root: bool = True) -> None:
-    """OpenAI's structured outputs: the root an object, objects closed and complete, no refused keyword."""
+    """Check the rules of structured outputs of OpenAI."""
     if isinstance(schema, list):
         for part in schema:
             hold_to_published_rules(part, is_root=False)
@@ -199,28 +196,25 @@ def hold_to_published_rules(schema: Any, *, is_root: bool = True) -> None:
         hold_to_published_rules(schema.get(key), is_root=False)
 
 
-def test_strict_schemas_keep_the_published_rules(registry: Registry) -> None:
-    """F-012: every module of the registry, and a recursive one."""
+def test_strict_schemas_follow_the_rules_of_openai(registry: Registry) -> None:
+    """Every module of the registry, and a recursive one."""
     registry.register("tree.walk", Tree())
     for tool in to_openai_tools(registry, strict=True):
         hold_to_published_rules(tool["function"]["parameters"])
 
 
-def test_annotations_are_embedded_only_if_asked_for(registry: Registry) -> None:
-    """F-011."""
+def test_embed_annotations(registry: Registry) -> None:
     by_name = {tool["function"]["name"]: tool["function"] for tool in to_openai_tools(registry)}
     assert by_name["math-add"]["description"] == "Add two numbers"
-    told = {
-        tool["function"]["name"]: tool["function"]
-        for tool in to_openai_tools(registry, embed_annotations=True)
+    described = {
+        tool["function"]["name"]: tool["function"] for tool in to_openai_tools(registry, embed_annotations=True)
     }
     suffix = "\n\n[Annotations: readonly=true, idempotent=true, open_world=false]"
-    assert told["math-add"]["description"] == "Add two numbers" + suffix
-    assert told["math-later"]["description"] == "Adds, later"
+    assert described["math-add"]["description"] == "Add two numbers" + suffix
+    assert described["math-later"]["description"] == "Adds, later"
 
 
-def test_tags_and_prefix_filter_the_export(registry: Registry) -> None:
-    """F-017."""
+def test_tags_and_prefix(registry: Registry) -> None:
     names = [tool["function"]["name"] for tool in to_openai_tools(registry, tags=["math", "public"])]
     assert names == ["math-add"]
     assert [tool["function"]["name"] for tool in to_openai_tools(registry, prefix="text.")] == ["text-count"]
@@ -230,7 +224,7 @@ def test_tags_and_prefix_filter_the_export(registry: Registry) -> None:
             to_openai_tools(registry, **bad)
 
 
-def test_the_other_apis_get_their_own_shapes(registry: Registry) -> None:
+def test_other_shapes(registry: Registry) -> None:
     """Responses and Anthropic."""
     (tool,) = to_openai_responses_tools(registry, prefix="math.add")
     assert tool["type"] == "function"
@@ -243,7 +237,7 @@ def test_the_other_apis_get_their_own_shapes(registry: Registry) -> None:
     assert to_anthropic_tools(registry, prefix="math.add", strict=True)[0]["strict"] is True
 
 
-def test_a_shape_that_is_none_is_refused(registry: Registry, descriptor: Make) -> None:
+def test_unknown_shape_is_rejected(registry: Registry, descriptor: Make) -> None:
     converter = OpenAIConverter()
     with pytest.raises(ValueError, match="shape must be one of"):
         converter.convert_registry(registry, shape="soap")
@@ -251,15 +245,15 @@ def test_a_shape_that_is_none_is_refused(registry: Registry, descriptor: Make) -
         converter.convert_descriptor(descriptor(), shape="soap")
 
 
-@pytest.mark.parametrize("given", ["", ".", None, object()])
-def test_what_is_no_registry_is_refused_and_nothing_is_imported(given: Any) -> None:
-    """Section 4: `to_openai_tools("")` imports every file in the working directory."""
-    with pytest.raises(TypeError, match="Registry or Executor"):
-        to_openai_tools(given)
+def test_other_types_are_rejected(subtests: pytest.Subtests) -> None:
+    """Nothing is imported."""
+    for given in ["", ".", None, object()]:
+        with subtests.test(given=given), pytest.raises(TypeError, match="Registry or Executor"):
+            to_openai_tools(given)
 
 
-def test_a_name_leads_back_to_its_module(descriptor: Make) -> None:
-    """For who runs the calls of a model."""
+def test_module_id_of_a_name(descriptor: Make) -> None:
+    """To run the calls of a model."""
     converter = OpenAIConverter()
     long = ".".join(["segment"] * 20)
     name = converter.convert_descriptor(descriptor(module_id=long))["function"]["name"]
@@ -267,15 +261,15 @@ def test_a_name_leads_back_to_its_module(descriptor: Make) -> None:
     assert converter.module_id(name) == long
 
 
-def test_an_empty_id_is_refused(descriptor: Make) -> None:
+def test_empty_id_is_rejected(descriptor: Make) -> None:
     with pytest.raises(ValueError, match="module_id"):
         OpenAIConverter().convert_descriptor(descriptor(module_id=""))
 
 
-def test_one_module_that_fails_is_left_out_with_a_warning(
+def test_failing_module_is_skipped(
     registry: Registry, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F-008: per-module failure is skipped."""
+    """With a warning."""
     converter = OpenAIConverter()
 
     def fail(schema: Any, module_id: str) -> Any:
@@ -290,21 +284,20 @@ def test_one_module_that_fails_is_left_out_with_a_warning(
     assert "math.add" in caplog.text
 
 
-def test_descriptions_say_annotations_of_any_object(descriptor: Make) -> None:
-    said = SimpleNamespace(annotations=ModuleAnnotations(destructive=True))
+def test_annotations_of_any_type(descriptor: Make) -> None:
+    description = SimpleNamespace(annotations=ModuleAnnotations(destructive=True))
     tool = OpenAIConverter().convert_descriptor(
-        descriptor(annotations=said.annotations, description="D"), embed_annotations=True
+        descriptor(annotations=description.annotations, description="D"), embed_annotations=True
     )
     assert tool["function"]["description"] == "D\n\n[Annotations: destructive=true]"
 
 
-def test_exporting_needs_no_client_library() -> None:
-    """F-008: no openai import."""
+def test_export_needs_no_client_library() -> None:
+    """No openai import."""
     code = (
         "import sys; from apcore import Registry; from apcore_mcp import to_openai_tools;"
-        "assert to_openai_tools(Registry()) == []; print([m for m in ('openai', 'anthropic', 'mcp') if m in sys.modules])"
+        "assert to_openai_tools(Registry()) == []; "
+        "print([m for m in ('openai', 'anthropic', 'mcp') if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=50
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=50)
     assert done.stdout.strip() == "[]"

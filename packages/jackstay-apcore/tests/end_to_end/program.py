@@ -1,4 +1,4 @@
-"""A program that serves a few modules, over stdio, or with `--port PORT` over HTTP: what the clients of the tests start."""
+"""A program that serves some modules over stdio or, with `--port PORT`, over HTTP. The tests start it."""
 
 import sys
 import threading
@@ -69,45 +69,45 @@ class Count:
 
 
 class Slow:
-    """Tells `Told` when its token was cancelled."""
+    """Has an event that `Status` waits for when its token is cancelled."""
 
     input_schema = Nothing
     output_schema = Nothing
     description = "Waits to be cancelled"
-    began = threading.Event()
-    was_told = threading.Event()
+    started = threading.Event()
+    was_cancelled = threading.Event()
 
     def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
         assert context.cancel_token is not None
-        self.began.set()
+        self.started.set()
         end = time.monotonic() + 30
         while time.monotonic() < end:
             if context.cancel_token.is_cancelled:
-                self.was_told.set()
+                self.was_cancelled.set()
                 return {}
             time.sleep(0.01)
         return {}
 
 
-class Flag(BaseModel):
-    began: bool = False
-    told: bool = False
+class State(BaseModel):
+    started: bool = False
+    cancelled: bool = False
 
 
-class Told:
-    input_schema = Flag
-    output_schema = Flag
-    description = "Whether Slow has begun, and was told; waits for what is asked"
+class Status:
+    input_schema = State
+    output_schema = State
+    description = "Whether Slow has started and was cancelled; waits for the requested states"
 
     def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
         return {
-            "began": Slow.began.wait(20 if inputs["began"] else 0),
-            "told": Slow.was_told.wait(20 if inputs["told"] else 0),
+            "started": Slow.started.wait(20 if inputs["started"] else 0),
+            "cancelled": Slow.was_cancelled.wait(20 if inputs["cancelled"] else 0),
         }
 
 
 class Grow:
-    """Registers another module, on a thread of its own."""
+    """Registers another module on a thread."""
 
     input_schema = Nothing
     output_schema = Nothing
@@ -128,7 +128,7 @@ def make_registry() -> Registry:
     registry.register("user.remove", Remove())
     registry.register("text.count", Count())
     registry.register("x.slow", Slow())
-    registry.register("x.told", Told())
+    registry.register("x.status", Status())
     registry.register("x.grow", Grow(registry))
     return registry
 

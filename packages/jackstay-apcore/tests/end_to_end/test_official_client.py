@@ -1,7 +1,4 @@
-"""The bridge as the official SDK's client sees it, over every transport.
-
-What the public bridge gets wrong is here by name: section 4 of the design page of the bridge.
-"""
+"""The bridge with the client of the official SDK, over every transport."""
 
 import asyncio
 import importlib.util
@@ -35,7 +32,7 @@ Listening = Callable[[int], bool]
 
 @pytest.fixture
 def program() -> ModuleType:
-    """The program as a module of this process: for servers in the background."""
+    """The program as a module of this process, for background servers."""
     spec = importlib.util.spec_from_file_location("served_program", PROGRAM)
     assert spec is not None
     assert spec.loader is not None
@@ -45,10 +42,8 @@ def program() -> ModuleType:
 
 
 @pytest.fixture
-def served(
-    request: pytest.FixtureRequest, program: ModuleType, port: int, listening: Listening
-) -> Iterator[str]:
-    """The base of a server over HTTP, SSE beside it; over stdio the client starts its own."""
+def served(request: pytest.FixtureRequest, program: ModuleType, port: int, listening: Listening) -> Iterator[str]:
+    """The base URL of a server over HTTP and SSE; empty for stdio, where the client starts the server."""
     if "stdio" in request.node.callspec.params.values():
         yield ""
         return
@@ -60,19 +55,19 @@ def served(
     assert server.wait(30)
 
 
-class Told:
-    """What a client hears, and what it answers when it is asked."""
+class Recorder:
+    """Records what a client receives, and answers elicitations."""
 
     def __init__(self, answer: str = "accept") -> None:
         self.answer = answer
-        self.asked: list[str] = []
+        self.elicited: list[str] = []
         self.list_changed = asyncio.Event()
 
     async def elicit(self, context: Any, params: Any) -> types.ElicitResult:
-        self.asked.append(params.message)
+        self.elicited.append(params.message)
         return types.ElicitResult(action=self.answer, content={} if self.answer == "accept" else None)  # type: ignore[arg-type]
 
-    async def hear(self, message: Any) -> None:
+    async def receive(self, message: Any) -> None:
         if isinstance(message, types.ServerNotification) and isinstance(
             message.root, types.ToolListChangedNotification
         ):
@@ -82,9 +77,7 @@ class Told:
 @asynccontextmanager
 async def streams(transport: str, base: str) -> AsyncIterator[Any]:
     if transport == "stdio":
-        parameters = StdioServerParameters(
-            command=sys.executable, args=[str(PROGRAM)], env={"PYTHONPATH": str(SOURCE)}
-        )
+        parameters = StdioServerParameters(command=sys.executable, args=[str(PROGRAM)], env={"PYTHONPATH": str(SOURCE)})
         async with stdio_client(parameters) as (read, write):
             yield read, write
     elif transport == "sse":
@@ -97,14 +90,12 @@ async def streams(transport: str, base: str) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def client(
-    transport: str, base: str, told: Told | None = None, *, asks: bool = True
+    transport: str, base: str, recorder: Recorder | None = None, *, can_elicit: bool = True
 ) -> AsyncIterator[ClientSession]:
-    told = told or Told()
+    recorder = recorder or Recorder()
     async with streams(transport, base) as (read, write):
-        elicit = told.elicit if asks else None
-        async with ClientSession(
-            read, write, elicitation_callback=elicit, message_handler=told.hear
-        ) as session:
+        elicit = recorder.elicit if can_elicit else None
+        async with ClientSession(read, write, elicitation_callback=elicit, message_handler=recorder.receive) as session:
             await session.initialize()
             yield session
 
@@ -116,161 +107,129 @@ def text(result: types.CallToolResult) -> str:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_tools_are_listed_called_and_documented(transport: str, served: str) -> None:
-    """F-003, F-004, F-006, F-007, F-010, F-013, F-020."""
+async def test_tools_are_listed_called_and_documented(transport: str, served: str) -> None:
 
-    async def main() -> None:
-        async with client(transport, served) as session:
-            tools = {tool.name: tool for tool in (await session.list_tools()).tools}
-            assert sorted(tools) == ["math.add", "text.count", "user.remove", "x.grow", "x.slow", "x.told"]
-            assert tools["math.add"].annotations is None
-            hints = tools["user.remove"].annotations
-            assert hints is not None
-            assert hints.destructiveHint is True
-            result = await session.call_tool("math.add", {"a": 1})
-            assert (text(result), result.structuredContent) == ('{"total": 3}', {"total": 3})
-            result = await session.call_tool("math.add", {})
-            assert result.isError
-            assert text(result) == "Input validation failed:\n- a: Field required (required)"
-            with pytest.raises(McpError, match="Module not found: nope"):
-                await session.call_tool("nope", {})
-            contents = (await session.read_resource("docs://math.add")).contents  # type: ignore[arg-type]
-            assert isinstance(contents[0], types.TextResourceContents)
-            assert contents[0].text == "Adds."
-
-    asyncio.run(main())
+    async with client(transport, served) as session:
+        tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+        assert sorted(tools) == ["math.add", "text.count", "user.remove", "x.grow", "x.slow", "x.status"]
+        assert tools["math.add"].annotations is None
+        hints = tools["user.remove"].annotations
+        assert hints is not None
+        assert hints.destructiveHint is True
+        result = await session.call_tool("math.add", {"a": 1})
+        assert (text(result), result.structuredContent) == ('{"total": 3}', {"total": 3})
+        result = await session.call_tool("math.add", {})
+        assert result.isError
+        assert text(result) == "Input validation failed:\n- a: Field required (required)"
+        with pytest.raises(McpError, match="Module not found: nope"):
+            await session.call_tool("nope", {})
+        contents = (await session.read_resource("docs://math.add")).contents  # type: ignore[arg-type]
+        assert isinstance(contents[0], types.TextResourceContents)
+        assert contents[0].text == "Adds."
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_chunks_are_progress(transport: str, served: str) -> None:
-    """F-024; section 4: progress goes backwards."""
-    heard: list[tuple[float, str | None]] = []
+async def test_chunks_are_progress(transport: str, served: str) -> None:
+    progress_updates: list[tuple[float, str | None]] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, message))
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        progress_updates.append((progress, message))
 
-    async def main() -> types.CallToolResult:
-        async with client(transport, served) as session:
-            return await session.call_tool("text.count", {}, progress_callback=hear)
-
-    result = asyncio.run(main())
-    assert [number for number, _ in heard] == [1, 2, 3]
-    assert [json.loads(message or "") for _, message in heard] == [{"text": str(n)} for n in range(3)]
+    async with client(transport, served) as session:
+        result = await session.call_tool("text.count", {}, progress_callback=on_progress)
+    assert [number for number, _ in progress_updates] == [1, 2, 3]
+    assert [json.loads(message or "") for _, message in progress_updates] == [{"text": str(n)} for n in range(3)]
     assert result.structuredContent == {"text": "2"}
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("answer", ["accept", "decline", "cancel", "cannot"])
-def test_approval_is_asked_of_the_client_and_fails_closed(transport: str, served: str, answer: str) -> None:
-    """Settled; section 4: sensitive arguments appear in the approval prompt."""
-
-    async def main() -> tuple[types.CallToolResult, Told]:
-        told = Told(answer)
-        async with client(transport, served, told, asks=answer != "cannot") as session:
-            return await session.call_tool("user.remove", {"user": "ann", "password": "hunter2"}), told
-
-    result, told = asyncio.run(main())
+async def test_approval_by_elicitation(transport: str, served: str, answer: str) -> None:
+    """The prompt contains no sensitive arguments."""
+    recorder = Recorder(answer)
+    async with client(transport, served, recorder, can_elicit=answer != "cannot") as session:
+        result = await session.call_tool("user.remove", {"user": "ann", "password": "hunter2"})
     assert result.isError is (answer != "accept")
     if answer == "cannot":
-        assert "cannot be asked" in text(result)
+        assert "does not support elicitation" in text(result)
         return
-    (asked,) = told.asked
-    assert "ann" in asked
-    assert "hunter2" not in asked
+    (elicited,) = recorder.elicited
+    assert "ann" in elicited
+    assert "hunter2" not in elicited
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_cancelling_reaches_the_module(transport: str, served: str) -> None:
-    """Section 4: cancellation is not passed on."""
-
-    async def main() -> Any:
-        async with client(transport, served) as session:
-            number = session._request_id
-            slow = asyncio.ensure_future(session.call_tool("x.slow", {}))
-            while session._request_id == number:
-                await asyncio.sleep(0)
-            await session.call_tool("x.told", {"began": True})
-            await session.send_notification(
-                types.ClientNotification(
-                    types.CancelledNotification(params=types.CancelledNotificationParams(requestId=number))
-                )
+async def test_cancellation_reaches_the_module(transport: str, served: str) -> None:
+    async with client(transport, served) as session:
+        number = session._request_id
+        slow = asyncio.ensure_future(session.call_tool("x.slow", {}))
+        while session._request_id == number:
+            await asyncio.sleep(0)
+        await session.call_tool("x.status", {"started": True})
+        await session.send_notification(
+            types.ClientNotification(
+                types.CancelledNotification(params=types.CancelledNotificationParams(requestId=number))
             )
-            told = await session.call_tool("x.told", {"told": True})
-            slow.cancel()
-            await asyncio.gather(slow, return_exceptions=True)
-            return told.structuredContent
-
-    assert asyncio.run(main()) == {"began": True, "told": True}
+        )
+        status = await session.call_tool("x.status", {"cancelled": True})
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+    assert status.structuredContent == {"started": True, "cancelled": True}
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_module_that_is_registered_meanwhile_is_told_and_callable(transport: str, served: str) -> None:
-    """F-015; section 4: `dynamic=True` changes nothing."""
-
-    async def main() -> None:
-        told = Told()
-        async with client(transport, served, told) as session:
-            await session.call_tool("x.grow", {})
-            async with asyncio.timeout(20):
-                await told.list_changed.wait()
-            names = [tool.name for tool in (await session.list_tools()).tools]
-            assert "grown.add" in names
-            assert (await session.call_tool("grown.add", {"a": 1})).structuredContent == {"total": 3}
-
-    asyncio.run(main())
+async def test_registered_module_is_announced_and_callable(transport: str, served: str) -> None:
+    """With `dynamic=True`."""
+    recorder = Recorder()
+    async with client(transport, served, recorder) as session:
+        await session.call_tool("x.grow", {})
+        async with asyncio.timeout(20):
+            await recorder.list_changed.wait()
+        names = [tool.name for tool in (await session.list_tools()).tools]
+        assert "grown.add" in names
+        assert (await session.call_tool("grown.add", {"a": 1})).structuredContent == {"total": 3}
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS[1:])
-def test_every_open_connection_is_told_of_a_change(transport: str, served: str) -> None:
-    """F-015: also those that did not cause it, over either transport."""
-
-    async def main() -> None:
-        told = [Told() for _ in range(3)]
-        other = next(place for place in TRANSPORTS[1:] if place != transport)
-        async with (
-            client(transport, served, told[0]) as session,
-            client(transport, served, told[1]),
-            client(other, served, told[2]),
-        ):
-            await session.call_tool("x.grow", {})
-            async with asyncio.timeout(20):
-                for one in told:
-                    await one.list_changed.wait()
-
-    asyncio.run(main())
+async def test_every_connection_is_notified_of_changes(transport: str, served: str) -> None:
+    """Also connections that did not cause the change, over both transports."""
+    recorders = [Recorder() for _ in range(3)]
+    other = next(name for name in TRANSPORTS[1:] if name != transport)
+    async with (
+        client(transport, served, recorders[0]) as session,
+        client(transport, served, recorders[1]),
+        client(other, served, recorders[2]),
+    ):
+        await session.call_tool("x.grow", {})
+        async with asyncio.timeout(20):
+            for recorder in recorders:
+                await recorder.list_changed.wait()
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS[1:])
-def test_clients_at_once_with_the_same_ids_get_their_own_answers(transport: str, served: str) -> None:
-    """Section 4: concurrent HTTP clients share one session and lose answers with equal ids."""
+async def test_concurrent_clients_with_equal_ids(transport: str, served: str) -> None:
+    """Each gets its own responses."""
 
-    async def one(number: int) -> list[Any]:
+    async def calls(number: int) -> list[Any]:
         async with client(transport, served) as session:
             results = [await session.call_tool("math.add", {"a": number, "b": n}) for n in range(10)]
             return [result.structuredContent for result in results]
 
-    async def main() -> Any:
-        return await asyncio.gather(one(100), one(200), one(300))
-
-    assert asyncio.run(main()) == [[{"total": base + n} for n in range(10)] for base in (100, 200, 300)]
+    assert (await asyncio.gather(calls(100), calls(200), calls(300))) == [
+        [{"total": base + n} for n in range(10)] for base in (100, 200, 300)
+    ]
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS[1:])
-def test_it_serves_after_the_first_client_has_left(transport: str, served: str) -> None:
-    """Section 4: HTTP dies after the first client leaves."""
-
-    async def one() -> Any:
-        async with client(transport, served) as session:
-            return (await session.call_tool("math.add", {"a": 1})).structuredContent
-
+async def test_server_continues_after_a_client_disconnects(transport: str, served: str) -> None:
     for _ in range(3):
-        assert asyncio.run(one()) == {"total": 3}
+        async with client(transport, served) as session:
+            assert (await session.call_tool("math.add", {"a": 1})).structuredContent == {"total": 3}
 
 
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}])
 @pytest.mark.parametrize("path", ["/mcp", "/sse"])
-def test_a_foreign_host_or_page_is_refused(served: str, path: str, headers: dict[str, str]) -> None:
-    """Section 4: no Host or Origin check on HTTP."""
+def test_other_hosts_and_origins_are_rejected(served: str, path: str, headers: dict[str, str]) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"method":"ping"}' if path == "/mcp" else None
     common = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     request = urllib.request.Request(served + path, data=body, headers={**common, **headers})
@@ -280,13 +239,10 @@ def test_a_foreign_host_or_page_is_refused(served: str, path: str, headers: dict
     caught.value.close()
 
 
-def test_keys_are_asked_for_where_they_are_set(program: ModuleType, port: int, listening: Listening) -> None:
-    """NG-06 settled: HTTP keys come from jackstay."""
+def test_keys_are_required(program: ModuleType, port: int, listening: Listening) -> None:
     from jackstay.server.http import keys
 
-    server = MCPServer(
-        program.make_registry(), transport="streamable-http", port=port, auth=keys({"ann": "k" * 40})
-    )
+    server = MCPServer(program.make_registry(), transport="streamable-http", port=port, auth=keys({"ann": "k" * 40}))
     server.start()
     assert listening(port)
     try:

@@ -1,4 +1,4 @@
-"""Live updates: a page hears of changes made on any thread, once for many, until it goes or the server drains."""
+"""Live updates of the inspector page."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from jackstay.server import Server
 
 
 class Reader:
-    """A page that listens: what it was sent, and a way to leave."""
+    """A page that receives events and can disconnect."""
 
     def __init__(self) -> None:
         self.sent: asyncio.Queue[bytes] = asyncio.Queue()
@@ -42,75 +42,63 @@ def catalogue(registry: Registry) -> Catalogue:
     return made
 
 
-def test_a_change_on_another_thread_is_told(catalogue: Catalogue) -> None:
-    async def check() -> None:
-        stream, reader = Changes(Server("demo").asgi(), catalogue), Reader()
-        carrying = asyncio.ensure_future(stream.carry(reader.receive, reader.send))
-        assert await reader.sent.get() == b"event: open\ndata: {}\n\n"
-        thread = threading.Thread(target=catalogue.skip, args=("math.add", "gone"))
-        thread.start()
-        assert await reader.sent.get() == b"event: changed\ndata: {}\n\n"
-        thread.join()
-        reader.left.set()
-        await carrying
-        assert reader.status == 200
-        assert repr(stream) == "<Changes 0 streams>"
-        assert catalogue._listeners == []
-
-    asyncio.run(check())
+async def test_change_on_another_thread(catalogue: Catalogue) -> None:
+    stream, reader = Changes(Server("demo").asgi(), catalogue), Reader()
+    carrying = asyncio.ensure_future(stream.stream(reader.receive, reader.send))
+    assert await reader.sent.get() == b"event: open\ndata: {}\n\n"
+    thread = threading.Thread(target=catalogue.skip, args=("math.add", "gone"))
+    thread.start()
+    assert await reader.sent.get() == b"event: changed\ndata: {}\n\n"
+    thread.join()
+    reader.left.set()
+    await carrying
+    assert reader.status == 200
+    assert repr(stream) == "<Changes 0 streams>"
+    assert catalogue._listeners == []
 
 
-def test_many_changes_before_the_page_hears_are_told_once(catalogue: Catalogue) -> None:
-    async def check() -> None:
-        stream, reader = Changes(Server("demo").asgi(), catalogue), Reader()
-        carrying = asyncio.ensure_future(stream.carry(reader.receive, reader.send))
-        await reader.sent.get()
-        for id in ("math.add", "math.later", "text.count"):
-            catalogue.skip(id, "gone")
-        assert await reader.sent.get() == b"event: changed\ndata: {}\n\n"
-        reader.left.set()
-        await carrying
-        assert await reader.sent.get() == b"", "the end, and no second change"
-
-    asyncio.run(check())
+async def test_many_changes_are_one_event(catalogue: Catalogue) -> None:
+    stream, reader = Changes(Server("demo").asgi(), catalogue), Reader()
+    carrying = asyncio.ensure_future(stream.stream(reader.receive, reader.send))
+    await reader.sent.get()
+    for id in ("math.add", "math.later", "text.count"):
+        catalogue.skip(id, "gone")
+    assert await reader.sent.get() == b"event: changed\ndata: {}\n\n"
+    reader.left.set()
+    await carrying
+    assert await reader.sent.get() == b"", "the end, and no second change"
 
 
-def test_a_stream_ends_when_the_server_drains(catalogue: Catalogue) -> None:
-    async def check() -> None:
-        app = Server("demo").asgi()
-        stream, reader = Changes(app, catalogue), Reader()
-        carrying = asyncio.ensure_future(stream.carry(reader.receive, reader.send))
-        await reader.sent.get()
-        app.refuse_new()
-        await carrying
-
-    asyncio.run(check())
+async def test_stream_ends_when_the_server_drains(catalogue: Catalogue) -> None:
+    app = Server("demo").asgi()
+    stream, reader = Changes(app, catalogue), Reader()
+    carrying = asyncio.ensure_future(stream.stream(reader.receive, reader.send))
+    await reader.sent.get()
+    app.refuse_new()
+    await carrying
 
 
-def test_a_silent_stream_says_that_it_is_alive(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keepalive(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "TICK", 0.01)
     monkeypatch.setattr(changes, "KEEPALIVE", 0.02)
 
-    async def check() -> None:
-        stream, reader = Changes(Server("demo").asgi(), catalogue), Reader()
-        carrying = asyncio.ensure_future(stream.carry(reader.receive, reader.send))
-        await reader.sent.get()
-        assert await reader.sent.get() == b": alive\n\n"
-        reader.is_broken = True
-        await carrying
-        assert not stream.is_full
-
-    asyncio.run(check())
+    stream, reader = Changes(Server("demo").asgi(), catalogue), Reader()
+    carrying = asyncio.ensure_future(stream.stream(reader.receive, reader.send))
+    await reader.sent.get()
+    assert await reader.sent.get() == b": alive\n\n"
+    reader.is_broken = True
+    await carrying
+    assert not stream.is_full
 
 
-def test_a_change_after_the_loop_has_closed_is_told_to_nobody(catalogue: Catalogue) -> None:
+def test_change_after_the_loop_has_closed(catalogue: Catalogue) -> None:
     loop = asyncio.new_event_loop()
     wake = changes._waker(loop, asyncio.Event())
     loop.close()
     wake(None)  # type: ignore[arg-type]  # what changed is not looked at
 
 
-def test_there_is_a_limit_of_streams(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_streams_is_limited(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Changes(Server("demo").asgi(), catalogue)
     assert not stream.is_full
     monkeypatch.setattr(changes, "MAX_STREAMS", 0)

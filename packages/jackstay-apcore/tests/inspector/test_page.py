@@ -1,4 +1,4 @@
-"""F-026: the page is one document without anything external, and its policy lets nothing run but itself."""
+"""The page is one document, and its policy allows nothing else."""
 
 import base64
 import hashlib
@@ -12,18 +12,18 @@ def text() -> str:
 
 
 def policy() -> dict[str, list[str]]:
-    said = dict(read_page().headers)["content-security-policy"]
-    return {name: values for name, *values in (row.split() for row in said.split("; "))}
+    directives = dict(read_page().headers)["content-security-policy"]
+    return {name: values for name, *values in (row.split() for row in directives.split("; "))}
 
 
-def test_nothing_is_fetched_from_elsewhere() -> None:
+def test_no_external_resources() -> None:
     assert re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", text()) == []
     assert re.findall(r"<(?:link|script|img|iframe)[^>]*(?:src|href)=[\"'](?!data:,)", text()) == []
     assert "@import" not in text()
     assert "url(" not in text()
 
 
-def test_the_policy_names_the_digests_of_the_one_script_and_the_one_style() -> None:
+def test_policy_has_the_digests_of_script_and_style() -> None:
     for tag, rule in (("script", "script-src"), ("style", "style-src")):
         inside = re.findall(rf"<{tag}>(.*?)</{tag}>", text(), re.DOTALL)
         assert len(inside) == 1
@@ -31,7 +31,7 @@ def test_the_policy_names_the_digests_of_the_one_script_and_the_one_style() -> N
         assert policy()[rule] == [f"'sha256-{digest}'"]
 
 
-def test_the_policy_has_no_room_for_anything_else() -> None:
+def test_policy_forbids_everything_else() -> None:
     rules = policy()
     assert rules["default-src"] == ["'none'"]
     assert rules["connect-src"] == ["'self'"]
@@ -41,13 +41,13 @@ def test_the_policy_has_no_room_for_anything_else() -> None:
     assert not any("unsafe" in value for values in rules.values() for value in values)
 
 
-def test_the_page_may_not_be_framed_or_opened_into() -> None:
+def test_page_cannot_be_framed() -> None:
     headers = dict(read_page().headers)
     assert headers["x-frame-options"] == "DENY"
     assert headers["cross-origin-opener-policy"] == "same-origin"
 
 
-def test_the_script_has_no_way_to_make_markup_of_text() -> None:
+def test_script_does_not_create_markup_from_strings() -> None:
     script = re.findall(r"<script>(.*?)</script>", text(), re.DOTALL)[0]
     for sink in (
         "innerHTML",
@@ -62,6 +62,6 @@ def test_the_script_has_no_way_to_make_markup_of_text() -> None:
     assert re.search(r"<[a-z][^>]*\son[a-z]+=", text()) is None
 
 
-def test_style_and_script_stand_where_their_marks_were() -> None:
+def test_placeholders_are_replaced() -> None:
     assert "/*style*/" not in text()
     assert "/*script*/" not in text()

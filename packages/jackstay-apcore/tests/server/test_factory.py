@@ -1,4 +1,4 @@
-"""F-005, F-013, F-015, F-018, F-020: from a catalogue to a server."""
+"""Servers from catalogues."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from apcore import Executor, ModuleAnnotations, Registry
 
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.server import ExecutionRouter, MCPServerFactory
-from apcore_mcp.server.factory import Offer
+from apcore_mcp.server.factory import CatalogueSync
 from jackstay.client import connect
 from jackstay.errors import JsonRpcError
 from jackstay.server import Server
@@ -21,15 +21,14 @@ from jackstay.types import ElicitResult
 factory = MCPServerFactory()
 
 
-def offered(registry: Registry, **filters: Any) -> tuple[Server, Catalogue, Offer]:
+def served(registry: Registry, **filters: Any) -> tuple[Server, Catalogue, CatalogueSync]:
     server = factory.create_server()
     catalogue = factory.build_catalogue(registry, **filters)
     router = ExecutionRouter(Executor(registry), catalogue=catalogue)
     return server, catalogue, factory.register_catalogue(server, catalogue, router)
 
 
-def test_a_server_has_the_seeds_defaults_and_checks_its_name() -> None:
-    """Seed 6.5."""
+def test_create_server() -> None:
     server = factory.create_server()
     assert (server.name, server.options.version) == ("apcore-mcp", "0.1.0")
     for bad in ({"name": ""}, {"name": "x" * 256}, {"version": ""}):
@@ -38,8 +37,7 @@ def test_a_server_has_the_seeds_defaults_and_checks_its_name() -> None:
     assert factory.create_server("x" * 255).name == "x" * 255
 
 
-def test_a_module_is_a_tool(registry: Registry) -> None:
-    """Seed 6.5: every field."""
+def test_build_tool(registry: Registry) -> None:
     tool = factory.build_tool(registry.get_definition("math.add"))
     assert tool.name == "math.add"
     assert tool.description == "Add two numbers"
@@ -49,8 +47,8 @@ def test_a_module_is_a_tool(registry: Registry) -> None:
     assert tool.annotations.read_only_hint is True
 
 
-def test_hints_that_nobody_declared_are_left_out(descriptor: Callable[..., Any]) -> None:
-    """Settled: an explicit `destructiveHint: false` would assert what nobody declared."""
+def test_undeclared_hints_are_omitted(descriptor: Callable[..., Any]) -> None:
+    """An explicit `destructiveHint: false` would assert what nobody declared."""
     tool = factory.build_tool(descriptor())
     assert tool.annotations is None
     assert tool.output_schema is None
@@ -61,8 +59,7 @@ def test_hints_that_nobody_declared_are_left_out(descriptor: Callable[..., Any])
         factory.build_tool(descriptor(module_id=""))
 
 
-def test_all_modules_or_those_that_pass(registry: Registry, caplog: pytest.LogCaptureFixture) -> None:
-    """Seed 6.5, F-018."""
+def test_build_tools(registry: Registry, caplog: pytest.LogCaptureFixture) -> None:
     assert [tool.name for tool in factory.build_tools(registry)] == [
         "math.add", "math.later", "text.count", "user.remove",
     ]  # fmt: skip
@@ -72,43 +69,36 @@ def test_all_modules_or_those_that_pass(registry: Registry, caplog: pytest.LogCa
     assert "No modules registered" in caplog.text
 
 
-def serve(server: Server, does: Callable[[Any], Any], **options: Any) -> Any:
-    """Run `does(client)` with a client of this server."""
-
-    async def main() -> Any:
-        here, there = memory_pair()
-        serving = asyncio.ensure_future(server.serve(there))
-        try:
-            async with connect(here, **options) as client:
-                return await does(client)
-        finally:
-            await serving
-
-    return asyncio.run(main())
+async def serve(server: Server, function: Callable[[Any], Any], **options: Any) -> Any:
+    """Run `function(client)` with a client of this server."""
+    client_end, server_end = memory_pair()
+    serving = asyncio.ensure_future(server.serve(server_end))
+    try:
+        async with connect(client_end, **options) as client:
+            return await function(client)
+    finally:
+        await serving
 
 
-def test_tools_can_be_registered_one_by_one(registry: Registry, executor: Executor) -> None:
-    """Seed 6.5: register_handlers."""
+async def test_register_handlers(registry: Registry, executor: Executor) -> None:
     server = factory.create_server()
-    factory.register_handlers(
-        server, factory.build_tools(registry, prefix="math."), ExecutionRouter(executor)
-    )
+    factory.register_handlers(server, factory.build_tools(registry, prefix="math."), ExecutionRouter(executor))
 
-    async def look(client: Any) -> Any:
+    async def use(client: Any) -> Any:
         tools = await client.tools.list()
         result = await client.tools.call("math.add", {"a": 1})
         return [tool.name for tool in tools], result.structured_content
 
-    assert serve(server, look) == (["math.add", "math.later"], {"total": 3})
+    assert await serve(server, use) == (["math.add", "math.later"], {"total": 3})
 
 
-def test_the_catalogue_is_listed_and_called_by_every_name(registry: Registry, kinds: SimpleNamespace) -> None:
-    """Section 4: an alias is listed but not callable; a filter is not enforced on calls."""
+async def test_modules_are_callable_by_every_name(registry: Registry, kinds: SimpleNamespace) -> None:
+    """By its alias, id and OpenAI name. Filters also apply to calls."""
     alias = {"display": {"mcp": {"alias": "free"}}}
     registry.register("disk.free", kinds.Plain(lambda i, c: {"ok": 1}, metadata=alias))
-    server, _, _ = offered(registry, prefix="disk.")
+    server, _, _ = served(registry, prefix="disk.")
 
-    async def look(client: Any) -> Any:
+    async def use(client: Any) -> Any:
         assert [tool.name for tool in await client.tools.list()] == ["free"]
         for name in ("free", "disk.free", "disk-free"):
             assert (await client.tools.call(name, {})).text == '{"ok": 1}'
@@ -117,16 +107,13 @@ def test_the_catalogue_is_listed_and_called_by_every_name(registry: Registry, ki
                 await client.tools.call(name, {"a": 1})
             assert caught.value.code == -32602
 
-    serve(server, look)
+    await serve(server, use)
 
 
-def test_documentation_is_a_resource_while_its_module_is_there(
-    registry: Registry, kinds: SimpleNamespace
-) -> None:
-    """F-020."""
-    server, catalogue, _ = offered(registry)
+async def test_documentation_is_a_resource(registry: Registry, kinds: SimpleNamespace) -> None:
+    server, catalogue, _ = served(registry)
 
-    async def look(client: Any) -> None:
+    async def use(client: Any) -> None:
         (resource,) = await client.resources.list()
         assert (resource.uri, resource.name, resource.mime_type) == (
             "docs://math.add",
@@ -144,12 +131,12 @@ def test_documentation_is_a_resource_while_its_module_is_there(
         catalogue.update("math.add")
         assert list(await client.resources.list()) == []
 
-    serve(server, look)
+    await serve(server, use)
 
 
-def test_changes_are_followed_until_the_offer_ends(registry: Registry, kinds: SimpleNamespace) -> None:
-    """F-015: an alias that changes takes its old name along."""
-    server, catalogue, offer = offered(registry)
+def test_changes_are_followed_until_stop(registry: Registry, kinds: SimpleNamespace) -> None:
+    """A changed alias removes the old name."""
+    server, catalogue, sync = served(registry)
     module = kinds.Plain(lambda i, c: {})
     registry.register("disk.free", module, metadata={"display": {"mcp": {"alias": "free"}}})
     catalogue.update("disk.free")
@@ -159,38 +146,34 @@ def test_changes_are_followed_until_the_offer_ends(registry: Registry, kinds: Si
     catalogue.update("disk.free")
     assert "free" not in server.catalogue.tools
     assert "disk.free" in server.catalogue.tools
-    offer.end()
+    sync.stop()
     registry.unregister("disk.free")
     catalogue.update("disk.free")
     assert "disk.free" in server.catalogue.tools
 
 
-def test_what_the_server_cannot_list_is_skipped_with_its_reason(
-    registry: Registry, kinds: SimpleNamespace
-) -> None:
-    """Faults stay where they are."""
+def test_unlistable_module_is_skipped(registry: Registry, kinds: SimpleNamespace) -> None:
     deep: dict[str, Any] = {"type": "object"}
     for _ in range(200):
         deep = {"type": "object", "properties": {"x": deep}}
     registry.register("disk.deep", kinds.Plain(lambda i, c: {}, input_schema=deep))
-    server, catalogue, _ = offered(registry)
-    assert "deeper" in catalogue.skipped()["disk.deep"]
+    server, catalogue, _ = served(registry)
+    assert "too deeply" in catalogue.skipped()["disk.deep"]
     assert "disk.deep" not in server.catalogue.tools
     assert len(server.catalogue.tools) == 4
 
 
-def test_a_thousand_modules_come_in_pages(kinds: SimpleNamespace) -> None:
-    """Section 4: 1,000 tools in one page."""
+async def test_pagination_of_many_tools(kinds: SimpleNamespace) -> None:
     registry = Registry()
     module = kinds.Plain(lambda i, c: {})
     for number in range(1000):
         registry.register(f"m.x{number}", module)
-    server, _, _ = offered(registry)
+    server, _, _ = served(registry)
 
-    async def look(client: Any) -> int:
+    async def use(client: Any) -> int:
         return len({tool.name for tool in await client.tools.list()})
 
-    assert serve(server, look) == 1000
+    assert await serve(server, use) == 1000
     import json
 
     from jackstay.server import Kind
@@ -200,87 +183,85 @@ def test_a_thousand_modules_come_in_pages(kinds: SimpleNamespace) -> None:
     assert "nextCursor" in first
 
 
-def test_nothing_but_modules_is_listed(registry: Registry) -> None:
-    """Section 4: meta-tools always in the list."""
-    server, catalogue, _ = offered(registry)
+def test_only_modules_are_listed(registry: Registry) -> None:
+    server, catalogue, _ = served(registry)
     assert set(server.catalogue.tools) == {entry.name for entry in catalogue.tools()}
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"])
-def test_every_revision_is_spoken(registry: Registry, version: str) -> None:
-    """Both eras; structure only where the revision has it."""
-    server, _, _ = offered(registry)
+async def test_every_revision_is_supported(registry: Registry, version: str) -> None:
+    """Structured content only where the revision has it."""
+    server, _, _ = served(registry)
 
-    async def look(client: Any) -> Any:
+    async def use(client: Any) -> Any:
         return await client.tools.call("math.add", {"a": 1})
 
-    result = serve(server, look, versions=(version,))
+    result = await serve(server, use, versions=(version,))
     assert result.text == '{"total": 3}'
     assert (result.structured_content is not None) is (version >= "2025-06-18")
 
 
-WHO = {"user": "ann", "password": "hunter2"}
+USER = {"user": "ann", "password": "hunter2"}
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("answer", ["accept", "decline"])
-def test_approval_is_asked_in_both_eras(registry: Registry, version: str, answer: str) -> None:
-    """Settled; in the stateless era the question is a result, and the handler is run again with the answer."""
-    server, _, _ = offered(registry)
-    asked: list[str] = []
+async def test_approval_on_every_revision(registry: Registry, version: str, answer: str) -> None:
+    """On a stateless revision, the elicitation is a result, and the client repeats the request with the answer."""
+    server, _, _ = served(registry)
+    elicited: list[str] = []
 
-    async def look(client: Any) -> Any:
-        return await client.tools.call("user.remove", WHO)
+    async def use(client: Any) -> Any:
+        return await client.tools.call("user.remove", USER)
 
     async def main() -> Any:
-        here, there = memory_pair()
-        serving = asyncio.ensure_future(server.serve(there))
-        client = connect(here, versions=(version,))
+        client_end, server_end = memory_pair()
+        serving = asyncio.ensure_future(server.serve(server_end))
+        client = connect(client_end, versions=(version,))
 
         @client.elicitation.handle
-        def ask(params: Any) -> Any:
-            asked.append(params.message)
+        def answer_elicitation(params: Any) -> Any:
+            elicited.append(params.message)
             return ElicitResult(action=answer, content={} if answer == "accept" else None)
 
         try:
             async with client:
-                return await look(client)
+                return await use(client)
         finally:
             await serving
 
-    result = asyncio.run(main())
+    result = await main()
     assert (result.is_error is True) is (answer == "decline")
-    (message,) = asked
+    (message,) = elicited
     assert "hunter2" not in message
     assert registry.get("user.remove").ran == (answer == "accept")
 
 
-def test_a_client_of_the_stateless_era_that_cannot_be_asked_is_refused_in_words(registry: Registry) -> None:
-    """Settled: without, refuse with a clear text."""
-    server, _, _ = offered(registry)
+async def test_approval_without_elicitation_on_a_stateless_revision(registry: Registry) -> None:
+    server, _, _ = served(registry)
 
-    async def look(client: Any) -> Any:
-        return await client.tools.call("user.remove", WHO)
+    async def use(client: Any) -> Any:
+        return await client.tools.call("user.remove", USER)
 
-    result = serve(server, look, versions=("2026-07-28",))
+    result = await serve(server, use, versions=("2026-07-28",))
     assert result.is_error
-    assert "cannot be asked" in result.text
+    assert "does not support elicitation" in result.text
     assert registry.get("user.remove").ran == 0
 
 
-def test_the_oldest_revision_gets_progress_without_words(registry: Registry) -> None:
-    """F-024: 2024-11-05 has no message member."""
-    server, _, _ = offered(registry)
-    heard: dict[str, list[Any]] = {}
+async def test_oldest_revision_gets_progress_without_message(registry: Registry) -> None:
+    """MCP 2024-11-05 has no `message` in progress."""
+    server, _, _ = served(registry)
+    progress_updates: dict[str, list[Any]] = {}
 
     for version in ("2024-11-05", "2025-06-18"):
 
-        async def look(client: Any, version: str = version) -> Any:
-            told = heard.setdefault(version, [])
-            return await client.tools.call("text.count", {}, on_progress=lambda *event: told.append(event))
+        async def use(client: Any, version: str = version) -> Any:
+            updates = progress_updates.setdefault(version, [])
+            return await client.tools.call("text.count", {}, on_progress=lambda *event: updates.append(event))
 
-        assert serve(server, look, versions=(version,)).text.startswith("{")
-    # Our client tells the newest of those that came together.
-    assert all("progress=3" in str(told[-1]) for told in heard.values())
-    assert '"text"' not in str(heard["2024-11-05"])
-    assert '"text"' in str(heard["2025-06-18"])
+        assert (await serve(server, use, versions=(version,))).text.startswith("{")
+    # The client reports the newest of several updates.
+    assert all("progress=3" in str(updates[-1]) for updates in progress_updates.values())
+    assert '"text"' not in str(progress_updates["2024-11-05"])
+    assert '"text"' in str(progress_updates["2025-06-18"])

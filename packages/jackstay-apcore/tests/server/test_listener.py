@@ -1,9 +1,8 @@
-"""F-015: following a registry."""
+"""Changes of a registry."""
 
 import logging
 import threading
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from apcore import Registry
@@ -12,10 +11,10 @@ from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.server import MCPServerFactory, RegistryListener
 
 
-def test_modules_that_come_and_go_are_followed_between_start_and_stop(
+def test_registry_is_followed_between_start_and_stop(
     registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Seed 6.9: the log lines, too."""
+    """With log lines."""
     listener = RegistryListener(registry, MCPServerFactory())
     assert len(listener.tools) == 4
     listener.start()
@@ -35,9 +34,7 @@ def test_modules_that_come_and_go_are_followed_between_start_and_stop(
     assert "new.two" not in listener.tools
 
 
-def test_what_changed_before_it_was_started_is_caught_up_with(
-    registry: Registry, kinds: SimpleNamespace
-) -> None:
+def test_start_catches_up_with_earlier_changes(registry: Registry, kinds: SimpleNamespace) -> None:
     catalogue = Catalogue(registry)
     listener = RegistryListener(registry, MCPServerFactory(), catalogue)
     registry.register("new.one", kinds.Plain(lambda i, c: {}))
@@ -45,8 +42,7 @@ def test_what_changed_before_it_was_started_is_caught_up_with(
     assert catalogue.find("new.one") is not None
 
 
-def test_filters_hold_for_what_comes_later(registry: Registry, kinds: SimpleNamespace) -> None:
-    """F-018."""
+def test_filters_apply_to_new_modules(registry: Registry, kinds: SimpleNamespace) -> None:
     catalogue = Catalogue(registry, prefix="math.")
     listener = RegistryListener(registry, MCPServerFactory(), catalogue)
     listener.start()
@@ -54,10 +50,8 @@ def test_filters_hold_for_what_comes_later(registry: Registry, kinds: SimpleName
     assert set(listener.tools) == {"math.add", "math.later"}
 
 
-def test_a_bad_module_is_logged_and_nothing_crashes(
-    registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Seed 6.9: no exception reaches apcore."""
+def test_bad_module_is_logged(registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
+    """No exception reaches apcore."""
     listener = RegistryListener(registry, MCPServerFactory())
     listener.start()
     registry.register("bad.one", kinds.Plain(lambda i, c: {}, input_schema={"type": "string"}))
@@ -68,7 +62,7 @@ def test_a_bad_module_is_logged_and_nothing_crashes(
     assert "not.there" not in listener.tools
 
 
-def test_a_catalogue_that_fails_is_logged(
+def test_failing_catalogue_is_logged(
     registry: Registry,
     kinds: SimpleNamespace,
     caplog: pytest.LogCaptureFixture,
@@ -83,13 +77,12 @@ def test_a_catalogue_that_fails_is_logged(
 
     monkeypatch.setattr(catalogue, "update", fail)
     registry.register("new.one", kinds.Plain(lambda i, c: {}))
-    assert "a change of new.one could not be followed" in caplog.text
+    assert "cannot apply a change of new.one" in caplog.text
     listener.stop()
     listener._on_register("new.one", None)
 
 
-@pytest.mark.parametrize("given", [None, "registry", object()])
-def test_what_is_no_registry_is_refused(given: Any) -> None:
-    """Seed 6.9."""
-    with pytest.raises(TypeError, match="apcore Registry"):
-        RegistryListener(given, MCPServerFactory())
+def test_registry_type_is_checked(subtests: pytest.Subtests) -> None:
+    for given in [None, "registry", object()]:
+        with subtests.test(given=given), pytest.raises(TypeError, match="apcore Registry"):
+            RegistryListener(given, MCPServerFactory())

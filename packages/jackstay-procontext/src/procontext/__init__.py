@@ -1,8 +1,7 @@
-"""The documentation server for coding agents.
+"""A documentation server for coding agents, built on `jackstay.server`.
 
-`config` reads the settings, `registry` knows the libraries, `resolve` matches names, `fetch`, `cache` and `page` bring and keep
-what is read, `tools` is what an agent can ask, `app` runs it, `cli` is the command. It stands on `jackstay.server`; it never
-imports `apcore_mcp`, and nothing below knows it.
+`config` reads the settings, `registry` loads the libraries, `resolve` matches names, `fetch`, `cache` and `page`
+download, store and convert pages, `tools` implements the MCP tools, `app` runs the server and `cli` is the command.
 """
 
 from procontext._version import __version__

@@ -1,10 +1,7 @@
-"""The documentation server as a process: settings become a registry, documents, tools and a server, and it runs.
+"""The documentation server as a process: builds the registry, documents, tools and server, and runs them.
 
-Start is kept short: the registry is parsed on a thread while the first client is already answered, and the documents (cache,
-fetcher) are opened with the first request that reads. `server_started` is logged when the registry is there, with its version
-(reference, section 8). With `registry.url` a second thread looks for a newer registry, at start and then at intervals.
-
-Must never know a tool's rules. Above: `cli`. Below: everything else in this package, `jackstay.server`.
+To start quickly, the registry is parsed on a thread while the first client is already served, and the cache and the
+fetcher are opened by the first request that reads. With `registry.url`, a second thread polls for a newer registry.
 """
 
 import asyncio
@@ -22,14 +19,14 @@ from procontext._version import __version__
 from procontext.config import Config, LocalSource
 from procontext.config_files import ConfigFiles
 from procontext.errors import ConfigError, RegistryError
-from procontext.events import log_to_stderr, tell
+from procontext.events import log_event, log_to_stderr
+from procontext.interfaces import Documents
 from procontext.metrics import Metrics, MetricsApp
-from procontext.registry import Registry, Store, keep_fresh, standard_directory, update
-from procontext.sources import Documents
+from procontext.registry import Registry, Store, default_directory, keep_fresh, update
 from procontext.tools import Tools, make_server
 
 if TYPE_CHECKING:
-    from jackstay.protocol.http import Refusal
+    from jackstay.protocol.http import ErrorResponse
     from jackstay.server import Server
     from jackstay.server.http import App, Asgi, BearerAuth, Principal
 
@@ -37,19 +34,19 @@ logger = logging.getLogger("procontext")
 
 
 def make_registry(config: Config) -> Registry:
-    """The registry that the settings describe, not loaded yet."""
+    """Return the registry that the settings describe, not loaded yet."""
     local = [source for source in config.sources if isinstance(source, LocalSource)]
     return Registry(
         sources=[source.library() for source in config.sources if not isinstance(source, LocalSource)],
         local_sources=[source.library() for source in local],
         local_file=local[0].file if local else "",
         path=config.registry.path,
-        store=Store(standard_directory()),
+        store=Store(default_directory()),
     )
 
 
 class Application:
-    """Everything that serves, for one set of settings. `tools` may be used without the server, by a command."""
+    """The objects that serve one set of settings. The commands use `tools` without the server."""
 
     def __init__(self, config: Config, registry: Registry | None = None) -> None:
         self.config = config
@@ -63,11 +60,11 @@ class Application:
         return f"<Application {self.registry!r}>"
 
     async def documents(self) -> Documents:
-        """The documents; opened once, by whoever asks first."""
+        """Return the documents. The first call opens them."""
         if self._documents is None:
             if self._opening is None:
                 self._opening = asyncio.ensure_future(self._open())
-            # Shielded: the one who asked first may be cancelled, and the others still want it.
+            # Shielded: the first caller may be cancelled while others still wait for the same task.
             self._documents = await asyncio.shield(self._opening)
         return self._documents
 
@@ -77,65 +74,65 @@ class Application:
         return await LibraryDocuments.open(self.config, self.registry)
 
     async def close(self) -> None:
-        """Let go of the documents, if they were opened."""
+        """Close the documents if they were opened."""
         if self._opening is not None:
             opened = await self._opening
             self._opening = self._documents = None
             await opened.close()
 
     def server(self) -> "Server":
-        """The tools as an MCP server."""
+        """Return an MCP server with the tools."""
         server = make_server(self.tools, self.metrics.count)
         server.on_shutdown(self.close)
         return server
 
     def gauges(self) -> Mapping[str, float]:
-        """The numbers of this moment."""
+        """Return the current values of the gauges."""
         return {"registry_libraries": len(self.registry), "registry_generation": self.registry.generation}
 
     async def refresh(self) -> bool:
-        """Look for a newer registry at `registry.url`, and take it. True if there was one.
+        """Install a newer registry from `registry.url`, if there is one. Return True if one was installed.
 
         Raises: RegistryError.
         """
         url = self.config.registry.url
         if url is None:
             raise RegistryError(
-                "registry.url", "is not set, so there is nowhere to look for a newer registry"
+                "registry.url", "not set; set it to the URL of a registry description to download a newer registry"
             )
         from procontext.registry import Downloader  # noqa: PLC0415  # TLS: not before it is needed
 
         download = Downloader(self.config.fetcher, url)
         try:
-            state = await update(Store(standard_directory()), url, download, self.registry.version)
+            state = await update(Store(default_directory()), url, download, self.registry.version)
         finally:
             await download.close()
         if state is None:
             return False
         await asyncio.to_thread(self.registry.load)
-        tell("registry_updated", registry_version=self.registry.version, libraries=len(self.registry))
+        log_event("registry_updated", registry_version=self.registry.version, libraries=len(self.registry))
         return True
 
 
 def serve(config: Config, files: ConfigFiles = ConfigFiles()) -> int:  # noqa: B008  # frozen
-    """Serve as the settings say, until the client is gone or a signal comes; the exit code. `files` is only logged.
+    """Serve until the client disconnects or a signal arrives, and return the exit code. `files` is only logged.
 
-    Raises: ConfigError for a key that cannot be used; jackstay's own errors, if it cannot be listened there.
+    Raises: ConfigError for an unusable `server.auth_key`; McpError if the server cannot listen on the address.
     """
     log_to_stderr(config.logging.level)
     application = Application(config)
     server = application.server()
     transport = config.server.transport
-    # Built first: what is wrong with a setting is told before anything runs.
+    # Built first, so that a wrong setting is reported before anything runs.
     auth = _auth(config) if transport == "http" else None
     failed = threading.Event()
 
     def loaded(error: RegistryError | None) -> None:
         if error is None:
-            tell("server_started", **_started(config, application.registry, files))
+            log_event("server_started", **_started(config, application.registry, files))
         else:
             failed.set()
-            # There is nothing to serve: end as if somebody had asked for it, so that everything is flushed.
+            # There is nothing to serve: shut down in the regular way, so that everything is flushed.
             os.kill(os.getpid(), signal.SIGTERM)
 
     application.registry.start(loaded)
@@ -173,54 +170,54 @@ def _start_refreshing(
 
 def _serve_http(application: Application, server: "Server", auth: "BearerAuth | None") -> int:
     config = application.config.server
-    from jackstay.protocol.http import LOCAL_HOSTS  # noqa: PLC0415  # only who speaks HTTP loads it
+    from jackstay.protocol.http import LOCAL_HOSTS  # noqa: PLC0415  # loaded only for HTTP
 
     names = _own_names(config.host)
     if auth is None:
         is_local = names and names[0] in LOCAL_HOSTS
-        who = "every process of this machine" if is_local else "everybody who can reach this address"
-        tell("auth_disabled", logging.WARNING, detail=f"{who} can call this server")
+        callers = "every process on this machine" if is_local else "everyone who can reach this address"
+        log_event("auth_disabled", logging.WARNING, detail=f"{callers} can call this server")
     if not (names or config.allowed_hosts):
-        tell("answers_as_localhost_only", logging.WARNING, detail="server.allowed_hosts names other hosts")
+        log_event("answers_as_localhost_only", logging.WARNING, detail="server.allowed_hosts names other hosts")
 
     def with_metrics(app: "App") -> "Asgi":
         return MetricsApp(app, application.metrics, application.gauges, auth)
 
-    # Sessions: the list of resolved libraries is one for each (reference, section 7: required after initialize).
+    # Sessions, because each has its own list of resolved libraries.
     return server.run(
         transport="http",
         host=config.host,
         port=config.port,
         hosts=(*LOCAL_HOSTS, *names, *config.allowed_hosts),
-        # Reference, 7.2: web pages of this machine only, however the server itself is called.
+        # Web pages of this machine only, whatever host names the server accepts.
         origins=tuple(f"{scheme}://{host}" for scheme in ("http", "https") for host in LOCAL_HOSTS),
         sessions=True,
         health=True,
         auth=auth,
-        around=with_metrics if config.metrics else None,
+        wrap_app=with_metrics if config.metrics else None,
     )
 
 
 def _own_names(host: str) -> tuple[str, ...]:
-    """What a server that listens there is called for it; nothing, where that is every address."""
+    """Return the host names that a listening address implies; none for a wildcard address."""
     if host in ("0.0.0.0", "::"):  # noqa: S104  # compared with, not bound to
         return ()
     return (f"[{host}]" if ":" in host else host,)
 
 
 def _auth(config: Config) -> "BearerAuth | None":
-    """The guard of the one key, or None. A key that is made here is printed once, whatever the log level."""
+    """Return the check of the bearer key, or None. A generated key is printed once, whatever the log level."""
     if not config.server.auth_enabled:
         return None
-    from jackstay.server.http import BearerAuth, keys  # noqa: PLC0415  # only who speaks HTTP loads it
+    from jackstay.server.http import BearerAuth, keys  # noqa: PLC0415  # loaded only for HTTP
 
     class KeyAuth(BearerAuth):
-        """As it is, but whatever is wrong with a key is 401 (reference, 7.2), also what could never be one."""
+        """`BearerAuth` that answers 401 for every unusable key, also for a malformed one."""
 
-        async def admit(self, method: str, path: str, headers: Mapping[str, str]) -> "Principal | Refusal":
-            found = await super().admit(method, path, headers)
+        async def authenticate(self, method: str, path: str, headers: Mapping[str, str]) -> "Principal | ErrorResponse":
+            found = await super().authenticate(method, path, headers)
             if getattr(found, "status", None) == 400:
-                return self.challenge(401, "invalid_token", "the key is not valid here")
+                return self.challenge(401, "invalid_token", "invalid key")
             return found
 
     key = config.server.auth_key

@@ -1,5 +1,7 @@
-"""Which settings files there are, and their contents. A file that the user names is trusted, and so is the one in the platform's
-configuration directory. One in the working directory is not: `local_config` has the rules for it.
+"""Find and read the settings files.
+
+A file that the user names and the one in the platform's configuration directory are trusted. One in the working
+directory is not; `local_config` has the rules for it.
 """
 
 import os
@@ -21,7 +23,7 @@ MAX_FILE_VALUES: Final = 100_000
 
 
 class ConfigFiles(msgspec.Struct, frozen=True):
-    """The files that settings are read from: `trusted` was named or belongs to the user, `local` is in the working directory."""
+    """The settings files: `trusted` was named or belongs to the user, `local` is in the working directory."""
 
     trusted: Path | None = None
     local: Path | None = None
@@ -34,16 +36,16 @@ def find_files(
     user: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> ConfigFiles:
-    """Find the settings files. A named file (`--config`, `PROCONTEXT_CONFIG`) is the only one that is used.
+    """Find the settings files. A named file (`--config`, `PROCONTEXT_CONFIG`) replaces all others.
 
-    Raises: ConfigError, if the named file does not exist.
+    Raises: ConfigError if the named file does not exist.
     """
     environ = os.environ if environment is None else environment
     for where, name in (("--config", named), (FILE_VARIABLE, environ.get(FILE_VARIABLE))):
         if name:
             file = Path(name).expanduser().absolute()
             if not file.is_file():
-                raise ConfigError(where, f"there is no file {file}")
+                raise ConfigError(where, f"file not found: {file}")
             return ConfigFiles(trusted=file)
     if user is None:
         import platformdirs  # noqa: PLC0415  # not needed where a file is named
@@ -57,11 +59,11 @@ def find_files(
 
 
 def read_yaml(file: Path) -> dict[str, Json]:
-    """The contents of a file, as JSON would have them.
+    """Return the contents of a YAML file as JSON values.
 
-    Raises: ConfigError, with the line where it is no YAML.
+    Raises: ConfigError, for invalid YAML with the line.
     """
-    import yaml  # noqa: PLC0415  # only a file needs it
+    import yaml  # noqa: PLC0415  # needed only if there is a file
 
     try:
         with file.open("rb") as stream:
@@ -76,38 +78,38 @@ def read_yaml(file: Path) -> dict[str, Json]:
         raise ConfigError("", "is nested too deeply", str(file)) from error
     except (
         Exception
-    ) as error:  # of a scalar that its tag does not fit, PyYAML raises ValueError, KeyError, IndexError ...
-        text = " ".join(str(error).split())
-        raise ConfigError("", f"is not YAML: {text[:300]}", str(file)) from error
+    ) as error:  # for a scalar that does not fit its tag, PyYAML raises ValueError, KeyError, IndexError ...
+        problem = " ".join(str(error).split())
+        raise ConfigError("", f"invalid YAML: {problem[:300]}", str(file)) from error
     if found is None:
         return {}
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-        raise ConfigError("", "must hold sections with settings, like `cache: {ttl_hours: 24}`", str(file))
+        raise ConfigError("", "must contain sections with settings, such as `cache: {ttl_hours: 24}`", str(file))
     _check_values(found, file)
     return found
 
 
 def _check_values(found: Json, file: Path) -> None:
-    """Refuse what is text in YAML and nowhere else, and what aliases expand to more than any settings file holds."""
-    waiting: list[Any] = [found]
+    """Reject strings that cannot be used, and aliases that expand to more values than any settings file contains."""
+    pending: list[Any] = [found]
     count = 0
-    while waiting:
-        value = waiting.pop()
+    while pending:
+        value = pending.pop()
         count += 1
         if count > MAX_FILE_VALUES:
             raise ConfigError("", f"has more than {MAX_FILE_VALUES} values", str(file))
         if isinstance(value, dict):
-            waiting += value.keys()
-            waiting += value.values()
+            pending += value.keys()
+            pending += value.values()
         elif isinstance(value, list):
-            waiting += value
+            pending += value
         elif isinstance(value, str) and not value.isprintable():
             try:
                 value.encode()
             except UnicodeEncodeError as error:
-                raise ConfigError("", "has half of a surrogate pair in a string", str(file)) from error
+                raise ConfigError("", "a string contains a lone surrogate", str(file)) from error
             if "\0" in value:
-                raise ConfigError("", "has a NUL character in a string", str(file))
+                raise ConfigError("", "a string contains a NUL character", str(file))
 
 
 __all__ = [

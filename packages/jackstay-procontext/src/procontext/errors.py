@@ -1,17 +1,14 @@
-"""Everything that can go wrong, as rows, and the exceptions that carry a row to whoever tells the agent or the person.
+"""The error catalogue of the tools, and the exceptions of this package.
 
-The catalogue is the reference's (6.2): a code, who raises it, a sentence, what to do next, and whether the same request may
-succeed later. A tool's failure is a `ProContextError`; the tools turn it into the envelope of 6.1. A wrong setting is a
-`ConfigError`, a registry file that cannot be used a `RegistryError`: both are for the person who started the server.
-
-Must never know a request. Above: everything in this package. Below: msgspec.
+A failed tool raises `ProContextError` with a code of the catalogue. A wrong setting is a `ConfigError` and an unusable
+registry file a `RegistryError`; both are for the user who started the server.
 """
 
 from typing import Literal, TypeAlias
 
 import msgspec
 
-# Every code there is (reference, 6.2).
+# Every error code of the tools.
 Code: TypeAlias = Literal[
     "LIBRARY_NOT_FOUND",
     "LLMS_TXT_NOT_FOUND",
@@ -25,7 +22,7 @@ Code: TypeAlias = Literal[
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One code of the catalogue. `message` has a place for the subject: a library's id, a URL, a field."""
+    """One error of the catalogue. `message` has a placeholder for the subject: a library id, a URL or an argument."""
 
     code: Code
     raised_by: tuple[str, ...]
@@ -34,9 +31,8 @@ class Row(msgspec.Struct, frozen=True):
     recoverable: bool
 
 
-_RETRY = "This may pass. Try again in a moment, and tell the user if it fails again."
+_RETRY = "The failure may be temporary. Try again in a moment, and inform the user if it fails again."
 
-# The catalogue, in the order of the reference.
 ROWS: tuple[Row, ...] = (
     Row(
         "LIBRARY_NOT_FOUND",
@@ -86,20 +82,20 @@ ROWS: tuple[Row, ...] = (
         "INVALID_INPUT",
         ("resolve_library", "get_library_docs", "read_page", "search_docs"),
         "Invalid input: {}.",
-        "Correct the named argument as the tool's input schema says, and call again.",
+        "Correct the named argument by the tool's input schema, and call again.",
         False,
     ),
 )
 
-# The same, by code.
+# The catalogue by code.
 CATALOGUE: dict[str, Row] = {row.code: row for row in ROWS}
 
-# What is quoted back of a URL or an argument: enough to recognise it, and no more than that.
-_LONGEST_SUBJECT = 300
+# The part of a URL or an argument that is quoted in a message.
+_MAX_SUBJECT_LENGTH = 300
 
 
 class ProContextError(Exception):
-    """A tool's failure, for the agent. Reference, 6.1: all four fields are told."""
+    """A failed tool call. All four fields are returned to the agent."""
 
     def __init__(self, code: Code, message: str, suggestion: str, recoverable: bool) -> None:
         super().__init__(code, message, suggestion, recoverable)
@@ -115,24 +111,22 @@ class ProContextError(Exception):
 def failure(
     code: Code, subject: str, detail: str = "", *, suggestion: str | None = None, remedy: str = ""
 ) -> ProContextError:
-    """The row's error about `subject`; `detail` follows its sentence, and is a sentence of its own without the full stop.
+    """Return the error with this code for `subject`; `detail` is appended as a sentence and has no full stop.
 
-    `remedy` takes the place of the row's suggestion where trying again does not help, whatever the row says.
+    `remedy` replaces the suggestion of the catalogue and marks the error as not recoverable.
     """
     row = CATALOGUE[code]
-    shown = subject if len(subject) <= _LONGEST_SUBJECT else f"{subject[:_LONGEST_SUBJECT]}…"
+    shown = subject if len(subject) <= _MAX_SUBJECT_LENGTH else f"{subject[:_MAX_SUBJECT_LENGTH]}…"
     message = row.message.format(shown)
     if detail:
         message = f"{message} {detail[:1].upper()}{detail[1:]}."
     if remedy:
         return ProContextError(code, message, remedy, False)
-    return ProContextError(
-        code, message, row.suggestion if suggestion is None else suggestion, row.recoverable
-    )
+    return ProContextError(code, message, row.suggestion if suggestion is None else suggestion, row.recoverable)
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used. `name` is the setting as it was written, `where` the file or the environment."""
+    """An invalid setting. `name` is the setting as it was written, `where` the file or the environment."""
 
     def __init__(self, name: str, problem: str, where: str = "") -> None:
         super().__init__(name, problem, where)
@@ -141,12 +135,12 @@ class ConfigError(Exception):
         self.where = where
 
     def __str__(self) -> str:
-        place = f" (in {self.where})" if self.where else ""
-        return f"{self.name}: {self.problem}{place}" if self.name else f"{self.problem}{place}"
+        origin = f" (in {self.where})" if self.where else ""
+        return f"{self.name}: {self.problem}{origin}" if self.name else f"{self.problem}{origin}"
 
 
 class RegistryError(Exception):
-    """A registry that cannot be used: unreadable, broken, or not what its checksum says. `where` is a file or address."""
+    """An unusable registry: unreadable, invalid, or with a wrong checksum. `where` is a file or a URL."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(where, problem)

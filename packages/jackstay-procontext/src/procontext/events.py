@@ -1,9 +1,7 @@
-"""What the server says on stderr: one JSON object a line, with a name for each event (reference, section 8).
+"""Structured logs on stderr: one JSON object a line.
 
-`event` is the name, or the whole message where a logger said a sentence; everything in `fields` stands beside it. Standard
-output is the protocol's, and never written to here.
-
-Must never know what the events mean. Above: `app`, `cli`. Below: logging.
+`event` is the name of an event, or the message of an ordinary log record; `fields` are added as members. Standard
+output belongs to the protocol and is never written to here.
 """
 
 import json
@@ -12,15 +10,15 @@ import sys
 from datetime import UTC, datetime
 from typing import TextIO
 
-# Our loggers, and those of what we stand on.
+# The loggers that are written to stderr.
 LOGGERS = ("procontext", "jackstay")
 
 
-class JsonLines(logging.Formatter):
-    """A record as one line of JSON."""
+class JsonFormatter(logging.Formatter):
+    """Formats a log record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """Return the line without the newline."""
         line: dict[str, object] = {
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -34,9 +32,9 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str, stream: TextIO | None = None) -> logging.Handler:
-    """Send what our loggers say to stderr, from this level on. For the process that serves; call it once."""
+    """Write the logs of `LOGGERS` to stderr, from this level on. Call it once, in the process that serves."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.setLevel(level.upper())
@@ -45,9 +43,9 @@ def log_to_stderr(level: str, stream: TextIO | None = None) -> logging.Handler:
     return handler
 
 
-def tell(name: str, level: int = logging.INFO, /, **fields: object) -> None:
-    """Log an event."""
+def log_event(name: str, level: int = logging.INFO, /, **fields: object) -> None:
+    """Log an event with fields."""
     logging.getLogger("procontext").log(level, name, extra={"fields": fields})
 
 
-__all__ = ["LOGGERS", "JsonLines", "log_to_stderr", "tell"]
+__all__ = ["LOGGERS", "JsonFormatter", "log_event", "log_to_stderr"]

@@ -1,9 +1,8 @@
-"""What a `procontext.yaml` in the working directory may contain.
+"""The rules for a `procontext.yaml` in the working directory, which may come from an untrusted repository.
 
-A client starts the server in the folder that the user works in, which may be a clone of a repository of somebody else. Such a
-file may add sources and change harmless settings. It may not read an environment variable, name a folder outside of its own,
-change how anything is fetched, or take a name that a library already has (`registry` checks the names). Rules and reasons:
-docs/design/threat-model-procontext.md.
+Such a file may add sources and change harmless settings. It may not read an environment variable, name a folder outside
+its own, change how anything is fetched, or take the name of a known library (`registry` checks the names).
+See docs/design/threat-model-procontext.md.
 """
 
 import os
@@ -19,16 +18,16 @@ _VARIABLE = re.compile(r"\$\{")
 
 
 class Refusal(NamedTuple):
-    """A key of the file that is not accepted, and why."""
+    """A key of the file that is not accepted, with the reason."""
 
     key: str
     reason: str
 
 
 def refusals(given: Mapping[str, Json], folder: Path, allowed: Collection[str]) -> Iterator[Refusal]:
-    """Find every key of a file in `folder` that is not accepted from there. `allowed` are the keys of harmless settings.
+    """Find every key of a file in `folder` that is not accepted there. `allowed` are the keys of harmless settings.
 
-    `given` has the shape of the settings: it was decoded as such before.
+    `given` was already validated as settings.
     """
     for section, values in given.items():
         if section == "sources" and isinstance(values, list):
@@ -49,7 +48,7 @@ def _source_refusals(name: str, source: Mapping[str, Json], folder: Path) -> Ite
 
 
 def _is_inside(folder: Path, path: str) -> bool:
-    """Whether a path stays in the folder, with every symbolic link followed."""
+    """Return whether a path stays in the folder after following symbolic links."""
     try:
         root = os.path.realpath(folder)
         return Path(os.path.realpath(folder / Path(path).expanduser())).is_relative_to(root)
@@ -58,22 +57,22 @@ def _is_inside(folder: Path, path: str) -> bool:
 
 
 def _variables(key: str, value: object) -> Iterator[Refusal]:
-    """Every string with `${`, wherever it is: which of them would be filled in is not decided here."""
+    """Find every string with `${`, also where it would not be expanded."""
     if isinstance(value, Mapping):
-        for name, one in value.items():
+        for name, member in value.items():
             if _VARIABLE.search(str(name)):
                 yield Refusal(key or "settings", "has an environment variable in a name")
-            yield from _variables(f"{key}.{name}" if key else str(name), one)
+            yield from _variables(f"{key}.{name}" if key else str(name), member)
     elif isinstance(value, list):
-        for index, one in enumerate(value):
-            yield from _variables(f"{key}[{index}]", one)
+        for index, item in enumerate(value):
+            yield from _variables(f"{key}[{index}]", item)
     elif isinstance(value, str) and _VARIABLE.search(value):
         yield Refusal(key, "reads an environment variable")
 
 
 def refuse(found: Sequence[Refusal], file: Path) -> ConfigError:
-    """The error that lists what was refused and how to accept it."""
-    listed = "; ".join(f"{one.key} {one.reason}" for one in found[:10])
+    """Return the error that lists the rejected keys and how to accept them."""
+    listed = "; ".join(f"{refusal.key} {refusal.reason}" for refusal in found[:10])
     more = f"; and {len(found) - 10} more" if len(found) > 10 else ""
     problem = (
         f"not accepted from a file in the working directory: {listed}{more}. If you trust this file,"

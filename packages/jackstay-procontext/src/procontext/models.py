@@ -1,9 +1,6 @@
-"""What the parts of the documentation server tell each other: libraries, matches, pages, windows, hits. Plain frozen rows.
+"""The data types of the documentation server: libraries, matches, pages, windows, hits.
 
-The names of the fields are the ones of the tools' answers (reference, sections 2 to 5), so that a row can go out as it is. A
-time is a `datetime` in UTC. Nothing here reads, fetches or decides.
-
-Above: everything in this package. Below: msgspec.
+Field names are those of the tool results, so that a struct can be encoded as it is. Times are `datetime` in UTC.
 """
 
 from datetime import datetime
@@ -11,30 +8,28 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-# Reference, 2.2: what a library's identifier looks like.
+# The syntax of a library identifier.
 LIBRARY_ID_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
 
-# Reference, 2.2: how a match was made, in the order in which matches are tried.
+# How a match was made, in the order in which the matches are tried.
 MatchedVia: TypeAlias = Literal["package_name", "library_id", "alias", "fuzzy"]
 
-# Where the table of contents of a library was taken from, in the order in which they are tried.
-IndexSource: TypeAlias = Literal[
-    "llms.txt", "objects.inv", "search_index.json", "sitemap.xml", "navigation", "folder"
-]
+# The origin of a table of contents, in the order in which they are tried.
+IndexSource: TypeAlias = Literal["llms.txt", "objects.inv", "search_index.json", "sitemap.xml", "navigation", "folder"]
 
 
 class Packages(msgspec.Struct, frozen=True, gc=False):
-    """The names under which a library is installed."""
+    """The package names of a library."""
 
     pypi: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
 
 
 class Library(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One row of the registry, or one private source.
+    """A library of the registry, or a private source.
 
-    `path` and `headers` are set for private sources only: a folder of Markdown or HTML, and what to send to the host of
-    `docs_url` and `llms_txt_url`, and to no other.
+    `path` and `headers` are set for private sources only: a folder of Markdown or HTML, and request headers that are
+    sent to the hosts of `docs_url` and `llms_txt_url` and to no other.
     """
 
     id: str
@@ -51,7 +46,7 @@ class Library(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Match(msgspec.Struct, frozen=True):
-    """A library that a query may have meant. Reference, 2.2."""
+    """A library that matches a query."""
 
     library_id: str
     name: str
@@ -62,7 +57,7 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class IndexText(msgspec.Struct, frozen=True, kw_only=True):
-    """The table of contents of a library, whole, as Markdown; `cached_at` is None where it was fetched just now."""
+    """The complete table of contents of a library as Markdown; `cached_at` is None if it was fetched just now."""
 
     text: str
     source: IndexSource
@@ -73,7 +68,7 @@ class IndexText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heading(msgspec.Struct, frozen=True):
-    """A heading of levels 1 to 4. `line` counts from 1; `text` has no markup of its own; `anchor` is empty if unknown."""
+    """A heading of levels 1 to 4. `line` counts from 1; `text` has no markup; `anchor` is empty if unknown."""
 
     level: int
     text: str
@@ -82,9 +77,9 @@ class Heading(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """A page as it is stored: Markdown in lines of at most 4,000 characters, and all its headings.
+    """A stored page: Markdown in lines of at most 4,000 characters, and all its headings.
 
-    `final_url` is where a redirect to another host led; None where there was none.
+    `final_url` is the target of a redirect to another host, or None.
     """
 
     url: str
@@ -97,7 +92,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """Some lines of a page, inside a budget. Reference, 4.2.
+    """Some lines of a page, within a budget.
 
     `headings` is the map of the whole page, one `LINE: ## Text` a line. `next_offset` is None at the end.
     """
@@ -112,7 +107,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A section that a search found, best first. `heading_path` is the chain of headings above it, outermost first."""
+    """A section found by a search. `heading_path` has the headings of the section, outermost first."""
 
     url: str
     line: int

@@ -1,4 +1,4 @@
-"""The cache can be read by its owner alone, with every file that SQLite puts beside it."""
+"""File permissions of the cache and of the side files of SQLite."""
 
 import logging
 import os
@@ -14,32 +14,32 @@ from procontext.cache._store import FILE_NAME, Store
 
 @pytest.fixture(autouse=True)
 def usual_umask() -> object:
-    """What most systems have."""
+    """The umask of most systems."""
     before = os.umask(0o022)
     yield
     os.umask(before)
 
 
-def mode(place: Path) -> int:
-    return stat.S_IMODE(place.stat().st_mode)
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 def modes(folder: Path) -> dict[str, int]:
     return {entry.name: mode(entry) for entry in folder.iterdir()}
 
 
-def test_a_new_cache_is_private_with_its_side_files(tmp_path: Path) -> None:
+def test_new_cache_is_private_with_side_files(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "cache"
     store = Store(folder)
-    assert store.holds("x") is False
+    assert store.contains("x") is False
     assert set(modes(folder)) >= {FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"}
     assert set(modes(folder).values()) == {0o600}
     assert (mode(folder), mode(folder.parent)) == (0o700, 0o700)
     store.close()
 
 
-def test_a_cache_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
-    """As earlier versions left it: also files of another version, and side files of a process that was killed."""
+def test_existing_cache_is_restricted(tmp_path: Path) -> None:
+    """Also files of another version, and side files of a killed process."""
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o755)
     left = Store(folder)
@@ -54,7 +54,7 @@ def test_a_cache_that_others_could_read_is_closed_to_them(tmp_path: Path) -> Non
     left.close()
 
 
-def test_a_damaged_cache_is_made_anew_privately(tmp_path: Path) -> None:
+def test_recreated_cache_is_private(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"no database" * 1000)
     store = Store(tmp_path)
     assert not store.is_in_memory
@@ -62,7 +62,7 @@ def test_a_damaged_cache_is_made_anew_privately(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_directory_with_other_things_in_it_keeps_its_mode(tmp_path: Path) -> None:
+def test_shared_directory_keeps_its_mode(tmp_path: Path) -> None:
     folder = tmp_path / "home"
     folder.mkdir(mode=0o755)
     (folder / "letter.txt").write_text("")
@@ -73,7 +73,7 @@ def test_a_directory_with_other_things_in_it_keeps_its_mode(tmp_path: Path) -> N
     assert mode(folder / FILE_NAME) == 0o600
 
 
-def test_what_cannot_be_changed_is_a_warning(
+def test_chmod_failure_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / FILE_NAME
@@ -87,4 +87,4 @@ def test_what_cannot_be_changed_is_a_warning(
         make_private(file)
     assert "other users may be able to read the cache" in caplog.text
     monkeypatch.setattr(Path, "stat", lambda self: (_ for _ in ()).throw(FileNotFoundError()))
-    _private._close_to_others(tmp_path / "gone")
+    _private._restrict(tmp_path / "gone")

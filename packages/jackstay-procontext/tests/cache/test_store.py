@@ -1,4 +1,4 @@
-"""The cache file (design, section 4: disk full, corruption, two processes, kill -9; section 2, point 1: search)."""
+"""The cache file: storage, search, full disk, corruption, several processes, SIGKILL."""
 
 import os
 import signal
@@ -41,10 +41,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-# --- what is kept -----------------------------------------------------------------------------------------------------
+# --- documents --------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_put_is_got_back(store: Store) -> None:
+def test_put_and_get(store: Store) -> None:
     assert store.get("https://a.example/") is None
     assert store.put(document())
     assert store.get("https://a.example/") == document()
@@ -52,7 +52,7 @@ def test_what_is_put_is_got_back(store: Store) -> None:
     assert store.get("https://a.example/") == document(text="new", at=200.0)
 
 
-def test_what_is_kept_outlives_the_process(tmp_path: Path) -> None:
+def test_documents_persist(tmp_path: Path) -> None:
     first = Store(tmp_path)
     first.put(document())
     first.close()
@@ -61,14 +61,14 @@ def test_what_is_kept_outlives_the_process(tmp_path: Path) -> None:
     second.close()
 
 
-def test_text_that_is_no_unicode_is_kept_all_the_same(store: Store) -> None:
+def test_lone_surrogates_are_replaced(store: Store) -> None:
     assert store.put(document(text="a\ud800b"), ("lib",), [Section(1, ("x",), "a\ud800b")])
     kept = store.get("https://a.example/")
     assert kept is not None
     assert kept.text == "a?b"
 
 
-def test_a_confirmation_changes_the_time_alone(store: Store) -> None:
+def test_confirm_changes_only_checked_at(store: Store) -> None:
     store.put(document())
     store.confirm("https://a.example/", 500.0)
     kept = store.get("https://a.example/")
@@ -76,7 +76,7 @@ def test_a_confirmation_changes_the_time_alone(store: Store) -> None:
     assert (kept.fetched_at, kept.checked_at) == (100.0, 500.0)
 
 
-def test_links_of_an_index_replace_the_ones_before(store: Store) -> None:
+def test_links_of_an_index_are_replaced(store: Store) -> None:
     store.put(document("index"), ("lib",), (), ["https://x.example/1", "https://x.example/2"])
     store.put(document("other index"), ("other",), (), ["https://x.example/2"])
     assert store.libraries_linking("https://x.example/2") == ("lib", "other")
@@ -85,7 +85,7 @@ def test_links_of_an_index_replace_the_ones_before(store: Store) -> None:
     assert store.libraries_linking("https://x.example/2") == ("other",)
 
 
-def test_cleaning_takes_a_page_with_all_that_was_made_of_it(store: Store) -> None:
+def test_clean_removes_page_with_sections(store: Store) -> None:
     store.put(document("old", at=1.0), ("lib",), [Section(1, ("jackstay",), "rope")])
     store.put(document("new", at=9.0), ("lib",), [Section(1, ("jackstay",), "rope")])
     assert store.clean(5.0) == 1
@@ -108,7 +108,7 @@ SECTIONS = [
 ]
 
 
-def test_a_word_in_a_heading_weighs_more_than_one_in_the_text(store: Store) -> None:
+def test_headings_rank_higher_than_body(store: Store) -> None:
     store.put(document(), ("lib",), SECTIONS)
     hits = store.search("lib", "bowline", 10)
     assert [hit.line for hit in hits] == [20, 10, 1]
@@ -122,24 +122,22 @@ def test_names_with_underscores_are_one_word(store: Store) -> None:
     assert [hit.line for hit in store.search("lib", "moor_boat", 10)] == [30]
 
 
-def test_sections_with_every_word_come_before_those_with_some(store: Store) -> None:
+def test_sections_with_all_terms_rank_first(store: Store) -> None:
     store.put(document(), ("lib",), SECTIONS)
     assert store.search("lib", "pier bowline", 10)[0].line == 1
     assert len(store.search("lib", "pier bowline", 10)) == 3
     assert len(store.search("lib", "pier bowline", 1)) == 1
-    assert [hit.line for hit in store.search("lib", "bef", 10)] == [
-        40
-    ]  # the beginning of a word, if nothing else
+    assert [hit.line for hit in store.search("lib", "bef", 10)] == [40]  # a prefix matches if nothing else does
 
 
-def test_other_forms_of_a_word_are_found_where_the_word_itself_is_not(store: Store) -> None:
+def test_stems_match_other_forms(store: Store) -> None:
     store.put(document(), ("lib",), SECTIONS)
     assert [hit.line for hit in store.search("lib", "boats", 10)] == [1]
     assert store.search("lib", "piers knots", 10)[0].line == 1
 
 
-def test_what_is_called_just_so_comes_first(store: Store) -> None:
-    """Who looks for a class wants it, and not what returns one, however short that is."""
+def test_exact_heading_ranks_first(store: Store) -> None:
+    """A search for a class finds its section before a function that returns it."""
     parts = [
         Section(1, ("API", "build() -> Pier"), "Makes one."),
         Section(
@@ -152,46 +150,44 @@ def test_what_is_called_just_so_comes_first(store: Store) -> None:
     assert [hit.line for hit in store.search("lib", "Pier", 10)] == [2, 1]
 
 
-@pytest.mark.parametrize(
-    "query", ["", "  ", '"', "* OR NEAR(", "a AND", "^", "_", "col:x -y", "'; DROP TABLE sections"]
-)
-def test_a_query_is_words_and_never_syntax(store: Store, query: str) -> None:
+def test_query_is_never_fts_syntax(store: Store) -> None:
     store.put(document(), ("lib",), SECTIONS)
-    store.search("lib", query, 10)
-    assert store.status().sections == len(SECTIONS)
+    for query in ("", "  ", '"', "* OR NEAR(", "a AND", "^", "_", "col:x -y", "'; DROP TABLE sections"):
+        store.search("lib", query, 10)
+        assert store.status().sections == len(SECTIONS), query
 
 
-def test_a_search_stays_in_its_library(store: Store) -> None:
+def test_search_is_limited_to_library(store: Store) -> None:
     store.put(document("one"), ("lib",), SECTIONS)
     assert store.search("other", "bowline", 10) == []
     store.join("other", "one")
     assert len(store.search("other", "bowline", 10)) == 3
 
 
-def test_a_page_that_is_put_again_is_not_found_by_its_old_words(store: Store) -> None:
+def test_replaced_page_is_not_found_by_old_text(store: Store) -> None:
     store.put(document(), ("lib",), SECTIONS)
     store.put(document(), ("lib",), [Section(1, ("New",), "nothing of before")])
     assert store.search("lib", "bowline", 10) == []
 
 
-# --- misfortunes ------------------------------------------------------------------------------------------------------
+# --- failures ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_is_a_miss_and_not_an_error(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    """Design, section 4: the answer still goes out. What was there before stays whole."""
+def test_full_disk_is_a_miss(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """The request is still served, and older documents stay intact."""
     store.put(document(), ("lib",), SECTIONS)
     pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
     store._connection.execute(f"PRAGMA max_page_count = {pages}")
     large = "".join(f"{number * 7919 % 10007} " for number in range(200_000))
     assert store.put(document("large", large), ("lib",), [Section(1, ("x",), large)]) is False
-    assert "the cache could not write" in caplog.text
+    assert "cache operation 'write' failed" in caplog.text
     assert store.get("large") is None
     assert len(store.search("lib", "bowline", 10)) == 3
     store._connection.execute("PRAGMA max_page_count = 1000000")
     assert store.put(document("large", large))
 
 
-def test_a_cache_that_is_locked_by_another_is_a_miss(store: Store) -> None:
+def test_locked_file_is_a_miss(store: Store) -> None:
     store._connection.execute("PRAGMA busy_timeout = 0")
     other = sqlite3.connect(store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -204,17 +200,17 @@ def test_a_cache_that_is_locked_by_another_is_a_miss(store: Store) -> None:
     assert store.put(document()) is True
 
 
-def test_a_file_that_is_no_database_is_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / FILE_NAME).write_bytes(b"this is no database, but it is long enough to be looked at" * 100)
+def test_invalid_file_is_recreated(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"this is not a database, but long enough to be one" * 100)
     opened = Store(tmp_path)
-    assert "it is made anew" in caplog.text
+    assert "a new one is created" in caplog.text
     assert opened.put(document())
     assert opened.get("https://a.example/") == document()
     opened.close()
 
 
 def damage(path: Path) -> None:
-    """Overwrite everything after the head of the file."""
+    """Overwrite everything after the file header."""
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(100)
@@ -222,7 +218,7 @@ def damage(path: Path) -> None:
 
 
 @pytest.mark.parametrize("operation", ["get", "put", "search", "status", "clean", "libraries_linking"])
-def test_a_file_that_is_damaged_while_in_use_is_made_anew(tmp_path: Path, operation: str) -> None:
+def test_file_corrupted_in_use_is_recreated(tmp_path: Path, operation: str) -> None:
     opened = Store(tmp_path)
     for number in range(50):
         opened.put(document(f"page {number}", "text " * 500), ("lib",), SECTIONS, ["https://x.example/"])
@@ -244,39 +240,37 @@ def test_a_file_that_is_damaged_while_in_use_is_made_anew(tmp_path: Path, operat
     opened.close()
 
 
-def test_a_new_file_of_another_process_is_not_taken_away(tmp_path: Path) -> None:
-    mine = Store(tmp_path)
-    mine.put(document("mine"))
+def test_new_file_of_another_process_is_kept(tmp_path: Path) -> None:
+    old = Store(tmp_path)
+    old.put(document("old"))
     (tmp_path / FILE_NAME).unlink()
     for suffix in ("-wal", "-shm"):
         (tmp_path / f"{FILE_NAME}{suffix}").unlink(missing_ok=True)
-    theirs = Store(tmp_path)
-    theirs.put(document("theirs"))
-    mine._remove(sqlite3.DatabaseError("as if it were damaged"))
+    new = Store(tmp_path)
+    new.put(document("new"))
+    old._remove(sqlite3.DatabaseError("corrupt"))
     assert (tmp_path / FILE_NAME).exists()
-    mine._connection.close()
-    mine._connection = mine._open()
-    assert mine.get("theirs") is not None
-    mine.close()
-    theirs.close()
+    old._connection.close()
+    old._connection = old._open()
+    assert old.get("new") is not None
+    old.close()
+    new.close()
 
 
-def test_a_row_that_is_damaged_is_a_miss(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_corrupt_row_is_a_miss(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     store.put(document())
     store._connection.execute("UPDATE documents SET text = x'00'")
     assert store.get("https://a.example/") is None
-    assert "is damaged" in caplog.text
+    assert "is corrupt" in caplog.text
 
 
-def test_an_error_of_ours_is_not_hidden(store: Store) -> None:
+def test_programming_errors_are_raised(store: Store) -> None:
     store._connection.execute("DROP TABLE documents")
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         store.get("x")
 
 
-def test_a_place_that_cannot_be_used_is_replaced_by_memory(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unusable_directory_falls_back_to_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("not a folder")
     opened = Store(tmp_path / "file" / "below")
     assert opened.is_in_memory
@@ -286,9 +280,7 @@ def test_a_place_that_cannot_be_used_is_replaced_by_memory(
     opened.close()
 
 
-def test_what_cannot_be_removed_is_replaced_by_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undeletable_file_falls_back_to_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"no database" * 1000)
 
     def refuse(path: object) -> None:
@@ -300,7 +292,7 @@ def test_what_cannot_be_removed_is_replaced_by_memory(
     opened.close()
 
 
-def test_opening_waits_for_another_that_is_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_waits_for_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Store(tmp_path).close()
     other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None, check_same_thread=False)
     other.execute("PRAGMA journal_mode = DELETE")
@@ -321,7 +313,7 @@ def test_opening_waits_for_another_that_is_opening(tmp_path: Path, monkeypatch: 
     opened.close()
 
 
-def test_opening_gives_up_on_another_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_gives_up_on_permanent_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Store(tmp_path).close()
     other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
     other.execute("PRAGMA journal_mode = DELETE")
@@ -334,14 +326,14 @@ def test_opening_gives_up_on_another_that_never_ends(tmp_path: Path, monkeypatch
     other.close()
 
 
-def test_damage_that_comes_back_at_once_is_a_miss(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_corruption_is_a_miss(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     def broken() -> int:
         error = sqlite3.DatabaseError("malformed")
         error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
         raise error
 
     assert store._safely("count", broken, 7) == 7
-    assert "the cache could not count" in caplog.text
+    assert "cache operation 'count' failed" in caplog.text
 
 
 # --- several processes ------------------------------------------------------------------------------------------------
@@ -358,8 +350,8 @@ store = Store(Path(sys.argv[1]))
 for number in range(100_000):
     key = f"{sys.argv[2]} {number}"
     text = f"{key} word{number} " * 200
-    made = Document(key=key, kind="page", url=key, text=text, fetched_at=1.0, checked_at=1.0)
-    if store.put(made, ("lib",), [Section(1, ("Heading",), text)]):
+    page = Document(key=key, kind="page", url=key, text=text, fetched_at=1.0, checked_at=1.0)
+    if store.put(page, ("lib",), [Section(1, ("Heading",), text)]):
         print(key, flush=True)
 """
 
@@ -370,8 +362,8 @@ def writer(directory: Path, name: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_two_processes_share_one_cache_and_kill_loses_nothing(tmp_path: Path) -> None:
-    """Both write at once and are killed in the middle: all that was reported as kept is there, whole and searchable."""
+def test_killed_writers_lose_nothing(tmp_path: Path) -> None:
+    """Two processes write concurrently and are killed: every page that was reported as stored is complete."""
     children = [writer(tmp_path, name) for name in ("one", "two")]
     written: list[str] = []
     for child in children:
@@ -380,8 +372,8 @@ def test_two_processes_share_one_cache_and_kill_loses_nothing(tmp_path: Path) ->
     for child in children:
         child.send_signal(signal.SIGKILL)
         rest, _ = child.communicate()
-        whole = rest.rpartition("\n")[0]
-        written += whole.split("\n") if whole else []
+        complete = rest.rpartition("\n")[0]
+        written += complete.split("\n") if complete else []
     opened = Store(tmp_path)
     assert opened._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     for key in written:
@@ -393,7 +385,7 @@ def test_two_processes_share_one_cache_and_kill_loses_nothing(tmp_path: Path) ->
     opened.close()
 
 
-def test_processes_that_start_at_once_all_get_the_cache(tmp_path: Path) -> None:
+def test_concurrent_opens(tmp_path: Path) -> None:
     opened: list[Store] = []
     threads = [threading.Thread(target=lambda: opened.append(Store(tmp_path))) for _ in range(8)]
     for thread in threads:
@@ -406,24 +398,24 @@ def test_processes_that_start_at_once_all_get_the_cache(tmp_path: Path) -> None:
 
 
 @contextmanager
-def somebody_else() -> Iterator[None]:
-    """Root may write everywhere: for as long as this lasts it is nobody."""
-    mine = os.geteuid()
-    if mine == 0:
+def unprivileged_user() -> Iterator[None]:
+    """Run as `nobody` instead of root, who may write everywhere."""
+    original = os.geteuid()
+    if original == 0:
         os.seteuid(65_534)
     try:
         yield
     finally:
-        os.seteuid(mine)
+        os.seteuid(original)
 
 
-def test_a_cache_that_is_read_only_is_replaced_by_memory() -> None:
-    with tempfile.TemporaryDirectory() as name:  # not pytest's own folders, which only their owner may enter
+def test_read_only_cache_falls_back_to_memory() -> None:
+    with tempfile.TemporaryDirectory() as name:  # not `tmp_path`, which only its owner may enter
         folder = Path(name)
         Store(folder).close()
         folder.chmod(0o555)
         (folder / FILE_NAME).chmod(0o444)
-        with somebody_else():
+        with unprivileged_user():
             opened = Store(folder)
             assert opened.put(document()) is opened.is_in_memory
             opened.close()

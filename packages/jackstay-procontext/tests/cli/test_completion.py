@@ -1,4 +1,4 @@
-"""`procontext completion`: every command and option, in every shell; without a command, the words of `serve`."""
+"""`procontext completion`: every command and option, for every shell."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from procontext.cli import main
 from procontext.cli._commands import COMMANDS
 from scripted.terminal import bash_answers
 
-# what is typed -> what comes
+# The command line and its completions.
 LINES = {
     "procontext do": ["docs", "doctor"],
     "procontext --tr": ["--transport"],
@@ -22,14 +22,14 @@ LINES = {
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_script_names_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_script_contains_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert [row.name for row in COMMANDS if row.name not in out] == []
 
 
-def test_bash_completes_our_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bash_completion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
     answers = bash_answers(capsys.readouterr().out, "procontext", LINES, tmp_path)
     assert dict(zip(LINES, map(sorted, answers), strict=True)) == LINES

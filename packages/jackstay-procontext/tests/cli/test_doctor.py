@@ -1,4 +1,4 @@
-"""`procontext doctor`: what is wrong, and what to do. The name service is a test's own: nothing is asked of the network."""
+"""`procontext doctor`, with a fake `getaddrinfo`."""
 
 import json
 import os
@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from procontext.cli import _doctor as home
+from procontext.cli import _doctor as module
 from procontext.cli import main
-from procontext.cli._doctor import cache_directory, examine
+from procontext.cli._doctor import cache_directory, run_checks
 from procontext.config import CacheSettings, Config
 from procontext.registry import Store
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, with everything of the platform's inside it."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory that contains the directories of the platform."""
     monkeypatch.chdir(tmp_path)
     for kind in ("CACHE", "DATA", "CONFIG"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
@@ -29,11 +29,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def found() -> dict[str, Any]:
-    return {finding.what: finding for finding in examine()}
+    return {finding.what: finding for finding in run_checks()}
 
 
-def test_a_sound_installation_is_all_well(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 0."""
+def test_healthy_installation(capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 0."""
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert out.count("ok ") == 5
@@ -41,26 +41,26 @@ def test_a_sound_installation_is_all_well(capsys: pytest.CaptureFixture[str]) ->
     assert {row["state"] for row in json.loads(capsys.readouterr().out)} == {"ok"}
 
 
-def test_a_wrong_setting_is_all_that_is_said(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing else can be looked at; exit code 1."""
-    (place / "procontext.yaml").write_text("casche: {}")
+def test_wrong_setting_ends_the_checks(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 1."""
+    (folder / "procontext.yaml").write_text("casche: {}")
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
-    assert "casche: is no setting" in out
+    assert "casche: unknown setting; did you mean 'cache'?" in out
     assert "Correct or remove this setting." in out
     assert len(found()) == 1
 
 
-def test_a_broken_registry_of_the_settings_fails(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_registry_path_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`registry.path`."""
-    (place / "mine.json").write_text("{}")
-    monkeypatch.setenv("PROCONTEXT__REGISTRY__PATH", "mine.json")
+    (folder / "registry.json").write_text("{}")
+    monkeypatch.setenv("PROCONTEXT__REGISTRY__PATH", "registry.json")
     assert found()["registry"].state == "failed"
 
 
-def test_a_broken_download_is_a_warning_with_its_cure(place: Path) -> None:
-    """The bundled one is used meanwhile."""
-    store = Store(place / "DATA" / "procontext" / "registry")
+def test_corrupt_download_is_a_warning(folder: Path) -> None:
+    """The bundled registry is used instead."""
+    store = Store(folder / "DATA" / "procontext" / "registry")
     state = store.replace(b'{"version": "2999.1.1", "libraries": [{"id": "a", "name": "A"}]}')
     (store.directory / state.file).write_text("torn")
     rows = found()
@@ -69,24 +69,24 @@ def test_a_broken_download_is_a_warning_with_its_cure(place: Path) -> None:
     assert rows["registry"].state == "ok"
 
 
-def test_a_cache_that_cannot_be_written_fails(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_cache_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file where a directory should be."""
-    (place / "taken").write_text("")
+    (folder / "taken").write_text("")
     monkeypatch.setenv("PROCONTEXT__CACHE__DIR", "taken/cache")
     assert found()["cache"].state == "failed"
     assert cache_directory(Config(cache=CacheSettings(dir="/x"))) == Path("/x")
 
 
-def test_a_cache_is_told_with_its_size(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it takes on disk."""
-    (place / "cache").mkdir()
-    (place / "cache" / "file").write_bytes(b"x" * 2_097_152)
+def test_cache_size_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size on disk."""
+    (folder / "cache").mkdir()
+    (folder / "cache" / "file").write_bytes(b"x" * 2_097_152)
     monkeypatch.setenv("PROCONTEXT__CACHE__DIR", "cache")
     assert found()["cache"].detail.endswith("2.0 MB of at most 1024")
 
 
-def test_a_network_that_is_not_there_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Offline use is a way to work."""
+def test_missing_network_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warning, because offline use is supported."""
 
     def fail(name: str, *_: Any, **__: Any) -> Any:
         raise socket.gaierror(-2, f"{name} is not known")
@@ -99,18 +99,18 @@ def test_a_network_that_is_not_there_is_a_warning(monkeypatch: pytest.MonkeyPatc
     assert "offline is set" in found()["network"].detail
 
 
-def test_a_name_service_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system's own look-up cannot be interrupted."""
-    answered = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait(50))
-    monkeypatch.setattr(home, "PATIENCE", 0.01)
+def test_dns_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`getaddrinfo` cannot be interrupted, so it runs on a thread."""
+    resolved = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: resolved.wait(50))
+    monkeypatch.setattr(module, "DNS_TIMEOUT", 0.01)
     try:
-        assert found()["network"].detail.endswith("cannot be resolved: no answer within 0.01 s")
+        assert found()["network"].detail.endswith("cannot be resolved: no response within 0.01 s")
     finally:
-        answered.set()
+        resolved.set()
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """HTTP is optional."""
-    monkeypatch.setattr(home, "missing_modules", lambda extra: ("uvicorn",))
+    monkeypatch.setattr(module, "missing_modules", lambda extra: ("uvicorn",))
     assert found()["http"].advice == "pip install 'jackstay[http]'"

@@ -1,4 +1,4 @@
-"""The command: its manners, its default, and every sub-command over a folder of documents and no network."""
+"""The command and its subcommands, over a folder of documents and without a network."""
 
 import asyncio
 import json
@@ -17,9 +17,9 @@ import pytest
 from jackstay import __version__
 from procontext.app import Application
 from procontext.cli import _main, main
-from procontext.cli._asking import ADVICE
-from procontext.cli._commands import COMMANDS, DEFAULT, CommandRow, load
-from procontext.cli._parsers import EXIT_CODES, parser_of
+from procontext.cli._application import ADVICE
+from procontext.cli._commands import COMMANDS, DEFAULT, load
+from procontext.cli._parsers import EXIT_CODES, command_parser
 from procontext.cli._screen import ProgressBar
 from procontext.errors import CATALOGUE
 from procontext.registry import BUNDLED
@@ -27,19 +27,19 @@ from scripted.documents import ScriptedDocuments
 
 SETTINGS = """
 sources:
-  - {id: ours, name: Our SDK, packages: {pypi: [our-sdk]}, path: ./docs}
+  - {id: demo, name: Demo SDK, packages: {pypi: [demo-sdk]}, path: ./docs}
 fetcher: {offline: true}
 output: {max_chars: 8000}
 """
-PAGE = "https://folder.procontext.invalid/ours/guide.md"
-GUIDE = "# Guide\n\nHello \x1b[31mred\x1b[0m.\n\n## Install\n\npip install our-sdk\n"
+PAGE = "https://folder.procontext.invalid/demo/guide.md"
+GUIDE = "# Guide\n\nHello \x1b[31mred\x1b[0m.\n\n## Install\n\npip install demo-sdk\n"
 
-Typing = Callable[..., tuple[int, str, str]]
+Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typing:
-    """Type a command in a folder with settings; the exit code, standard output and standard error."""
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in a folder with settings. Return the exit code, standard output and standard error."""
     (tmp_path / "procontext.yaml").write_text(SETTINGS)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "guide.md").write_text(GUIDE)
@@ -52,77 +52,74 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         monkeypatch.delenv(name)
     monkeypatch.setenv("PROCONTEXT_CONFIG", "procontext.yaml")
 
-    def type_it(*words: str) -> tuple[int, str, str]:
-        code = main(list(words))
+    def run_main(*argv: str) -> tuple[int, str, str]:
+        code = main(list(argv))
         out, err = capsys.readouterr()
         return code, out, err
 
-    return type_it
+    return run_main
 
 
-# --- manners ----------------------------------------------------------------------------------------------------------
+# --- command line -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [["--help"], ["help"]], ids=str)
-def test_help_lists_every_command(words: list[str], typed: Typing) -> None:
-    """And loads none."""
-    code, out, _ = typed(*words)
-    assert code == 0
-    assert all(f"  {row.name}" in out and row.summary in out for row in COMMANDS)
+def test_help_lists_every_command(run: Run) -> None:
+    for argument in ("--help", "help"):
+        code, out, _ = run(argument)
+        assert code == 0
+        assert all(f"  {row.name}" in out and row.summary in out for row in COMMANDS)
 
 
-@pytest.mark.parametrize("words", [["--help"], *([row.name, "--help"] for row in COMMANDS)], ids=str)
-def test_help_fits_a_screen_and_shows_an_example(
-    words: list[str], typed: Typing, monkeypatch: pytest.MonkeyPatch
+def test_help_fits_a_screen_and_has_examples(
+    run: Run, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    """80 columns, 24 lines: who asks for help should not have to scroll."""
+    """80 columns and 24 lines."""
     monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = typed(*words)
-    assert code == 0
-    assert len(out.splitlines()) <= 24
-    assert [line for line in out.splitlines() if len(line) > 80] == []
-    assert "\nexamples:\n  procontext " in out
-    assert out.endswith(f"{EXIT_CODES}\n")
+    for argv in (["--help"], *([row.name, "--help"] for row in COMMANDS)):
+        with subtests.test(argv=argv):
+            code, out, _ = run(*argv)
+            assert code == 0
+            assert len(out.splitlines()) <= 24
+            assert [line for line in out.splitlines() if len(line) > 80] == []
+            assert "\nexamples:\n  procontext " in out
+            assert out.endswith(f"{EXIT_CODES}\n")
 
 
-@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
-def test_an_example_is_understood(row: CommandRow) -> None:
-    """Each could be typed as it stands."""
-    for example in row.examples:
-        typed = shlex.split(example, comments=True)
-        words = typed[: next((place for place, word in enumerate(typed) if word.startswith(">")), None)]
-        assert parser_of(row, load(row)).parse_args(words)
+def test_examples_can_be_parsed(subtests: pytest.Subtests) -> None:
+    for row in COMMANDS:
+        for example in row.examples:
+            with subtests.test(row=row.name, example=example):
+                argv = shlex.split(example, comments=True)
+                redirect = next((index for index, argument in enumerate(argv) if argument.startswith(">")), None)
+                assert command_parser(row, load(row)).parse_args(argv[:redirect])
 
 
-def test_help_explains_one_command(typed: Typing) -> None:
-    assert typed("help", "docs") == typed("docs", "--help")
+def test_help_for_one_command(run: Run) -> None:
+    assert run("help", "docs") == run("docs", "--help")
 
 
-def test_the_version_is_told(typed: Typing) -> None:
-    """Reference, section 8."""
-    assert typed("--version") == (0, f"procontext {__version__}\n", "")
+def test_version(run: Run) -> None:
+    assert run("--version") == (0, f"procontext {__version__}\n", "")
 
 
-def test_an_unknown_command_is_refused_with_the_ones_there_are(typed: Typing) -> None:
-    """Exit code 2."""
-    code, _, err = typed("nonsense")
+def test_unknown_command(run: Run) -> None:
+    """The exit code is 2."""
+    code, _, err = run("nonsense")
     assert code == 2
-    assert "there is no command 'nonsense'; there are serve, resolve" in err
-    assert "there is no command 'Doc'; did you mean docs? See procontext --help" in typed("Doc")[2]
+    assert "unknown command 'nonsense'; valid commands: serve, resolve" in err
+    assert "unknown command 'Doc'; did you mean 'docs'?" in run("Doc")[2]
 
 
-@pytest.mark.parametrize(
-    "words", [["read"], ["docs", "ours", "--offset", "0"], ["docs", "ours", "--offset", "x"]]
-)
-def test_wrong_arguments_are_told_with_the_usage(words: list[str], typed: Typing) -> None:
-    """Exit code 2."""
-    code, _, err = typed(*words)
-    assert code == 2
-    assert "usage: procontext" in err
+def test_wrong_arguments_print_usage(run: Run) -> None:
+    """The exit code is 2."""
+    for argv in (["read"], ["docs", "demo", "--offset", "0"], ["docs", "demo", "--offset", "x"]):
+        code, _, err = run(*argv)
+        assert code == 2
+        assert "usage: procontext" in err
 
 
-def test_every_command_has_its_file() -> None:
-    """The rows name files that provide both functions."""
+def test_every_command_has_its_module() -> None:
+    """The rows name modules that provide both functions."""
     for row in COMMANDS:
         command = load(row)
         assert callable(command.add_arguments)
@@ -131,10 +128,10 @@ def test_every_command_has_its_file() -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_what_is_asked_in_order(
-    number: signal.Signals, code: int, typed: Typing, monkeypatch: pytest.MonkeyPatch
+def test_signal_ends_a_command_cleanly(
+    number: signal.Signals, code: int, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cache is closed, the line of the progress is cleared, and there is no traceback."""
+    """The cache is closed, the progress bar is cleared, and there is no traceback."""
     closed: list[bool] = []
 
     class Interrupted(ScriptedDocuments):
@@ -143,30 +140,30 @@ def test_a_signal_ends_what_is_asked_in_order(
             await asyncio.Event().wait()
             raise AssertionError("never set")
 
-    async def open_them(self: Application) -> ScriptedDocuments:
+    async def open_documents(self: Application) -> ScriptedDocuments:
         return Interrupted()
 
     async def close(self: Application) -> None:
         closed.append(True)
 
-    monkeypatch.setattr(Application, "_open", open_them)
+    monkeypatch.setattr(Application, "_open", open_documents)
     monkeypatch.setattr(Application, "close", close)
     monkeypatch.setattr(ProgressBar, "close", lambda self: closed.append(False))
     before = signal.signal(number, signal.SIG_DFL)
     try:
-        assert typed("fetch", "ours") == (code, "", "")
+        assert run("fetch", "demo") == (code, "", "")
     finally:
         signal.signal(number, before)
     assert closed == [False, True]
 
 
-def test_a_reader_that_goes_away_is_met_quietly(typed: Typing, tmp_path: Path) -> None:
+def test_broken_pipe_is_silent(run: Run, tmp_path: Path) -> None:
     """`procontext docs X | head -1`, in a real pipe."""
     source = str(Path(_main.__file__).parents[2])
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-m", "procontext", "docs", "ours"],
+        [sys.executable, "-m", "procontext", "docs", "demo"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": source},
         stdout=writing,
@@ -186,16 +183,16 @@ def test_a_reader_that_goes_away_is_met_quietly(typed: Typing, tmp_path: Path) -
         ("SIG_IGN", signal.SIGTERM, 0),
     ],
 )
-def test_a_signal_ends_the_server_in_order(
-    inherited: str, number: signal.Signals, code: int, typed: Typing, tmp_path: Path
+def test_signal_ends_the_server_cleanly(
+    inherited: str, number: signal.Signals, code: int, run: Run, tmp_path: Path
 ) -> None:
-    """Also in the background of a script, whose shell has made it ignore Ctrl-C; nothing more is on standard output."""
-    own = (
+    """Also if a shell script started it in the background with SIGINT ignored. Standard output stays empty."""
+    program = (
         f"import signal, sys; signal.signal(signal.SIGINT, signal.{inherited}); sys.argv[0] = 'procontext';"
         "from procontext.cli import main; sys.exit(main())"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", own],
+        [sys.executable, "-c", program],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(_main.__file__).parents[2])},
         stdin=subprocess.PIPE,
@@ -213,229 +210,215 @@ def test_a_signal_ends_the_server_in_order(
     assert (process.returncode, out, "Traceback" in err) == (code, "", False)
 
 
-def test_the_package_runs_as_a_module(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_as_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """`python -m procontext`."""
     monkeypatch.setattr(sys, "argv", ["procontext", "--version"])
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("procontext", run_name="__main__")
-    signal.signal(signal.SIGINT, before)  # that process was the command's own
+    signal.signal(signal.SIGINT, before)  # the command installs a handler for its process
     assert ended.value.code == 0
     assert __version__ in capsys.readouterr().out
 
 
-def test_wrong_settings_are_refused_by_name(typed: Typing, tmp_path: Path) -> None:
-    """Exit code 2, and one line."""
+def test_wrong_settings_are_rejected(run: Run, tmp_path: Path) -> None:
+    """The exit code is 2."""
     (tmp_path / "procontext.yaml").write_text("casche: {}")
-    for words in (["resolve", "x"], ["serve"], ["--offline"]):
-        code, _, err = typed(*words)
+    for argv in (["resolve", "x"], ["serve"], ["--offline"]):
+        code, _, err = run(*argv)
         assert code == 2
-        assert "casche: is no setting" in err
+        assert "casche: unknown setting; did you mean 'cache'?" in err
 
 
-# --- asking -----------------------------------------------------------------------------------------------------------
+# --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def test_resolve_prints_a_row_a_match(typed: Typing) -> None:
-    """Best first; a name that is not known is exit code 1."""
-    assert typed("resolve", "our-sdk>=2") == (0, "ours  Our SDK  package_name 1  -\n", "")
-    code, out, _ = typed("resolve", "web3")
+def test_resolve_prints_one_row_per_match(run: Run) -> None:
+    """Best first; the exit code for an unknown name is 1."""
+    assert run("resolve", "demo-sdk>=2") == (0, "demo  Demo SDK  package_name 1  -\n", "")
+    code, out, _ = run("resolve", "web3")
     assert (code, len(out.splitlines())) == (0, 2)
-    code, out, err = typed("resolve", "xyzzy-nonexistent")
+    code, out, err = run("resolve", "xyzzy-nonexistent")
     assert (code, out) == (1, "")
-    assert "'xyzzy-nonexistent' is not a library that is known here" in err
+    assert "no library found for 'xyzzy-nonexistent'" in err
 
 
-def test_resolve_as_json_is_the_tools_answer(typed: Typing) -> None:
-    """Reference 2.2."""
-    code, out, _ = typed("resolve", "fasapi", "--json")
+def test_resolve_json_is_the_tool_result(run: Run) -> None:
+    code, out, _ = run("resolve", "fasapi", "--json")
     assert code == 0
     assert json.loads(out)["matches"][0]["relevance"] == 0.92
-    code, out, _ = typed("resolve", "xyzzy-nonexistent", "--json")
+    code, out, _ = run("resolve", "xyzzy-nonexistent", "--json")
     assert (code, json.loads(out)) == (1, {"matches": []})
 
 
-def test_docs_prints_the_table_of_contents_and_where_it_goes_on(typed: Typing) -> None:
-    """By any exact name of the library."""
-    code, out, err = typed("docs", "our-sdk")
+def test_docs_prints_contents_and_next_offset(run: Run) -> None:
+    """Any exact name of the library is accepted."""
+    code, out, err = run("docs", "demo-sdk")
     assert (code, err) == (0, "")
     assert f"[Guide]({PAGE})" in out
-    code, out, err = typed("docs", "ours", "--limit", "1")
-    assert out == "# Our SDK\n"
-    assert "go on with --offset 2" in err
-    assert json.loads(typed("docs", "ours", "--json")[1])["source"] == "folder"
+    code, out, err = run("docs", "demo", "--limit", "1")
+    assert out == "# Demo SDK\n"
+    assert "continue with --offset 2" in err
+    assert json.loads(run("docs", "demo", "--json")[1])["source"] == "folder"
 
 
-def test_a_library_that_is_not_known_is_told_with_what_was_perhaps_meant(typed: Typing) -> None:
-    """Never a guess: a person decides."""
-    code, out, err = typed("docs", "fastap")
+def test_unknown_library_suggests_near_matches(run: Run) -> None:
+    """A near match is never used without confirmation."""
+    code, out, err = run("docs", "fastap")
     assert (code, out) == (1, "")
     assert "Library 'fastap' not found in registry." in err
-    assert "Did you mean fastapi?" in err
-    assert "finds libraries by other names" in typed("docs", "xyzzy-nonexistent")[2]
-    assert "Did you mean web3-js, web3-py?" in typed("docs", "web3")[2]
+    assert "Did you mean 'fastapi'?" in err
+    assert "procontext resolve NAME" in run("docs", "xyzzy-nonexistent")[2]
+    assert "Did you mean 'web3-js', 'web3-py'?" in run("docs", "web3")[2]
 
 
-def test_read_prints_a_page_a_section_or_its_headings(typed: Typing) -> None:
-    """What would steer a terminal is replaced."""
-    code, out, _ = typed("read", PAGE)
+def test_read_prints_a_page_a_section_or_its_headings(run: Run) -> None:
+    """Control characters are replaced."""
+    code, out, _ = run("read", PAGE)
     assert code == 0
     assert "Hello \ufffd[31mred\ufffd[0m." in out
-    assert typed("read", PAGE, "--heading", "install")[1] == "## Install\n\npip install our-sdk\n"
-    assert typed("read", PAGE, "--headings")[1] == "1: # Guide\n5: ## Install\n"
-    assert json.loads(typed("read", PAGE, "--json", "--offset", "5")[1])["offset"] == 5
-    code, _, err = typed("read", PAGE.replace("guide", "long"))
-    assert "go on with --offset" in err
+    assert run("read", PAGE, "--heading", "install")[1] == "## Install\n\npip install demo-sdk\n"
+    assert run("read", PAGE, "--headings")[1] == "1: # Guide\n5: ## Install\n"
+    assert json.loads(run("read", PAGE, "--json", "--offset", "5")[1])["offset"] == 5
+    code, _, err = run("read", PAGE.replace("guide", "long"))
+    assert "continue with --offset" in err
 
 
-def test_a_failure_is_told_with_what_to_do_and_as_the_envelope_for_programs(typed: Typing) -> None:
-    """Reference 6.1."""
-    code, out, err = typed("read", "https://evil.example/x")
+def test_failure_as_text_and_as_json(run: Run) -> None:
+    code, out, err = run("read", "https://evil.example/x")
     assert (code, out) == (1, "")
     assert "URL 'https://evil.example/x' is not permitted." in err
-    code, out, err = typed("read", "https://evil.example/x", "--json")
+    code, out, err = run("read", "https://evil.example/x", "--json")
     assert (code, err) == (1, "")
     assert json.loads(out)["error"]["code"] == "URL_NOT_ALLOWED"
-    code, out, _ = typed("read", "ftp://docs.python.org/x", "--json")
+    code, out, _ = run("read", "ftp://docs.python.org/x", "--json")
     assert (code, json.loads(out)["error"]["code"]) == (2, "INVALID_INPUT")
 
 
-def test_what_to_do_is_said_to_a_person_and_not_to_an_agent(typed: Typing) -> None:
-    """Every code of the catalogue has an advice that names commands, or one of its own."""
+def test_hints_name_commands_not_tools(run: Run) -> None:
+    """Every error code has a hint for the command line."""
     assert set(ADVICE) | {"LIBRARY_NOT_FOUND"} == set(CATALOGUE)
-    assert not [words for words in ADVICE.values() if "_page" in words or "_docs" in words]
-    assert "procontext docs LIBRARY lists their pages" in typed("read", "https://evil.example/x")[2]
-    assert "Leave --offline out once" in typed("docs", "fastapi", "--offline")[2]
-    assert "procontext doctor looks at the network" in typed("docs", "fastapi")[2]  # offline by its settings
-    assert "COMMAND --help has examples" in typed("read", "ftp://docs.python.org/x")[2]
+    assert not [hint for hint in ADVICE.values() if "_page" in hint or "_docs" in hint]
+    assert "To list their pages: procontext docs LIBRARY" in run("read", "https://evil.example/x")[2]
+    assert "without --offline" in run("docs", "fastapi", "--offline")[2]
+    assert "To check the network: procontext doctor" in run("docs", "fastapi")[2]  # offline in the settings
+    assert "procontext COMMAND --help" in run("read", "ftp://docs.python.org/x")[2]
 
 
-def test_fetch_then_search_finds_sections_offline(typed: Typing) -> None:
-    """Design, section 2, points 1 and 4."""
-    code, out, _ = typed("fetch", "our-sdk")
+def test_fetch_then_search_finds_sections_offline(run: Run) -> None:
+    code, out, _ = run("fetch", "demo-sdk")
     assert code == 0
-    assert "ours: 2 pages are in the cache" in out
-    assert json.loads(typed("fetch", "ours", "--json")[1]) == {"ours": {"pages": 2}}
-    code, out, _ = typed("search", "ours", "pip", "install")
+    assert "demo: 2 pages are in the cache" in out
+    assert json.loads(run("fetch", "demo", "--json")[1]) == {"demo": {"pages": 2}}
+    code, out, _ = run("search", "demo", "pip", "install")
     assert code == 0
     assert out.startswith("Guide > Install\n")
     assert PAGE in out
-    assert json.loads(typed("search", "ours", "pip", "--json")[1])["hits"]
-    code, out, err = typed("search", "ours", "xyzzy")
+    assert json.loads(run("search", "demo", "pip", "--json")[1])["hits"]
+    code, out, err = run("search", "demo", "xyzzy")
     assert (code, out) == (1, "")
-    assert "procontext fetch ours" in err
+    assert "procontext fetch demo" in err
 
 
-def test_fetch_does_not_call_stored_what_the_disk_would_not_have(
-    typed: Typing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Design, section 4: who goes offline with an empty cache should have been told."""
-    held: list[bool] = []
+def test_fetch_reports_pages_that_were_not_stored(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a user could go offline with an empty cache."""
+    stored: list[bool] = []
 
-    def holds(_: object, key: str) -> bool:
-        held.append(len(held) % 2 == 1)
-        return held[-1]
+    def contains(_: object, key: str) -> bool:
+        stored.append(len(stored) % 2 == 1)
+        return stored[-1]
 
-    monkeypatch.setattr("procontext.cache._store.Store.holds", holds)
-    assert typed("fetch", "ours")[:2] == (0, "ours: 1 page is in the cache, 1 could not be stored\n")
-    assert json.loads(typed("fetch", "ours", "--json")[1]) == {"ours": {"pages": 1, "left_out": 1}}
-    monkeypatch.setattr("procontext.cache._store.Store.holds", lambda *_: False)
-    code, out, err = typed("fetch", "ours")
+    monkeypatch.setattr("procontext.cache._store.Store.contains", contains)
+    assert run("fetch", "demo")[:2] == (0, "demo: 1 page is in the cache, 1 could not be stored\n")
+    assert json.loads(run("fetch", "demo", "--json")[1]) == {"demo": {"pages": 1, "left_out": 1}}
+    monkeypatch.setattr("procontext.cache._store.Store.contains", lambda *_: False)
+    code, out, err = run("fetch", "demo")
     assert (code, out) == (1, "")
-    assert "none of the 2 pages of ours could be stored" in err
+    assert "none of the 2 pages of demo could be stored" in err
     assert "procontext doctor" in err
 
 
-def test_one_library_that_fails_does_not_keep_the_others_from_being_fetched(typed: Typing) -> None:
-    """Exit code 1; each is told."""
-    code, out, err = typed("fetch", "fastapi", "ours")
+def test_fetch_continues_after_a_failure(run: Run) -> None:
+    """The exit code is 1, and both results are printed."""
+    code, out, err = run("fetch", "fastapi", "demo")
     assert code == 1
-    assert "ours: 2 pages" in out
+    assert "demo: 2 pages" in out
     assert "'fastapi' could not be fetched" in err
-    code, out, _ = typed("fetch", "fastapi", "ours", "--json")
-    assert set(json.loads(out)) == {"fastapi", "ours"}
+    code, out, _ = run("fetch", "fastapi", "demo", "--json")
+    assert set(json.loads(out)) == {"fastapi", "demo"}
 
 
-def test_search_shows_a_section_without_a_heading(typed: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_shows_a_section_without_a_heading(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text before the first heading."""
     from procontext.models import Hit
 
     documents = ScriptedDocuments()
-    documents.hits["ours"] = [Hit("https://x/y", 1, (), "before", 1.0)]
+    documents.hits["demo"] = [Hit("https://x/y", 1, (), "before", 1.0)]
 
-    async def open_them(self: Application) -> ScriptedDocuments:
+    async def open_documents(self: Application) -> ScriptedDocuments:
         return documents
 
-    monkeypatch.setattr(Application, "_open", open_them)
-    assert typed("search", "ours", "x")[1].startswith("(no heading)\n")
+    monkeypatch.setattr(Application, "_open", open_documents)
+    assert run("search", "demo", "x")[1].startswith("(no heading)\n")
 
 
-# --- upkeep -----------------------------------------------------------------------------------------------------------
+# --- registry and server ----------------------------------------------------------------------------------------------
 
 
-def test_setup_says_which_registry_is_used(
-    typed: Typing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Reference, section 8."""
-    code, out, _ = typed("setup")
+def test_setup_shows_the_registry_in_use(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run("setup")
     assert code == 0
     assert str(BUNDLED) in out
     assert "No registry.url is set" in out
-    assert json.loads(typed("setup", "--json")[1])["updated"] is False
-    (tmp_path / "mine.json").write_text('{"version": "1", "libraries": [{"id": "a", "name": "A"}]}')
-    monkeypatch.setenv("PROCONTEXT__REGISTRY__PATH", "mine.json")
-    assert "The settings name this file" in typed("setup")[1]
+    assert json.loads(run("setup", "--json")[1])["updated"] is False
+    (tmp_path / "registry.json").write_text('{"version": "1", "libraries": [{"id": "a", "name": "A"}]}')
+    monkeypatch.setenv("PROCONTEXT__REGISTRY__PATH", "registry.json")
+    assert "registry.path names this file" in run("setup")[1]
 
 
-@pytest.mark.parametrize(
-    ("is_new", "said"), [(True, "just downloaded and checked"), (False, "has no newer one")]
-)
-def test_setup_gets_the_newest_one(
-    is_new: bool, said: str, typed: Typing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Reference, section 8: `procontext setup`."""
+def test_setup_downloads_newest_registry(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = [True, False]
 
     async def refresh(self: Application) -> bool:
-        return is_new
+        return results.pop(0)
 
     monkeypatch.setattr(Application, "refresh", refresh)
     monkeypatch.setenv("PROCONTEXT__REGISTRY__URL", "https://registry.example.com/latest.json")
-    assert said in typed("setup")[1]
+    assert "just downloaded and verified" in run("setup")[1]
+    assert "No newer registry at https://registry.example.com/latest.json" in run("setup")[1]
 
 
-def test_a_registry_that_cannot_be_fetched_is_told(typed: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Offline: nothing is sent."""
+def test_setup_reports_failed_download(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings are offline."""
     monkeypatch.setenv("PROCONTEXT__REGISTRY__URL", "https://registry.example.com/latest.json")
-    code, _, err = typed("setup")
+    code, _, err = run("setup")
     assert code == 1
-    assert "https://registry.example.com/latest.json: cannot be fetched" in err
+    assert "https://registry.example.com/latest.json: cannot fetch" in err
     assert "procontext doctor" in err
 
 
-def test_serve_takes_settings_from_the_command_line(typed: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default command; a flag wins over a setting."""
+def test_serve_options_override_settings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`serve` is the default command."""
     from procontext import app
 
     seen: list[Any] = []
     monkeypatch.setattr(app, "serve", lambda config, files: seen.append(config) or 0)
-    assert typed()[0] == 0
-    assert typed("serve", "--transport", "http", "--port", "0", "--host", "::1", "--offline")[0] == 0
-    assert typed("--offline")[0] == 0
+    assert run()[0] == 0
+    assert run("serve", "--transport", "http", "--port", "0", "--host", "::1", "--offline")[0] == 0
+    assert run("--offline")[0] == 0
     assert seen[0].server.transport == "stdio"
     assert (seen[1].server.transport, seen[1].server.port, seen[1].server.host) == ("http", 0, "::1")
     assert seen[2].fetcher.offline
     for port in ("99999", "-1", "x"):
-        code, _, err = typed("serve", "--port", port)
+        code, _, err = run("serve", "--port", port)
         assert code == 2
         assert f"--port: must be a number from 0 to 65535, not {port!r}" in err
-    code, _, err = typed("serve", "--port", "8080")
-    assert (code, err) == (2, "procontext: --port: is for HTTP: say --transport http as well\n")
+    code, _, err = run("serve", "--port", "8080")
+    assert (code, err) == (2, "procontext: --port: has no effect with the stdio transport; add --transport http\n")
 
 
-def test_what_keeps_a_server_from_listening_is_told(typed: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 1, in the words of who found out."""
+def test_serve_reports_startup_errors(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code is 1."""
     from jackstay.errors import UsageError
     from procontext import app
 
@@ -443,18 +426,18 @@ def test_what_keeps_a_server_from_listening_is_told(typed: Typing, monkeypatch: 
         raise UsageError("HTTP needs the extra `http`")
 
     monkeypatch.setattr(app, "serve", refuse)
-    code, _, err = typed("serve", "--transport", "http")
+    code, _, err = run("serve", "--transport", "http")
     assert code == 1
     assert "HTTP needs the extra" in err
 
 
-def test_a_search_without_hits_names_how_many_pages_were_searched(typed: Typing) -> None:
-    """Pages that are there and do not match, and no pages at all, are two things."""
-    code, _, err = typed("search", "ours", "nonexistentword")
+def test_search_without_hits_reports_page_count(run: Run) -> None:
+    """Cached pages without a match, and no cached pages, are reported differently."""
+    code, _, err = run("search", "demo", "nonexistentword")
     assert code == 1
-    assert "no page of Our SDK is in the cache" in err
-    assert "procontext fetch ours" in err
-    assert typed("fetch", "ours")[0] == 0
-    code, _, err = typed("search", "ours", "nonexistentword")
+    assert "no pages of Demo SDK are in the cache" in err
+    assert "procontext fetch demo" in err
+    assert run("fetch", "demo")[0] == 0
+    code, _, err = run("search", "demo", "nonexistentword")
     assert code == 1
-    assert "none of these words was found in the 2 pages of Our SDK in the cache" in err
+    assert "no match in the 2 pages of Demo SDK in the cache" in err

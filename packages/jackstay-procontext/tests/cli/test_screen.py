@@ -5,17 +5,17 @@ import sys
 
 import pytest
 
-from procontext.cli._screen import ProgressBar, as_rows, has_colour, print_error, printable, styled
+from procontext.cli._screen import ProgressBar, format_table, has_colour, print_error, printable, styled
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
-def test_colour_is_for_terminals_whose_user_did_not_say_no(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_need_a_terminal_without_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     """https://no-color.org."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
@@ -28,14 +28,12 @@ def test_colour_is_for_terminals_whose_user_did_not_say_no(monkeypatch: pytest.M
     assert not has_colour(Terminal())
 
 
-def test_foreign_text_cannot_steer_the_terminal() -> None:
-    """A page is data."""
+def test_control_characters_are_replaced() -> None:
     assert printable("plain") == "plain"
     assert printable("a\x1b]0;title\x07\tb\nc\x9b") == "a\ufffd]0;title\ufffd\tb\nc\ufffd"
 
 
-def test_progress_is_one_line_on_a_terminal_and_nothing_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long fetches."""
+def test_progress_bar_needs_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     shown, silent = Terminal(), io.StringIO()
     for stream in (shown, silent):
         bar = ProgressBar("lib", stream)
@@ -49,20 +47,20 @@ def test_progress_is_one_line_on_a_terminal_and_nothing_elsewhere(monkeypatch: p
     ProgressBar("x").close()
 
 
-def test_columns_are_as_wide_as_they_must_be() -> None:
+def test_format_table() -> None:
     """No trailing spaces."""
-    assert as_rows([("a", "bb", "c"), ("aaa", "b", "")]) == "a    bb  c\naaa  b"
+    assert format_table([("a", "bb", "c"), ("aaa", "b", "")]) == "a    bb  c\naaa  b"
 
 
-def test_an_error_has_its_advice_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_error(capsys: pytest.CaptureFixture[str]) -> None:
     """On standard error."""
     print_error("wrong", "do this")
     print_error("wrong")
     assert capsys.readouterr() == ("", "procontext: wrong\n  do this\nprocontext: wrong\n")
 
 
-def test_a_stream_that_was_closed_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`procontext doctor >&-`: Python has None in its place."""
+def test_closed_stream_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`procontext doctor >&-`: the stream is None."""
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
     assert styled("x", "red") == styled("x", "red", sys.stderr) == "x"

@@ -1,4 +1,4 @@
-"""`procontext doctor` looks at every source of the settings. Nothing leaves this machine, and nothing is stored."""
+"""The source checks of `procontext doctor`, against a local server."""
 
 import asyncio
 import threading
@@ -14,14 +14,14 @@ from scripted.documentation import LoopbackNetwork, Site, status, text
 
 
 def checked(site_of: Callable[[int], Config]) -> list[SourceState]:
-    """The states of the sources, with a site that runs meanwhile on a loop of its own."""
+    """Check the sources while a site runs on the event loop of another thread."""
     ready, done = threading.Event(), threading.Event()
     ports: list[int] = []
 
     async def serve() -> None:
         routes = {
             "/llms.txt": text("[a](/a)"),
-            "/": text("front"),
+            "/": text("front page"),
             "/broken": status(500),
             "/gone": status(404),
         }
@@ -40,7 +40,7 @@ def checked(site_of: Callable[[int], Config]) -> list[SourceState]:
         thread.join(20)
 
 
-def test_every_source_is_read_once(tmp_path: Path) -> None:
+def test_check_sources(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "empty").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# A")
@@ -60,8 +60,8 @@ def test_every_source_is_read_once(tmp_path: Path) -> None:
             fetcher=FetcherSettings(allowed_private_hosts=(f"127.0.0.1:{port}",)),
         )
 
-    found = {one.id: one for one in checked(config)}
-    assert {name: one.state for name, one in found.items()} == {
+    found = {result.id: result for result in checked(config)}
+    assert {name: result.state for name, result in found.items()} == {
         "good": "ok",
         "second": "ok",
         "gone": "failed",
@@ -74,21 +74,19 @@ def test_every_source_is_read_once(tmp_path: Path) -> None:
     assert found["folder"].detail.endswith("has 1 file")
 
 
-def test_offline_sends_nothing_and_no_sources_are_no_work() -> None:
-    config = Config(
-        sources=(Source(id="a", docs_url="http://127.0.0.1:9/"),), fetcher=FetcherSettings(offline=True)
-    )
-    assert check_sources(config) == [SourceState("a", "warning", "not checked: offline is set")]
+def test_offline_and_without_sources() -> None:
+    config = Config(sources=(Source(id="a", docs_url="http://127.0.0.1:9/"),), fetcher=FetcherSettings(offline=True))
+    assert check_sources(config) == [SourceState("a", "warning", "not checked: fetcher.offline is set")]
     assert check_sources(Config()) == ()
 
 
-def test_doctor_has_a_line_for_each_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_each_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs").mkdir()
-    (tmp_path / "settings.yaml").write_text("sources: [{id: mine, path: docs}]\nfetcher: {offline: true}")
+    (tmp_path / "settings.yaml").write_text("sources: [{id: local, path: docs}]\nfetcher: {offline: true}")
     for kind in ("CACHE", "DATA", "CONFIG"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
-    findings = {one.what: one for one in _doctor.examine(str(tmp_path / "settings.yaml"))}
-    assert findings["source mine"].state == "failed"
+    findings = {finding.what: finding for finding in _doctor.run_checks(str(tmp_path / "settings.yaml"))}
+    assert findings["source local"].state == "failed"
     (tmp_path / "docs" / "a.md").write_text("# A")
-    findings = {one.what: one for one in _doctor.examine(str(tmp_path / "settings.yaml"))}
-    assert findings["source mine"].state == "ok"
+    findings = {finding.what: finding for finding in _doctor.run_checks(str(tmp_path / "settings.yaml"))}
+    assert findings["source local"].state == "ok"

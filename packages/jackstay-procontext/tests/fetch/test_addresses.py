@@ -1,8 +1,8 @@
-"""Which addresses are public (design, section 1, row "private IP ranges")."""
+"""Public, private and reserved IP addresses."""
 
 import pytest
 
-from procontext.fetch._addresses import is_inside, is_public, read_address
+from procontext.fetch._addresses import is_private_address, is_public, parse_address
 
 PUBLIC = [
     "8.8.8.8",
@@ -14,7 +14,7 @@ PUBLIC = [
     "172.32.0.1",
 ]
 
-INSIDE = [
+PRIVATE = [
     "10.0.0.1",
     "127.0.0.1",
     "127.255.255.254",
@@ -25,7 +25,7 @@ INSIDE = [
     "fd00::1",
 ]
 
-ODD = [
+RESERVED = [
     "0.0.0.0",
     "169.254.169.254",
     "192.0.0.170",
@@ -55,33 +55,45 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("text", PUBLIC)
-def test_a_public_address_is_public(text: str) -> None:
-    address = read_address(text)
-    assert address is not None
-    assert is_public(address)
-    assert not is_inside(address)
+def test_public_addresses(subtests: pytest.Subtests) -> None:
+    for text in PUBLIC:
+        with subtests.test(text=text):
+            address = parse_address(text)
+            assert address is not None
+            assert is_public(address)
+            assert not is_private_address(address)
 
 
-@pytest.mark.parametrize("text", INSIDE)
-def test_an_inside_is_not_public_but_can_be_permitted(text: str) -> None:
-    address = read_address(text)
-    assert address is not None
-    assert not is_public(address)
-    assert is_inside(address)
+def test_private_addresses(subtests: pytest.Subtests) -> None:
+    for text in PRIVATE:
+        with subtests.test(text=text):
+            address = parse_address(text)
+            assert address is not None
+            assert not is_public(address)
+            assert is_private_address(address)
 
 
-@pytest.mark.parametrize("text", ODD)
-def test_an_odd_address_is_neither_public_nor_to_be_permitted(text: str) -> None:
-    """NAT64, 6to4, mapped IPv4, multicast, link-local: roads to the inside."""
-    address = read_address(text)
-    assert address is not None
-    assert not is_public(address)
-    assert not is_inside(address)
+def test_reserved_addresses(subtests: pytest.Subtests) -> None:
+    """NAT64, 6to4, mapped IPv4, multicast, link-local: they can lead into a private network."""
+    for text in RESERVED:
+        with subtests.test(text=text):
+            address = parse_address(text)
+            assert address is not None
+            assert not is_public(address)
+            assert not is_private_address(address)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "localhost", "127.1", "0x7f.0.0.1", "fe80::1%eth0", "010.0.0.1", "1.2.3.4.5"]
-)
-def test_what_is_not_written_plainly_is_no_address(text: str) -> None:
-    assert read_address(text) is None
+WHAT_IS_NOT_WRITTEN_PLAINLY_CASES: list[str] = [
+    "",
+    "localhost",
+    "127.1",
+    "0x7f.0.0.1",
+    "fe80::1%eth0",
+    "010.0.0.1",
+    "1.2.3.4.5",
+]
+
+
+def test_non_canonical_spellings_are_not_addresses() -> None:
+    for text in WHAT_IS_NOT_WRITTEN_PLAINLY_CASES:
+        assert parse_address(text) is None, text

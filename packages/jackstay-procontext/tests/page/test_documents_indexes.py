@@ -1,4 +1,4 @@
-"""The documents as the tools ask for them: tables of contents, and what their links allow (reference, 3.4)."""
+"""The documents: tables of contents, and the URLs that their links allow."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,66 +15,55 @@ from scripted.documentation import (
     text,
     validated,
 )
-from scripted.library import FAULTS, Clock, code_of, library, opened, patience, settled
-from scripted.loop import timed
+from scripted.library import FAULTS, Clock, code_of, library, opened, settled, timeout
 
 # --- tables of contents -----------------------------------------------------------------------------------------------
 
 
-def test_an_index_is_served_like_a_page(tmp_path: Path) -> None:
-    """Reference, 3.3."""
+async def test_index_is_cached_like_a_page(tmp_path: Path) -> None:
+    clock = Clock()
+    async with (
+        Site({"/llms.txt": text("# Docs\r\n- [A](/a.md)\n")}) as site,
+        opened(tmp_path, site, clock) as documents,
+    ):
+        first = await documents.index(library(site))
+        assert (first.text, first.source, first.cached, first.cached_at) == (
+            "# Docs\r\n- [A](/a.md)\n",
+            "llms.txt",
+            False,
+            None,
+        )
+        clock.pass_hours(1)
+        second = await documents.index(library(site))
+        assert (second.text, second.cached, second.stale) == (first.text, True, False)
+        assert second.cached_at == datetime.fromtimestamp(1_000_000, UTC)
+        site.routes["/llms.txt"] = text("# New")
+        clock.pass_hours(24)
+        assert (await documents.index(library(site))).stale
+        await settled(documents)
+        assert (await documents.index(library(site))).text == "# New"
+        assert site.paths == ["/llms.txt"] * 2
 
-    @timed
-    async def scenario() -> None:
-        clock = Clock()
-        async with (
-            Site({"/llms.txt": text("# Docs\r\n- [A](/a.md)\n")}) as site,
-            opened(tmp_path, site, clock) as documents,
-        ):
-            first = await documents.index(library(site))
-            assert (first.text, first.source, first.cached, first.cached_at) == (
-                "# Docs\r\n- [A](/a.md)\n",
-                "llms.txt",
-                False,
-                None,
-            )
-            clock.pass_hours(1)
-            second = await documents.index(library(site))
-            assert (second.text, second.cached, second.stale) == (first.text, True, False)
-            assert second.cached_at == datetime.fromtimestamp(1_000_000, UTC)
-            site.routes["/llms.txt"] = text("# New")
-            clock.pass_hours(24)
+
+async def test_unchanged_index_is_revalidated(tmp_path: Path) -> None:
+    clock = Clock()
+    async with (
+        Site({"/llms.txt": validated("# Docs")}) as site,
+        opened(tmp_path, site, clock) as documents,
+    ):
+        await documents.index(library(site))
+        for _ in range(2):
+            clock.pass_hours(30)
             assert (await documents.index(library(site))).stale
             await settled(documents)
-            assert (await documents.index(library(site))).text == "# New"
-            assert site.paths == ["/llms.txt"] * 2
-
-    scenario()
-
-
-def test_an_index_that_is_unchanged_is_not_sent_again(tmp_path: Path) -> None:
-    @timed
-    async def scenario() -> None:
-        clock = Clock()
-        async with (
-            Site({"/llms.txt": validated("# Docs")}) as site,
-            opened(tmp_path, site, clock) as documents,
-        ):
-            await documents.index(library(site))
-            for _ in range(2):
-                clock.pass_hours(30)
-                assert (await documents.index(library(site))).stale
-                await settled(documents)
-                again = await documents.index(library(site))
-                assert (again.text, again.stale) == ("# Docs", False)
-            assert [request.headers.get("if-none-match") for request in site.requests] == [None, '"1"', '"1"']
-            site.routes["/llms.txt"] = validated("# More", '"2"')
-            clock.pass_hours(30)
-            await documents.index(library(site))
-            await settled(documents)
-            assert (await documents.index(library(site))).text == "# More"
-
-    scenario()
+            again = await documents.index(library(site))
+            assert (again.text, again.stale) == ("# Docs", False)
+        assert [request.headers.get("if-none-match") for request in site.requests] == [None, '"1"', '"1"']
+        site.routes["/llms.txt"] = validated("# More", '"2"')
+        clock.pass_hours(30)
+        await documents.index(library(site))
+        await settled(documents)
+        assert (await documents.index(library(site))).text == "# More"
 
 
 @pytest.mark.parametrize(
@@ -87,56 +76,38 @@ def test_an_index_that_is_unchanged_is_not_sent_again(tmp_path: Path) -> None:
         ("/away", "LLMS_TXT_FETCH_FAILED", True),
     ],
 )
-def test_every_fault_of_an_index_is_a_row_of_the_catalogue(
-    tmp_path: Path, path: str, code: str, recoverable: bool
-) -> None:
-    """Reference, 3.4."""
-
-    @timed
-    async def scenario() -> None:
-        routes = {name: route for name, (route, _, _) in FAULTS.items()}
-        async with Site(routes) as site, opened(tmp_path, site, **patience(path)) as documents:
-            with pytest.raises(ProContextError) as caught:
-                await documents.index(library(site, llms_txt_url=f"{site.url}{path}"))
-            assert (caught.value.code, caught.value.recoverable) == (code, recoverable)
-
-    scenario()
+async def test_index_faults_and_error_codes(tmp_path: Path, path: str, code: str, recoverable: bool) -> None:
+    routes = {name: route for name, (route, _, _) in FAULTS.items()}
+    async with Site(routes) as site, opened(tmp_path, site, **timeout(path)) as documents:
+        with pytest.raises(ProContextError) as caught:
+            await documents.index(library(site, llms_txt_url=f"{site.url}{path}"))
+        assert (caught.value.code, caught.value.recoverable) == (code, recoverable)
 
 
-def test_the_exact_links_of_an_index_are_allowed_and_nothing_beside_them(tmp_path: Path) -> None:
-    """Design, section 1, row "allowlist": never learned from page text."""
-
-    @timed
-    async def scenario() -> None:
-        async with Site({"/linked": text("see [b](/beside)")}) as other, Site() as site:
-            site.routes["/llms.txt"] = text(f"- [x]({other.url}/linked)\n")
-            config = settings(tmp_path, site, other)
-            documents = await LibraryDocuments.open(config, Rows(library(site)), network=LoopbackNetwork())
-            assert (await code_of(documents, f"{other.url}/linked"))[0] == "URL_NOT_ALLOWED"
-            await documents.index(library(site))
-            assert (await documents.page(f"{other.url}/linked")).lines == ("see [b](/beside)",)
-            assert (await code_of(documents, f"{other.url}/beside"))[0] == "URL_NOT_ALLOWED"
-            assert [hit.url for hit in await documents.search("lib", "see")] == [f"{other.url}/linked"]
-            await documents.close()
-
-    scenario()
+async def test_only_exact_links_of_an_index_are_allowed(tmp_path: Path) -> None:
+    """Links in pages allow nothing."""
+    async with Site({"/linked": text("see [b](/beside)")}) as other, Site() as site:
+        site.routes["/llms.txt"] = text(f"- [x]({other.url}/linked)\n")
+        config = settings(tmp_path, site, other)
+        documents = await LibraryDocuments.open(config, Rows(library(site)), network=LoopbackNetwork())
+        assert (await code_of(documents, f"{other.url}/linked"))[0] == "URL_NOT_ALLOWED"
+        await documents.index(library(site))
+        assert (await documents.page(f"{other.url}/linked")).lines == ("see [b](/beside)",)
+        assert (await code_of(documents, f"{other.url}/beside"))[0] == "URL_NOT_ALLOWED"
+        assert [hit.url for hit in await documents.search("lib", "see")] == [f"{other.url}/linked"]
+        await documents.close()
 
 
-def test_a_link_of_an_index_opens_no_other_port(tmp_path: Path) -> None:
-    """A library's index may name any page, but not send us to the mail server or the database of a host."""
-
-    @timed
-    async def scenario() -> None:
-        async with Site() as site, opened(tmp_path, site) as documents:
-            odd = (
-                "http://public.example:25/x",
-                "https://public.example:6379/x",
-                "http://public.example:443/",
-            )
-            site.routes["/llms.txt"] = text("".join(f"- [x]({url})\n" for url in odd))
-            await documents.index(library(site))
-            for url in odd:
-                assert await documents._cache.libraries_linking(url) == ("lib",)
-                assert (await code_of(documents, url))[0] == "URL_NOT_ALLOWED"
-
-    scenario()
+async def test_links_allow_default_ports_only(tmp_path: Path) -> None:
+    """An index may link any host, but not its mail server or database."""
+    async with Site() as site, opened(tmp_path, site) as documents:
+        odd = (
+            "http://public.example:25/x",
+            "https://public.example:6379/x",
+            "http://public.example:443/",
+        )
+        site.routes["/llms.txt"] = text("".join(f"- [x]({url})\n" for url in odd))
+        await documents.index(library(site))
+        for url in odd:
+            assert await documents._cache.libraries_linking(url) == ("lib",)
+            assert (await code_of(documents, url))[0] == "URL_NOT_ALLOWED"

@@ -1,21 +1,21 @@
-"""Local folders as sources (design, section 2, point 5)."""
+"""Local folders as sources."""
 
 from pathlib import Path
 
 import pytest
 
-from procontext.fetch import read_url
+from procontext.fetch import parse_url
 from procontext.page._folders import (
     file_in,
+    file_version,
     files_in,
     folder_address,
     folder_index,
-    mark_of,
     read_folder_page,
     split_address,
 )
 
-CAP = 100_000
+LIMIT = 100_000
 
 
 @pytest.fixture
@@ -40,57 +40,46 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_files_that_can_be_read_are_listed(root: Path) -> None:
+def test_files_in(root: Path) -> None:
     listed = list(files_in(root))
     assert listed[:2] == ["bare.html", "index.md"]
     assert {"guide/page.html", "guide/start here.md", "plain.txt"} <= set(listed)
-    assert not any(
-        "hidden" in name or "config" in name or "module" in name or "png" in name for name in listed
-    )
+    assert not any("hidden" in name or "config" in name or "module" in name or "png" in name for name in listed)
 
 
-def test_a_folder_of_too_many_files_is_cut(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("procontext.page._folders.MOST_FILES", 2)
+def test_number_of_files_is_limited(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("procontext.page._folders.MAX_FILES", 2)
     assert len(list(files_in(root))) == 2
 
 
-@pytest.mark.parametrize(
-    "relative",
-    [
-        "../secret.md",
-        "/etc/passwd",
-        "leads out.md",
-        "loop.md",
-        "picture.png",
-        "absent.md",
-        "",
-        "guide",
-        "a\0.md",
-    ],
-)
-def test_what_is_not_a_text_in_the_folder_is_not_read(root: Path, relative: str) -> None:
-    assert file_in(root, relative) is None
+def test_files_outside_the_folder_are_not_read(root: Path) -> None:
+    """Nor are other kinds of files."""
+    for relative in (
+        *("../secret.md", "/etc/passwd", "leads out.md", "loop.md", "picture.png", "absent.md"),
+        *("", "guide", "a\0.md"),
+    ):
+        assert file_in(root, relative) is None, relative
 
 
-def test_an_address_names_a_library_and_a_file(root: Path) -> None:
-    target = read_url(f"{folder_address('my-lib')}guide/start%20here.md#x")
+def test_split_address(root: Path) -> None:
+    target = parse_url(f"{folder_address('my-lib')}guide/start%20here.md#x")
     assert split_address(target) == ("my-lib", "guide/start here.md")
     assert file_in(root, "guide/start here.md") == root / "guide/start here.md"
 
 
-def test_a_file_is_read_as_markdown_with_a_mark_that_changes(root: Path) -> None:
-    page = read_folder_page(root / "guide/page.html", "https://x.example/", CAP)
+def test_read_folder_page(root: Path) -> None:
+    page = read_folder_page(root / "guide/page.html", "https://x.example/", LIMIT)
     assert page.text == "# Shown\n"
     file = root / "index.md"
-    before = read_folder_page(file, "u", CAP)
+    before = read_folder_page(file, "u", LIMIT)
     file.write_text("# Home, changed\n")
-    assert mark_of(file) != before.mark
+    assert file_version(file) != before.version
     with pytest.raises(OSError, match="larger than 3 bytes"):
         read_folder_page(file, "u", 3)
 
 
-def test_the_table_of_contents_lists_the_files_by_title(root: Path) -> None:
-    text, links = folder_index(root, "lib", "Lib", CAP)
+def test_index_lists_files_by_title(root: Path) -> None:
+    text, links = folder_index(root, "lib", "Lib", LIMIT)
     base = folder_address("lib")
     assert f"- [First]({base}guide/start%20here.md): guide/start here.md" in text
     assert f"- [A page]({base}guide/page.html): guide/page.html" in text
@@ -99,14 +88,14 @@ def test_the_table_of_contents_lists_the_files_by_title(root: Path) -> None:
     assert f"{base}index.md" in links
 
 
-def test_a_folder_with_an_llms_txt_uses_it(root: Path) -> None:
+def test_llms_txt_of_a_folder(root: Path) -> None:
     (root / "llms.txt").write_text("# Own\n- [A](guide/page.html)\n- [B](https://b.example/)\n- [C](#c)\n")
-    text, links = folder_index(root, "lib", "Lib", CAP)
+    text, links = folder_index(root, "lib", "Lib", LIMIT)
     base = folder_address("lib")
     assert text == f"# Own\n- [A]({base}guide/page.html)\n- [B](https://b.example/)\n- [C](#c)\n"
     assert f"{base}guide/page.html" in links
 
 
-def test_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="there is no folder"):
-        folder_index(tmp_path / "gone", "lib", "Lib", CAP)
+def test_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="folder not found"):
+        folder_index(tmp_path / "gone", "lib", "Lib", LIMIT)

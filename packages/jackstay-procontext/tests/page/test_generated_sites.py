@@ -1,7 +1,4 @@
-"""Real sites, made by Sphinx with furo and by MkDocs with Material, read over loopback (design, section 2, point 3).
-
-Each is built once, from a few lines of source, in about a second.
-"""
+"""Sites built by Sphinx with furo and by MkDocs with Material, read over loopback."""
 
 import os
 import subprocess
@@ -13,7 +10,6 @@ import pytest
 from procontext.models import Library
 from procontext.page import LibraryDocuments, section, window
 from scripted.documentation import LoopbackNetwork, Rows, Site, folder, settings, text
-from scripted.loop import timed
 
 SPHINX = {
     "conf.py": 'project = "Harbour"\nhtml_theme = "furo"\n',
@@ -121,7 +117,7 @@ from harbour import moor
 }
 
 
-def written(root: Path, files: dict[str, str]) -> Path:
+def write_files(root: Path, files: dict[str, str]) -> Path:
     for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(content)
@@ -130,14 +126,14 @@ def written(root: Path, files: dict[str, str]) -> Path:
 
 @pytest.fixture(scope="module")
 def sphinx(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = written(tmp_path_factory.mktemp("sphinx"), SPHINX)
+    source = write_files(tmp_path_factory.mktemp("sphinx"), SPHINX)
     subprocess.run([sys.executable, "-m", "sphinx", "-q", "-b", "html", source, source / "out"], check=True)
     return source / "out"
 
 
 @pytest.fixture(scope="module")
 def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = written(tmp_path_factory.mktemp("material"), MATERIAL)
+    source = write_files(tmp_path_factory.mktemp("material"), MATERIAL)
     command = [
         sys.executable,
         "-m",
@@ -157,66 +153,56 @@ def harbour(site: Site) -> Library:
     return Library(id="harbour", name="Harbour", docs_url=f"{site.url}/")
 
 
-def test_a_sphinx_site_with_furo_is_indexed_read_and_searched(sphinx: Path, tmp_path: Path) -> None:
-    @timed
-    async def scenario() -> None:
-        async with Site(folder(sphinx)) as site:
-            documents = await LibraryDocuments.open(
-                settings(tmp_path, site), Rows(harbour(site)), network=LoopbackNetwork()
-            )
-            index = await documents.index(harbour(site))
-            assert index.source == "objects.inv"
-            assert f"- [Guide]({site.url}/guide.html)" in index.text
-            assert f"- [harbour.moor]({site.url}/api.html#harbour.moor): function" in index.text
-            assert await documents.prefetch(harbour(site)) == 3
-            assert "\n".join((await documents.page(f"{site.url}/guide.html")).lines) == (
-                "# Guide {#guide}\n\nInstall it first.\n\n"
-                "```bash\n# a comment, no heading\npip install harbour\n```\n\n"
-                "## Tying up {#tying-up}\n\n**Note**\n\nUse two lines.\n\n"
-                '```python\nfrom harbour import moor\n\nmoor("boat", lines=2)\n```\n\n'
-                "| Name | Length |\n| --- | --- |\n| bow | 10 |\n\n"
-                f'See [`harbour.moor()`]({site.url}/api.html#harbour.moor "harbour.moor") and [API]({site.url}/api.html).'
-            )
-            hits = await documents.search("harbour", "berths")
-            assert hits[0].url == f"{site.url}/api.html"
-            assert hits[0].heading_path[-1] == "berths() → list[str]"
-            api = await documents.page(f"{site.url}/api.html")
-            span = section(api, "harbour.moor")
-            assert span is not None
-            assert "Tie a boat up." in window(api, *span).content
-            assert "A pier." not in window(api, *span).content
-            await documents.close()
-
-    scenario()
+async def test_sphinx_site_with_furo(sphinx: Path, tmp_path: Path) -> None:
+    async with Site(folder(sphinx)) as site:
+        documents = await LibraryDocuments.open(
+            settings(tmp_path, site), Rows(harbour(site)), network=LoopbackNetwork()
+        )
+        index = await documents.index(harbour(site))
+        assert index.source == "objects.inv"
+        assert f"- [Guide]({site.url}/guide.html)" in index.text
+        assert f"- [harbour.moor]({site.url}/api.html#harbour.moor): function" in index.text
+        assert await documents.prefetch(harbour(site)) == 3
+        assert "\n".join((await documents.page(f"{site.url}/guide.html")).lines) == (
+            "# Guide {#guide}\n\nInstall it first.\n\n"
+            "```bash\n# a comment, no heading\npip install harbour\n```\n\n"
+            "## Tying up {#tying-up}\n\n**Note**\n\nUse two lines.\n\n"
+            '```python\nfrom harbour import moor\n\nmoor("boat", lines=2)\n```\n\n'
+            "| Name | Length |\n| --- | --- |\n| bow | 10 |\n\n"
+            f'See [`harbour.moor()`]({site.url}/api.html#harbour.moor "harbour.moor") and [API]({site.url}/api.html).'
+        )
+        hits = await documents.search("harbour", "berths")
+        assert hits[0].url == f"{site.url}/api.html"
+        assert hits[0].heading_path[-1] == "berths() → list[str]"
+        api = await documents.page(f"{site.url}/api.html")
+        span = section(api, "harbour.moor")
+        assert span is not None
+        assert "Tie a boat up." in window(api, *span).content
+        assert "A pier." not in window(api, *span).content
+        await documents.close()
 
 
-def test_a_material_site_is_indexed_read_and_searched(material: Path, tmp_path: Path) -> None:
-    @timed
-    async def scenario() -> None:
-        async with Site(folder(material)) as site:
-            documents = await LibraryDocuments.open(
-                settings(tmp_path, site), Rows(harbour(site)), network=LoopbackNetwork()
-            )
-            index = await documents.index(harbour(site))
-            assert index.source == "search_index.json"
-            assert index.text == (
-                "# Harbour\n\n## Pages\n\n"
-                f"- [Harbour]({site.url}/)\n  - [Tying up]({site.url}/#tying-up)\n"
-                f"- [Guide]({site.url}/guide/)\n  - [Leaving]({site.url}/guide/#leaving)\n"
-            )
-            assert await documents.prefetch(harbour(site)) == 2
-            assert "\n".join((await documents.page(f"{site.url}/")).lines) == (
-                "# Harbour {#harbour}\n\nTie boats up.\n\n## Tying up {#tying-up}\n\n**Note**\n\nUse two lines.\n\n"
-                "```python\n# a comment, no heading\nfrom harbour import moor\n```\n\n"
-                "**pip**\n\n```bash\npip install harbour\n```\n\n**uv**\n\n```bash\nuv add harbour\n```\n\n"
-                "| Name | Length |\n| --- | --- |\n| bow | 10 |"
-            )
-            assert [hit.heading_path for hit in await documents.search("harbour", "let go")] == [
-                ("Guide", "Leaving")
-            ]
-            await documents.close()
-
-    scenario()
+async def test_mkdocs_material_site(material: Path, tmp_path: Path) -> None:
+    async with Site(folder(material)) as site:
+        documents = await LibraryDocuments.open(
+            settings(tmp_path, site), Rows(harbour(site)), network=LoopbackNetwork()
+        )
+        index = await documents.index(harbour(site))
+        assert index.source == "search_index.json"
+        assert index.text == (
+            "# Harbour\n\n## Pages\n\n"
+            f"- [Harbour]({site.url}/)\n  - [Tying up]({site.url}/#tying-up)\n"
+            f"- [Guide]({site.url}/guide/)\n  - [Leaving]({site.url}/guide/#leaving)\n"
+        )
+        assert await documents.prefetch(harbour(site)) == 2
+        assert "\n".join((await documents.page(f"{site.url}/")).lines) == (
+            "# Harbour {#harbour}\n\nTie boats up.\n\n## Tying up {#tying-up}\n\n**Note**\n\nUse two lines.\n\n"
+            "```python\n# a comment, no heading\nfrom harbour import moor\n```\n\n"
+            "**pip**\n\n```bash\npip install harbour\n```\n\n**uv**\n\n```bash\nuv add harbour\n```\n\n"
+            "| Name | Length |\n| --- | --- |\n| bow | 10 |"
+        )
+        assert [hit.heading_path for hit in await documents.search("harbour", "let go")] == [("Guide", "Leaving")]
+        await documents.close()
 
 
 @pytest.mark.parametrize(
@@ -226,26 +212,18 @@ def test_a_material_site_is_indexed_read_and_searched(material: Path, tmp_path: 
         (("/search/search_index.json", "/sitemap.xml"), "navigation"),
     ],
 )
-def test_a_site_without_its_search_index_is_known_by_the_next_best(
-    material: Path, tmp_path: Path, without: tuple[str, ...], source: str
-) -> None:
-    @timed
-    async def scenario() -> None:
-        routes = folder(material)
-        for path in without:
-            del routes[path]
-        async with Site(routes) as site:
-            if "/sitemap.xml" in routes:  # it names the address under which the site is meant to be published
-                published = (material / "sitemap.xml").read_text()
-                site.routes["/sitemap.xml"] = text(
-                    published.replace("https://harbour.example/docs", site.url), "text/xml"
-                )
-            documents = await LibraryDocuments.open(
-                settings(tmp_path, site), Rows(harbour(site)), network=LoopbackNetwork()
-            )
-            index = await documents.index(harbour(site))
-            assert index.source == source
-            assert f"]({site.url}/guide/)" in index.text
-            await documents.close()
-
-    scenario()
+async def test_site_without_search_index(material: Path, tmp_path: Path, without: tuple[str, ...], source: str) -> None:
+    routes = folder(material)
+    for path in without:
+        del routes[path]
+    async with Site(routes) as site:
+        if "/sitemap.xml" in routes:  # it contains the URL of publication
+            published = (material / "sitemap.xml").read_text()
+            site.routes["/sitemap.xml"] = text(published.replace("https://harbour.example/docs", site.url), "text/xml")
+        documents = await LibraryDocuments.open(
+            settings(tmp_path, site), Rows(harbour(site)), network=LoopbackNetwork()
+        )
+        index = await documents.index(harbour(site))
+        assert index.source == source
+        assert f"]({site.url}/guide/)" in index.text
+        await documents.close()

@@ -1,4 +1,4 @@
-"""HTML to clean Markdown (design, section 2, point 3): what the generators' themes write, in small."""
+"""Conversion of HTML to Markdown, with small examples of what documentation generators write."""
 
 import time
 
@@ -13,78 +13,80 @@ from procontext.page._html import html_to_markdown, is_html
 URL = "https://docs.example.com/guide/page.html"
 
 
-def shown(body: str, head: str = "") -> str:
+def convert(body: str, head: str = "") -> str:
     return html_to_markdown(f"<!doctype html><html><head>{head}</head><body>{body}</body></html>", URL)
 
 
-def test_only_the_content_is_left() -> None:
-    text = shown(
+def test_only_content_is_kept() -> None:
+    text = convert(
         "<header>Site</header><nav>menu</nav><aside>side</aside><main><h1>T</h1><p>Body</p><nav>on this page</nav>"
         "<button>Copy</button><form>search</form></main><footer>foot</footer><script>x()</script>"
     )
     assert text == "# T\n\nBody\n"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "<div><article role=main>{}</article></div>",
-        "<div itemprop=articleBody>{}</div>",
-        "<article class=md-content__inner>{}</article>",
-        "<main><div class='theme-doc-markdown markdown'>{}</div><div class=theme-doc-toc-mobile>toc</div></main>",
-        "<main><div class=vp-doc>{}</div></main>",
-        "<main><div class=sl-markdown-content>{}</div></main>",
-        "<div id=content><main>{}</main></div>",
-        "<div id=content>{}</div>",
-        "{}",
-    ],
-)
-def test_the_content_of_each_generator_is_found(content: str) -> None:
-    inside = "<h1 id=t>Title</h1><p>The body of the page, long enough to be taken for one.</p>"
-    text = shown(f"<div class=sphinxsidebar>side</div>{content.format(inside)}")
-    assert text == "# Title {#t}\n\nThe body of the page, long enough to be taken for one.\n"
+GENERATORS: list[str] = [
+    "<div><article role=main>{}</article></div>",
+    "<div itemprop=articleBody>{}</div>",
+    "<article class=md-content__inner>{}</article>",
+    "<main><div class='theme-doc-markdown markdown'>{}</div><div class=theme-doc-toc-mobile>toc</div></main>",
+    "<main><div class=vp-doc>{}</div></main>",
+    "<main><div class=sl-markdown-content>{}</div></main>",
+    "<div id=content><main>{}</main></div>",
+    "<div id=content>{}</div>",
+    "{}",
+]
 
 
-def test_a_list_of_articles_is_not_reduced_to_one() -> None:
-    text = shown("<main><article><h2>A</h2></article><article><h2>B</h2></article></main>")
+def test_content_of_each_generator(subtests: pytest.Subtests) -> None:
+    for content in GENERATORS:
+        with subtests.test(content=content):
+            inside = "<h1 id=t>Title</h1><p>The body of the page, long enough to be taken for one.</p>"
+            text = convert(f"<div class=sphinxsidebar>side</div>{content.format(inside)}")
+            assert text == "# Title {#t}\n\nThe body of the page, long enough to be taken for one.\n"
+
+
+def test_list_of_articles_is_kept() -> None:
+    text = convert("<main><article><h2>A</h2></article><article><h2>B</h2></article></main>")
     assert "## A" in text
     assert "## B" in text
 
 
-def test_a_page_without_any_mark_loses_its_furniture() -> None:
-    text = shown("<header>Site <aside>x</aside></header><h1>T</h1><p>Body</p><footer>foot</footer>")
+def test_landmarks_are_removed_without_content_element() -> None:
+    text = convert("<header>Site <aside>x</aside></header><h1>T</h1><p>Body</p><footer>foot</footer>")
     assert text == "# T\n\nBody\n"
 
 
-def test_a_page_of_frames_has_no_content() -> None:
+def test_frameset_has_no_content() -> None:
     assert html_to_markdown("<html><frameset><frame src=a></frameset></html>", URL) == ""
 
 
-@pytest.mark.parametrize("tag", ["div", "b", "ul><li", "blockquote", "table><tr><td", "span"])
-def test_a_page_of_a_hundred_thousand_levels_is_read_for_its_words(tag: str) -> None:
-    """The parser would take half a minute, and the writer would write nothing."""
-    html = f"<body><main><p>before &amp; on</p>{f'<{tag}>' * 100_000}deep text"
-    assert html_to_markdown(html, URL) == "before & on\ndeep text\n"
+def test_deeply_nested_page_becomes_plain_text(subtests: pytest.Subtests) -> None:
+    """The parser would take half a minute."""
+    for tag in ["div", "b", "ul><li", "blockquote", "table><tr><td", "span"]:
+        with subtests.test(tag=tag):
+            html = f"<body><main><p>before &amp; on</p>{f'<{tag}>' * 100_000}deep text"
+            assert html_to_markdown(html, URL) == "before & on\ndeep text\n"
 
 
-def test_many_elements_that_are_never_closed_are_not_deep() -> None:
-    assert shown(f"<main><h1>T</h1>{'<p>x<br>' * 2000}</main>").startswith("# T\n\nx")
+def test_unclosed_elements_are_not_deep() -> None:
+    assert convert(f"<main><h1>T</h1>{'<p>x<br>' * 2000}</main>").startswith("# T\n\nx")
 
 
-def test_what_the_writer_cannot_write_is_told_in_words(
+def test_conversion_error_falls_back_to_plain_text(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(html: str, options: object) -> None:
-        raise ConversionError("too odd")
+        raise ConversionError("unsupported")
 
     monkeypatch.setattr("procontext.page._html.convert", refuse)
-    assert shown("<main><h1>T</h1><p>a &amp; b</p></main>") == "T\na & b\n"
-    assert "too odd" in caplog.text
+    assert convert("<main><h1>T</h1><p>a &amp; b</p></main>") == "T\na & b\n"
+    assert "unsupported" in caplog.text
 
 
-def test_tabs_in_tabs_are_left_as_they_are() -> None:
+def test_tab_group_without_panels_is_unchanged() -> None:
     inner = "<div class=tabbed-set><div class=tabbed-labels><label>in</label></div></div>"
-    assert "in" in shown(f"<main><h1>T</h1><p>some text that is long enough</p>{inner}</main>")
+    assert "in" in convert(f"<main><h1>T</h1><p>some text that is long enough</p>{inner}</main>")
 
 
 TAGS = [
@@ -135,16 +137,14 @@ TAGS += [
         max_size=40,
     )
 )
-def test_any_nesting_of_tags_gives_text_and_no_crash(parts: list[tuple[str, bool, str]]) -> None:
-    """Nodes that are inside one another are removed and replaced in every order; memory is C's."""
-    html = "".join(
-        f"<{tag}>{text}" + (f"</{tag.split()[0]}>" if closes else "") for tag, closes, text in parts
-    )
+def test_arbitrary_nesting_does_not_crash(parts: list[tuple[str, bool, str]]) -> None:
+    """Nested nodes are removed and replaced in every order; their memory is managed in C."""
+    html = "".join(f"<{tag}>{text}" + (f"</{tag.split()[0]}>" if closes else "") for tag, closes, text in parts)
     assert html_to_markdown(f"<body>{html}", URL).endswith("\n")
 
 
-def test_an_empty_shell_is_not_the_content() -> None:
-    text = shown(f"<main></main><div><p>{'real ' * 50}</p></div>")
+def test_empty_main_is_not_the_content() -> None:
+    text = convert(f"<main></main><div><p>{'real ' * 50}</p></div>")
     assert "real" in text
 
 
@@ -170,16 +170,17 @@ CODE = [
     ),
     ("<pre><code>&lt;b&gt; &amp;amp;</code></pre>", "```\n<b> &amp;\n```"),
     (
-        "<table class=highlighttable><tr><td class=linenos><pre>1\n2</pre></td><td class=code><div><pre>a\nb</pre></div></td></tr></table>",
+        "<table class=highlighttable><tr><td class=linenos><pre>1\n2</pre></td>"
+        "<td class=code><div><pre>a\nb</pre></div></td></tr></table>",
         "```\na\nb\n```",
     ),
     ("<table class=highlighttable></table><p>x</p>", "x"),
 ]
 
 
-@pytest.mark.parametrize(("html", "expected"), CODE)
-def test_code_keeps_its_text_and_language_and_loses_the_rest(html: str, expected: str) -> None:
-    assert shown(f"<main><h1>T</h1>{html}</main>") == f"# T\n\n{expected}\n"
+def test_code_blocks() -> None:
+    for html, expected in CODE:
+        assert convert(f"<main><h1>T</h1>{html}</main>") == f"# T\n\n{expected}\n", html
 
 
 HEADINGS = [
@@ -194,23 +195,24 @@ HEADINGS = [
 ]
 
 
-@pytest.mark.parametrize(("html", "expected"), HEADINGS)
-def test_headings_keep_their_anchor_and_lose_their_permalink(html: str, expected: str) -> None:
-    assert shown(f"<main><h1>T</h1>{html}</main>") == f"# T\n\n{expected}\n"
+def test_headings() -> None:
+    for html, expected in HEADINGS:
+        assert convert(f"<main><h1>T</h1>{html}</main>") == f"# T\n\n{expected}\n", html
 
 
-def test_a_signature_of_sphinx_becomes_a_heading() -> None:
-    text = shown(
+def test_sphinx_signature_becomes_a_heading() -> None:
+    text = convert(
         "<main><h1>API</h1><dl><dt class='sig sig-object' id=m.f><span>m.</span><span>f</span>(<em>x</em>)"
-        "<a class=viewcode-link href=x>[source]</a></dt><dd><p>Does.</p></dd></dl><dl><dt class=sig id=e></dt></dl></main>"
+        "<a class=viewcode-link href=x>[source]</a></dt><dd><p>Does.</p></dd></dl><dl><dt class=sig id=e></dt></dl>"
+        "</main>"
     )
     headings = markdown_page(URL, text).headings
-    assert [(one.text, one.anchor) for one in headings] == [("API", ""), ("m.f(x)", "m.f")]
+    assert [(heading.text, heading.anchor) for heading in headings] == [("API", ""), ("m.f(x)", "m.f")]
     assert "Does." in text
 
 
-def test_links_are_absolute_and_pictures_are_described() -> None:
-    text = shown(
+def test_links_and_images() -> None:
+    text = convert(
         "<main><h1>T</h1><p><a href=../other.html#x>o</a> <a href=#y>y</a> <a href='javascript:z()'>z</a> <a>n</a>"
         " <a href='http://[bad'>b</a> <img src=p.png alt='A plan'><img src=q.png></p></main>"
     )
@@ -220,26 +222,26 @@ def test_links_are_absolute_and_pictures_are_described() -> None:
     assert "q.png" not in text
 
 
-def test_a_base_is_what_links_are_relative_to() -> None:
-    assert "(https://docs.example.com/b/x)" in shown(
-        "<main><h1>T</h1><a href=x>x</a></main>", "<base href=/b/>"
-    )
-    assert "/guide/x)" in shown("<main><h1>T</h1><a href=x>x</a></main>", "<base href='http://[bad'>")
+def test_base_element() -> None:
+    assert "(https://docs.example.com/b/x)" in convert("<main><h1>T</h1><a href=x>x</a></main>", "<base href=/b/>")
+    assert "/guide/x)" in convert("<main><h1>T</h1><a href=x>x</a></main>", "<base href='http://[bad'>")
 
 
-def test_a_page_without_a_heading_gets_its_title() -> None:
-    assert shown("<main><p>x</p></main>", "<title>The  title</title>") == "# The title\n\nx\n"
-    assert shown("<main><p>x</p></main>") == "x\n"
+def test_title_replaces_missing_heading() -> None:
+    assert convert("<main><p>x</p></main>", "<title>The  title</title>") == "# The title\n\nx\n"
+    assert convert("<main><p>x</p></main>") == "x\n"
 
 
-def test_tables_notes_and_tabs_are_kept() -> None:
-    text = shown(
+def test_tables_notes_and_tabs() -> None:
+    text = convert(
         "<main><h1>T</h1><table><tr><th>A</th><th>B</th></tr><tr><td>1</td><td>x|y</td></tr></table>"
         "<div class='admonition note'><p class=admonition-title>Note</p><p>n</p></div>"
         "<div class=tabbed-set><input><div class=tabbed-labels><label>pip</label><label>uv</label></div>"
-        "<div class=tabbed-content><div class=tabbed-block><p>p1</p></div><div class=tabbed-block><p>p2</p></div></div></div>"
+        "<div class=tabbed-content><div class=tabbed-block><p>p1</p></div><div class=tabbed-block><p>p2</p></div></div>"
+        "</div>"
         "<div class=tabs-container><ul role=tablist><li role=tab>one</li></ul><div role=tabpanel hidden>o1</div></div>"
-        "<div class=vp-code-group><div class=tabs><input><label>npm</label></div><div class=blocks><p>v1</p></div></div></main>"
+        "<div class=vp-code-group><div class=tabs><input><label>npm</label></div><div class=blocks><p>v1</p></div>"
+        "</div></main>"
     )
     assert "| A | B |\n| --- | --- |\n| 1 | x\\|y |" in text
     assert "**Note**\n\nn" in text
@@ -248,92 +250,98 @@ def test_tables_notes_and_tabs_are_kept() -> None:
     assert "**npm**\n\nv1" in text
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        "<table>" + "<tr><td colspan=9999>x</td></tr>" * 3000 + "</table>",
-        "<table><tr>" + "<td>x</td>" * 1500 + "</tr>" + "<tr><td>x</td></tr>" * 1500 + "</table>",
-        "<table><tr>"
-        + "<td rowspan=9999>x</td>" * 1500
-        + "</tr>"
-        + "<tr><td>x</td></tr>" * 1500
-        + "</table>",
-        "<table><tr><td colspan=1000>x</td></tr></table>" * 3000,
-        "<table><tr><td colspan=99999999999999999999>x</td></tr></table>" * 3000,
-        "<table><tr><td colspan=٣>x</td></tr></table>" * 3000,
-    ],
-)
-def test_a_table_does_not_become_far_larger_than_it_is(table: str) -> None:
-    """A page of ten megabytes must not become one of gigabytes: what would is written as lines."""
-    text = shown(f"<main><h1>T</h1>{table}</main>")
-    assert len(text) < 10 * len(table) + 400_000
-    assert text.count("x") >= 3000
+LARGE_TABLES: list[str] = [
+    "<table>" + "<tr><td colspan=9999>x</td></tr>" * 3000 + "</table>",
+    "<table><tr>" + "<td>x</td>" * 1500 + "</tr>" + "<tr><td>x</td></tr>" * 1500 + "</table>",
+    "<table><tr>" + "<td rowspan=9999>x</td>" * 1500 + "</tr>" + "<tr><td>x</td></tr>" * 1500 + "</table>",
+    "<table><tr><td colspan=1000>x</td></tr></table>" * 3000,
+    "<table><tr><td colspan=99999999999999999999>x</td></tr></table>" * 3000,
+    "<table><tr><td colspan=٣>x</td></tr></table>" * 3000,
+]
 
 
-@pytest.mark.parametrize(("length", "is_taken"), [(1900, True), (2100, False)])
-def test_links_do_not_make_a_page_far_larger_than_it_is(length: int, is_taken: bool) -> None:
-    """A long base before many links: after so much they are words, and one that could be no address is not a base."""
-    base = f"https://x.example/{'a' * length}/"
-    links = "<p><a href=b>word</a></p>" * 3000
-    html = f"<html><head><base href='{base}'></head><body><main>{links}</main></body></html>"
-    text = html_to_markdown(html, URL)
-    assert len(text) < len(html) + 3_000_000
-    assert text.count("word") == 3000
-    assert (f"[word]({base}b)" in text) is is_taken
+def test_size_of_tables_is_limited(subtests: pytest.Subtests) -> None:
+    """A page of ten megabytes must not become gigabytes: such tables are written as lines."""
+    for number, table in enumerate(LARGE_TABLES):
+        with subtests.test(number=number):
+            text = convert(f"<main><h1>T</h1>{table}</main>")
+            assert len(text) < 10 * len(table) + 400_000
+            assert text.count("x") >= 3000
 
 
-def test_a_wide_headline_over_a_small_table_is_well() -> None:
-    """Only what would be far larger is changed."""
-    text = shown(
+def test_size_of_links_is_limited(subtests: pytest.Subtests) -> None:
+    """With a long base URL, links beyond the limit become text. A base longer than a URL is ignored."""
+    for length, is_used in [(1900, True), (2100, False)]:
+        with subtests.test(length=length):
+            base = f"https://x.example/{'a' * length}/"
+            links = "<p><a href=b>word</a></p>" * 3000
+            html = f"<html><head><base href='{base}'></head><body><main>{links}</main></body></html>"
+            text = html_to_markdown(html, URL)
+            assert len(text) < len(html) + 3_000_000
+            assert text.count("word") == 3000
+            assert (f"[word]({base}b)" in text) is is_used
+
+
+def test_wide_title_row_over_a_small_table() -> None:
+    text = convert(
         "<main><h1>T</h1><table><tr><th colspan=30>All</th></tr><tr><td>1</td><td>2</td></tr></table></main>"
     )
     assert "| All |" in text
     assert "| 1 | 2 |" in text
 
 
-def test_text_that_looks_like_a_heading_is_none() -> None:
-    text = shown("<main><h1>T</h1><p># no heading</p></main>")
-    assert [one.text for one in markdown_page(URL, text).headings] == ["T"]
+def test_text_that_starts_with_hash_is_not_a_heading() -> None:
+    text = convert("<main><h1>T</h1><p># no heading</p></main>")
+    assert [heading.text for heading in markdown_page(URL, text).headings] == ["T"]
 
 
-@pytest.mark.parametrize(
-    "html", ["", "   ", "<html></html>", "<p>unclosed <b>x", "\0", "<" * 1000, "<div>" * 3000]
-)
-def test_no_html_is_too_broken(html: str) -> None:
-    assert isinstance(html_to_markdown(html, URL), str)
+BROKEN_HTML: list[str] = [
+    "",
+    "   ",
+    "<html></html>",
+    "<p>unclosed <b>x",
+    "\0",
+    "<" * 1000,
+    "<div>" * 3000,
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("<!DOCTYPE html>\n<html lang=en>", True),
-        ("\ufeff  <html>", True),
-        ("<?xml version='1.0'?><html xmlns=x>", True),
-        ("<?xml version='1.0'?><urlset>", False),
-        ("# Markdown with <html> in it", False),
-        ("<p align=center>", False),
-    ],
-)
-def test_a_page_of_html_is_known_by_its_beginning(text: str, expected: bool) -> None:
-    assert is_html(text) is expected
+def test_broken_html() -> None:
+    for html in BROKEN_HTML:
+        assert isinstance(html_to_markdown(html, URL), str), html
 
 
-# --- what an agent would be misled by -----------------------------------------------------------------------------------
+HTML_STARTS: list[tuple[str, bool]] = [
+    ("<!DOCTYPE html>\n<html lang=en>", True),
+    ("\ufeff  <html>", True),
+    ("<?xml version='1.0'?><html xmlns=x>", True),
+    ("<?xml version='1.0'?><urlset>", False),
+    ("# Markdown with <html> in it", False),
+    ("<p align=center>", False),
+]
 
 
-def test_tabs_inside_tabs_keep_their_labels() -> None:
-    """Code under the label of another tab is a wrong answer."""
+def test_is_html() -> None:
+    for text, expected in HTML_STARTS:
+        assert is_html(text) is expected, text
+
+
+# --- mistakes that would mislead an agent -----------------------------------------------------------------------------
+
+
+def test_nested_tabs_keep_their_labels() -> None:
+    """Code must not be under the label of another tab."""
 
     def tabs(*rows: tuple[str, str]) -> str:
         labels = "".join(f"<label>{name}</label>" for name, _ in rows)
-        blocks = "".join(f"<div class=tabbed-block>{shown}</div>" for _, shown in rows)
+        blocks = "".join(f"<div class=tabbed-block>{panel}</div>" for _, panel in rows)
         return (
             f"<div class=tabbed-set><div class=tabbed-labels>{labels}</div>"
             f"<div class=tabbed-content>{blocks}</div></div>"
         )
 
     inner = tabs(("pip", "<p>pip install</p>"), ("uv", "<p>uv add</p>"))
-    text = shown(f"<main><h1>T</h1>{tabs(('Python', inner), ('Rust', '<p>cargo add</p>'))}</main>")
+    text = convert(f"<main><h1>T</h1>{tabs(('Python', inner), ('Rust', '<p>cargo add</p>'))}</main>")
     assert text.split("\n\n") == [
         "# T",
         "**Python**",
@@ -346,35 +354,35 @@ def test_tabs_inside_tabs_keep_their_labels() -> None:
     ]
 
 
-def test_more_tabs_than_any_page_has_are_left_as_they_are() -> None:
+def test_number_of_tabs_is_limited() -> None:
     group = "<div class=tabbed-set><div class=tabbed-labels><label>L</label></div><div class=tabbed-content>"
-    one = f"{group}<div class=tabbed-block>x</div></div></div>"
-    assert "**L**" not in shown(f"<main><h1>T</h1>{one * 2001}</main>")
+    tab = f"{group}<div class=tabbed-block>x</div></div></div>"
+    assert "**L**" not in convert(f"<main><h1>T</h1>{tab * 2001}</main>")
     deep = f"{group}<div class=tabbed-block>" * 8 + "x" + "</div></div></div>" * 8
-    assert "**L**" not in shown(f"<main><h1>T</h1>{deep}</main>")
+    assert "**L**" not in convert(f"<main><h1>T</h1>{deep}</main>")
 
 
-def test_the_type_of_a_parameter_is_told_apart_from_its_name() -> None:
-    """numpydoc: the colon stands in the theme's style sheet."""
+def test_parameter_name_and_type_are_separated() -> None:
+    """numpydoc: the style sheet of the theme adds the colon."""
     row = "<dt><strong>x</strong><span class=classifier>array_like</span></dt><dd>Elements.</dd>"
-    assert "**x** : array_like" in shown(f"<main><h1>T</h1><dl>{row}</dl></main>")
+    assert "**x** : array_like" in convert(f"<main><h1>T</h1><dl>{row}</dl></main>")
 
 
-def test_titles_that_are_no_headings_are_bold() -> None:
-    text = shown(
+def test_titles_of_notes_are_bold() -> None:
+    text = convert(
         "<main><h1>T</h1><p class=rubric>Examples</p><div class=admonitionHeading_Gvgb>tip</div><p>x</p></main>"
     )
-    assert "**Examples**\n\n**tip**" in text  # Docusaurus writes a hash behind its classes
+    assert "**Examples**\n\n**tip**" in text  # Docusaurus appends a hash to its classes
 
 
-def test_the_methods_of_a_class_are_in_its_section() -> None:
-    """Sphinx: a class is a level below the heading it stands under, its methods one below it, and the fourth is the last."""
+def test_section_of_a_class_contains_its_methods() -> None:
+    """Sphinx: a class is one level below its heading, and its methods one level below the class, up to level 4."""
 
     def term(name: str, inside: str = "") -> str:
         return f"<dl class=py><dt class=sig id=h.{name}>{name}()<a class=headerlink>¶</a></dt><dd>{inside}</dd></dl>"
 
     documented = term("Boat", term("moor", term("line", term("knot")))) + term("launch")
-    text = shown(f"<main><h1 id=api>API</h1><h2 id=b>Boats</h2>{documented}</main>")
+    text = convert(f"<main><h1 id=api>API</h1><h2 id=b>Boats</h2>{documented}</main>")
     assert [line for line in text.splitlines() if line.startswith("#")] == [
         "# API {#api}",
         "## Boats {#b}",
@@ -384,50 +392,46 @@ def test_the_methods_of_a_class_are_in_its_section() -> None:
         "#### `knot()` {#h.knot}",
         "### `launch()` {#h.launch}",
     ]
-    assert "## `Boat()` {#h.Boat}" in shown(f"<main><p>x</p>{term('Boat')}</main>")
+    assert "## `Boat()` {#h.Boat}" in convert(f"<main><p>x</p>{term('Boat')}</main>")
 
 
-def test_the_source_that_mkdocstrings_folds_away_is_left_out() -> None:
-    """It is most of such a page, and would use up the budget of who reads what it does."""
-    folded = (
-        "<details class=mkdocstrings-source><summary>Source code</summary><pre>def f(): ...</pre></details>"
-    )
-    assert shown(f"<main><h1>T</h1><p>Does f.</p>{folded}</main>") == "# T\n\nDoes f.\n"
+def test_folded_source_of_mkdocstrings_is_removed() -> None:
+    """The source is most of such a page and would use up the budget."""
+    folded = "<details class=mkdocstrings-source><summary>Source code</summary><pre>def f(): ...</pre></details>"
+    assert convert(f"<main><h1>T</h1><p>Does f.</p>{folded}</main>") == "# T\n\nDoes f.\n"
 
 
-def test_the_smallest_headings_are_settled_too() -> None:
-    assert "##### Five {#five}" in shown(
-        "<main><h1>T</h1><h5 id=five><a href=#x>Five</a></h5><p>x</p></main>"
-    )
+def test_level_five_headings() -> None:
+    assert "##### Five {#five}" in convert("<main><h1>T</h1><h5 id=five><a href=#x>Five</a></h5><p>x</p></main>")
 
 
-def test_a_list_of_tasks_says_which_are_done() -> None:
+def test_task_lists() -> None:
     boxes = "<li><input type=checkbox disabled checked> done</li><li><input type=checkbox disabled> open</li>"
-    text = shown(f"<main><h1>T</h1><ul>{boxes}</ul></main>")
+    text = convert(f"<main><h1>T</h1><ul>{boxes}</ul></main>")
     assert "- [x] done\n- [ ] open" in text
 
 
-def test_a_heading_in_a_summary_is_a_heading_and_not_bold() -> None:
-    """rustdoc, and folded parts of Docusaurus."""
+def test_heading_in_a_summary() -> None:
+    """As in rustdoc and in folded parts of Docusaurus."""
     section = "<section id=method.f><a class=anchor href=#method.f>§</a><h4>fn f()</h4></section>"
-    text = shown(f"<main><h1>T</h1><details open><summary>{section}</summary><p>Does f.</p></details></main>")
+    text = convert(f"<main><h1>T</h1><details open><summary>{section}</summary><p>Does f.</p></details></main>")
     assert "\n#### fn f() {#method.f}\n" in text
     assert "**" not in text
     assert "§" not in text
 
 
-@pytest.mark.parametrize(
-    "html",
-    [
-        f"<section>{'<h1></h1>' * 20_000}x</section>",
-        f"{'<div class=tabbed-set>' * 400}{'<div class=tabbed-labels><label>x</label></div>' * 20_000}",
-        f"{'<div a=</div>>' * 50_000}x",
-        f"<p {' '.join(f'a{number}' for number in range(50_000))}>x",
-    ],
-    ids=["empty headings", "tabs in tabs", "hidden depth", "attributes"],
-)
-def test_a_page_that_is_made_to_take_for_ever_does_not(html: str) -> None:
-    """Design, section 4. By the square of its size each of these takes minutes."""
-    began = time.process_time()
-    html_to_markdown(f"<html><body>{html}", URL)
-    assert time.process_time() - began < 10
+HOSTILE_PAGES: list[str] = [
+    f"<section>{'<h1></h1>' * 20_000}x</section>",
+    f"{'<div class=tabbed-set>' * 400}{'<div class=tabbed-labels><label>x</label></div>' * 20_000}",
+    f"{'<div a=</div>>' * 50_000}x",
+    f"<p {' '.join(f'a{number}' for number in range(50_000))}>x",
+]
+
+
+def test_hostile_pages_take_linear_time(subtests: pytest.Subtests) -> None:
+    """With quadratic time, each of these would take minutes."""
+    for number, html in enumerate(HOSTILE_PAGES):
+        with subtests.test(number=number):
+            started = time.process_time()
+            html_to_markdown(f"<html><body>{html}", URL)
+            assert time.process_time() - started < 10

@@ -1,4 +1,4 @@
-"""How much work a page may be: a small packed one unpacks to minutes of work and gigabytes, unless it is stopped."""
+"""Limits of the conversion: elements, lines and CPU time."""
 
 import itertools
 
@@ -18,7 +18,7 @@ def _few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("procontext.page._nesting.MAX_ELEMENTS", MAX_ELEMENTS)
 
 
-# What costs most, for each byte of the page.
+# The most expensive elements for each byte of a page.
 UNITS = [
     "<h1>x</h1>",
     "<tr><td>x</td></tr>",
@@ -31,39 +31,41 @@ UNITS = [
 
 
 def ticking(step: float) -> Deadline:
-    """A deadline of ten seconds whose clock moves on by `step` each time it is read."""
+    """Return a deadline of ten seconds with a clock that advances by `step` at each read."""
     ticks = itertools.count()
     return Deadline(10.0, lambda: next(ticks) * step)
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_too_many_elements_are_refused_before_they_are_parsed(
-    unit: str, monkeypatch: pytest.MonkeyPatch
+def test_too_many_elements_are_rejected_before_parsing(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.setattr("procontext.page._html.LexborHTMLParser", None)  # calling it fails
-    with pytest.raises(PageTooLargeError, match=f"the page has more than {MAX_ELEMENTS} elements"):
-        html_to_markdown(f"<html><body><table>{unit * (MAX_ELEMENTS + 1)}", "https://x.example/")
+    for unit in UNITS:
+        with (
+            subtests.test(unit=unit),
+            pytest.raises(PageTooLargeError, match=f"the page has more than {MAX_ELEMENTS} elements"),
+        ):
+            html_to_markdown(f"<html><body><table>{unit * (MAX_ELEMENTS + 1)}", "https://x.example/")
 
 
-def test_tags_in_scripts_and_comments_are_no_elements() -> None:
-    """A page may have its data in a script."""
+def test_tags_in_scripts_and_comments_are_not_counted() -> None:
+    """A page may contain data in a script."""
     many = "<b>" * (MAX_ELEMENTS + 1)
     html = f"<html><body><!-- {many} --><script>{many}</script><h1>Title</h1>"
     assert html_to_markdown(html, "https://x.example/") == "# Title\n"
 
 
-@pytest.mark.parametrize(
-    "unit", [*UNITS, "<dl><dt class=sig id=a>f<dd>x</dl>", "<summary><h2>x</h2></summary>"]
-)
-def test_the_time_ends_the_work_in_the_middle(unit: str) -> None:
-    """Each step that takes long checks the clock, so the thread is free again; it cannot be stopped from outside."""
-    html = f"<html><body><table>{unit * 3000}"
-    assert html_to_markdown(html, "https://x.example/", ticking(0.0))
-    with pytest.raises(PageTooLargeError, match="converting the page takes longer than 10 seconds"):
-        html_to_markdown(html, "https://x.example/", ticking(6.0))
+def test_time_limit(subtests: pytest.Subtests) -> None:
+    """Each slow step checks the clock, because a thread cannot be interrupted."""
+    for unit in (*UNITS, "<dl><dt class=sig id=a>f<dd>x</dl>", "<summary><h2>x</h2></summary>"):
+        with subtests.test(unit=unit):
+            html = f"<html><body><table>{unit * 3000}"
+            assert html_to_markdown(html, "https://x.example/", ticking(0.0))
+            with pytest.raises(PageTooLargeError, match="converting the page takes longer than 10 seconds"):
+                html_to_markdown(html, "https://x.example/", ticking(6.0))
 
 
-def test_lines_are_bounded_before_they_are_counted() -> None:
+def test_number_of_lines_is_limited() -> None:
     check_lines("x\n" * MAX_LINES)
     for end in ("\n", "\r", "\r\n"):
         with pytest.raises(PageTooLargeError, match=f"the page has more than {MAX_LINES} lines"):
@@ -72,9 +74,7 @@ def test_lines_are_bounded_before_they_are_counted() -> None:
         markdown_page("u", "# x\n" * 3000, ticking(6.0))
 
 
-@pytest.mark.parametrize("html", ["<div>" * 5000 + "<a href=b>b</a>", "<a href=b>b</a>" * (MAX_ELEMENTS + 1)])
-def test_a_front_page_that_is_too_much_work_has_no_navigation(
-    html: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_front_page_over_the_limits_has_no_navigation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_indexes, "LexborHTMLParser", None)  # calling it fails
-    assert from_navigation(html, "https://x.example/", "X") is None
+    for html in ("<div>" * 5000 + "<a href=b>b</a>", "<a href=b>b</a>" * (MAX_ELEMENTS + 1)):
+        assert from_navigation(html, "https://x.example/", "X") is None

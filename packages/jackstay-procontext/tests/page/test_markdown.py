@@ -1,42 +1,40 @@
-"""Lines and headings (design, section 1, rows "headings H1-H4" and "lines as offsets"; CommonMark 0.31, 4.2 to 4.6)."""
+"""Lines and headings of Markdown (CommonMark 0.31, 4.2 to 4.6)."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from procontext.cache import Section
 from procontext.models import Heading
 from procontext.page import markdown_page
-from procontext.page._markdown import LONGEST_LINE, pieces, plain_text, sections, text_lines
+from procontext.page._markdown import MAX_LINE_LENGTH, pieces, plain_text, sections, text_lines
 
 
 def found(text: str) -> list[tuple[int, int, str, str]]:
-    return [(one.line, one.level, one.text, one.anchor) for one in markdown_page("u", text).headings]
+    headings = markdown_page("u", text).headings
+    return [(heading.line, heading.level, heading.text, heading.anchor) for heading in headings]
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("", ()),
-        ("\n\n", ()),
-        ("a", ("a",)),
-        ("a\nb\n", ("a", "b")),
-        ("a\r\nb\rc", ("a", "b", "c")),
-        ("\na", ("", "a")),
-        (
-            "a\x0bb\u2028c\x85d",
-            ("a\x0bb\u2028c\x85d",),
-        ),  # line ends to Python, and to nobody who counts lines
-    ],
-)
-def test_lines_are_counted_by_their_line_ends(text: str, lines: tuple[str, ...]) -> None:
-    assert markdown_page("u", text).lines == lines
+LINES: list[tuple[str, tuple[str, ...]]] = [
+    ("", ()),
+    ("\n\n", ()),
+    ("a", ("a",)),
+    ("a\nb\n", ("a", "b")),
+    ("a\r\nb\rc", ("a", "b", "c")),
+    ("\na", ("", "a")),
+    # `str.splitlines` would split these.
+    ("a\x0bb\u2028c\x85d", ("a\x0bb\u2028c\x85d",)),
+]
 
 
-def test_a_long_line_is_cut_after_its_last_space() -> None:
+def test_lines() -> None:
+    for text, lines in LINES:
+        assert markdown_page("u", text).lines == lines, text
+
+
+def test_long_line_is_split_after_its_last_space() -> None:
     line = "word " * 1000
     cut = list(pieces(line))
     assert [len(piece) for piece in cut] == [4000, 1000]
@@ -46,23 +44,23 @@ def test_a_long_line_is_cut_after_its_last_space() -> None:
 
 
 @given(st.text(st.sampled_from("ab \n#`-"), max_size=300), st.integers(1, 60))
-def test_cutting_loses_nothing(text: str, factor: int) -> None:
+def test_splitting_loses_nothing(text: str, factor: int) -> None:
     for line in (text * factor).split("\n"):
         cut = list(pieces(line))
         assert "".join(cut) == line
-        assert all(len(piece) <= LONGEST_LINE for piece in cut)
+        assert all(len(piece) <= MAX_LINE_LENGTH for piece in cut)
 
 
-def test_a_line_of_five_megabytes_is_cut_and_nothing_in_it_is_a_heading() -> None:
-    """Design, section 4: a page of one 5 MB line. A piece that begins with `#` is none."""
+def test_line_of_five_megabytes() -> None:
+    """A piece that starts with `#` is not a heading."""
     text = "# not " * 1_000_000
     page = markdown_page("u", f"para {text}\n## Real\n")
     assert "".join(page.lines[:-1]) == f"para {text}"
-    assert max(map(len, page.lines)) <= LONGEST_LINE
-    assert [(one.line, one.text) for one in page.headings] == [(len(page.lines), "Real")]
+    assert max(map(len, page.lines)) <= MAX_LINE_LENGTH
+    assert [(heading.line, heading.text) for heading in page.headings] == [(len(page.lines), "Real")]
 
 
-def test_a_heading_of_five_megabytes_does_not_take_for_ever() -> None:
+def test_heading_of_five_megabytes() -> None:
     for filler in (" ", "#", "{", "[](", "`", "*", "<a ", "{ "):
         page = markdown_page("u", f"# x{filler * (5_000_000 // len(filler))}")
         assert len(page.headings) == 1
@@ -114,28 +112,28 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), ROWS)
-def test_headings_are_those_of_the_markdown(text: str, expected: list[tuple[int, int, str, str]]) -> None:
-    assert found(text) == expected
+def test_headings() -> None:
+    for text, expected in ROWS:
+        assert found(text) == expected, text
 
 
 @given(st.text(st.sampled_from("ab#=-`~ \n<>!|*{}[]()\t"), max_size=400))
-def test_any_text_has_headings_in_order_inside_the_page(text: str) -> None:
+def test_headings_are_ordered(text: str) -> None:
     page = markdown_page("u", text)
-    numbers = [one.line for one in page.headings]
+    numbers = [heading.line for heading in page.headings]
     assert numbers == sorted(set(numbers))
     assert all(1 <= number <= len(page.lines) for number in numbers)
-    assert all(1 <= one.level <= 4 and one.text for one in page.headings)
+    assert all(1 <= heading.level <= 4 and heading.text for heading in page.headings)
 
 
-def test_plain_text_keeps_what_stands_in_code() -> None:
+def test_plain_text_keeps_code() -> None:
     assert plain_text("``a ` b`` *c*") == "a ` b c"
 
 
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_page_is_cut_at_its_headings_for_search() -> None:
+def test_sections() -> None:
     page = markdown_page("u", "before\n# A\na\n### C\nc\n## B\nb\n# D")
     assert list(sections(page)) == [
         Section(1, (), "before"),
@@ -146,15 +144,15 @@ def test_a_page_is_cut_at_its_headings_for_search() -> None:
     ]
 
 
-def test_a_page_without_headings_is_one_section() -> None:
+def test_page_without_headings_is_one_section() -> None:
     assert list(sections(markdown_page("u", "only\ntext"))) == [Section(1, (), "only\ntext")]
     assert list(sections(markdown_page("u", ""))) == []
     assert markdown_page("u", "# A").headings == (Heading(1, "A", "", 1),)
 
 
-def test_the_lines_of_a_text_are_those_of_a_page() -> None:
-    """A form feed or U+2028 is a character of its line: `splitlines` would make a line end of it, and lose it."""
-    text = f"a\x0cb\u2028c\r\n{'x' * (LONGEST_LINE + 1)}\rend\n\n"
+def test_text_lines() -> None:
+    """The same lines as those of a page. `splitlines` would also split at a form feed and at U+2028."""
+    text = f"a\x0cb\u2028c\r\n{'x' * (MAX_LINE_LENGTH + 1)}\rend\n\n"
     assert tuple(text_lines(text)) == markdown_page("u", text).lines
-    assert tuple(text_lines(text)) == ("a\x0cb\u2028c", "x" * LONGEST_LINE, "x", "end")
+    assert tuple(text_lines(text)) == ("a\x0cb\u2028c", "x" * MAX_LINE_LENGTH, "x", "end")
     assert tuple(text_lines("")) == ()

@@ -1,4 +1,4 @@
-"""How deep a page is nested (design, section 4: a hostile page), held against what the parser itself makes of it."""
+"""The nesting estimate of hostile pages, compared with the depth that the parser finds."""
 
 import random
 import time
@@ -7,12 +7,12 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from procontext.page import _nesting
-from procontext.page._nesting import MOST_ATTRIBUTES, _Reading, is_too_deep
+from procontext.page._nesting import MAX_ATTRIBUTES, _TagScanner, is_too_deep
 
 MANY = 3_000
 
-# Each is repeated: it leaves an element open, and looks as if it did not.
-DISGUISES = [
+# Each leaves an element open, and looks as if it did not. They are repeated.
+HIDDEN_DEPTHS = [
     "<div>",
     '<div a="</div>">',
     "<div a='</div>'>",
@@ -46,77 +46,106 @@ DISGUISES = [
 ]
 
 
-@pytest.mark.parametrize("unit", DISGUISES)
-def test_a_depth_in_disguise_is_found(unit: str) -> None:
-    assert is_too_deep(unit * MANY)
-    assert is_too_deep("</b>" * MANY + unit * MANY)
+def test_hidden_depth_is_found(subtests: pytest.Subtests) -> None:
+    for unit in HIDDEN_DEPTHS:
+        with subtests.test(unit=unit):
+            assert is_too_deep(unit * MANY)
+            assert is_too_deep("</b>" * MANY + unit * MANY)
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "<p>x<br>",
-        "<ul><li>a<li>b</ul>",
-        "<dl><dt>a<dd>b</dl>",
-        "<table><tr><td><p>a<td>b</table>",
-        "<div><span></div>",
-        "<my-tabs><p>a</p></my-tabs>",
-        "<svg><title>Icon</title><path d='M0'/><g><path/></g></svg>",
-        "<svg><foreignObject><div><p>a</p><br></div></foreignObject><rect/></svg>",
-        "<svg><style><![CDATA[ a > b ]]></style><path/></svg>",
-        "<script>'<div><div>'</script>",
-        "<!-- <div> --><!--><!---><!-- <div> --!>",
-        "<textarea><div></textarea>",
-        "<math><mi>x</mi></math>",
-        "<svg/><img><input disabled>",
-        "<![CDATA[ <div></div>",
-        "<div>\n</div\n></b></p></td>",
-    ],
-)
-def test_what_is_closed_by_its_own_rules_is_not_deep(unit: str) -> None:
-    assert not is_too_deep(unit * MANY)
+IMPLICITLY_CLOSED: list[str] = [
+    "<p>x<br>",
+    "<ul><li>a<li>b</ul>",
+    "<dl><dt>a<dd>b</dl>",
+    "<table><tr><td><p>a<td>b</table>",
+    "<div><span></div>",
+    "<my-tabs><p>a</p></my-tabs>",
+    "<svg><title>Icon</title><path d='M0'/><g><path/></g></svg>",
+    "<svg><foreignObject><div><p>a</p><br></div></foreignObject><rect/></svg>",
+    "<svg><style><![CDATA[ a > b ]]></style><path/></svg>",
+    "<script>'<div><div>'</script>",
+    "<!-- <div> --><!--><!---><!-- <div> --!>",
+    "<textarea><div></textarea>",
+    "<math><mi>x</mi></math>",
+    "<svg/><img><input disabled>",
+    "<![CDATA[ <div></div>",
+    "<div>\n</div\n></b></p></td>",
+]
 
 
-@pytest.mark.parametrize(
-    "end", ["<!--", "<div", '<div a="', "<script>", "<plaintext>", "<!x", "<svg><![CDATA[", "<"]
-)
-def test_what_never_ends_has_no_elements_in_it(end: str) -> None:
-    assert not is_too_deep(f"<p>x{end}{'<div '}")
+def test_implicitly_closed_elements_are_not_deep() -> None:
+    for unit in IMPLICITLY_CLOSED:
+        assert not is_too_deep(unit * MANY), unit
 
 
-@pytest.mark.parametrize(
-    "beginning", ["<svg a=b/><title>", "<svg><title>", "<div><svg></div><title>", "<svg/><p><svg><desc>"]
-)
-def test_a_text_that_is_none_hides_nothing(beginning: str) -> None:
-    """In SVG a title holds elements; and the slash of an unquoted value closes no tag."""
-    assert is_too_deep(beginning + "<div>" * MANY)
+UNTERMINATED: list[str] = [
+    "<!--",
+    "<div",
+    '<div a="',
+    "<script>",
+    "<plaintext>",
+    "<!x",
+    "<svg><![CDATA[",
+    "<",
+]
 
 
-def test_what_cannot_be_said_without_parsing_counts_as_too_deep() -> None:
+def test_unterminated_constructs_contain_no_elements() -> None:
+    for end in UNTERMINATED:
+        assert not is_too_deep(f"<p>x{end}{'<div '}"), end
+
+
+FOREIGN_TITLES: list[str] = [
+    "<svg a=b/><title>",
+    "<svg><title>",
+    "<div><svg></div><title>",
+    "<svg/><p><svg><desc>",
+]
+
+
+def test_foreign_title_contains_elements() -> None:
+    """In SVG, `title` contains elements; and the slash of an unquoted value does not close a tag."""
+    for beginning in FOREIGN_TITLES:
+        assert is_too_deep(beginning + "<div>" * MANY), beginning
+
+
+def test_ambiguous_content_counts_as_too_deep() -> None:
     assert is_too_deep("<svg><p><![CDATA[ x ]]>")
     assert not is_too_deep("<svg><plaintext>x</plaintext></svg>")
 
 
-def test_a_tag_with_more_attributes_than_any_is_refused() -> None:
+def test_too_many_attributes() -> None:
     """The parser compares each attribute with all before it."""
-    assert not is_too_deep(f"<p {' '.join(f'a{n}=1' for n in range(MOST_ATTRIBUTES))}>")
-    assert is_too_deep(f"<p {' '.join(f'a{n}' for n in range(MOST_ATTRIBUTES + 1))}>")
+    assert not is_too_deep(f"<p {' '.join(f'a{n}=1' for n in range(MAX_ATTRIBUTES))}>")
+    assert is_too_deep(f"<p {' '.join(f'a{n}' for n in range(MAX_ATTRIBUTES + 1))}>")
 
 
-@pytest.mark.parametrize(
-    "unit", ["<!---->", "<!--", "<a ", '<a b="', "<", "</", "<svg>", '<a b="c">x</a>', "<script>"]
-)
-def test_counting_takes_time_by_the_length_and_not_by_its_square(unit: str) -> None:
-    began = time.process_time()
-    is_too_deep(unit * (500_000 // len(unit)))
-    assert time.process_time() - began < 5  # by the square it is minutes
+REPEATED_STARTS: list[str] = [
+    "<!---->",
+    "<!--",
+    "<a ",
+    '<a b="',
+    "<",
+    "</",
+    "<svg>",
+    '<a b="c">x</a>',
+    "<script>",
+]
+
+
+def test_linear_time(subtests: pytest.Subtests) -> None:
+    for unit in REPEATED_STARTS:
+        with subtests.test(unit=unit):
+            started = time.process_time()
+            is_too_deep(unit * (500_000 // len(unit)))
+            assert time.process_time() - started < 5  # quadratic time would be minutes
 
 
 TAGS = (
-    "div b a svg path g title desc foreignObject table tr td p li ul span script style textarea button select form h1 h2"
-    " section template rt ruby body html dd dl nobr"
+    "div b a svg path g title desc foreignObject table tr td p li ul span script style textarea button select form"
+    " h1 h2 section template rt ruby body html dd dl nobr"
 )
-ODD = (
+FRAGMENTS = (
     "<{} a=b/>",
     "<{} a=</{}>>",
     '<{} a="</{}>">',
@@ -134,10 +163,10 @@ ODD = (
 )
 
 
-def soup(chance: random.Random) -> str:
-    tags = chance.sample(TAGS.split(), chance.randint(1, 4))
-    parts = (chance.choice((*("<{}>",) * 12, *("</{}>",) * 10, *ODD)) for _ in range(chance.randint(1, 7)))
-    return "".join(part.format(chance.choice(tags), chance.choice(tags)) for part in parts)
+def tag_soup(rng: random.Random) -> str:
+    tags = rng.sample(TAGS.split(), rng.randint(1, 4))
+    parts = (rng.choice((*("<{}>",) * 12, *("</{}>",) * 10, *FRAGMENTS)) for _ in range(rng.randint(1, 7)))
+    return "".join(part.format(rng.choice(tags), rng.choice(tags)) for part in parts)
 
 
 def parsed_depth(html: str) -> int:
@@ -156,19 +185,20 @@ def parsed_depth(html: str) -> int:
 
 
 def counted_depth(html: str) -> int:
-    """The depth at which it would still be refused."""
+    """Return the depth at which the page would still be rejected."""
     low, high = 0, 1000
     while low < high:
         middle = (low + high) // 2
-        _nesting.DEEPEST = middle  # type: ignore[misc]  # the test looks for the bound
-        low, high = (middle + 1, high) if _Reading(html).is_too_deep() else (low, middle)
+        _nesting.MAX_DEPTH = middle  # type: ignore[misc]  # the test searches the limit
+        low, high = (middle + 1, high) if _TagScanner(html).is_too_deep() else (low, middle)
     return low
 
 
-@pytest.mark.parametrize("seed", range(80))
-def test_the_parser_never_finds_a_page_much_deeper(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elements that are not counted stand between those that are: six of a table. Nothing nests without being counted."""
-    monkeypatch.setattr(_nesting, "DEEPEST", _nesting.DEEPEST)
-    chance = random.Random(seed)
-    html = f"{chance.choice(('', '<!doctype html>'))}{soup(chance)}{soup(chance) * 40}"
-    assert parsed_depth(html) <= 6 * counted_depth(html) + 30
+def test_estimate_is_not_below_the_parsed_depth(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    """Up to six uncounted elements, of a table, are between two counted ones."""
+    monkeypatch.setattr(_nesting, "MAX_DEPTH", _nesting.MAX_DEPTH)
+    for seed in range(80):
+        with subtests.test(seed=seed):
+            rng = random.Random(seed)
+            html = f"{rng.choice(('', '<!doctype html>'))}{tag_soup(rng)}{tag_soup(rng) * 40}"
+            assert parsed_depth(html) <= 6 * counted_depth(html) + 30

@@ -1,4 +1,4 @@
-"""Windows and sections (design, section 1, rows "get_library_docs", "headings H1-H4", "lines as offsets")."""
+"""Windows and sections of pages."""
 
 import sys
 import time
@@ -24,7 +24,7 @@ twice
 
 
 def all_windows(page: Page, limit: int, budget: int) -> list[str]:
-    """Every window from the first line on, each checked against its budget."""
+    """Return the contents of all windows of a page, and check their budget."""
     contents = []
     offset: int | None = 1
     while offset is not None:
@@ -37,8 +37,7 @@ def all_windows(page: Page, limit: int, budget: int) -> list[str]:
     return contents
 
 
-def test_a_window_has_the_lines_and_the_map_of_the_whole_page() -> None:
-    """Reference, 4.3."""
+def test_window_has_lines_and_heading_map() -> None:
     page = markdown_page("u", GUIDE)
     found = window(page, 3, 2, 40_000)
     assert found.content == "## Install {#setup}\npip"
@@ -53,7 +52,7 @@ def test_a_window_has_the_lines_and_the_map_of_the_whole_page() -> None:
     assert not found.headings_truncated
 
 
-def test_the_last_window_has_nothing_after_it() -> None:
+def test_last_window() -> None:
     page = markdown_page("u", GUIDE)
     assert window(page, 1, 2000, 40_000).next_offset is None
     past = window(page, 99, 10, 40_000)
@@ -61,14 +60,14 @@ def test_the_last_window_has_nothing_after_it() -> None:
     assert window(markdown_page("u", "")).content == ""
 
 
-def test_an_underlined_heading_is_shown_with_its_level() -> None:
+def test_underlined_heading_has_its_level() -> None:
     assert window(markdown_page("u", "Two\n---\n")).headings == "1: ## Two"
 
 
-@pytest.mark.parametrize(("offset", "limit", "budget"), [(0, 1, 8000), (1, 0, 8000), (1, 1, 7999)])
-def test_what_makes_no_window_is_refused(offset: int, limit: int, budget: int) -> None:
-    with pytest.raises(ValueError, match="make no window"):
-        window(markdown_page("u", GUIDE), offset, limit, budget)
+def test_invalid_windows(subtests: pytest.Subtests) -> None:
+    for offset, limit, budget in [(0, 1, 8000), (1, 0, 8000), (1, 1, 7999)]:
+        with subtests.test(offset=offset), pytest.raises(ValueError, match="invalid window"):
+            window(markdown_page("u", GUIDE), offset, limit, budget)
 
 
 @given(
@@ -76,31 +75,27 @@ def test_what_makes_no_window_is_refused(offset: int, limit: int, budget: int) -
         st.one_of(
             st.text(st.sampled_from("ab# `-=\n"), max_size=80),
             st.integers(1, 9000).map(lambda size: "word " * (size // 5) + "x"),
-            st.integers(1, 200).map(
-                lambda count: "\n".join(f"## Heading {number}" for number in range(count))
-            ),
+            st.integers(1, 200).map(lambda count: "\n".join(f"## Heading {number}" for number in range(count))),
         ),
         max_size=12,
     ),
     st.integers(1, 300),
     st.integers(8000, 12_000),
 )
-def test_windows_are_inside_their_budget_and_join_up_without_loss(
-    parts: list[str], limit: int, budget: int
-) -> None:
+def test_windows_fit_the_budget_and_contain_the_page(parts: list[str], limit: int, budget: int) -> None:
     page = markdown_page("u", "\n".join(parts))
     contents = all_windows(page, limit, budget)
     assert "\n".join(contents) == "\n".join(page.lines)
 
 
-def test_one_line_of_five_megabytes_is_read_window_by_window() -> None:
+def test_line_of_five_megabytes() -> None:
     line = "word" * 200 + " "
     page = markdown_page("u", line * 6000)
     contents = all_windows(page, 2000, 40_000)
     assert "".join(content.replace("\n", "") for content in contents) == line * 6000
 
 
-def test_a_page_of_headings_only_leaves_half_to_the_lines() -> None:
+def test_lines_get_half_of_the_budget() -> None:
     page = markdown_page("u", "\n".join(f"{'#' * (1 + n % 4)} Heading number {n}" for n in range(2000)))
     found = window(page, 1, 2000, 8000)
     assert found.headings_truncated
@@ -109,10 +104,8 @@ def test_a_page_of_headings_only_leaves_half_to_the_lines() -> None:
     assert "\n".join(all_windows(page, 2000, 8000)) == "\n".join(page.lines)
 
 
-def test_the_deepest_headings_go_first() -> None:
-    text = "\n".join(
-        f"# Top {n}\n" + "\n".join(f"### Deep {n} {m} {'x' * 80}" for m in range(9)) for n in range(9)
-    )
+def test_deepest_headings_are_left_out_first() -> None:
+    text = "\n".join(f"# Top {n}\n" + "\n".join(f"### Deep {n} {m} {'x' * 80}" for m in range(9)) for n in range(9))
     found = window(markdown_page("u", text), 1, 1, 8000)
     rows = found.headings.split("\n")
     assert found.headings_truncated
@@ -122,8 +115,8 @@ def test_the_deepest_headings_go_first() -> None:
     assert numbers == sorted(numbers)
 
 
-def test_a_window_of_a_megabyte_page_takes_less_than_a_millisecond() -> None:
-    """Design, section 3. The best of many, in CPU time, because the machine is shared; without the coverage tracer, which is no part of it."""
+def test_window_of_a_large_page_takes_less_than_a_millisecond() -> None:
+    """The best of 50 in CPU time, because the machine is shared, and without a coverage tracer."""
     text = "\n".join(f"## Part {n}\n" + "A line of ordinary length in a page.\n" * 70 for n in range(400))
     page = markdown_page("u", text)
     assert sum(map(len, page.lines)) > 900_000
@@ -143,58 +136,58 @@ def test_a_window_of_a_megabyte_page_takes_less_than_a_millisecond() -> None:
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("heading", "expected"),
-    [
-        ("Guide", (1, 10)),
-        ("Install", (3, 4)),
-        ("install", (3, 4)),
-        ("## Install", (3, 4)),
-        ("setup", (3, 4)),
-        ("#setup", (3, 4)),
-        ("Install it again", (9, 2)),
-        ("on windows", (5, 2)),
-        ("moor_boat()", (7, 2)),
-        ("Use `moor_boat()`", (7, 2)),
-        ("use moor boat", (7, 2)),
-        ("again", (9, 2)),
-        ("i", None),
-        ("", None),
-        ("##", None),
-        ("!?", None),
-        ("absent", None),
-    ],
-)
-def test_a_section_is_found_by_its_heading(heading: str, expected: tuple[int, int] | None) -> None:
-    """Design, section 2, point 2."""
-    assert section(markdown_page("u", GUIDE), heading) == expected
+SECTIONS: list[tuple[str, tuple[int, int] | None]] = [
+    ("Guide", (1, 10)),
+    ("Install", (3, 4)),
+    ("install", (3, 4)),
+    ("## Install", (3, 4)),
+    ("setup", (3, 4)),
+    ("#setup", (3, 4)),
+    ("Install it again", (9, 2)),
+    ("on windows", (5, 2)),
+    ("moor_boat()", (7, 2)),
+    ("Use `moor_boat()`", (7, 2)),
+    ("use moor boat", (7, 2)),
+    ("again", (9, 2)),
+    ("i", None),
+    ("", None),
+    ("##", None),
+    ("!?", None),
+    ("absent", None),
+]
 
 
-@pytest.mark.parametrize(
-    ("heading", "line"),
-    [
-        ("harbour.Boat", 2),
-        ("Boat", 2),
-        ("boat", 2),
-        ("Boat.__init__", 3),
-        ("`Boat.__init__`", 3),
-        ("Boat.moor()", 4),
-        ("harbour.Boat.moor()", 4),
-        ("oor()", None),
-    ],
-)
-def test_a_documented_object_is_found_by_its_name(heading: str, line: int | None) -> None:
-    """What a signature is called stands in its anchor; an agent types the name as it is in code."""
+def test_section_by_heading() -> None:
+    for heading, expected in SECTIONS:
+        assert section(markdown_page("u", GUIDE), heading) == expected, heading
+
+
+OBJECTS: list[tuple[str, int | None]] = [
+    ("harbour.Boat", 2),
+    ("Boat", 2),
+    ("boat", 2),
+    ("Boat.__init__", 3),
+    ("`Boat.__init__`", 3),
+    ("Boat.moor()", 4),
+    ("harbour.Boat.moor()", 4),
+    ("oor()", None),
+]
+
+
+def test_section_by_object_name(subtests: pytest.Subtests) -> None:
+    """The name of a documented object is in the anchor of its heading."""
     page = markdown_page(
         "u",
         "# API\n## `class harbour.Boat(name)` {#harbour.Boat}\n### `__init__(name)` {#harbour.Boat.__init__}\n"
         "### `moor(boat=Boat)` {#harbour.Boat.moor}\n## `dock(boat)` {#harbour.dock}\n",
     )
-    span = section(page, heading)
-    assert (span[0] if span else None) == line
+    for heading, line in OBJECTS:
+        with subtests.test(heading=heading):
+            span = section(page, heading)
+            assert (span[0] if span else None) == line
 
 
-def test_a_section_is_read_as_a_window() -> None:
+def test_section_as_window() -> None:
     page = markdown_page("u", GUIDE)
     span = section(page, "Install")
     assert span is not None

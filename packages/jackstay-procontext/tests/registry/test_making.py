@@ -1,4 +1,4 @@
-"""The builder and the checker of the registry, in tools/: facts in, the same bytes out, flaws named."""
+"""tools/make_registry.py, tools/check_registry.py and tools/check_packages.py."""
 
 import importlib.util
 import json
@@ -26,7 +26,7 @@ def tool(name: str) -> ModuleType:
 
 def facts(folder: Path, *rows: dict[str, Any], name: str = "facts.json") -> Path:
     file = folder / name
-    file.write_text(json.dumps({"libraries": rows, "note": "not taken"}))
+    file.write_text(json.dumps({"libraries": rows, "note": "ignored"}))
     return file
 
 
@@ -42,8 +42,8 @@ FASTAPI: dict[str, Any] = {
 }
 
 
-def test_facts_become_rows_and_nothing_else_of_them_is_taken(tmp_path: Path) -> None:
-    """No provenance, no nulls; the root of a site has one spelling."""
+def test_facts_become_rows(tmp_path: Path) -> None:
+    """Without provenance and nulls; the URL of a site's root has no final slash."""
     into = tmp_path / "registry.json"
     assert tool("make_registry").main(["--facts", str(facts(tmp_path, FASTAPI)), "--into", str(into)]) == 0
     (row,) = json.loads(into.read_bytes())["libraries"]
@@ -56,8 +56,8 @@ def test_facts_become_rows_and_nothing_else_of_them_is_taken(tmp_path: Path) -> 
     }
 
 
-def test_later_facts_are_laid_over_and_the_same_facts_give_the_same_bytes(tmp_path: Path) -> None:
-    """How a library is added or corrected."""
+def test_later_facts_override_and_output_is_reproducible(tmp_path: Path) -> None:
+    """Libraries are added or corrected by further facts."""
     more = {
         "id": "fastapi",
         "aliases": ["fast"],
@@ -66,27 +66,27 @@ def test_later_facts_are_laid_over_and_the_same_facts_give_the_same_bytes(tmp_pa
     }
     other = {"id": "other", "name": "Other", "languages": ["python"], "docs_url": "https://other.dev"}
     into = tmp_path / "registry.json"
-    words = ["--into", str(into), "--version", "1"]
+    options = ["--into", str(into), "--version", "1"]
     make = tool("make_registry").main
-    make(["--facts", str(facts(tmp_path, FASTAPI)), *words])
+    make(["--facts", str(facts(tmp_path, FASTAPI)), *options])
     second = facts(tmp_path, more, other, name="more.json")
-    make(["--facts", str(second), *words])
+    make(["--facts", str(second), *options])
     first, last = json.loads(into.read_bytes())["libraries"]
     assert (first["docs_url"], first["aliases"]) == ("https://x/y/", ["fast"])
     assert first["packages"] == {"pypi": ["fastapi", "fastapi-slim"]}
     assert last["id"] == "other"
     replacing = facts(tmp_path, {**other, "id": "fastapi", "replace": True}, name="replacing.json")
-    make(["--facts", str(replacing), *words])
+    make(["--facts", str(replacing), *options])
     assert json.loads(into.read_bytes())["libraries"][0]["docs_url"] == "https://other.dev"
     assert "aliases" not in json.loads(into.read_bytes())["libraries"][0]
-    make(["--facts", str(second), *words])
+    make(["--facts", str(second), *options])
     written = into.read_bytes()
-    make(["--facts", str(second), *words])
+    make(["--facts", str(second), *options])
     assert into.read_bytes() == written
 
 
-def test_the_bundled_registry_is_what_the_builder_makes_of_it(tmp_path: Path) -> None:
-    """It was not edited by hand, and the additions in the repository are in it."""
+def test_bundled_registry_is_reproducible(tmp_path: Path) -> None:
+    """It was not edited by hand, and contains the additions in the repository."""
     copy = tmp_path / "copy.json"
     copy.write_bytes(BUNDLED.read_bytes())
     version = json.loads(BUNDLED.read_bytes())["version"]
@@ -95,13 +95,13 @@ def test_the_bundled_registry_is_what_the_builder_makes_of_it(tmp_path: Path) ->
     assert copy.read_bytes() == BUNDLED.read_bytes()
 
 
-def test_the_bundled_registry_is_sound(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every name leads to its library, no package belongs to two, at least 400 libraries."""
+def test_bundled_registry_has_no_flaws(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every name resolves to its library, no package belongs to two, and there are at least 400 libraries."""
     assert tool("check_registry").main(["--facts", str(TOOLS / "registry_additions.json")]) == 0
     assert "0 flaws" in capsys.readouterr().out
 
 
-# (rows, what is said)
+# (rows, error)
 FLAWS: list[tuple[list[dict[str, Any]], str]] = [
     ([{"id": "a", "name": "A", "languages": ["python"]}], "a: no address at all"),
     ([{"id": "a", "name": "A", "docs_url": "https://a.dev"}], "a: no language"),
@@ -137,38 +137,36 @@ FLAWS: list[tuple[list[dict[str, Any]], str]] = [
         ],
         "b: its name xyz leads to ['a']",
     ),
-    ([{"id": "A"}], "is not a registry"),
+    ([{"id": "A"}], "not a registry"),
 ]
 
 
-@pytest.mark.parametrize(("rows", "said"), FLAWS)
-def test_a_flaw_is_named(
-    rows: list[dict[str, Any]], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("rows", "problem"), FLAWS)
+def test_flaws_are_reported(
+    rows: list[dict[str, Any]], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 1."""
+    """The exit code is 1."""
     file = tmp_path / "registry.json"
     file.write_text(json.dumps({"version": "1", "libraries": rows}))
     assert tool("check_registry").main([str(file), "--least", "1"]) == 1
-    assert said in capsys.readouterr().err
+    assert problem in capsys.readouterr().err
 
 
-def test_missing_facts_and_too_few_libraries_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A fact that the registry does not know; fewer than promised."""
+def test_missing_facts_and_too_few_libraries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Facts that the registry does not contain, and fewer libraries than required."""
     file = tmp_path / "registry.json"
     row = {"id": "a", "name": "A", "languages": ["python"], "docs_url": "https://a"}
     file.write_text(json.dumps({"version": "1", "libraries": [row]}))
     assert tool("check_registry").main([str(file), "--facts", str(facts(tmp_path, FASTAPI))]) == 1
-    said = capsys.readouterr().err
-    assert "fastapi: missing" in said
-    assert "fastapi: its package fastapi leads to []" in said
-    assert "1 libraries; 400 are wanted" in said
+    errors = capsys.readouterr().err
+    assert "fastapi: missing" in errors
+    assert "fastapi: its package fastapi leads to []" in errors
+    assert "1 libraries; 400 are wanted" in errors
 
 
-# --- what the package registries say, without asking them ---------------------------------------------------------------
+# --- package metadata -------------------------------------------------------------------------------------------------
 
-# (documentation, the addresses of the metadata, the sites of the README, the outcome)
+# (docs_url, URLs of the metadata, sites of the README, outcome)
 VERDICTS = [
     ("https://docs.a.dev", ["https://a.dev"], [], "agrees"),
     ("https://a.readthedocs.io", ["https://a.readthedocs.io/en/latest"], [], "agrees"),
@@ -184,62 +182,61 @@ VERDICTS = [
 ]
 
 
-@pytest.mark.parametrize(("docs_url", "urls", "sites", "outcome"), VERDICTS)
-def test_an_address_is_compared_with_what_a_package_says_of_itself(
-    docs_url: str | None, urls: list[str], sites: list[str], outcome: str
-) -> None:
-    """A repository says nothing about documentation; a page under an owner's name belongs to the owner."""
-    library = Library(id="a", name="A", docs_url=docs_url)
-    answer = {"exists": True, "urls": urls, "sites": sites}
-    assert tool("check_packages").judge(library, "PyPI", "a", answer).outcome == outcome
+def test_docs_url_is_compared_with_package_metadata(subtests: pytest.Subtests) -> None:
+    """A repository does not confirm a documentation site; a page below an owner's name belongs to the owner."""
+    for docs_url, urls, sites, outcome in VERDICTS:
+        with subtests.test(docs_url=docs_url):
+            library = Library(id="a", name="A", docs_url=docs_url)
+            answer = {"exists": True, "urls": urls, "sites": sites}
+            assert tool("check_packages").judge(library, "PyPI", "a", answer).outcome == outcome
 
 
-@pytest.mark.parametrize(
-    ("repository", "address"),
-    [
-        ("git+https://github.com/a/b.git", "https://github.com/a/b"),
-        ("git+ssh://git@github.com/a/b.git", "https://github.com/a/b"),
-        ("git@github.com:a/b.git", "https://github.com/a/b"),
-        ("github:a/b", "https://github.com/a/b"),
-        ("a/b", "https://github.com/a/b"),
-        ("", ""),
-    ],
-)
-def test_the_ways_to_write_a_repository_are_one_address(repository: str, address: str) -> None:
-    assert tool("check_packages").readable(repository) == address
+REPOSITORIES: list[tuple[str, str]] = [
+    ("git+https://github.com/a/b.git", "https://github.com/a/b"),
+    ("git+ssh://git@github.com/a/b.git", "https://github.com/a/b"),
+    ("git@github.com:a/b.git", "https://github.com/a/b"),
+    ("github:a/b", "https://github.com/a/b"),
+    ("a/b", "https://github.com/a/b"),
+    ("", ""),
+]
 
 
-def test_the_sites_of_a_readme_are_named_once_without_badges() -> None:
+def test_repository_urls_are_normalized() -> None:
+    for repository, address in REPOSITORIES:
+        assert tool("check_packages").readable(repository) == address, repository
+
+
+def test_sites_of_a_readme() -> None:
     text = "[docs](https://docs.a.dev/x) https://a.dev <https://img.shields.io/b> https://github.com/a/b"
     assert tool("check_packages").sites_in(text) == ["a.dev"]
 
 
-def test_packages_are_asked_for_once_and_what_is_missing_fails(
+def test_package_metadata_is_fetched_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answers are kept as they come; nothing is asked again."""
+    """The metadata is stored and not fetched again."""
     check = tool("check_packages")
-    asked: list[str] = []
+    requested: list[str] = []
 
     def answer(name: str) -> dict[str, Any]:
-        asked.append(name)
+        requested.append(name)
         return {"exists": name != "gone", "urls": ["https://a.dev"], "sites": []}
 
-    for name in ("ask_pip", "ask_npm"):
+    for name in ("query_pip", "query_npm"):
         monkeypatch.setattr(check, name, answer)
     monkeypatch.setattr(check, "PAUSE", 0)
     row = {"id": "a", "name": "A", "docs_url": "https://a.dev", "packages": {"pypi": ["a"], "npm": ["gone"]}}
     other = {**row, "id": "b", "packages": {"pypi": ["b"]}}
     file = tmp_path / "registry.json"
     file.write_text(json.dumps({"version": "1", "libraries": [row, other]}))
-    words = [str(file), "--answers", str(tmp_path / "answers.json"), "--only", "a"]
-    assert check.main(words) == 1
-    assert check.main(words) == 1
-    assert asked == ["a", "gone"]
+    options = [str(file), "--answers", str(tmp_path / "answers.json"), "--only", "a"]
+    assert check.main(options) == 1
+    assert check.main(options) == 1
+    assert requested == ["a", "gone"]
     assert capsys.readouterr().out.splitlines()[-2:] == [
         "missing a npm:gone https://a.dev https://a.dev",
         "1 agrees, 1 missing",
     ]
     chosen = str(facts(tmp_path, other))
     assert check.main([str(file), "--answers", str(tmp_path / "answers.json"), "--facts", chosen]) == 0
-    assert asked[-1] == "b"
+    assert requested[-1] == "b"

@@ -1,4 +1,4 @@
-"""The registry as everybody sees it: which file it is, private sources over it, loading behind the server's back."""
+"""The registry: its file, private sources, and loading on a thread."""
 
 import asyncio
 import json
@@ -12,7 +12,6 @@ from procontext.models import Library, Packages
 from procontext.registry import BUNDLED, Registry, Store
 from procontext.registry._registry import is_older
 from procontext.resolve import Index
-from scripted.loop import timed
 
 
 def registry(version: str, *ids: str) -> bytes:
@@ -21,8 +20,7 @@ def registry(version: str, *ids: str) -> bytes:
     ).encode()
 
 
-def test_the_bundled_one_needs_no_network_and_no_file() -> None:
-    """Design, section 1: the first run works with no network."""
+def test_bundled_registry_needs_no_network() -> None:
     found = Registry()
     assert (found.version, found.generation, len(found)) == ("unknown", 0, 0)
     found.load()
@@ -34,8 +32,8 @@ def test_the_bundled_one_needs_no_network_and_no_file() -> None:
     assert found.version in repr(found)
 
 
-def test_each_example_of_the_reference_resolves() -> None:
-    """Reference 2.3."""
+def test_documented_examples_resolve() -> None:
+    """docs/procontext.md."""
     found = Registry()
     found.load()
     (match,) = found.resolve("langchain-openai>=0.3")
@@ -52,29 +50,27 @@ def test_each_example_of_the_reference_resolves() -> None:
 
 
 def test_every_package_name_resolves_exactly_to_its_library() -> None:
-    """Every listed library resolves exactly by each of its package names, however it is written."""
+    """In any spelling, with a version specifier."""
     found = Registry()
     found.load()
     count = 0
     for library in found:
         for name in (*library.packages.pypi, *library.packages.npm):
-            for typed in (
+            for query in (
                 name,
                 name.upper(),
                 f" {name} ",
                 f"{name}@1" if name in library.packages.npm else f"{name}>=1",
             ):
-                matches = found.resolve(typed)
-                assert library.id in [match.library_id for match in matches], typed
-                assert {(match.matched_via, match.relevance) for match in matches} == {
-                    ("package_name", 1.0)
-                }, typed
+                matches = found.resolve(query)
+                assert library.id in [match.library_id for match in matches], query
+                assert {(match.matched_via, match.relevance) for match in matches} == {("package_name", 1.0)}, query
             count += 1
     assert count > 500
 
 
-def test_a_newer_download_is_used_and_an_older_one_is_not(tmp_path: Path) -> None:
-    """An old download must not hide what a newer installation brought."""
+def test_newer_download_is_used(tmp_path: Path) -> None:
+    """An older download must not replace a newer bundled registry."""
     store = Store(tmp_path)
     store.replace(registry("2999.01.01"))
     found = Registry(store=store)
@@ -86,8 +82,7 @@ def test_a_newer_download_is_used_and_an_older_one_is_not(tmp_path: Path) -> Non
     assert found.generation == 2
 
 
-def test_a_broken_download_is_told_and_the_bundled_one_is_used(tmp_path: Path) -> None:
-    """A corrupt file is no reason not to start."""
+def test_corrupt_download_falls_back_to_the_bundled_registry(tmp_path: Path) -> None:
     store = Store(tmp_path)
     state = store.replace(registry("2999.01.01"))
     (tmp_path / state.file).write_bytes(b"torn")
@@ -98,9 +93,9 @@ def test_a_broken_download_is_told_and_the_bundled_one_is_used(tmp_path: Path) -
     assert "checksum" in found.problems[0]
 
 
-def test_the_file_of_the_settings_is_the_only_one(tmp_path: Path) -> None:
-    """`registry.path`; if it is broken, nothing else is served in its place."""
-    file = tmp_path / "mine.json"
+def test_registry_path(tmp_path: Path) -> None:
+    """If it is invalid, no other registry is used."""
+    file = tmp_path / "registry.json"
     file.write_bytes(registry("7", "x"))
     found = Registry(path=str(file))
     found.load()
@@ -110,49 +105,44 @@ def test_the_file_of_the_settings_is_the_only_one(tmp_path: Path) -> None:
         found.load()
     assert found.get("x") is not None
     file.unlink()
-    with pytest.raises(RegistryError, match="cannot be read"):
+    with pytest.raises(RegistryError, match="cannot read the file"):
         Registry(path=str(file)).load()
 
 
-def test_private_sources_come_first_and_win() -> None:
-    """Design, section 2: merged into the registry, winning on equal ids."""
-    mine = Library(id="fastapi", name="Our FastAPI", packages=Packages(pypi=("fastapi",)), path="/docs")
-    other = Library(id="ours", name="Ours", packages=Packages(npm=("react",)))
-    found = Registry(sources=(mine, other))
+def test_private_sources_take_precedence() -> None:
+    """They are merged into the registry and replace libraries with equal ids."""
+    fastapi = Library(id="fastapi", name="Private FastAPI", packages=Packages(pypi=("fastapi",)), path="/docs")
+    other = Library(id="other", name="Other", packages=Packages(npm=("react",)))
+    found = Registry(sources=(fastapi, other))
     found.load()
-    assert found.get("fastapi") is mine
-    assert [match.name for match in found.resolve("fastapi")] == ["Our FastAPI"]
-    assert {match.library_id for match in found.resolve("react")} == {"react", "ours"}
+    assert found.get("fastapi") is fastapi
+    assert [match.name for match in found.resolve("fastapi")] == ["Private FastAPI"]
+    assert {match.library_id for match in found.resolve("react")} == {"react", "other"}
 
 
-@timed
-async def test_it_loads_behind_the_servers_back_and_is_waited_for() -> None:
-    """Design, section 3: answer before the registry is parsed."""
+async def test_load_on_a_thread() -> None:
+    """`ready` waits for it."""
     found = Registry()
-    told: list[object] = []
-    thread = found.start(told.append)
+    results: list[object] = []
+    thread = found.start(results.append)
     await found.ready()
     assert found.is_loaded
     assert len(found) >= 400
     thread.join(30)
-    assert told == [None]
+    assert results == [None]
     await found.ready()
 
 
-@timed
-async def test_who_waits_is_told_that_there_will_be_none(tmp_path: Path) -> None:
-    """A failure is kept for everybody who asks."""
+async def test_ready_raises_the_load_error(tmp_path: Path) -> None:
     found = Registry(path=str(tmp_path / "absent.json"))
-    told: list[object] = []
-    found.start(told.append).join(30)
-    assert isinstance(told[0], RegistryError)
-    with pytest.raises(RegistryError, match="cannot be read"):
+    results: list[object] = []
+    found.start(results.append).join(30)
+    assert isinstance(results[0], RegistryError)
+    with pytest.raises(RegistryError, match="cannot read the file"):
         await found.ready()
 
 
-@timed
-async def test_ready_waits_for_a_thread_that_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop is free meanwhile."""
+async def test_ready_waits_for_a_slow_load(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Registry()
     gate = threading.Event()
     real = Registry._find
@@ -170,44 +160,40 @@ async def test_ready_waits_for_a_thread_that_takes_its_time(monkeypatch: pytest.
     assert found.is_loaded
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("2026.01.01", "2026.11.15", True),
-        ("2026.11.15", "2026.11.15", False),
-        ("2026.11.9", "2026.11.15", True),
-        ("v2", "v10", True),
-        ("3", "2.9", False),
-        ("nightly", "2026.11.15", False),
-        ("2026.11.15", "nightly", False),
-    ],
-)
-def test_versions_are_compared_as_numbers_and_others_not_at_all(one: str, other: str, expected: bool) -> None:
-    """A version that says no order is taken as it comes."""
-    assert is_older(one, other) is expected
+VERSIONS: list[tuple[str, str, bool]] = [
+    ("2026.01.01", "2026.11.15", True),
+    ("2026.11.15", "2026.11.15", False),
+    ("2026.11.9", "2026.11.15", True),
+    ("v2", "v10", True),
+    ("3", "2.9", False),
+    ("nightly", "2026.11.15", False),
+    ("2026.11.15", "nightly", False),
+]
 
 
-def test_a_misspelt_name_never_holds_up_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a hundred thousand libraries the names take seconds to be made ready; others are answered meanwhile."""
-    go, made = threading.Event(), Index._make_likely
+def test_is_older() -> None:
+    """Versions that are not dotted numbers have no order."""
+    for version, other, expected in VERSIONS:
+        assert is_older(version, other) is expected, version
+
+
+async def test_fuzzy_index_is_built_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes seconds for a hundred thousand libraries; other queries are answered meanwhile."""
+    go, build = threading.Event(), Index._build_fuzzy
 
     def slow(self: Index) -> object:
         assert threading.current_thread() is not threading.main_thread()
         assert go.wait(30)
-        return made(self)
+        return build(self)
 
-    monkeypatch.setattr(Index, "_make_likely", slow)
+    monkeypatch.setattr(Index, "_build_fuzzy", slow)
 
-    @timed
-    async def check() -> None:
-        found = Registry()
-        await asyncio.to_thread(found.load)
-        waiting = asyncio.create_task(found.find("fasapi"))
-        exact = await found.find("fastapi")  # needs nothing of all that
-        assert [match.library_id for match in exact] == ["fastapi"]
-        assert not waiting.done()
-        go.set()
-        assert [match.library_id for match in await waiting] == ["fastapi"]
-        assert (await found.find("fasapi"))[0].relevance == 0.92  # and now at once, on the loop
-
-    check()
+    found = Registry()
+    await asyncio.to_thread(found.load)
+    waiting = asyncio.create_task(found.find("fasapi"))
+    exact = await found.find("fastapi")  # does not need the fuzzy index
+    assert [match.library_id for match in exact] == ["fastapi"]
+    assert not waiting.done()
+    go.set()
+    assert [match.library_id for match in await waiting] == ["fastapi"]
+    assert (await found.find("fasapi"))[0].relevance == 0.92  # now on the event loop

@@ -1,4 +1,4 @@
-"""The downloaded pair: atomic replacement, checksums, and what a crash leaves (reference, section 8)."""
+"""The downloaded registry: atomic replacement, checksums, crashes."""
 
 import json
 import os
@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 
 from procontext.errors import RegistryError
-from procontext.registry import Store, checksum, standard_directory
-from procontext.registry import _store as home
+from procontext.registry import Store, checksum, default_directory
+from procontext.registry import _store as module
 
 
 def registry(version: str) -> bytes:
     return json.dumps({"version": version, "libraries": [{"id": "a", "name": "A"}]}).encode()
 
 
-def test_a_registry_is_put_in_place_with_its_state(tmp_path: Path) -> None:
-    """State file, checksum, version, time."""
+def test_replace_writes_registry_and_state(tmp_path: Path) -> None:
     store = Store(tmp_path / "made" / "registry")
     assert store.load() is None
     assert store.state() is None
@@ -32,14 +31,11 @@ def test_a_registry_is_put_in_place_with_its_state(tmp_path: Path) -> None:
     loaded = store.load()
     assert loaded is not None
     assert loaded.version == "1"
-    assert sorted(file.name for file in store.directory.iterdir()) == sorted(
-        [state.file, "registry-state.json"]
-    )
+    assert sorted(file.name for file in store.directory.iterdir()) == sorted([state.file, "registry-state.json"])
     assert "registry" in repr(store)
 
 
-def test_a_newer_one_takes_its_place_and_the_old_file_goes(tmp_path: Path) -> None:
-    """One pair at a time."""
+def test_replace_removes_the_old_file(tmp_path: Path) -> None:
     store = Store(tmp_path)
     old = store.replace(registry("1"))
     new = store.replace(registry("2"))
@@ -49,8 +45,7 @@ def test_a_newer_one_takes_its_place_and_the_old_file_goes(tmp_path: Path) -> No
     assert loaded.version == new.version == "2"
 
 
-def test_what_is_no_registry_never_replaces_one(tmp_path: Path) -> None:
-    """Never a bad file over a good one."""
+def test_invalid_registry_is_not_stored(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.replace(registry("1"))
     with pytest.raises(RegistryError):
@@ -59,10 +54,8 @@ def test_what_is_no_registry_never_replaces_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [0, 1])
-def test_a_crash_at_any_step_leaves_the_old_pair_whole(
-    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The rename of the state file is the only step that counts."""
+def test_crash_leaves_the_old_pair_intact(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replacing the state file is the atomic step."""
     store = Store(tmp_path)
     store.replace(registry("1"))
     real, calls = Path.replace, [0]
@@ -83,45 +76,43 @@ def test_a_crash_at_any_step_leaves_the_old_pair_whole(
     assert not [file for file in tmp_path.iterdir() if file.name.startswith(".")]
 
 
-# (what is done to the pair, what is said)
-DAMAGES = [
+# (corruption of the pair, error)
+CORRUPTIONS = [
     (lambda folder, state: (folder / state.file).write_bytes(registry("9")), "checksum"),
-    (lambda folder, state: (folder / state.file).unlink(), "cannot be read"),
-    (lambda folder, state: (folder / home.STATE_NAME).write_text("{"), "cannot be read"),
+    (lambda folder, state: (folder / state.file).unlink(), "cannot read the file"),
+    (lambda folder, state: (folder / module.STATE_NAME).write_text("{"), "cannot read the state file"),
     (
-        lambda folder, state: (folder / home.STATE_NAME).write_text(
-            (folder / home.STATE_NAME).read_text().replace('"1"', '"2"')
+        lambda folder, state: (folder / module.STATE_NAME).write_text(
+            (folder / module.STATE_NAME).read_text().replace('"1"', '"2"')
         ),
-        "is version 1, not 2",
+        "the version is '1', but registry-state.json has '2'",
     ),
     (
-        lambda folder, state: (folder / home.STATE_NAME).write_text(
-            (folder / home.STATE_NAME).read_text().replace(state.file, "../../etc/passwd")
+        lambda folder, state: (folder / module.STATE_NAME).write_text(
+            (folder / module.STATE_NAME).read_text().replace(state.file, "../../etc/passwd")
         ),
-        "cannot be read",
+        "cannot read the file",
     ),
 ]
 
 
-@pytest.mark.parametrize(("damage", "said"), DAMAGES)
-def test_a_pair_that_does_not_fit_is_no_pair(damage: object, said: str, tmp_path: Path) -> None:
-    """Torn, tampered with, or pointing elsewhere."""
-    store = Store(tmp_path)
-    state = store.replace(registry("1"))
-    assert callable(damage)
-    damage(tmp_path, state)
-    with pytest.raises(RegistryError, match=said):
-        store.load()
+def test_corrupt_pairs(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Truncated, modified, or with a file outside the directory."""
+    for number, (corrupt, problem) in enumerate(CORRUPTIONS):
+        with subtests.test(problem=problem):
+            store = Store(tmp_path / str(number))
+            corrupt(store.directory, store.replace(registry("1")))
+            with pytest.raises(RegistryError, match=problem):
+                store.load()
 
 
-def test_the_standard_place_is_the_platforms(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Reference, section 8: platformdirs.user_data_dir("procontext")/registry."""
+def test_default_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert standard_directory().parts[-2:] == ("procontext", "registry")
+    assert default_directory().parts[-2:] == ("procontext", "registry")
 
 
-def test_old_files_that_cannot_be_removed_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader may hold one open on other platforms; platforms without O_DIRECTORY skip that flush."""
+def test_undeletable_old_files_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows while another process has one open; and without O_DIRECTORY."""
     store = Store(tmp_path)
     store.replace(registry("1"))
 

@@ -1,4 +1,4 @@
-"""Arguments: every failed check is INVALID_INPUT and names the argument (design, section 1)."""
+"""Validation of tool arguments: every failure is INVALID_INPUT with the name of the argument."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from procontext.tools._arguments import (
     read_arguments,
 )
 
-# (what takes them, the arguments, what is said)
-WRONG: list[tuple[type[msgspec.Struct], dict[str, Any], str]] = [
+# (type, arguments, error)
+INVALID: list[tuple[type[msgspec.Struct], dict[str, Any], str]] = [
     (ResolveArguments, {}, "query is missing"),
     (ResolveArguments, {"query": ""}, "query: expected str of length >= 1"),
     (ResolveArguments, {"query": "x" * 501}, "query: expected str of length <= 500"),
@@ -40,25 +40,23 @@ WRONG: list[tuple[type[msgspec.Struct], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "given", "said"), WRONG)
-def test_a_wrong_argument_is_named(kind: type[msgspec.Struct], given: dict[str, Any], said: str) -> None:
-    """Reference 2.4, 3.4, 4.4: INVALID_INPUT, not recoverable."""
-    with pytest.raises(ProContextError) as raised:
-        read_arguments(kind, given)
-    assert (raised.value.code, raised.value.recoverable) == ("INVALID_INPUT", False)
-    assert said in raised.value.message
+def test_invalid_arguments(subtests: pytest.Subtests) -> None:
+    for kind, given, problem in INVALID:
+        with subtests.test(kind=kind, problem=problem):
+            with pytest.raises(ProContextError) as raised:
+                read_arguments(kind, given)
+            assert (raised.value.code, raised.value.recoverable) == ("INVALID_INPUT", False)
+            assert problem in raised.value.message
 
 
-def test_defaults_are_those_of_the_reference_and_unknown_members_are_skipped() -> None:
-    """Reference 4.1: offset 1, limit 2000."""
+def test_defaults_and_unknown_arguments() -> None:
     found = read_arguments(PageArguments, {"url": "https://a", "colour": "red"})
     assert found == PageArguments("https://a", 1, 2000, None)
     assert read_arguments(PageArguments, {"url": "https://a", "offset": 2.0}).offset == 2
     assert read_arguments(SearchArguments, {"library_id": "a", "query": "b"}).limit == 10
 
 
-def test_arguments_at_their_bounds_are_taken() -> None:
-    """Off-by-one at every limit of the schemas."""
+def test_arguments_at_their_bounds() -> None:
     assert len(read_arguments(ResolveArguments, {"query": "x" * 500}).query) == 500
     assert len(read_arguments(PageArguments, {"url": "x" * 2048}).url) == 2048
     assert read_arguments(IndexArguments, {"library_id": "0_-a", "offset": 1, "limit": 1}).limit == 1

@@ -1,4 +1,4 @@
-"""The tools as functions: windows of tables of contents, sections of pages, budgets, and every row of the error tables."""
+"""The tools as functions: windows, sections, budgets and errors."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -14,84 +14,75 @@ from procontext.registry import Registry
 from procontext.tools import Tools
 from procontext.tools._tools import MANY_HEADINGS, _fitting
 from scripted.documents import ScriptedDocuments
-from scripted.loop import timed
 
 URL = "https://docs.langchain.com/docs/concepts/streaming.md"
 PAGE = "# Streaming\n\n## Overview\n\nText.\n\n## Chat Models\n\n### stream\n\nMore.\n\n## Chains\n\nEnd."
 
 
-class Bench:
-    """Tools over the bundled registry and scripted documents."""
+class Fixture:
+    """Tools with the bundled registry and scripted documents."""
 
     def __init__(self, max_chars: int = 40_000) -> None:
         self.documents = ScriptedDocuments()
         registry = Registry()
         registry.load()
 
-        async def open_them() -> ScriptedDocuments:
+        async def open_documents() -> ScriptedDocuments:
             return self.documents
 
-        self.tools = Tools(registry, open_them, max_chars)
+        self.tools = Tools(registry, open_documents, max_chars)
 
 
-@timed
-async def test_resolving_never_opens_the_documents() -> None:
-    """Reference 2.1: in memory, no network calls."""
+async def test_resolve_library_does_not_open_the_documents() -> None:
     registry = Registry()
     registry.load()
 
     async def never() -> Any:
-        raise AssertionError("asked for documents")
+        raise AssertionError("the documents were opened")
 
     found = await Tools(registry, never, 40_000).resolve_library("sklearn")
     assert [match.library_id for match in found.matches] == ["scikit-learn"]
 
 
-@timed
-async def test_a_table_of_contents_that_fits_is_the_file_as_it_was_read() -> None:
-    """Reference 3.2: raw llms.txt content; the freshness is passed on."""
-    bench = Bench()
+async def test_short_contents_are_returned_unchanged() -> None:
+    fixture = Fixture()
     at = datetime(2026, 2, 23, 10, tzinfo=UTC)
-    bench.documents.put_index(
-        "langchain", "# Docs\r\n\n- [A](https://a)\n", cached=True, cached_at=at, stale=True
-    )
-    found = await bench.tools.get_library_docs("langchain")
+    fixture.documents.put_index("langchain", "# Docs\r\n\n- [A](https://a)\n", cached=True, cached_at=at, stale=True)
+    found = await fixture.tools.get_library_docs("langchain")
     assert found.content == "# Docs\r\n\n- [A](https://a)\n"
     assert (found.library_id, found.name, found.source) == ("langchain", "LangChain", "llms.txt")
-    assert found.url == "https://x/llms.txt"  # where relative links start
+    assert found.url == "https://x/llms.txt"  # the base of relative links
     assert (found.cached, found.cached_at, found.stale) == (True, at, True)
     assert (found.offset, found.total_lines, found.next_offset) == (1, 3, None)
 
 
-@timed
-async def test_a_long_table_of_contents_comes_in_windows_that_join_up() -> None:
-    """Design, section 1: cut at a line, with next_offset; a line beyond the budget is cut too."""
-    bench = Bench(8_000)
+async def test_long_contents_are_returned_in_windows() -> None:
+    """A line longer than the budget is split."""
+    fixture = Fixture(8_000)
     text = "\n".join([f"- [Page {n}](https://a/{n})" for n in range(2000)] + ["x" * 30_000, "end"])
-    bench.documents.put_index("langchain", text)
+    fixture.documents.put_index("langchain", text)
     lines: list[str] = []
     offset: int | None = 1
     while offset is not None:
-        found = await bench.tools.get_library_docs("langchain", offset)
+        found = await fixture.tools.get_library_docs("langchain", offset)
         assert len(found.content) <= 8_000
         lines += found.content.split("\n")
         assert found.total_lines >= 2002
         offset = found.next_offset
     assert "".join(lines) == text.replace("\n", "")
-    few = await bench.tools.get_library_docs("langchain", 5, 2)
+    few = await fixture.tools.get_library_docs("langchain", 5, 2)
     assert few.content == "- [Page 4](https://a/4)\n- [Page 5](https://a/5)"
     assert (few.offset, few.next_offset) == (5, 7)
-    beyond = await bench.tools.get_library_docs("langchain", 99_999)
+    beyond = await fixture.tools.get_library_docs("langchain", 99_999)
     assert (beyond.content, beyond.next_offset) == ("", None)
 
 
-@timed
-async def test_a_page_is_read_with_its_headings_and_by_lines() -> None:
-    """Reference 4.3: the map is the same whatever the window."""
-    bench = Bench()
-    bench.documents.put_page(URL, PAGE)
-    whole = await bench.tools.read_page(URL)
-    part = await bench.tools.read_page(URL, 9, 2)
+async def test_read_page_by_lines() -> None:
+    """The heading map does not depend on the window."""
+    fixture = Fixture()
+    fixture.documents.put_page(URL, PAGE)
+    whole = await fixture.tools.read_page(URL)
+    part = await fixture.tools.read_page(URL, 9, 2)
     headings = "1: # Streaming\n3: ## Overview\n7: ## Chat Models\n9: ### stream\n13: ## Chains"
     assert whole.headings == part.headings == headings
     assert (whole.content, whole.total_lines, whole.offset, whole.limit) == (PAGE, 15, 1, 2000)
@@ -99,102 +90,83 @@ async def test_a_page_is_read_with_its_headings_and_by_lines() -> None:
     assert (whole.url, whole.next_offset, whole.headings_truncated) == (URL, None, False)
 
 
-@timed
-async def test_a_section_is_read_by_its_heading() -> None:
-    """Design, section 2, point 2; next_offset goes on inside the section, and ends with it."""
-    bench = Bench()
-    bench.documents.put_page(URL, PAGE)
-    found = await bench.tools.read_page(URL, heading="chat models")
+async def test_read_page_by_heading() -> None:
+    """`next_offset` ends with the section."""
+    fixture = Fixture()
+    fixture.documents.put_page(URL, PAGE)
+    found = await fixture.tools.read_page(URL, heading="chat models")
     assert found.content == "## Chat Models\n\n### stream\n\nMore.\n"
     assert (found.offset, found.next_offset, found.limit) == (7, None, 2000)
-    first = await bench.tools.read_page(URL, limit=2, heading="Chat Models")
+    first = await fixture.tools.read_page(URL, limit=2, heading="Chat Models")
     assert (first.content, first.next_offset) == ("## Chat Models\n", 9)
-    second = await bench.tools.read_page(URL, offset=9, heading="Chat Models")
+    second = await fixture.tools.read_page(URL, offset=9, heading="Chat Models")
     assert (second.content, second.next_offset) == ("### stream\n\nMore.\n", None)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"heading": "Absent"}, "heading: there is no heading 'Absent' on this page"),
-        ({"heading": "Chains", "offset": 99}, "offset: the section has lines 13 to 15, not 99"),
-    ],
-)
-def test_a_section_that_is_not_there_is_invalid_input(arguments: dict[str, Any], said: str) -> None:
-    """The argument is named, and what to do."""
-
-    @timed
-    async def check() -> None:
-        bench = Bench()
-        bench.documents.put_page(URL, PAGE)
-        with pytest.raises(ProContextError) as raised:
-            await bench.tools.read_page(URL, **arguments)
-        assert raised.value.code == "INVALID_INPUT"
-        assert said in raised.value.message
-
-    check()
+MISSING_SECTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"heading": "Absent"}, "heading: no heading 'Absent' on this page"),
+    ({"heading": "Chains", "offset": 99}, "offset: 99 is outside the section, which has lines 13 to 15"),
+]
 
 
-@timed
-async def test_hits_are_told_best_first_and_inside_the_budget() -> None:
-    """Design, section 2, point 1."""
-    bench = Bench(8_000)
-    bench.documents.hits["langchain"] = [Hit(URL, n, ("A", "B"), "s" * 1000, 1.0 / n) for n in range(1, 21)]
-    found = await bench.tools.search_docs("langchain", "streaming", 20)
+async def test_missing_section_is_invalid_input(subtests: pytest.Subtests) -> None:
+    for arguments, problem in MISSING_SECTIONS:
+        with subtests.test(arguments=arguments):
+            fixture = Fixture()
+            fixture.documents.put_page(URL, PAGE)
+            with pytest.raises(ProContextError) as raised:
+                await fixture.tools.read_page(URL, **arguments)
+            assert raised.value.code == "INVALID_INPUT"
+            assert problem in raised.value.message
+
+
+async def test_hits_fit_the_budget() -> None:
+    fixture = Fixture(8_000)
+    fixture.documents.hits["langchain"] = [Hit(URL, n, ("A", "B"), "s" * 1000, 1.0 / n) for n in range(1, 21)]
+    found = await fixture.tools.search_docs("langchain", "streaming", 20)
     assert [hit.line for hit in found.hits] == [1, 2, 3, 4, 5, 6, 7]
     assert found.hits[0].heading_path == ("A", "B")
-    assert (await bench.tools.search_docs("fastapi", "x")).hits == ()
+    assert (await fixture.tools.search_docs("fastapi", "x")).hits == ()
 
 
-# Reference 3.4 and 4.4: what the documents raise reaches the caller as it is.
+# Errors of the documents are raised unchanged.
 INDEX_ERRORS: list[Code] = ["LLMS_TXT_NOT_FOUND", "LLMS_TXT_FETCH_FAILED", "TOO_MANY_REDIRECTS"]
 PAGE_ERRORS: list[Code] = ["URL_NOT_ALLOWED", "PAGE_NOT_FOUND", "PAGE_FETCH_FAILED", "TOO_MANY_REDIRECTS"]
 
 
-@pytest.mark.parametrize("code", INDEX_ERRORS)
-def test_a_failure_of_the_table_of_contents_is_passed_on(code: Code) -> None:
-    """Reference 3.4."""
+async def test_index_errors_are_raised(subtests: pytest.Subtests) -> None:
+    for code in INDEX_ERRORS:
+        with subtests.test(code=code):
+            fixture = Fixture()
+            fixture.documents.indexes["langchain"] = failure(code, "langchain")
+            with pytest.raises(ProContextError) as raised:
+                await fixture.tools.get_library_docs("langchain")
+            assert raised.value.code == code
 
-    @timed
-    async def check() -> None:
-        bench = Bench()
-        bench.documents.indexes["langchain"] = failure(code, "langchain")
+
+async def test_page_errors_are_raised(subtests: pytest.Subtests) -> None:
+    for code in PAGE_ERRORS:
+        with subtests.test(code=code):
+            fixture = Fixture()
+            fixture.documents.pages[URL] = failure(code, URL)
+            with pytest.raises(ProContextError) as raised:
+                await fixture.tools.read_page(URL)
+            assert raised.value.code == code
+
+
+async def test_unknown_library() -> None:
+    """LIBRARY_NOT_FOUND, without a use of the documents."""
+    fixture = Fixture()
+    for call in (fixture.tools.get_library_docs("langchan"), fixture.tools.search_docs("langchan", "x")):
         with pytest.raises(ProContextError) as raised:
-            await bench.tools.get_library_docs("langchain")
-        assert raised.value.code == code
-
-    check()
-
-
-@pytest.mark.parametrize("code", PAGE_ERRORS)
-def test_a_failure_of_a_page_is_passed_on(code: Code) -> None:
-    """Reference 4.4."""
-
-    @timed
-    async def check() -> None:
-        bench = Bench()
-        bench.documents.pages[URL] = failure(code, URL)
-        with pytest.raises(ProContextError) as raised:
-            await bench.tools.read_page(URL)
-        assert raised.value.code == code
-
-    check()
-
-
-@timed
-async def test_an_unknown_library_is_not_found_and_nothing_is_asked() -> None:
-    """Reference 3.4: LIBRARY_NOT_FOUND, word for word."""
-    bench = Bench()
-    for asking in (bench.tools.get_library_docs("langchan"), bench.tools.search_docs("langchan", "x")):
-        with pytest.raises(ProContextError) as raised:
-            await asking
+            await call
         assert raised.value.message == "Library 'langchan' not found in registry."
-    assert bench.documents.asked == []
+    assert fixture.documents.requested == []
 
 
 @given(st.lists(st.text(alphabet="ab ", max_size=50), max_size=60), st.integers(1, 70), st.integers(50, 200))
-def test_windows_of_lines_join_up_without_loss(lines: list[str], limit: int, budget: int) -> None:
-    """A window is inside its budget, has a line if there is one, and the next begins where it ended."""
+def test_fitting_windows_lose_nothing(lines: list[str], limit: int, budget: int) -> None:
+    """A window fits its budget, has at least one line, and the next starts where it ends."""
     first, seen = 0, 0
     while first < len(lines):
         last = _fitting(lines, first, first + limit, budget)
@@ -206,20 +178,17 @@ def test_windows_of_lines_join_up_without_loss(lines: list[str], limit: int, bud
     assert all(text_lines("x" * 9000))
 
 
-@timed
-async def test_a_page_of_headings_only_does_not_hold_up_the_others() -> None:
-    """Design, section 4: what takes seconds to look through is looked through on a thread."""
-    bench = Bench()
-    bench.documents.put_page(URL, "".join(f"# heading {number}\n" for number in range(MANY_HEADINGS + 1)))
-    found = await bench.tools.read_page(URL, heading="heading 7")
+async def test_page_with_many_headings_runs_on_a_thread() -> None:
+    fixture = Fixture()
+    fixture.documents.put_page(URL, "".join(f"# heading {number}\n" for number in range(MANY_HEADINGS + 1)))
+    found = await fixture.tools.read_page(URL, heading="heading 7")
     assert found.content == "# heading 7"
-    assert (await bench.tools.read_page(URL)).headings_truncated
+    assert (await fixture.tools.read_page(URL)).headings_truncated
 
 
-@timed
-async def test_windows_of_a_table_of_contents_lose_no_character() -> None:
-    """A form feed or U+2028 is no line end: windows that are put one after another are the text."""
-    bench = Bench()
-    bench.documents.put_index("langchain", "a\x0cb\u2028c\nd\n")
-    assert (await bench.tools.get_library_docs("langchain", limit=1)).content == "a\x0cb\u2028c"
-    assert (await bench.tools.get_library_docs("langchain", offset=2)).content == "d"
+async def test_form_feed_is_not_a_newline() -> None:
+    """Nor is U+2028: windows lose no character."""
+    fixture = Fixture()
+    fixture.documents.put_index("langchain", "a\x0cb\u2028c\nd\n")
+    assert (await fixture.tools.get_library_docs("langchain", limit=1)).content == "a\x0cb\u2028c"
+    assert (await fixture.tools.get_library_docs("langchain", offset=2)).content == "d"

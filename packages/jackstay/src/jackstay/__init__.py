@@ -1,8 +1,6 @@
-"""Jackstay holds MCP connections: the names a user needs, each loaded when it is first asked for.
+"""Jackstay: an MCP client, server and proxy. Each public name is imported on first use.
 
-The rooms, from the bottom: `errors`, `types`, `protocol` (rules without I/O), `transport`, then `client` and `server`
-side by side, `cli` on top. This file must never know how any of them works. It is one table, so that `import jackstay`
-costs next to nothing and a program that only serves stdio never loads an HTTP stack.
+`import jackstay` loads nothing else, and a program that only serves stdio never loads an HTTP stack.
 """
 
 import importlib
@@ -27,14 +25,15 @@ if TYPE_CHECKING:
         StateError,
         TimeoutError,
         TransportError,
+        UnexpectedOptionError,
         UsageError,
     )
     from jackstay.server import Server
     from jackstay.transport import stdio
     from jackstay.transport.http import http
 
-# Where each lazy name lives. The imports above show a type checker the same; a test holds the two together.
-_HOMES = {
+# The module of each lazy name. The imports above are for type checkers; a test compares the two lists.
+_LAZY_MODULES = {
     "BackpressureError": "jackstay.errors",
     "CapabilityError": "jackstay.errors",
     "Client": "jackstay.client",
@@ -52,18 +51,19 @@ _HOMES = {
     "StateError": "jackstay.errors",
     "TimeoutError": "jackstay.errors",
     "TransportError": "jackstay.errors",
+    "UnexpectedOptionError": "jackstay.errors",
     "UsageError": "jackstay.errors",
     "connect": "jackstay.client",
     "http": "jackstay.transport.http",
     "stdio": "jackstay.transport",
 }
 
-# A type checker must not see this: to it, a module with `__getattr__` has every name, and misspelt ones pass.
+# Hidden from type checkers: in a module with `__getattr__` they would accept every name, misspelt ones included.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Load the room that holds `name`, once."""
-        home = _HOMES.get(name)
+        """Import `name` from its module on first use."""
+        home = _LAZY_MODULES.get(name)
         if home is None:
             raise AttributeError(f"module 'jackstay' has no attribute {name!r}")
         value = getattr(importlib.import_module(home), name)
@@ -71,8 +71,8 @@ if not TYPE_CHECKING:
         return value
 
     def __dir__() -> list[str]:
-        """Every public name, loaded or not."""
-        return sorted(globals().keys() | _HOMES.keys())
+        """Return every public name, loaded or not."""
+        return sorted(globals().keys() | _LAZY_MODULES.keys())
 
 
 __all__ = [
@@ -93,6 +93,7 @@ __all__ = [
     "StateError",
     "TimeoutError",
     "TransportError",
+    "UnexpectedOptionError",
     "UsageError",
     "__version__",
     "connect",

@@ -1,4 +1,4 @@
-"""`python -m jackstay` is the `jackstay` command, for environments whose scripts are not on the PATH."""
+"""Run the `jackstay` command with `python -m jackstay`, for environments whose scripts are not on the PATH."""
 
 import sys
 

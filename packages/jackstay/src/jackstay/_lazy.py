@@ -1,35 +1,33 @@
-"""The face of a room whose names are loaded when they are first asked for.
+"""Lazy attributes for packages: each public name is imported on first use.
 
-A room shows many names and most programs use a few. Loading a file costs about a fifth of a millisecond, and there are
-more than a hundred: so an `__init__` lists its names with their homes, shows them to type checkers by ordinary imports that
-never run, and loads each on first use. The lists are held together by `tests/test_exports.py`.
-
-Must never know a name. Above: every `__init__` that is lazy. Below: nothing.
+Loading one module costs about 0.2 ms, and there are more than a hundred. A lazy `__init__` lists its names with their
+modules and repeats them for type checkers in imports that never run; `tests/test_exports.py` compares the two lists.
 """
 
 import sys
 from importlib import import_module
 
-# What `typing` calls so; type checkers go by the name. Loading `typing` takes longer than all that is lazy here, and until a
-# command has its signals in hand (`jackstay.shell`), a Ctrl-C shows a traceback.
+# The same as `typing.TYPE_CHECKING`: type checkers go by the name. Importing `typing` would take longer than
+# everything that is lazy here, and until `jackstay.shell` has installed its signal handlers, Ctrl-C prints a
+# traceback.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-def lazy(room: str, homes: "Mapping[str, str]") -> "Callable[[str], object]":
-    """A `__getattr__` for the module `room`: each name comes from its home, a file of that room, once.
+def lazy(package: str, modules: "Mapping[str, str]") -> "Callable[[str], object]":
+    """Return a `__getattr__` (PEP 562) for `package` that imports each name from its submodule on first use.
 
-    Raises: AttributeError for any other name, as a module does.
+    The returned function raises AttributeError for a name that is not in `modules`.
     """
 
-    def __getattr__(name: str) -> object:  # noqa: N807  # it is one: PEP 562
-        home = homes.get(name)
-        if home is None:
-            raise AttributeError(f"module {room!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{room}.{home}"), name)
-        setattr(sys.modules[room], name, value)
+    def __getattr__(name: str) -> object:  # noqa: N807  # PEP 562
+        module = modules.get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{module}"), name)
+        setattr(sys.modules[package], name, value)
         return value
 
     return __getattr__

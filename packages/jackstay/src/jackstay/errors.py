@@ -1,50 +1,30 @@
-"""Every exception a user of Jackstay can meet, and the one question each of them answers: may the call have run?
+"""Every exception that Jackstay raises. Each one answers the question: may the call have run?
 
-    McpError
-    ├── UsageError            you passed something that cannot be used (also a ValueError)
-    ├── StateError            the connection is not ready, and the call was not to wait
-    ├── BackpressureError     the transport stayed busy, or too many calls are open
-    ├── TransportError        could not connect, or was not sent (also a ConnectionError)
-    │   └── SessionLostError  the server forgot the session and refused the request before dispatch
-    ├── OutcomeUnknownError   written, then lost: nobody knows whether it ran
-    ├── ResetError            written, then the server reset the connection
-    ├── TimeoutError          time ran out; `sent` says on which side of the wire (also the builtin TimeoutError)
-    ├── JsonRpcError          the server answered with an error
-    ├── ProtocolError         the peer broke the rules
-    │   └── FrameTooLargeError
-    ├── CapabilityError       the peer never offered it, so it was not sent
-    ├── ShutdownError         we stopped
-    ├── ClosedError           stopped or failed for good; `reason` is the error that closed it
-    └── MachineError          a server's machine refused a message (never seen by a client's caller)
-        ├── InvalidEventError     known message, wrong state
-        ├── UnknownEventError     unknown method
-        ├── GuardRefusedError     version, capability, header or limit refused
-        └── NoTransitionError     the row keeps its state: not an error, and never sent to a peer
-
-Whose fault it was decides the class; whether the call may have run is a field. Errors carry fields and compose their
-sentence in `__str__`: what happened, to what, and what to try. This is the lowest room: it imports nothing of ours.
+The class states the cause; `may_have_run` is a field. This module imports no other module of Jackstay.
 """
 
 import builtins
+from collections.abc import Iterable
 from typing import Self, TypeAlias
 
-# JSON that is truly unknown: what a peer sent in a place the protocol leaves open.
+# Any JSON value, for the fields whose content the protocol leaves open.
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
-# What a peer may use as an id: JSON-RPC's two kinds. A fraction, a boolean or null is none.
+# A JSON-RPC id: an integer or a string. Fractions, booleans and null are not valid.
 RequestId: TypeAlias = int | str
 
 
 class McpError(Exception):
-    """The base of every error here. `str(error)` is a whole sentence; the fields are for programs.
+    """The base of every error. `str(error)` is a complete message; the fields are for programs.
 
-    `may_have_run` is True, False, or None where the server decides. `retryable` is True only where the call surely
-    did not run and the cause is passing; `retry_in` says in how many seconds to try, where that is known.
+    `may_have_run` is True, False, or None where only the server knows. `retryable` is True only where the call
+    certainly did not run and the cause is transient. `retry_in` is the number of seconds to wait before a retry, where
+    it is known.
     """
 
     type: str = "protocol"
     advice: str = ""
-    is_passing: bool = False
+    is_transient: bool = False
 
     def __init__(
         self,
@@ -70,11 +50,11 @@ class McpError(Exception):
 
     @property
     def retryable(self) -> bool:
-        """True where doing the same again is safe and may help."""
-        return self.may_have_run is False and self.is_passing
+        """True where a retry is safe and may succeed."""
+        return self.may_have_run is False and self.is_transient
 
     def about(self, method: str | None, request_id: RequestId | None) -> Self:
-        """The same error, saying which call it ended. Fields already set are kept."""
+        """Record which call failed, and return this error. Fields that are already set are kept."""
         self.method = self.method or method
         self.request_id = request_id if self.request_id is None else self.request_id
         return self
@@ -90,11 +70,12 @@ class McpError(Exception):
         return f"{about}{self.message}{hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions pickle by calling the class with `args`; ours take keywords, so state is put back instead.
-        return _revive, (self.__class__, self.args, self.__dict__)
+        # By default exceptions are unpickled by calling the class with `args`. These classes need keywords, so the
+        # state is restored instead.
+        return _restore, (self.__class__, self.args, self.__dict__)
 
 
-def _revive(cls: builtins.type[McpError], args: tuple[object, ...], state: dict[str, object]) -> McpError:
+def _restore(cls: builtins.type[McpError], args: tuple[object, ...], state: dict[str, object]) -> McpError:
     error = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(state)
@@ -102,9 +83,9 @@ def _revive(cls: builtins.type[McpError], args: tuple[object, ...], state: dict[
 
 
 class UsageError(McpError, ValueError):
-    """You passed something that cannot be used: a setting out of range, a value that is not JSON. Nothing was sent.
+    """An argument cannot be used: an option out of range, or a value that is not JSON. Nothing was sent.
 
-    `path` names the setting or the place inside the value.
+    `path` names the option, or the location inside the value.
     """
 
     type = "usage"
@@ -114,48 +95,73 @@ class UsageError(McpError, ValueError):
         self.path = path
 
     def __str__(self) -> str:
-        # A setting is named in its own sentence; a place inside a value is not.
+        # A message about an option names it already; a message about a location inside a value does not.
         where = f"{self.path}: " if self.path and self.path not in self.message else ""
         return f"{where}{super().__str__()}"
 
 
+class UnexpectedOptionError(UsageError, TypeError):
+    """There is no option or keyword argument `option`. Nothing was sent.
+
+    `where` is what was called ("Server()"), `valid` the names that it accepts. The message suggests the nearest valid
+    name, or lists all of them if none is near.
+    """
+
+    def __init__(self, where: str, option: str, valid: Iterable[str] = ()) -> None:
+        names = tuple(valid)
+        hint = did_you_mean(option, names)
+        if not hint and names:
+            hint = f"; valid options: {', '.join(names)}"
+        super().__init__(f"{where} got an unexpected option {option!r}{hint}", path=option)
+        self.option = option
+        self.valid = names
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the known name nearest to `name`, or "" if none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415  # loaded only when there is an error to report
+
+    close = get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
 class StateError(McpError):
-    """The connection is not ready, and the call was not to wait. `state` is where it stands."""
+    """The connection is not ready, and the call was not to wait. `state` is the current state of the connection."""
 
     type = "state"
     advice = "wait with ready(), or pass wait_for_ready=True"
-    is_passing = True
+    is_transient = True
 
     def __init__(self, state: str, *, message: str = "", retry_in: float | None = None) -> None:
         super().__init__(
             message or f"the connection is not ready ({state})", details={"state": state}, retry_in=retry_in
         )
-        if message:  # it says itself what to do; waiting is not it
-            self.advice, self.is_passing = "", False
+        if message:  # the message has its own advice, and waiting would not help
+            self.advice, self.is_transient = "", False
         self.state = state
 
 
 class BackpressureError(McpError):
-    """Never sent: the transport stayed busy, or too many calls are open or queued."""
+    """Nothing was sent: the transport stayed busy, or too many calls are open or queued."""
 
     type = "transport"
     advice = 'nothing was sent: try again, or pass busy="wait"'
-    is_passing = True
+    is_transient = True
 
     def __init__(self, message: str, *, details: dict[str, Json] | None = None) -> None:
         super().__init__(message, details=details)
 
     @classmethod
     def after(cls, attempts: int, request_id: int) -> Self:
-        """The seed's exact words for a transport that stayed busy."""
+        """The error for a transport that stayed busy for `attempts` attempts."""
         details: dict[str, Json] = {"attempts": attempts, "request_id": request_id}
         error = cls(f"transport busy after {attempts} attempts", details=details)
         error.request_id = request_id
         return error
 
 
-class _Ended(McpError):
-    """What is known about a transport that ended: the exit code and the last words on stderr."""
+class _TransportEnded(McpError):
+    """A transport ended. `exit_code` is that of its process, `stderr_tail` the end of what it wrote to stderr."""
 
     def __init__(
         self,
@@ -182,16 +188,16 @@ class _Ended(McpError):
             sentence += f" [{how}]"
         lines = self.stderr_tail.strip().splitlines()
         if lines:
-            # The last line is where programs say why; the whole tail is in the field.
+            # Programs usually print the cause last. The field has the complete tail.
             sentence += f" [stderr: {lines[-1]}]"
         return sentence
 
 
-class TransportError(_Ended, ConnectionError):
-    """Could not connect, or was not sent. `permanent` means that trying again cannot help.
+class TransportError(_TransportEnded, ConnectionError):
+    """Could not connect, or could not send. `permanent` means that a retry cannot help.
 
-    `absent` means that no MCP server is there: the connection was refused, the host is unknown, the URL is another one's. It may
-    be there later.
+    `absent` means that there is no MCP server at this address: the connection was refused, the host is unknown, or the
+    URL belongs to something else. A server may appear there later.
     """
 
     type = "transport"
@@ -207,16 +213,14 @@ class TransportError(_Ended, ConnectionError):
         retry_in: float | None = None,
         details: dict[str, Json] | None = None,
     ) -> None:
-        super().__init__(
-            message, exit_code=exit_code, stderr_tail=stderr_tail, retry_in=retry_in, details=details
-        )
+        super().__init__(message, exit_code=exit_code, stderr_tail=stderr_tail, retry_in=retry_in, details=details)
         self.permanent = permanent
         self.absent = absent
-        self.is_passing = not permanent
+        self.is_transient = not permanent
 
 
 class SessionLostError(TransportError):
-    """The server forgot the session and refused the request before dispatch: it did not run."""
+    """The server dropped the session and rejected the request before dispatch: the call did not run."""
 
     advice = "a new session is being opened: try again"
 
@@ -224,8 +228,8 @@ class SessionLostError(TransportError):
         super().__init__(message)
 
 
-class OutcomeUnknownError(_Ended):
-    """Written, then lost. The server may have run it: check before you send it again."""
+class OutcomeUnknownError(_TransportEnded):
+    """The request was sent, then the connection was lost. The call may have run: check before sending it again."""
 
     type = "transport"
     advice = "it may have run: check before sending it again"
@@ -250,42 +254,41 @@ class OutcomeUnknownError(_Ended):
 
 
 class ResetError(McpError):
-    """The server reset the connection. What was written before may have run; what was not, did not."""
+    """The server reset the connection. A call that was sent before may have run; one that was not sent did not."""
 
     type = "reset"
 
     def __init__(self, message: str = "connection reset by server", *, sent: bool = True) -> None:
         super().__init__(message, may_have_run=sent)
-        self.is_passing = not sent
+        self.is_transient = not sent
 
 
 class TimeoutError(McpError, builtins.TimeoutError):
-    """Time ran out. `sent` is False where the call was never written, and then it surely did not run.
+    """The timeout passed. If `sent` is False, the request was never sent and the call did not run.
 
-    `limit` names the deadline of a call that passed, "timeout" (soft) or "max_timeout" (hard); `timeout` is its length.
+    `limit` names the limit that was reached, "timeout" (soft) or "max_timeout" (hard); `timeout` is its length in
+    seconds.
     """
 
     type = "timeout"
 
     def __init__(self, timeout: float | None, *, sent: bool, message: str = "", limit: str = "") -> None:
         within = "" if timeout is None else f" within {timeout:g} s" + (f" ({limit})" if limit else "")
-        said = (
-            message or f"no answer{within}; it was cancelled, but it may have run"
-            if sent
-            else message or f"not sent{within}"
+        default = (
+            f"no response{within}; the request was cancelled, but it may have run" if sent else f"not sent{within}"
         )
-        super().__init__(said, may_have_run=sent)
+        super().__init__(message or default, may_have_run=sent)
         self.timeout = timeout
         self.limit = limit
         self.sent = sent
-        self.is_passing = not sent
+        self.is_transient = not sent
 
 
 class JsonRpcError(McpError):
-    """The server answered with an error: `code`, the words in `message`, all of it in `server_error`.
+    """The server responded with an error: `code`, `message` and `data`, and the complete object in `server_error`.
 
-    `may_have_run` is what the server states as `mayHaveRun` in the error's `data`, as our server and the proxy do; else None.
-    It is `retryable` where the server states that, too.
+    `may_have_run` is the `mayHaveRun` member of `data`, which Jackstay's server and proxy set; otherwise None.
+    It is `retryable` where `data` also has `"retryable": true`.
     """
 
     type = "jsonrpc"
@@ -302,7 +305,7 @@ class JsonRpcError(McpError):
             server_error=error,
             may_have_run=may_have_run if isinstance(may_have_run, bool) else None,
         )
-        self.is_passing = claims.get("retryable") is True
+        self.is_transient = claims.get("retryable") is True
         self.data = data
 
     def __str__(self) -> str:
@@ -310,9 +313,9 @@ class JsonRpcError(McpError):
 
 
 class ProtocolError(McpError):
-    """The peer broke the rules. `path` is the place in its message, `quote` the beginning of what it sent.
+    """The peer violated the protocol. `path` is the location in its message, `quote` the beginning of the message.
 
-    `code` is the JSON-RPC code that a server answers it with.
+    `code` is the JSON-RPC error code that a server responds with.
     """
 
     type = "protocol"
@@ -335,32 +338,30 @@ class ProtocolError(McpError):
 
 
 class FrameTooLargeError(ProtocolError):
-    """A frame over the limit, in either direction. `size` is what was seen of it before reading stopped."""
+    """A frame is over the limit, in either direction. `size` is the number of bytes seen before reading stopped."""
 
     advice = "raise max_frame_bytes on both sides, or send less"
 
     def __init__(self, size: int, limit: int, *, sent: bool = False) -> None:
-        super().__init__(
-            f"a frame of at least {size} bytes is over the limit of {limit}", code=-32600, sent=sent
-        )
+        super().__init__(f"a frame of at least {size} bytes is over the limit of {limit}", code=-32600, sent=sent)
         self.size = size
         self.limit = limit
         self.details.update(size=size, limit=limit)
 
 
 class CapabilityError(McpError):
-    """The peer never offered it. Checked against what it advertised, before anything is sent."""
+    """The peer did not declare the capability. This is checked before anything is sent."""
 
     type = "capability_not_supported"
 
     def __init__(self, required: str, message: str = "") -> None:
-        said = message or f"the server does not offer {required}"
-        super().__init__(said, details={"required": required})
+        default = f"the server did not declare the capability {required!r}"
+        super().__init__(message or default, details={"required": required})
         self.required = required
 
 
 class ShutdownError(McpError):
-    """We stopped: `stop()` was called while the call was open, or before it was made."""
+    """`stop()` was called while the call was open, or before it was made."""
 
     type = "shutdown"
 
@@ -369,19 +370,20 @@ class ShutdownError(McpError):
 
 
 class ClosedError(McpError):
-    """Stopped or failed for good. `reason` is the error that closed it, and gives this error its `type`."""
+    """The connection stopped or failed permanently.
+
+    `reason` is the error that closed it; `type` and `code` are its own.
+    """
 
     def __init__(self, reason: McpError, *, sent: bool = False) -> None:
-        super().__init__(
-            f"the connection is closed: {reason}", details=dict(reason.details), may_have_run=sent
-        )
+        super().__init__(f"the connection is closed: {reason}", details=dict(reason.details), may_have_run=sent)
         self.reason = reason
         self.type = reason.type
         self.code = reason.code
 
 
 class MachineError(McpError):
-    """A server's machine refused a message. `data()` is what the peer is told beside the code."""
+    """A server's state machine rejected a message. `data()` is the `data` member of the JSON-RPC error."""
 
     type = "state"
 
@@ -403,23 +405,21 @@ class MachineError(McpError):
 
 
 class InvalidEventError(MachineError):
-    """A known message in the wrong state: the sequence error."""
+    """A known message arrived in the wrong state."""
 
     def __init__(self, event: str, state: str, *, method: str | None = None, code: int = -32001) -> None:
-        super().__init__(
-            f"{event} is not allowed while {state}", event=event, state=state, method=method, code=code
-        )
+        super().__init__(f"{event} is not allowed while {state}", event=event, state=state, method=method, code=code)
 
 
 class UnknownEventError(MachineError):
-    """No such method in this revision."""
+    """The method does not exist in this revision."""
 
     def __init__(self, event: str, state: str, *, method: str | None = None) -> None:
         super().__init__("no such method", event=event, state=state, method=method, code=-32601)
 
 
 class GuardRefusedError(MachineError):
-    """A guard refused it: version, capability, header or limit. The state is unchanged; the code is the guard's."""
+    """A guard rejected a message: version, capability, header or limit. The state is unchanged."""
 
     def __init__(
         self,
@@ -436,12 +436,12 @@ class GuardRefusedError(MachineError):
         self.more: dict[str, Json] = {} if more is None else more
 
     def data(self) -> dict[str, Json]:
-        """As the base, with `reason` and what the guard's own code demands (`supported`, `retryable`, ...)."""
+        """Return the base's members, `reason`, and those that the code requires (`supported`, `retryable`, ...)."""
         return {**super().data(), "reason": self.reason, **self.more}
 
 
 class NoTransitionError(MachineError):
-    """The row keeps its state. Not an error: it exists so that a table can be asked about every pair."""
+    """The transition keeps the state. Not an error: with it, a table has a result for every state and event."""
 
 
 __all__ = [
@@ -465,6 +465,8 @@ __all__ = [
     "StateError",
     "TimeoutError",
     "TransportError",
+    "UnexpectedOptionError",
     "UnknownEventError",
     "UsageError",
+    "did_you_mean",
 ]

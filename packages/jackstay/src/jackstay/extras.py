@@ -1,14 +1,12 @@
-"""What each optional extra brings, and the sentence that says how to get it.
+"""The optional extras: which modules each one installs, and the command that installs it.
 
-A feature whose library is missing must name the extra, not fail with a bare ImportError. This file asks the import
-system whether a library could be found; it never imports one, and it knows nothing of what the libraries are for.
-Nothing of ours is below it; transports, client, server, commands and applications use it.
+An error about a missing library names the extra to install. No library is imported here.
 """
 
 from importlib.util import find_spec
 
-# The modules that must be importable for the extra to count as installed. `uvloop` is in none of them: it does not
-# install on Windows, and nothing needs it.
+# The modules that must be importable for the extra to count as installed. `uvloop` is not listed: it is optional and
+# does not install on Windows.
 EXTRAS: dict[str, tuple[str, ...]] = {
     "http": ("aiohttp", "h11", "httptools", "joserfc", "uvicorn"),
     "schema": ("jsonschema", "referencing"),
@@ -17,7 +15,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 
 
 def missing_modules(extra: str) -> tuple[str, ...]:
-    """The modules of `extra` that cannot be found here; empty when it is installed.
+    """Return the modules of `extra` that cannot be found; empty if the extra is installed.
 
     Raises:
         KeyError: there is no such extra.
@@ -26,7 +24,7 @@ def missing_modules(extra: str) -> tuple[str, ...]:
 
 
 def install_command(extra: str) -> str:
-    """What to type to install `extra`, quoted for a shell."""
+    """Return the shell command that installs `extra`."""
     return f"pip install 'jackstay[{extra}]'"
 
 

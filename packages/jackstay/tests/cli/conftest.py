@@ -1,4 +1,4 @@
-"""What the tests of commands share: a server to start, and a way to run a command and see all that comes of it."""
+"""Fixtures for the tests of commands: a small server, and a function that runs a command."""
 
 import json
 import sys
@@ -13,8 +13,8 @@ from scripted.places import TESTS
 PEER = [sys.executable, str(TESTS / "peers" / "stdio_server.py")]
 
 
-class Shown(NamedTuple):
-    """How a command ended, and what it wrote."""
+class Result(NamedTuple):
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -25,25 +25,25 @@ class Shown(NamedTuple):
         return json.loads(self.out)
 
 
-Jackstay = Callable[..., Shown]
+Jackstay = Callable[..., Result]
 
 
 @pytest.fixture
 def jackstay(capsys: pytest.CaptureFixture[str]) -> Jackstay:
-    """Run a command in this process; with `peer=True` (the default) against the small server, started after `--`."""
+    """Run a command in this process, by default with the small server after `--`."""
 
-    def run(*words: str, peer: bool = True, more: tuple[str, ...] = ()) -> Shown:
+    def run(*words: str, peer: bool = True, more: tuple[str, ...] = ()) -> Result:
         capsys.readouterr()
         code = main([*words, "--", *PEER, *more] if peer else list(words))
-        shown = capsys.readouterr()
-        return Shown(code, shown.out, shown.err)
+        done = capsys.readouterr()
+        return Result(code, done.out, done.err)
 
     return run
 
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Make standard output and error look like a terminal of so many columns."""
+    """Make standard output and error look like a terminal with this width."""
 
     def pretend(columns: int) -> None:
         monkeypatch.delenv("NO_COLOR", raising=False)

@@ -1,4 +1,4 @@
-"""`jackstay completion`: scripts from the parsers, tried in bash with the command itself; names out of a file, and nothing else."""
+"""`jackstay completion`: generated scripts, and names from a configuration file."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import pytest
 from jackstay.cli import main
 from jackstay.cli._commands import COMMANDS, load
 from jackstay.cli._completion import names_in, program
-from jackstay.cli._parsers import parser_of
+from jackstay.cli._parsers import command_parser
 from jackstay.shell import SHELLS
 from scripted.places import PYTHONPATH
 from scripted.terminal import bash_answers
@@ -21,30 +21,29 @@ SOURCE = PYTHONPATH
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_has_every_command_and_option(jackstay: Callable, shell: str) -> None:
-    """A new option is completed because it is there."""
-    shown = jackstay("completion", shell, peer=False)
-    assert (shown.code, shown.err) == (0, "")
+    done = jackstay("completion", shell, peer=False)
+    assert (done.code, done.err) == (0, "")
     for row in COMMANDS:
-        assert row.name in shown.out
-        explained = parser_of(row, load(row)).format_help()
-        for word in re.findall(r"^  (?:-\w, )?--([\w-]+)", explained, re.MULTILINE):
-            assert (f"-l {word} " if shell == "fish" else f"--{word}") in shown.out
+        assert row.name in done.out
+        help_text = command_parser(row, load(row)).format_help()
+        for word in re.findall(r"^  (?:-\w, )?--([\w-]+)", help_text, re.MULTILINE):
+            assert (f"-l {word} " if shell == "fish" else f"--{word}") in done.out
 
 
-def test_which_shell_is_asked(jackstay: Callable) -> None:
-    shown = jackstay("completion", peer=False)
-    assert (shown.code, shown.out) == (2, "")
-    assert "which shell? There are bash, zsh, fish" in shown.err
+def test_the_shell_is_required(jackstay: Callable) -> None:
+    done = jackstay("completion", peer=False)
+    assert (done.code, done.out) == (2, "")
+    assert "SHELL is missing; use one of bash, zsh, fish" in done.err
     assert "invalid choice: 'tcsh'" in jackstay("completion", "tcsh", peer=False).err
 
 
-def test_every_command_about_a_server_completes_names_and_the_servers_command() -> None:
+def test_commands_with_a_server_complete_names() -> None:
     for command in program().commands:
         row = next(row for row in COMMANDS if row.name == command.name)
         assert command.has_server is row.has_server
 
 
-# what is typed -> what comes
+# line -> completions
 LINES = {
     "jackstay to": ["tools"],
     "jackstay tools --log-level ''": ["debug", "error", "info", "warning"],
@@ -59,8 +58,8 @@ LINES = {
 }
 
 
-def test_bash_completes_our_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the command itself, which is asked for names alone."""
+def test_bash_completes_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The script runs the command itself for names."""
     servers = {"git": {"command": "false"}, "the notes": {"url": "https://example.org/mcp"}, "a\nb": {}}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     command = tmp_path / "jackstay"
@@ -71,13 +70,13 @@ def test_bash_completes_our_commands(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert dict(zip(LINES, map(sorted, answers), strict=True)) == LINES
 
 
-def test_names_are_those_of_the_file_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell hands the path over as it was typed; what cannot be read has no names, and no complaint either."""
+def test_names_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shell passes the path as it was typed. A file that cannot be read has no names."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PLACE", str(tmp_path))
+    monkeypatch.setenv("FOLDER", str(tmp_path))
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers": {"b": {}, "a": {}, "": {}, "\\u001b[31m": {}}}')
-    assert names_in("~/mcp.json") == names_in("$PLACE/mcp.json") == ["b", "a"]
+    assert names_in("~/mcp.json") == names_in("$FOLDER/mcp.json") == ["b", "a"]
     for text in (
         "",
         "[]",
@@ -91,6 +90,6 @@ def test_names_are_those_of_the_file_or_none(tmp_path: Path, monkeypatch: pytest
     assert names_in(str(tmp_path / "absent")) == names_in(str(tmp_path)) == []
 
 
-def test_names_are_printed_a_line_each(tmp_path: Path, jackstay: Callable) -> None:
+def test_names_are_printed_one_per_line(tmp_path: Path, jackstay: Callable) -> None:
     (tmp_path / "mcp.json").write_text('{"mcpServers": {"b": {}, "a": {}}}')
     assert jackstay("completion", "--names", str(tmp_path / "mcp.json"), peer=False) == (0, "b\na\n", "")

@@ -1,4 +1,4 @@
-"""The command as a process of its own: a signal at each moment of its life, and not a word on standard error."""
+"""The command as a process: signals at every stage, without output on standard error."""
 
 import json
 import os
@@ -14,9 +14,9 @@ from scripted.places import PYTHONPATH, TESTS
 SOURCE = PYTHONPATH
 PEER = TESTS / "peers" / "stdio_server.py"
 
-# `main()` without arguments is what a script or `python -m` calls. A parent that ignores SIGINT (a background job of a shell)
-# hands that down, so it is said anew.
-OWN = """\
+# Entry points call `main()` without arguments. A background job of a shell ignores SIGINT and passes that on, so it is
+# set here.
+PROGRAM = """\
 import signal, sys
 signal.signal(signal.SIGINT, signal.{inherited})
 sys.argv[0] = "jackstay"
@@ -27,7 +27,7 @@ sys.exit(main())
 
 def start(*words: str, inherited: str = "default_int_handler") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", OWN.format(inherited=inherited), *words],
+        [sys.executable, "-c", PROGRAM.format(inherited=inherited), *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -38,26 +38,26 @@ def start(*words: str, inherited: str = "default_int_handler") -> subprocess.Pop
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
-    """A named pipe: whoever reads it waits for what was written."""
+    """A named pipe: reading it waits for the writer."""
     os.mkfifo(tmp_path / "ledger")
     return tmp_path / "ledger"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
-def test_while_the_authors_code_is_loaded(number: int, code: int, ledger: Path) -> None:
-    """`jackstay serve FILE`: nothing is served yet."""
+def test_signal_while_the_users_code_is_imported(number: int, code: int, ledger: Path) -> None:
+    """In `jackstay serve FILE`."""
     file = ledger.with_name("slow.py")
-    # Short waits: a signal that arrives just before a long one is only seen after it.
+    # Short waits: a signal that arrives just before a long one is handled only after it.
     file.write_text(f"import time\nopen({str(ledger)!r}, 'w').close()\nwhile True:\n    time.sleep(0.05)\n")
     with start("serve", str(file)) as process:
-        ledger.read_text()  # it is being loaded
+        ledger.read_text()  # it is being imported
         process.send_signal(number)
         assert process.communicate(timeout=30) == ("", "")
     assert process.returncode == code
 
 
-def test_while_it_connects(ledger: Path) -> None:
-    """A server that has been started, and says nothing."""
+def test_signal_while_connecting(ledger: Path) -> None:
+    """To a server that was started and sends nothing."""
     silent = f"import sys; open({str(ledger)!r}, 'w').close(); sys.stdin.read()"
     with start("tools", "--", sys.executable, "-c", silent) as process:
         ledger.read_text()
@@ -67,8 +67,8 @@ def test_while_it_connects(ledger: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_in_the_middle_of_a_call(number: int, code: int, ledger: Path) -> None:
-    """In order: the call is cancelled on the wire."""
+def test_signal_during_a_call(number: int, code: int, ledger: Path) -> None:
+    """The server receives a cancellation."""
     with start("call", "hang", "--", sys.executable, str(PEER), f"--ledger={ledger}") as process:
         with ledger.open() as lines:
             call = next(json.loads(line) for line in lines if '"tools/call"' in line)
@@ -79,27 +79,25 @@ def test_in_the_middle_of_a_call(number: int, code: int, ledger: Path) -> None:
     assert (cancelled["method"], cancelled["params"]["requestId"]) == ("notifications/cancelled", call["id"])
 
 
-def test_twice_in_quick_succession(ledger: Path) -> None:
-    """The second comes while the first is obeyed, and has the system's own meaning."""
+def test_two_signals_in_quick_succession(ledger: Path) -> None:
+    """The second arrives while the first is handled, and has its default action."""
     with start("watch", "--", sys.executable, str(PEER), f"--ledger={ledger}") as process:
         with ledger.open() as lines:
             next(line for line in lines if "notifications/initialized" in line)
             process.send_signal(signal.SIGINT)
             process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=30)
-    assert (process.returncode in (130, -signal.SIGINT), complaint) == (True, "")
+        _, stderr = process.communicate(timeout=30)
+    assert (process.returncode in (130, -signal.SIGINT), stderr) == (True, "")
 
 
-def test_while_it_prints() -> None:
-    """More than a pipe holds, to a reader that takes a line and pauses."""
+def test_signal_while_printing() -> None:
+    """More than a pipe can hold."""
     program = "print('x' * 65536, flush=True)\n" * 8
-    planted = (
+    patch = (
         "import jackstay.cli._states as states\n"
         f"def run(arguments):\n    {program.replace(chr(10), chr(10) + '    ')}return 0\nstates.run = run\n"
     )
-    code = OWN.replace("sys.exit(main())", planted + "sys.exit(main())").format(
-        inherited="default_int_handler"
-    )
+    code = PROGRAM.replace("sys.exit(main())", patch + "sys.exit(main())").format(inherited="default_int_handler")
     with subprocess.Popen(
         [sys.executable, "-c", code, "states"],
         stdout=subprocess.PIPE,
@@ -110,15 +108,13 @@ def test_while_it_prints() -> None:
         assert process.stdout is not None
         assert process.stdout.read(1) == "x"
         process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=30)
-    assert (process.returncode, complaint) == (130, "")
+        _, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stderr) == (130, "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
-def test_a_server_in_the_background_of_a_script_ends_on_the_others(
-    number: signal.Signals, tmp_path: Path
-) -> None:
-    """Its shell has made it ignore Ctrl-C."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_background_server_ends_on_sigterm_and_sighup(number: signal.Signals, tmp_path: Path) -> None:
+    """The shell makes background jobs ignore SIGINT."""
     (tmp_path / "app.py").write_text("from jackstay import Server\napp = Server('app')\n")
     with start("serve", str(tmp_path / "app.py"), "--http", "0", inherited="SIG_IGN") as process:
         assert process.stderr is not None

@@ -1,15 +1,13 @@
-"""Exit codes: rows that the help, the documentation and the errors agree on."""
-
-import pytest
+"""Exit codes: errors, help and documentation."""
 
 from jackstay import errors as e
-from jackstay.cli._exits import EXITS, code_of, exit_codes
+from jackstay.cli._exits import EXITS, exit_code, exit_codes
 from scripted.places import ROOT
 
 DOCS = ROOT / "docs"
 
 SENT = e.TransportError("lost")
-CODES = [
+CODES: list[tuple[e.McpError, int]] = [
     (e.UsageError("x"), 2),
     (e.JsonRpcError(-32602, "x"), 1),
     (e.JsonRpcError(-32603, "x", {"reason": "lost", "mayHaveRun": True, "retryable": False}), 4),
@@ -37,18 +35,18 @@ CODES = [
 ]
 
 
-@pytest.mark.parametrize(("error", "code"), CODES, ids=lambda value: getattr(type(value), "__name__", ""))
-def test_an_error_decides_the_exit_code(error: e.McpError, code: int) -> None:
-    assert code_of(error) == code
+def test_exit_code_of_every_error() -> None:
+    for error, code in CODES:
+        assert exit_code(error) == code, repr(error)
 
 
-def test_every_code_stands_once_and_says_what_it_means() -> None:
+def test_exit_codes_are_unique() -> None:
     codes = [row.code for row in EXITS]
     assert codes == sorted(set(codes)) == [0, 1, 2, 3, 4, 130, 143]
     assert {code for _, code in CODES} <= set(codes)
 
 
-def test_help_and_documentation_have_the_same_rows() -> None:
+def test_help_and_documentation_list_every_exit_code() -> None:
     page = (DOCS / "commands.md").read_text(encoding="utf-8")
     for row in EXITS:
         assert f" {row.code} {row.short}" in exit_codes()

@@ -1,4 +1,4 @@
-"""Signing in from a shell: once with `--login`, then never again; and never a browser without it."""
+"""`--login`: one sign-in for all later commands, and no browser without it."""
 
 import asyncio
 import json
@@ -17,8 +17,8 @@ from scripted.oauth import AuthorizationSite, GuardedSite
 Jackstay = Callable[..., Any]
 
 
-class Harbour:
-    """A server that wants tokens, and its authorization server, on a loop of their own beside the command's."""
+class Sites:
+    """A server that requires tokens, and its authorization server, on an event loop in another thread."""
 
     def __init__(self) -> None:
         self.issuing = AuthorizationSite()
@@ -26,7 +26,7 @@ class Harbour:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
 
-    def __enter__(self) -> "Harbour":
+    def __enter__(self) -> "Sites":
         self._thread.start()
         for site in (self.issuing, self.server):
             asyncio.run_coroutine_threadsafe(site.__aenter__(), self._loop).result(20)
@@ -41,15 +41,15 @@ class Harbour:
 
 
 @pytest.fixture
-def harbour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harbour]:
+def sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sites]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    with Harbour() as harbour:
-        yield harbour
+    with Sites() as sites:
+        yield sites
 
 
 @pytest.fixture
 def pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A browser that follows where it is sent: the pages that were opened."""
+    """A browser that follows redirects; the fixture is the list of opened pages."""
     opened: list[str] = []
     visits: list[threading.Thread] = []
 
@@ -57,24 +57,24 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         with urllib.request.urlopen(url, timeout=20) as page:
             assert b"You can close this window" in page.read()
 
-    def open_page(url: str) -> None:
+    def open_browser(url: str) -> None:
         opened.append(url)
         visits.append(threading.Thread(target=visit, args=(url,)))
         visits[-1].start()
 
-    monkeypatch.setattr(_login, "open_page", open_page)
+    monkeypatch.setattr(_login, "open_browser", open_browser)
     yield opened
-    for one in visits:
-        one.join(20)
+    for thread in visits:
+        thread.join(20)
 
 
-def test_a_sign_in_serves_the_next_commands(harbour: Harbour, pages: list[str], jackstay: Jackstay) -> None:
-    url = harbour.server.endpoint
+def test_later_commands_reuse_the_sign_in(sites: Sites, pages: list[str], jackstay: Jackstay) -> None:
+    url = sites.server.endpoint
     refused = jackstay("ping", url, peer=False)
     assert refused.code == 3
     assert "add --login to sign in" in refused.err
-    assert "or send the key you have: --header 'Authorization: Bearer ${KEY}'" in refused.err
-    assert harbour.issuing.issuer in refused.err
+    assert "or send a key: --header 'Authorization: Bearer ${KEY}'" in refused.err
+    assert sites.issuing.issuer in refused.err
     assert pages == []
     assert jackstay("ping", "--login", url, peer=False).code == 0
     assert len(pages) == 1
@@ -83,58 +83,56 @@ def test_a_sign_in_serves_the_next_commands(harbour: Harbour, pages: list[str], 
     assert len(pages) == 1
 
 
-def test_a_server_of_a_file_is_signed_in_to_as_well(
-    harbour: Harbour, pages: list[str], jackstay: Jackstay, tmp_path: Path
-) -> None:
+def test_login_with_a_configuration_file(sites: Sites, pages: list[str], jackstay: Jackstay, tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
-    path.write_text(json.dumps({"mcpServers": {"web": {"url": harbour.server.endpoint}}}))
+    path.write_text(json.dumps({"mcpServers": {"web": {"url": sites.server.endpoint}}}))
     assert jackstay("ping", "--login", "--config", str(path), "web", peer=False).code == 0
     assert jackstay("ping", "--config", str(path), "web", peer=False).code == 0
     assert len(pages) == 1
 
 
-def test_what_the_issuer_refuses_is_told(harbour: Harbour, pages: list[str], jackstay: Jackstay) -> None:
-    harbour.issuing.overrides["registration_endpoint"] = None
-    shown = jackstay("ping", "--login", harbour.server.endpoint, peer=False)
-    assert shown.code == 3
-    assert "lets no program register by itself" in shown.err
-    assert "if you have a key, send it instead: --header 'Authorization: Bearer ${KEY}'" in shown.err
+def test_an_error_of_the_issuer_is_reported(sites: Sites, pages: list[str], jackstay: Jackstay) -> None:
+    sites.issuing.overrides["registration_endpoint"] = None
+    done = jackstay("ping", "--login", sites.server.endpoint, peer=False)
+    assert done.code == 3
+    assert "dynamic client registration" in done.err
+    assert "if you have a key, send it instead: --header 'Authorization: Bearer ${KEY}'" in done.err
     assert pages == []
 
 
-def test_other_refusals_are_told_as_they_are(harbour: Harbour, jackstay: Jackstay) -> None:
-    harbour.server.publish("http://elsewhere.example")
-    shown = jackstay("ping", harbour.server.endpoint, peer=False)
-    assert shown.code == 3
-    assert "must be https" in shown.err
-    assert "--login" not in shown.err
+def test_other_errors_are_reported_unchanged(sites: Sites, jackstay: Jackstay) -> None:
+    sites.server.publish("http://elsewhere.example")
+    done = jackstay("ping", sites.server.endpoint, peer=False)
+    assert done.code == 3
+    assert "must be https" in done.err
+    assert "--login" not in done.err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("ping", "--login", "--header", "Authorization: Bearer x", "https://x.example/mcp"), "two ways in"),
-        (("ping", "--login", "http://x.example/mcp"), "--login needs https"),
-        (("ping", "--login", "--", "true"), "--login is for a server over HTTP"),
+        (("ping", "--login", "--header", "Authorization: Bearer x", "https://x.example/mcp"), "cannot be combined"),
+        (("ping", "--login", "http://x.example/mcp"), "--login requires https"),
+        (("ping", "--login", "--", "true"), "--login requires a server over HTTP"),
     ],
 )
-def test_where_nobody_can_sign_in_the_flag_is_refused(
+def test_login_is_rejected_if_it_cannot_be_used(
     words: tuple[str, ...], message: str, jackstay: Jackstay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    shown = jackstay(*words, peer=False)
-    assert shown.code == 2
-    assert message in shown.err
+    done = jackstay(*words, peer=False)
+    assert done.code == 2
+    assert message in done.err
 
 
-def test_a_command_of_a_file_cannot_be_signed_in_to(jackstay: Jackstay, tmp_path: Path) -> None:
+def test_login_is_rejected_for_a_command_in_a_file(jackstay: Jackstay, tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"local": {"command": "true"}}}))
-    shown = jackstay("ping", "--login", "--config", str(path), "local", peer=False)
-    assert shown.code == 2
-    assert "this one is a command" in shown.err
+    done = jackstay("ping", "--login", "--config", str(path), "local", peer=False)
+    assert done.code == 2
+    assert "this one is a command" in done.err
 
 
-def test_a_server_without_tls_or_with_credentials_of_its_own_is_left_as_it_is() -> None:
+def test_targets_without_tls_or_with_credentials_are_unchanged() -> None:
     for target in (http("http://x.example/mcp"), http("https://x.example/mcp", auth="token")):
         assert _login.with_login(target, is_wanted=False) == (target, None)

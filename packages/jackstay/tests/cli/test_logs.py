@@ -1,4 +1,4 @@
-"""Logs of a command: on standard error, in two formats, gone when the command is."""
+"""Logging of a command: two formats, on standard error, restored afterwards."""
 
 import json
 import logging
@@ -11,13 +11,13 @@ from jackstay.cli._logs import Logs
 logger = logging.getLogger("jackstay.client")
 
 
-def test_text_is_a_line_with_level_and_logger(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_format(capsys: pytest.CaptureFixture[str]) -> None:
     with Logs("info", "text"):
-        logger.info("a server said \x1b[31m%s", "red")
+        logger.info("a server sent \x1b[31m%s", "red")
         logger.debug("not this")
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err[8:] == " info jackstay.client: a server said \\x1b[31mred\n"
+    done = capsys.readouterr()
+    assert done.out == ""
+    assert done.err[8:] == " info jackstay.client: a server sent \\x1b[31mred\n"
 
 
 def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,30 +30,28 @@ def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
             logger.exception("two")
     first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
     assert (first["level"], first["logger"], first["message"]) == ("warning", "jackstay.client", "one\nline")
-    assert datetime.fromisoformat(first["time"]).utcoffset() is not None, (
-        "a time without a zone is half a time"
-    )
+    assert datetime.fromisoformat(first["time"]).utcoffset() is not None, "the time has a zone"
     assert "traceback" not in first
     assert "ValueError: why" in second["traceback"]
 
 
-def test_afterwards_everything_is_as_before(capsys: pytest.CaptureFixture[str]) -> None:
-    ours = logging.getLogger("jackstay")
-    before = ours.level, list(ours.handlers)
+def test_logging_is_restored(capsys: pytest.CaptureFixture[str]) -> None:
+    library = logging.getLogger("jackstay")
+    before = library.level, list(library.handlers)
     with Logs("debug", "text"):
-        assert ours.level == logging.DEBUG
-    assert (ours.level, ours.handlers) == before
-    logger.warning("nobody listens")
-    assert capsys.readouterr().err in ("", "nobody listens\n")  # the second: logging's own last resort
+        assert library.level == logging.DEBUG
+    assert (library.level, library.handlers) == before
+    logger.warning("without a handler")
+    assert capsys.readouterr().err in ("", "without a handler\n")  # the second: logging.lastResort
 
 
-def test_all_of_the_process_may_be_heard(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_root_logger_can_be_configured(capsys: pytest.CaptureFixture[str]) -> None:
     with Logs("info", "text", logger=""):
-        logging.getLogger("somebody").info("else")
-    assert capsys.readouterr().err[8:] == " info somebody: else\n"
+        logging.getLogger("application").info("message")
+    assert capsys.readouterr().err[8:] == " info application: message\n"
 
 
-def test_transitions_may_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_transitions_can_be_hidden(capsys: pytest.CaptureFixture[str]) -> None:
     with Logs("warning", "text", hides_transitions=True):
         logger.warning("lost", extra={"transition": "ready -> backoff"})
         logger.warning("kept")

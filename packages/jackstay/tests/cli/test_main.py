@@ -1,4 +1,4 @@
-"""The manners of the `jackstay` command: exit codes, messages, closed pipes, Ctrl-C. Any command will do as a subject."""
+"""The `jackstay` command: help, usage errors, exit codes, closed pipes and signals."""
 
 import os
 import runpy
@@ -21,7 +21,7 @@ from jackstay import (
     __version__,
 )
 from jackstay.cli import main
-from jackstay.cli._commands import COMMANDS, CommandRow, load
+from jackstay.cli._commands import COMMANDS, load
 from jackstay.cli._exits import exit_codes, short_exit_codes
 from scripted.places import PYTHONPATH
 
@@ -31,7 +31,7 @@ INHERITED = {name: value for name, value in os.environ.items() if not name.start
 ENVIRONMENT = {**INHERITED, "PYTHONPATH": str(SOURCE)}
 
 
-class Planted:
+class Raising:
     """A command that raises."""
 
     def __init__(self, error: BaseException) -> None:
@@ -41,7 +41,7 @@ class Planted:
         pass
 
     def run(self, arguments: Namespace) -> int:
-        print("begun")
+        print("started")
         raise self.error
 
 
@@ -57,30 +57,27 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"jackstay {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], *([row.name, "--help"] for row in COMMANDS)], ids=str)
 def test_help_fits_a_terminal_and_ends_with_the_exit_codes(
-    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """80 columns, 24 lines: who asks for help should not have to scroll."""
+    """80 columns and 24 lines."""
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(arguments) == 0
-    shown = capsys.readouterr().out
-    assert len(shown.splitlines()) <= 24
-    assert [line for line in shown.splitlines() if len(line) > 80] == []
-    assert shown.endswith(exit_codes() if arguments == ["--help"] else f"{short_exit_codes()}\n")
+    for arguments in (["--help"], *([row.name, "--help"] for row in COMMANDS)):
+        assert main(arguments) == 0, arguments
+        text = capsys.readouterr().out
+        assert len(text.splitlines()) <= 24, arguments
+        assert [line for line in text.splitlines() if len(line) > 80] == [], arguments
+        assert text.endswith(exit_codes() if arguments == ["--help"] else f"{short_exit_codes()}\n"), arguments
 
 
-@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
-def test_help_shows_an_example_that_is_understood(
-    row: CommandRow, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main([row.name, "--help"])
-    shown = capsys.readouterr().out.partition("examples:\n")[2].splitlines()
-    examples = [shlex.split(line.partition("|")[0]) for line in shown if line.startswith("  jackstay ")]
-    assert examples
-    for example in examples:
-        assert example[:2] == ["jackstay", row.name]
-    assert not row.has_server or any("https://example.org/mcp" in example for example in examples)
+def test_help_has_valid_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    for row in COMMANDS:
+        main([row.name, "--help"])
+        lines = capsys.readouterr().out.partition("examples:\n")[2].splitlines()
+        examples = [shlex.split(line.partition("|")[0]) for line in lines if line.startswith("  jackstay ")]
+        assert examples, row.name
+        assert all(example[:2] == ["jackstay", row.name] for example in examples), row.name
+        assert not row.has_server or any("https://example.org/mcp" in example for example in examples), row.name
 
 
 def test_help_explains_one_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,45 +85,45 @@ def test_help_explains_one_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("usage: jackstay tools [options] URL")
 
 
-def test_an_option_before_the_command_is_told_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_must_follow_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["-v", "tools", "https://example.org/mcp"]) == 2
-    assert "options come after the command: jackstay tools -v ..." in capsys.readouterr().err
+    assert "options must follow the command: jackstay tools -v ..." in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--help"], ["help"], ["help", "--help"], ["help", "help"]], ids=str)
-def test_help_lists_every_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 0
-    shown = capsys.readouterr().out
-    assert "\nexamples:\n  jackstay tools -- uvx mcp-server-git\n" in shown
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--help"], ["help"], ["help", "--help"], ["help", "help"]):
+        assert main(words) == 0, words
+        text = capsys.readouterr().out
+        assert "\nexamples:\n  jackstay tools -- uvx mcp-server-git\n" in text, words
+        for row in COMMANDS:
+            assert row.name in text, words
+            assert row.summary in " ".join(text.split()), words
+
+
+def test_every_command_has_a_module() -> None:
     for row in COMMANDS:
-        assert row.name in shown
-        assert row.summary in " ".join(shown.split())
+        command = load(row)
+        assert callable(command.add_arguments), row.name
+        assert callable(command.run), row.name
 
 
-@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
-def test_every_row_has_its_file(row: object) -> None:
-    command = load(row)  # type: ignore[arg-type] # a CommandRow
-    assert callable(command.add_arguments)
-    assert callable(command.run)
-
-
-# arguments -> what standard error must name
-MISUSES = [
+# arguments -> text in the last line of standard error
+USAGE_ERRORS = [
     ([], "a COMMAND is required"),
-    (["nonsense"], "there is no command 'nonsense'; there are tools, resources"),
-    (["Tool"], "there is no command 'Tool'; did you mean tools? See jackstay --help"),
+    (["nonsense"], "unknown command 'nonsense'; valid commands: tools, resources"),
+    (["Tool"], "unknown command 'Tool'; did you mean 'tools'? See jackstay --help"),
     (
         ["tools", "--jsno", "--", "x"],
-        "there is no option --jsno; did you mean --json? See jackstay tools --help",
+        "unknown option '--jsno'; did you mean '--json'? See jackstay tools --help",
     ),
-    (["help", "prxy"], "there is no command 'prxy'; did you mean proxy? See jackstay --help"),
+    (["help", "prxy"], "unknown command 'prxy'; did you mean 'proxy'? See jackstay --help"),
     (["--nonsense"], "--nonsense"),
-    (["states", "nobody"], "nobody"),
+    (["states", "unknown"], "unknown"),
     (["states", "--format", "png"], "png"),
     (["states", "--format"], "--format"),
     (["states", "client", "server"], "server"),
     (["states", "--nonsense"], "--nonsense"),
-    (["states", "--", "server"], "nothing to start here"),
+    (["states", "--", "server"], "this command starts no server"),
     (["--nonsense", "states"], "--nonsense"),
     (["-v", "tools", "--", "x"], "-v"),
     (["tools", "--"], "the command of a server"),
@@ -135,114 +132,107 @@ MISUSES = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "named"), MISUSES)
-def test_a_misuse_is_exit_code_2_and_names_the_word(
-    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+def test_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, text in USAGE_ERRORS:
+        assert main(arguments) == 2, arguments
+        done = capsys.readouterr()
+        assert done.out == "", arguments
+        assert "usage: jackstay" in done.err, arguments
+        assert text in done.err.splitlines()[-1], arguments
+
+
+# exception -> exit code, beginning of standard error
+EXCEPTIONS: list[tuple[BaseException, int, str]] = [
+    (McpError("the server refused"), 1, "jackstay: the server refused"),
+    (McpError("text \x1b[31m"), 1, "jackstay: text \\x1b[31m\n"),
+    (UsageError("no such thing"), 2, "jackstay: no such thing"),
+    (TransportError("gone", stderr_tail="one line\n"), 3, "jackstay: gone [stderr: one line]\n"),
+    (
+        ClosedError(TransportError("gone", stderr_tail="  first\nlast\n")),
+        3,
+        "jackstay: the connection is closed: gone [stderr: last]\n"
+        "last lines of the server's standard error:\n    first\n  last\n",
+    ),
+    (OutcomeUnknownError("lost"), 4, "jackstay: lost; it may have run"),
+    (
+        TimeoutError(2, sent=True),
+        4,
+        "jackstay: no response within 2 s; the request was cancelled, but it may have run\n",
+    ),
+    (
+        TransportError("not trusted; pass the CA's certificate as ca=FILE"),
+        3,
+        "jackstay: not trusted; pass the CA's certificate with --ca FILE\n",
+    ),
+    (FileNotFoundError(2, "No such file", "mcp.json"), 1, "jackstay: [Errno 2] No such file: 'mcp.json'"),
+    (KeyboardInterrupt(), 130, ""),
+    (BrokenPipeError(), 0, ""),
+]
+
+
+def test_exit_code_and_message_of_an_exception(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(arguments) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "usage: jackstay" in shown.err
-    assert named in shown.err.splitlines()[-1]
+    for error, code, message in EXCEPTIONS:
+        monkeypatch.setattr("jackstay.cli._main.load", lambda row, error=error: Raising(error))
+        assert main(["states"]) == code, repr(error)
+        done = capsys.readouterr()
+        assert done.out == "started\n", repr(error)
+        assert done.err.startswith(message), repr(error)
+        assert bool(done.err) == bool(message), repr(error)
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "said"),
-    [
-        (McpError("the server said no"), 1, "jackstay: the server said no"),
-        (McpError("it said \x1b[31m"), 1, "jackstay: it said \\x1b[31m\n"),
-        (UsageError("no such thing"), 2, "jackstay: no such thing"),
-        (TransportError("gone", stderr_tail="one line\n"), 3, "jackstay: gone [stderr: one line]\n"),
-        (
-            ClosedError(TransportError("gone", stderr_tail="  first\nlast\n")),
-            3,
-            "jackstay: the connection is closed: gone [stderr: last]\n"
-            "its last words on standard error were:\n    first\n  last\n",
-        ),
-        (OutcomeUnknownError("lost"), 4, "jackstay: lost; it may have run"),
-        (
-            TimeoutError(2, sent=True),
-            4,
-            "jackstay: no answer within 2 s; it was cancelled, but it may have run\n",
-        ),
-        (
-            TransportError("not trusted: give the authority's in ca=FILE, or as SSL_CERT_FILE"),
-            3,
-            "jackstay: not trusted: give the authority's with --ca FILE, or as SSL_CERT_FILE\n",
-        ),
-        (FileNotFoundError(2, "No such file", "mcp.json"), 1, "jackstay: [Errno 2] No such file: 'mcp.json'"),
-        (KeyboardInterrupt(), 130, ""),
-        (BrokenPipeError(), 0, ""),
-    ],
-)
-def test_how_a_command_ends_decides_the_exit_code(
-    error: BaseException,
-    code: int,
-    said: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("jackstay.cli._main.load", lambda row: Planted(error))
-    assert main(["states"]) == code
-    shown = capsys.readouterr()
-    assert shown.out == "begun\n"
-    assert shown.err.startswith(said)
-    assert bool(shown.err) == bool(said)
-
-
-def test_a_defect_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jackstay.cli._main.load", lambda row: Planted(ZeroDivisionError()))
+def test_an_unexpected_exception_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jackstay.cli._main.load", lambda row: Raising(ZeroDivisionError()))
     with pytest.raises(ZeroDivisionError):
         main(["states"])
 
 
-def test_what_was_typed_is_the_default(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_argv_defaults_to_sys_argv(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["jackstay", "--version"])
     before = signal.getsignal(signal.SIGINT)
     assert main() == 0
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("jackstay", run_name="__main__")
-    signal.signal(signal.SIGINT, before)  # that process was the command's own
+    signal.signal(signal.SIGINT, before)
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"jackstay {__version__}\n" * 2
 
 
-def test_the_rest_of_the_output_is_dropped_when_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_to_a_closed_pipe_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "w") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
         assert main(["--version"]) == 0
-        print("more")  # as the interpreter's own last flush would
+        print("more")  # like the flush of the interpreter at exit
 
 
-def test_without_a_standard_output_nothing_is_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_output_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["--version"]) == 0
 
 
 @pytest.mark.parametrize("arguments", [["states"], ["--help"], ["--version"]])
-def test_a_reader_that_left_is_met_quietly(arguments: list[str]) -> None:
+def test_a_closed_pipe_is_silent(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with start(*arguments, stdout=writing) as process:
         os.close(writing)
-        _, complaint = process.communicate(timeout=30)
-    assert (process.returncode, complaint) == (0, "")
+        _, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stderr) == (0, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
 @pytest.mark.parametrize("arguments", [["states"], ["--version"]])
-def test_output_that_cannot_be_written_is_exit_code_1_and_one_line(arguments: list[str]) -> None:
+def test_a_full_disk_is_exit_code_1(arguments: list[str]) -> None:
     with open("/dev/full", "w") as full, start(*arguments, stdout=full) as process:
-        _, complaint = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert complaint == "jackstay: [Errno 28] No space left on device\n"
+    assert stderr == "jackstay: [Errno 28] No space left on device\n"
 
 
-def test_a_closed_standard_output_is_no_traceback() -> None:
+def test_a_closed_standard_output_is_silent() -> None:
     done = subprocess.run(
         ["sh", "-c", '"$0" -m jackstay states >&-', sys.executable],
         stderr=subprocess.PIPE,
@@ -254,19 +244,19 @@ def test_a_closed_standard_output_is_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_terminal_without_unicode_gets_escapes() -> None:
+def test_an_ascii_terminal_gets_escapes() -> None:
     environment = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}
     with start("states", stdout=subprocess.PIPE, env=environment) as process:
-        shown, complaint = process.communicate(timeout=30)
-    assert (process.returncode, complaint) == (0, "")
-    assert shown.isascii()
+        done, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stderr) == (0, "")
+    assert done.isascii()
 
 
-def test_ctrl_c_in_a_running_command_is_exit_code_130_without_a_traceback() -> None:
+def test_sigint_in_a_command_is_exit_code_130() -> None:
     waiting = (
         "import signal, sys, threading, jackstay.cli._main as cli\n"
         "from jackstay.cli import main\n"
-        # A parent that ignores SIGINT (a background job of a shell) hands that down.
+        # A parent that ignores SIGINT (a background job of a shell) passes that on.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Waiting:\n"
         "    def add_arguments(self, parser): pass\n"
@@ -287,5 +277,5 @@ def test_ctrl_c_in_a_running_command_is_exit_code_130_without_a_traceback() -> N
         assert process.stdout is not None
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=30)
-    assert (process.returncode, complaint) == (130, "")
+        _, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stderr) == (130, "")

@@ -1,4 +1,4 @@
-"""`jackstay ping`: the sign of life that keepalive would ask for, by era."""
+"""`jackstay ping`: the keepalive request of each era."""
 
 import re
 from collections.abc import Callable
@@ -9,27 +9,25 @@ ERAS = [((), "ping", "2025-11-25"), (("--stateless",), "server/discover", "2026-
 
 
 @pytest.mark.parametrize(("more", "method", "version"), ERAS)
-def test_it_says_what_was_sent_and_how_long_it_took(
-    more: tuple[str, ...], method: str, version: str, jackstay: Callable
-) -> None:
-    shown = jackstay("ping", more=more)
-    assert (shown.code, shown.err) == (0, "")
-    assert re.fullmatch(rf"{method} answered in \d+\.\d ms \(peer 1\.0, protocol {version}\)\n", shown.out)
+def test_method_and_response_time(more: tuple[str, ...], method: str, version: str, jackstay: Callable) -> None:
+    done = jackstay("ping", more=more)
+    assert (done.code, done.err) == (0, "")
+    assert re.fullmatch(rf"{method}: response in \d+\.\d ms \(peer 1\.0, protocol {version}\)\n", done.out)
 
 
 @pytest.mark.parametrize(("more", "method", "version"), ERAS)
-def test_json_has_the_same(more: tuple[str, ...], method: str, version: str, jackstay: Callable) -> None:
-    shown = jackstay("ping", "--json", more=more).json
-    assert shown["method"] == method
-    assert shown["protocolVersion"] == version
-    assert shown["server"] == {"name": "peer", "version": "1.0"}
-    assert 0 < shown["milliseconds"] < 30_000
+def test_json_output(more: tuple[str, ...], method: str, version: str, jackstay: Callable) -> None:
+    done = jackstay("ping", "--json", more=more).json
+    assert done["method"] == method
+    assert done["protocolVersion"] == version
+    assert done["server"] == {"name": "peer", "version": "1.0"}
+    assert 0 < done["milliseconds"] < 30_000
 
 
-def test_a_server_without_a_name_is_null(jackstay: Callable) -> None:
+def test_an_unnamed_server(jackstay: Callable) -> None:
     assert jackstay("ping", "--json", more=("--stateless", "--nameless")).json["server"] is None
-    assert "(a server without a name, protocol" in jackstay("ping", more=("--stateless", "--nameless")).out
+    assert "(unnamed server, protocol" in jackstay("ping", more=("--stateless", "--nameless")).out
 
 
-def test_a_word_too_many_is_a_misuse(jackstay: Callable) -> None:
+def test_an_unexpected_argument_is_a_usage_error(jackstay: Callable) -> None:
     assert jackstay("ping", "more").code == 2

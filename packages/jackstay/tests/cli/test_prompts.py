@@ -1,24 +1,24 @@
-"""`jackstay prompts`: the table, and the same as JSON."""
+"""`jackstay prompts`: table and JSON."""
 
 from collections.abc import Callable
 
 
-def test_the_table_has_names_and_arguments(jackstay: Callable) -> None:
-    shown = jackstay("prompts")
-    assert (shown.code, shown.err) == (0, "")
-    assert shown.out.splitlines() == [
+def test_table(jackstay: Callable) -> None:
+    done = jackstay("prompts")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
         "NAME    ARGUMENTS     DESCRIPTION",
         "review  code [style]  Reviews code.",
     ]
 
 
-def test_json_is_what_the_server_sent(jackstay: Callable) -> None:
+def test_json_output(jackstay: Callable) -> None:
     assert [prompt["name"] for prompt in jackstay("prompts", "--json").json["prompts"]] == ["review"]
 
 
-def test_none_at_all_is_said(jackstay: Callable) -> None:
+def test_an_empty_list(jackstay: Callable) -> None:
     assert jackstay("prompts", more=("--no-prompts",)).out == "no prompts\n"
 
 
-def test_a_word_too_many_is_a_misuse(jackstay: Callable) -> None:
+def test_an_unexpected_argument_is_a_usage_error(jackstay: Callable) -> None:
     assert jackstay("prompts", "review").code == 2

@@ -1,4 +1,4 @@
-"""`jackstay proxy`, as it is typed: real processes on both sides of it, and what goes wrong with them."""
+"""`jackstay proxy` with real processes on both sides."""
 
 import asyncio
 import json
@@ -21,12 +21,11 @@ from interop.known_clients import ROWS as CLIENTS
 from interop.known_clients import seen_by
 from jackstay import http
 from jackstay.cli import _proxy
-from jackstay.cli._target import Chosen
+from jackstay.cli._target import SelectedServer
 from jackstay.client import Client, connect
 from jackstay.errors import JsonRpcError, McpError
 from jackstay.transport import stdio
 from peers.http_process import Serving
-from scripted.loop import timed
 from scripted.places import ROOT
 
 JACKSTAY = (sys.executable, "-m", "jackstay")
@@ -43,89 +42,85 @@ def proxied(*words: str) -> Serving:
     return Serving(*JACKSTAY, "proxy", "--http", "0", *words)
 
 
-# --- what cannot be done ----------------------------------------------------------------------------------------------
+# --- usage errors -----------------------------------------------------------------------------------------------------
+
+
+# arguments -> exit code, text on standard error
+USAGE_ERRORS: list[tuple[tuple[str, ...], int, str]] = [
+    ((), 2, "no server is given"),
+    (("--http", "garbage", "--", "true"), 2, "--http expects PORT or HOST:PORT"),
+    (("somewhere",), 2, "unknown server 'somewhere'"),
+    (("https://example.org/mcp", "more"), 2, "unexpected argument 'more'"),
+    (("--per-client", "--", "true"), 2, "--per-client requires --http"),
+    (("--path", "/x", "--", "true"), 2, "--path requires --http"),
+    (("--wait", "-1", "--", "true"), 2, "wait must be a number"),
+    (("--timeout", "0", "--", "true"), 2, "timeout must be a number"),
+    (("--keepalive", "-1", "--", "true"), 2, "--keepalive must be a number"),
+    (("--backoff", "soon", "--", "true"), 2, "--backoff expects MIN or MIN:MAX in seconds, got 'soon'"),
+    (("--backoff", "-1", "--", "true"), 2, "--backoff must be a number"),
+    (("--backoff", "2:1", "--", "true"), 2, "--backoff: MIN must not be greater than MAX"),
+    (("--metrics", "--", "true"), 2, "--metrics requires --http"),
+    (("--status", "--", "true"), 2, "--status requires --http"),
+    (("--", "/nowhere/at/all"), 3, "no such file: /nowhere/at/all"),
+]
+
+
+def test_usage_errors(jackstay: Any) -> None:
+    for words, code, message in USAGE_ERRORS:
+        done = jackstay("proxy", *words, peer=False)
+        assert (done.code, done.out) == (code, ""), words
+        assert message in done.err, words
+        assert "Traceback" not in done.err, words
+
+
+def test_a_server_that_fails_to_start_is_exit_code_3_with_its_stderr(jackstay: Any) -> None:
+    """The same exit code as in the other commands."""
+    for flags in ((), ("--http", "0")):
+        done = jackstay("proxy", *flags, "--", *WORKING, "exits", peer=False)
+        assert done.code == 3
+        assert "no configuration found" in done.err
+        assert "Traceback" not in done.err
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        ((), 2, "which server?"),
-        (("--http", "garbage", "--", "true"), 2, "--http takes PORT or HOST:PORT"),
-        (("somewhere",), 2, "where is 'somewhere' named?"),
-        (("https://example.org/mcp", "more"), 2, "one word too many"),
-        (("--per-client", "--", "true"), 2, "--per-client is for HTTP"),
-        (("--path", "/x", "--", "true"), 2, "--path is for HTTP"),
-        (("--wait", "-1", "--", "true"), 2, "wait must be a number"),
-        (("--timeout", "0", "--", "true"), 2, "timeout must be a number"),
-        (("--keepalive", "-1", "--", "true"), 2, "--keepalive must be a number"),
-        (("--backoff", "soon", "--", "true"), 2, "--backoff expects MIN or MIN:MAX in seconds, got 'soon'"),
-        (("--backoff", "-1", "--", "true"), 2, "--backoff must be a number"),
-        (("--backoff", "2:1", "--", "true"), 2, "--backoff: MIN must not be above MAX"),
-        (("--metrics", "--", "true"), 2, "--metrics is for HTTP"),
-        (("--status", "--", "true"), 2, "--status is for HTTP"),
-        (("--", "/nowhere/at/all"), 3, "there is no file /nowhere/at/all"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_done_is_said_in_a_line(
-    words: tuple[str, ...], code: int, said: str, jackstay: Any
-) -> None:
-    shown = jackstay("proxy", *words, peer=False)
-    assert (shown.code, shown.out) == (code, "")
-    assert said in shown.err
-    assert "Traceback" not in shown.err
-
-
-def test_a_server_that_fails_at_the_very_start_is_shown_with_its_last_words(jackstay: Any) -> None:
-    """Exit 3, as with the other commands: nothing was served."""
-    for front in ((), ("--http", "0")):
-        shown = jackstay("proxy", *front, "--", *WORKING, "exits", peer=False)
-        assert shown.code == 3
-        assert "no configuration found" in shown.err
-        assert "Traceback" not in shown.err
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [(("-v", "--", *WORKING, "exits"), "starting: "), (("-v", "http://127.0.0.1:9/"), "connecting to: ")],
 )
-def test_what_is_started_is_said_where_that_is_asked_for(
-    words: tuple[str, ...], said: str, jackstay: Any
-) -> None:
-    shown = jackstay("proxy", *words, peer=False)
-    assert shown.code == 3
-    assert shown.err.startswith(said)
+def test_verbose_prints_the_server(words: tuple[str, ...], message: str, jackstay: Any) -> None:
+    done = jackstay("proxy", *words, peer=False)
+    assert done.code == 3
+    assert done.err.startswith(message)
 
 
-def test_people_sign_in_before_the_server_is_reached() -> None:
+async def test_login_comes_before_the_connection() -> None:
     signed: list[bool] = []
 
     async def sign_in() -> None:
         signed.append(True)
 
-    chosen = Chosen(stdio("true"), "true", sign_in)
-    asyncio.run(_proxy._prepare(Namespace(verbose=False), chosen))
+    selected = SelectedServer(stdio("true"), "true", sign_in)
+    await _proxy._prepare(Namespace(verbose=False), selected)
     assert signed == [True]
 
 
-def test_a_port_that_is_taken_is_told_before_the_server_is_started(tmp_path: Path, jackstay: Any) -> None:
-    with proxied("--", *WORKING, "works") as one:
-        shown = jackstay("proxy", "--http", str(one.port), "--", *WORKING, "works", str(tmp_path), peer=False)
-        assert shown.code == 3
-        assert "the port is taken" in shown.err
+def test_a_port_in_use_is_reported_before_the_server_is_started(tmp_path: Path, jackstay: Any) -> None:
+    with proxied("--", *WORKING, "works") as other:
+        done = jackstay("proxy", "--http", str(other.port), "--", *WORKING, "works", str(tmp_path), peer=False)
+        assert done.code == 3
+        assert "the port is already in use" in done.err
         assert not (tmp_path / "pid").exists()
 
 
-# --- everything passes ------------------------------------------------------------------------------------------------
+# --- all features -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guard(90)
-def test_the_official_sdk_sees_through_two_of_them_what_it_sees_without() -> None:
-    """stdio in front of HTTP in front of stdio: tools, resources, prompts, completion, progress, logs, cancel, subscriptions,
-    list changes, sampling, elicitation, roots.
+def test_the_official_sdk_gets_the_same_through_two_proxies() -> None:
+    """stdio to HTTP to stdio: tools, resources, prompts, completion, progress, logs, cancellation, subscriptions, list
+    changes, sampling, elicitation, roots.
     """
-    with proxied("--", *EVERYTHING) as front:
-        command = [*SDK, *JACKSTAY, "proxy", f"http://127.0.0.1:{front.port}/mcp"]
+    with proxied("--", *EVERYTHING) as proxy:
+        command = [*SDK, *JACKSTAY, "proxy", f"http://127.0.0.1:{proxy.port}/mcp"]
         done = subprocess.run(command, capture_output=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr.decode()
     seen = json.loads(done.stdout)
@@ -133,11 +128,11 @@ def test_the_official_sdk_sees_through_two_of_them_what_it_sees_without() -> Non
     assert seen == seen_by(CLIENTS[0])
 
 
-# --- a server that dies -----------------------------------------------------------------------------------------------
+# --- a server that crashes --------------------------------------------------------------------------------------------
 
 
-class History:
-    """What every call came to, by its nonce, while the server is killed: for `working.py`, which keeps a ledger."""
+class Outcomes:
+    """The outcome of every call by its nonce, while the server is killed. `working.py` keeps a ledger."""
 
     def __init__(self, directory: Path, kills: int) -> None:
         self.directory = directory
@@ -145,7 +140,7 @@ class History:
         self.outcomes: dict[str, str] = {}
 
     async def work(self, client: Client, worker: int) -> None:
-        """Call, one after the other, until the last kill. Worker 0 is never answered: every kill finds a call open."""
+        """Call in sequence until the last kill. Worker 0 gets no responses: every kill hits a call in flight."""
         number = 0
         while self.left:
             nonce = f"{worker}-{number}"
@@ -154,10 +149,10 @@ class History:
                 name = "record" if worker else "record_and_hang"
                 result = await client.tools.call(name, {"nonce": nonce}, timeout=10)
             except JsonRpcError as error:
-                told: Any = error.data
-                self.outcomes[nonce] = "unknown" if told["mayHaveRun"] else "failed"
+                data: Any = error.data
+                self.outcomes[nonce] = "unknown" if data["mayHaveRun"] else "failed"
             else:
-                assert result.text == nonce, "somebody else's answer"
+                assert result.text == nonce, "the response to another call"
                 self.outcomes[nonce] = "ok"
             if worker == 1 and number % 10 == 0:
                 self.kill()
@@ -166,47 +161,44 @@ class History:
         try:
             os.kill(int((self.directory / "pid").read_text()), signal.SIGKILL)
         except ProcessLookupError:
-            return  # it is dead already, and the next is not there yet
+            return  # already killed, and the next one has not started
         self.left -= 1
 
     def check(self) -> Counter[str]:
-        """Hold what was told against what happened: ok ran once, failed never, unknown at most once."""
+        """Compare outcomes with the ledger: ok ran once, failed never, unknown at most once."""
         runs = Counter((self.directory / "ledger").read_text().split())
         for nonce, outcome in self.outcomes.items():
             allowed = {"ok": (1,), "failed": (0,), "unknown": (0, 1)}[outcome]
-            assert runs.pop(nonce, 0) in allowed, f"{nonce} was told {outcome}"
-        assert not runs, f"ran, and nobody was told: {runs}"
+            assert runs.pop(nonce, 0) in allowed, f"{nonce}: {outcome}"
+        assert not runs, f"ran without an outcome: {runs}"
         return Counter(self.outcomes.values())
 
 
 @pytest.mark.guard(90)
-def test_the_ledger_agrees_with_what_clients_of_both_eras_were_told_while_the_server_was_killed(
+async def test_outcomes_agree_with_the_ledger_while_the_server_is_killed(
     tmp_path: Path,
 ) -> None:
-    """G7 through the proxy: two clients on one child, killed -9 under load; the front stays, and nobody hangs."""
-    history = History(tmp_path, kills=1)
+    """docs/guarantees.md G7 through the proxy: two clients, one child, SIGKILL under load."""
+    outcomes = Outcomes(tmp_path, kills=1)
 
-    @timed
     async def test(url: str) -> None:
         async with (
             connect(http(url), versions=("2025-11-25",)) as old,
             connect(http(url), versions=("2026-07-28",)) as new,
         ):
-            workers = [
-                history.work(client, worker) for worker, client in enumerate((new, old, new, old, new))
-            ]
+            workers = [outcomes.work(client, worker) for worker, client in enumerate((new, old, new, old, new))]
             await asyncio.gather(*workers)
             assert (old.state, new.state) == ("ready", "ready")
 
-    with proxied("--", *WORKING, "works", str(tmp_path)) as front:
-        test(f"http://127.0.0.1:{front.port}/mcp")
-        front.told("the server behind is there again")
-        front.signal(signal.SIGTERM)
-        assert front.ended() == 0
-        assert "Traceback" not in front.stderr
-    outcomes = history.check()
-    assert outcomes["ok"] > 10
-    assert outcomes["unknown"] >= 1, "no kill hit an open call: nothing was shown"
+    with proxied("--", *WORKING, "works", str(tmp_path)) as proxy:
+        await test(f"http://127.0.0.1:{proxy.port}/mcp")
+        proxy.wait_for_line("the upstream server is ready again")
+        proxy.signal(signal.SIGTERM)
+        assert proxy.ended() == 0
+        assert "Traceback" not in proxy.stderr
+    counts = outcomes.check()
+    assert counts["ok"] > 10
+    assert counts["unknown"] >= 1, "no kill hit a call in flight"
     assert not is_running(int((tmp_path / "pid").read_text()))
 
 
@@ -232,7 +224,8 @@ for line in sys.stdin.buffer:
     elif id is None:
         continue
     else:
-        os.write(1, json.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}}).encode() + b"\\n")
+        error = {"code": -32601, "message": "no"}
+        os.write(1, json.dumps({"jsonrpc": "2.0", "id": id, "error": error}).encode() + b"\\n")
         continue
     os.write(1, json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode() + b"\\n")
 """
@@ -240,15 +233,12 @@ for line in sys.stdin.buffer:
 
 @pytest.mark.guard(90)
 @pytest.mark.parametrize("words", [(), ("--keepalive", "0.5")], ids=str)
-def test_a_server_that_hangs_is_replaced_and_health_reports_it(
-    words: tuple[str, ...], tmp_path: Path
-) -> None:
-    """3 clients with 20 calls each; it hangs at the 7th. Later calls succeed, and /health is not 200 meanwhile."""
+async def test_a_hanging_server_is_restarted_and_health_reports_it(words: tuple[str, ...], tmp_path: Path) -> None:
+    """3 clients with 20 calls each. It hangs at the 7th call; /health reports it, and later calls succeed."""
     outcomes: list[str] = []
     states: list[str] = []
 
-    @timed
-    async def test(front: Serving) -> None:
+    async def test(proxy: Serving) -> None:
         async def call(client: Client) -> None:
             for _ in range(20):
                 try:
@@ -259,90 +249,88 @@ def test_a_server_that_hangs_is_replaced_and_health_reports_it(
 
         async def watch() -> None:
             while len(outcomes) < 60:
-                answer = await asyncio.to_thread(front.ask, "GET", "/health")
+                answer = await asyncio.to_thread(proxy.request, "GET", "/health")
                 states.append(f"{answer.status} {answer.json['status']}")
                 await asyncio.sleep(0.05)
 
-        url = f"http://127.0.0.1:{front.port}/mcp"
+        url = f"http://127.0.0.1:{proxy.port}/mcp"
         async with connect(http(url)) as one, connect(http(url)) as two, connect(http(url)) as three:
             await asyncio.gather(watch(), *(call(client) for client in (one, two, three)))
 
     flags = (*words, "--health", "--metrics", "--backoff", "0.2")
-    with proxied(*flags, "--", sys.executable, "-I", "-S", "-c", HANGING, str(tmp_path / "hung")) as front:
-        test(front)
-        assert front.ask("GET", "/health").json["servers"][0]["restarts"] == 1
-        assert 'outcome="ok"' in front.ask("GET", "/metrics").body.decode()
-        front.signal(signal.SIGTERM)
-        assert front.ended() == 0
+    with proxied(*flags, "--", sys.executable, "-I", "-S", "-c", HANGING, str(tmp_path / "hung")) as proxy:
+        await test(proxy)
+        assert proxy.request("GET", "/health").json["servers"][0]["restarts"] == 1
+        assert 'outcome="ok"' in proxy.request("GET", "/metrics").body.decode()
+        proxy.signal(signal.SIGTERM)
+        assert proxy.ended() == 0
     assert len(outcomes) == 60
-    assert outcomes.count("ok") >= 45, "only those fail that were made while it hung"
+    assert outcomes.count("ok") >= 45, "only calls during the hang fail"
     assert outcomes[-5:] == ["ok"] * 5
     assert states[0] == "200 ok"
     assert {"503 unresponsive", "503 down"} & set(states)
     assert states[-1] in ("200 ok", "503 down")
 
 
-# --- how it ends ------------------------------------------------------------------------------------------------------
+# --- signals and shutdown ---------------------------------------------------------------------------------------------
 
 
-def test_an_interrupt_ends_it_in_order_and_the_server_with_it(tmp_path: Path) -> None:
-    """No traceback, and no process is left. SIGTERM: with the ledger, above."""
-    with proxied("--", *WORKING, "works", str(tmp_path)) as front:
-        front.told("serves")
+def test_sigint_stops_the_proxy_and_its_server(tmp_path: Path) -> None:
+    """No traceback, and no process is left."""
+    with proxied("--", *WORKING, "works", str(tmp_path)) as proxy:
+        proxy.wait_for_line("serves")
         pid = int((tmp_path / "pid").read_text())
-        front.signal(signal.SIGINT)
-        assert front.ended() == 130
-        assert "Traceback" not in front.stderr
+        proxy.signal(signal.SIGINT)
+        assert proxy.ended() == 130
+        assert "Traceback" not in proxy.stderr
         assert not is_running(pid)
 
 
-def test_with_json_logs_every_line_is_an_object(tmp_path: Path) -> None:
-    """The line that tells where it is reached as well, whatever the level."""
-    with proxied("--log-format", "json", "--", *WORKING, "works", str(tmp_path)) as front:
-        front.told("serves")
-        front.signal(signal.SIGTERM)
-        assert front.ended() == 0
-        lines = [json.loads(line) for line in front.stderr.splitlines()]
+def test_json_logs(tmp_path: Path) -> None:
+    """Including the line with the address, at every level."""
+    with proxied("--log-format", "json", "--", *WORKING, "works", str(tmp_path)) as proxy:
+        proxy.wait_for_line("serves")
+        proxy.signal(signal.SIGTERM)
+        assert proxy.ended() == 0
+        lines = [json.loads(line) for line in proxy.stderr.splitlines()]
     assert "serves http://127.0.0.1:" in lines[0]["message"]
     assert all(line["time"].endswith("+00:00") for line in lines)
 
 
-def test_a_second_signal_ends_it_at_once_and_the_server_with_it(tmp_path: Path) -> None:
-    """One that ignores the end of its input and SIGTERM, and nobody waits for the ladder any more."""
-    with proxied("--", *WORKING, "ignores_sigterm", str(tmp_path)) as front:
-        front.told("serves")
+def test_a_second_signal_kills_the_server(tmp_path: Path) -> None:
+    """The server ignores the end of its input and SIGTERM."""
+    with proxied("--", *WORKING, "ignores_sigterm", str(tmp_path)) as proxy:
+        proxy.wait_for_line("serves")
         pid = int((tmp_path / "pid").read_text())
-        front.signal(signal.SIGINT)
-        front.signal(signal.SIGTERM)  # Python hears the lower number first, also where both have come
-        assert front.ended() == 128 + signal.SIGTERM
+        proxy.signal(signal.SIGINT)
+        proxy.signal(signal.SIGTERM)  # Python handles the lower number first if both are pending
+        assert proxy.ended() == 128 + signal.SIGTERM
         wait_until_gone(pid)
 
 
-def test_a_command_ends_with_the_same_code_as_without_a_proxy(jackstay: Any) -> None:
-    """4: nobody knows whether it ran. The proxy says so, and the command tells."""
+def test_exit_codes_are_the_same_through_a_proxy(jackstay: Any) -> None:
+    """4: the call may have run, as the proxy reports."""
     words = ("die", "--", *JACKSTAY, "proxy", "--log-level", "error", "--", *PEER)
-    shown = jackstay("call", *words, peer=False)
-    assert (shown.code, shown.out) == (4, "")
-    assert "may have run" in shown.err
-    shown = jackstay("call", "--json", *words, peer=False)
-    assert json.loads(shown.err)["error"]["data"]["mayHaveRun"] is True
+    done = jackstay("call", *words, peer=False)
+    assert (done.code, done.out) == (4, "")
+    assert "may have run" in done.err
+    done = jackstay("call", "--json", *words, peer=False)
+    assert json.loads(done.err)["error"]["data"]["mayHaveRun"] is True
 
 
-def test_a_signal_while_the_server_is_being_started_ends_both() -> None:
-    with Serving(*JACKSTAY, "proxy", "-v", "--http", "0", "--", *WORKING, "never_answers") as front:
-        front.told("starting: ")
-        front.signal(signal.SIGINT)
-        assert front.ended() == 130
-        assert "Traceback" not in front.stderr
-        assert "serves" not in front.stderr
+def test_a_signal_while_the_server_is_starting() -> None:
+    with Serving(*JACKSTAY, "proxy", "-v", "--http", "0", "--", *WORKING, "never_answers") as proxy:
+        proxy.wait_for_line("starting: ")
+        proxy.signal(signal.SIGINT)
+        assert proxy.ended() == 130
+        assert "Traceback" not in proxy.stderr
+        assert "serves" not in proxy.stderr
 
 
-def test_the_end_of_its_input_ends_it_within_a_second_and_a_half(tmp_path: Path) -> None:
-    """G12 with a call that hangs in a child which ignores everything but SIGKILL."""
+def test_end_of_input_stops_the_proxy_and_its_server(tmp_path: Path) -> None:
+    """docs/guarantees.md G12: with a hanging call in a child that ignores everything but SIGKILL."""
     command = [*JACKSTAY, "proxy", "--", *WORKING, "ignores_sigterm", str(tmp_path)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
@@ -352,9 +340,7 @@ def test_the_end_of_its_input_ends_it_within_a_second_and_a_half(tmp_path: Path)
         assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "working"
         pid = int((tmp_path / "pid").read_text())
         process.stdin.close()
-        assert (
-            process.wait(GUARD) == 0
-        )  # while the tool hangs; how soon is tested in tests/chaos/test_server.py
+        assert process.wait(GUARD) == 0  # while the tool hangs; how soon is tested in tests/chaos/test_server.py
     assert not is_running(pid)
 
 
@@ -362,27 +348,28 @@ def test_the_end_of_its_input_ends_it_within_a_second_and_a_half(tmp_path: Path)
 
 FLOODING = """
 import json, os, sys
-def say(message):
+def send(message):
     os.write(1, json.dumps(message).encode() + b"\\n")
 for line in sys.stdin.buffer:
     message = json.loads(line)
     method, id = message.get("method"), message.get("id")
     if method == "initialize":
-        told = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}, "logging": {}},
+        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}, "logging": {}},
                 "serverInfo": {"name": "flooding", "version": "1"}}
-        say({"jsonrpc": "2.0", "id": id, "result": told})
+        send({"jsonrpc": "2.0", "id": id, "result": result})
     elif method == "tools/call":
+        params = {"level": "info", "data": "x" * 20000}
         for _ in range(1500):
-            say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * 20000}})
-        say({"jsonrpc": "2.0", "id": id, "result": {"content": []}})
+            send({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
+        send({"jsonrpc": "2.0", "id": id, "result": {"content": []}})
         open(sys.argv[1], "w").close()
     elif id is not None:
-        say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}})
+        send({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}})
 """
 
 
-def test_a_server_that_floods_a_client_that_does_not_read_costs_no_memory(tmp_path: Path) -> None:
-    """30 MB of log messages for a client that reads nothing: they are dropped, and the answer waits for it."""
+def test_memory_is_limited_if_the_client_does_not_read(tmp_path: Path) -> None:
+    """30 MB of log messages are dropped; the response is kept."""
     done = tmp_path / "done"
     process = subprocess.Popen(
         [*JACKSTAY, "proxy", "--", sys.executable, "-I", "-S", "-c", FLOODING, str(done)],
@@ -409,7 +396,7 @@ def test_a_server_that_floods_a_client_that_does_not_read_costs_no_memory(tmp_pa
         ids: list[Any] = []
         while 2 not in ids:
             ids.append(json.loads(process.stdout.readline()).get("id"))
-        assert len(ids) < 1500, "everything was kept for it"
+        assert len(ids) < 1500, "log messages were not dropped"
         peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())
         assert peak is not None
         assert int(peak[1]) < 80 * 1024, f"{peak[1]} KiB"
@@ -421,27 +408,23 @@ def test_a_server_that_floods_a_client_that_does_not_read_costs_no_memory(tmp_pa
         process.stdout.close()
 
 
-# --- the words of the command -----------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def test_keys_and_paths_are_those_of_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_options_are_those_of_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROXY_KEY", "sesame-open-please")
-    with proxied("--path", "/here", "--auth-key-env", "PROXY_KEY", "--", *WORKING, "works") as front:
+    with proxied("--path", "/here", "--auth-key-env", "PROXY_KEY", "--", *WORKING, "works") as proxy:
         body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
-        assert front.ask("POST", "/here", body).status == 401
+        assert proxy.request("POST", "/here", body).status == 401
         key = {"authorization": "Bearer sesame-open-please"}
-        assert front.ask("POST", "/here", body, key).status == 200
+        assert proxy.request("POST", "/here", body, key).status == 200
 
 
-def test_a_name_in_a_file_is_a_server_like_any_other(tmp_path: Path) -> None:
+async def test_a_server_from_a_configuration_file(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text(
         json.dumps({"mcpServers": {"w": {"command": WORKING[0], "args": [*WORKING[1:], "works"]}}})
     )
 
-    @timed
-    async def test() -> None:
-        target = stdio(*JACKSTAY, "proxy", "--config", str(tmp_path / "mcp.json"), "w", inherit_env=True)
-        async with connect(target) as client:
-            assert (await client.tools.call("anything")).text == "anything"
-
-    test()
+    target = stdio(*JACKSTAY, "proxy", "--config", str(tmp_path / "mcp.json"), "w", inherit_env=True)
+    async with connect(target) as client:
+        assert (await client.tools.call("anything")).text == "anything"

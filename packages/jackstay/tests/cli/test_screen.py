@@ -1,14 +1,14 @@
-"""What people see: columns that fit, colour only where there is some, and no servant of the server's in their terminal."""
+"""Terminal output: tables, colour, progress, escaped control characters."""
 
 import io
 from collections.abc import Callable
 
 import pytest
 
-from jackstay.cli._screen import GREEN, ProgressLine, Screen, clean, first_line
+from jackstay.cli._screen import GREEN, ProgressLine, Screen, escape_controls, first_line
 from jackstay.types import ProgressNotificationParams
 
-HEADS = ("NAME", "SAYS")
+HEADS = ("NAME", "TEXT")
 ROWS = [("one", "a few words"), ("another", "")]
 
 
@@ -17,26 +17,22 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_control_characters_are_shown_and_not_obeyed() -> None:
-    assert clean("\x1b[31mred\x07\x9b\u202e\x00\x7f") == "\\x1b[31mred\\x07\\x9b\\u202e\\x00\\x7f"
-    assert clean("a\tb\nc é 漢 🙂") == "a\tb\nc é 漢 🙂"
-    assert clean("over\rwritten") == "over\\rwritten"
+def test_control_characters_are_escaped() -> None:
+    assert escape_controls("\x1b[31mred\x07\x9b\u202e\x00\x7f") == "\\x1b[31mred\\x07\\x9b\\u202e\\x00\\x7f"
+    assert escape_controls("a\tb\nc é 漢 🙂") == "a\tb\nc é 漢 🙂"
+    assert escape_controls("over\rwritten") == "over\\rwritten"
 
 
-@pytest.mark.parametrize(
-    ("text", "line"), [(None, ""), ("", ""), ("  \n\n one\ttwo \n three", "one two "), ("a\x1bb", "a\\x1bb")]
-)
-def test_the_first_line_that_says_something(text: str | None, line: str) -> None:
-    assert first_line(text) == line
+def test_first_line() -> None:
+    for text, line in ((None, ""), ("", ""), ("  \n\n one\ttwo \n three", "one two "), ("a\x1bb", "a\\x1bb")):
+        assert first_line(text) == line
 
 
 COLOURS = [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)]
 
 
 @pytest.mark.parametrize(("variables", "has_colour"), COLOURS)
-def test_colour_is_for_terminals_that_want_it(
-    variables: dict[str, str], has_colour: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_colour(variables: dict[str, str], has_colour: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     for name, value in variables.items():
@@ -46,24 +42,24 @@ def test_colour_is_for_terminals_that_want_it(
     assert Screen(io.StringIO()).paint("x", GREEN) == "x"
 
 
-def test_into_a_pipe_a_table_is_plain_and_never_broken() -> None:
+def test_a_table_in_a_pipe_is_plain_and_not_wrapped() -> None:
     stream = io.StringIO()
     Screen(stream).table(HEADS, [*ROWS, ("x", "word " * 100)])
     assert stream.getvalue().splitlines() == [
-        "NAME     SAYS",
+        "NAME     TEXT",
         "one      a few words",
         "another",
         "x        " + ("word " * 100).rstrip(),
     ]
 
 
-def test_on_a_terminal_the_last_column_is_broken_to_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_on_a_terminal_wraps_the_last_column(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
     Screen(stream).table(HEADS, [*ROWS, ("x", "word " * 10)])
     assert stream.getvalue().splitlines() == [
-        "NAME     SAYS",
+        "NAME     TEXT",
         "one      a few words",
         "another",
         "x        word word word word word word",
@@ -71,22 +67,20 @@ def test_on_a_terminal_the_last_column_is_broken_to_fit(monkeypatch: pytest.Monk
     ]
 
 
-def test_a_terminal_too_narrow_for_columns_gets_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_on_a_narrow_terminal_is_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "24")
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
     Screen(stream).table(HEADS, ROWS)
-    assert stream.getvalue() == "one\n  says: a few words\n\nanother\n"
+    assert stream.getvalue() == "one\n  text: a few words\n\nanother\n"
 
 
 def test_standard_output_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
-    Screen().say("said")
-    assert capsys.readouterr().out == "said\n"
+    Screen().print_line("text")
+    assert capsys.readouterr().out == "text\n"
 
 
-def report(
-    progress: float, total: float | None = None, message: str | None = None
-) -> ProgressNotificationParams:
+def report(progress: float, total: float | None = None, message: str | None = None) -> ProgressNotificationParams:
     return ProgressNotificationParams(progress_token=1, progress=progress, total=total, message=message)
 
 
@@ -99,24 +93,22 @@ REPORTS = [
 ]
 
 
-@pytest.mark.parametrize(("progress", "line"), REPORTS)
-def test_progress_is_a_line_each_where_there_is_no_terminal(
-    progress: ProgressNotificationParams, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shown = ProgressLine()
-    shown(progress)
-    shown.clear()
-    assert capsys.readouterr().err == f"{line}\n"
+def test_progress_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for progress, line in REPORTS:
+        line_printer = ProgressLine()
+        line_printer(progress)
+        line_printer.clear()
+        assert capsys.readouterr().err == f"{line}\n"
 
 
-def test_on_a_terminal_progress_is_one_line_that_changes_and_goes(
+def test_progress_on_a_terminal_is_one_line(
     terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal(20)
     monkeypatch.setenv("NO_COLOR", "1")
-    shown = ProgressLine()
-    shown(report(1, 2))
-    shown(report(2, 2, "almost there, really"))
-    shown.clear()
-    shown.clear()
+    progress = ProgressLine()
+    progress(report(1, 2))
+    progress(report(2, 2, "almost there, really"))
+    progress.clear()
+    progress.clear()
     assert capsys.readouterr().err == "\r\x1b[K 50% (1 of 2)\r\x1b[K100% (2 of 2) almos\r\x1b[K"

@@ -1,4 +1,4 @@
-"""`jackstay serve`: finds the server, serves it, and says what it cannot find."""
+"""`jackstay serve`: loading, options, stdio and HTTP."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from chaos.standing_in import standing_in
+from chaos.redirected_stdio import redirected_stdio
 from jackstay.cli import _serve, main
 from jackstay.errors import UsageError
 from peers.http_process import Serving, call
@@ -31,8 +31,8 @@ async def hello() -> str:
 
 
 @pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Paths, modules and log handlers are the process's: put back what was there."""
+def _restore(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Restore paths, modules and log handlers of the process."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     modules, root = set(sys.modules), logging.getLogger()
     handlers, level = list(root.handlers), root.level
@@ -54,7 +54,7 @@ def served(tmp_path: Path, target: str, *words: str) -> int:
     with (
         (tmp_path / "in").open("rb") as stdin,
         (tmp_path / "out").open("wb") as stdout,
-        standing_in(stdin.fileno(), stdout.fileno()),
+        redirected_stdio(stdin.fileno(), stdout.fileno()),
     ):
         return _serve.run(parsed(target, *words))
 
@@ -72,33 +72,31 @@ def test_a_module_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("target", ["nowhere.py", "nowhere_module", "nowhere_module.inside:app"])
-def test_what_is_not_there_is_named(target: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no file"):
+def test_a_missing_file_or_module_is_named(target: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no such file|file not found"):
         served(tmp_path, target)
 
 
-def test_a_module_that_misses_another_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_import_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "serving_broken.py").write_text("import nowhere_at_all")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        UsageError, match=r"ModuleNotFoundError: .*nowhere_at_all.*\(serving_broken.py, line 1\)"
-    ):
+    with pytest.raises(UsageError, match=r"ModuleNotFoundError: .*nowhere_at_all.*\(serving_broken.py, line 1\)"):
         served(tmp_path, "serving_broken")
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("x = 1\nraise ValueError('at import')", r"ValueError: at import \(faulty.py, line 2\)"),
         ("def f(:", r"SyntaxError: .*\(faulty.py, line 1\)"),
-        ("from jackstay import Server\nServer('')", r"UsageError: name must be a text that is not empty"),
+        ("from jackstay import Server\nServer('')", r"UsageError: name must be a non-empty str"),
     ],
 )
-def test_code_that_raises_is_told_in_a_line_and_the_traceback_is_in_the_log(
-    tmp_path: Path, code: str, said: str, capsys: pytest.CaptureFixture[str]
+def test_code_that_raises_is_one_line_with_the_traceback_in_the_log(
+    tmp_path: Path, code: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "faulty.py").write_text(code)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         served(tmp_path, str(tmp_path / "faulty.py"))
     assert capsys.readouterr().err == ""
     with pytest.raises(UsageError):
@@ -106,29 +104,25 @@ def test_code_that_raises_is_told_in_a_line_and_the_traceback_is_in_the_log(
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_python_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing")
-    with pytest.raises(UsageError, match=r"notes.txt is not a Python file: its name must end in .py"):
+    with pytest.raises(UsageError, match=r"notes.txt' is not a Python file: its name must end in .py"):
         served(tmp_path, str(tmp_path / "notes.txt"))
 
 
-def test_logs_are_all_of_the_process_and_json_if_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = "import logging\nlogging.getLogger('theirs').info('loading')\n"
-    (tmp_path / "serving_words.py").write_text(said + CODE)
+def test_logs_of_the_whole_process_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = "import logging\nlogging.getLogger('application').info('loading')\n"
+    (tmp_path / "serving_logs.py").write_text(code + CODE)
     before = list(logging.getLogger().handlers)
     words = ("--log-level", "debug", "--log-format", "json")
-    assert served(tmp_path, str(tmp_path / "serving_words.py"), *words) == 0
+    assert served(tmp_path, str(tmp_path / "serving_logs.py"), *words) == 0
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert ("theirs", "info", "loading") in [
-        (line["logger"], line["level"], line["message"]) for line in lines
-    ]
+    assert ("application", "info", "loading") in [(line["logger"], line["level"], line["message"]) for line in lines]
     assert "jackstay.server" in {line["logger"] for line in lines}
-    assert logging.getLogger().handlers == before, "gone when the command is"
+    assert logging.getLogger().handlers == before, "restored afterwards"
 
 
-def test_a_whole_process_answers(tmp_path: Path) -> None:
+def test_serve_as_a_process(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(CODE)
     request = {
         "jsonrpc": "2.0",
@@ -165,42 +159,39 @@ def options(*words: str) -> dict[str, Any] | None:
     return _serve.http_options(parsed("app.py", *words))
 
 
-def test_without_http_it_is_stdio() -> None:
+def test_stdio_is_the_default() -> None:
     assert options() is None
 
 
-@pytest.mark.parametrize(
-    ("address", "host", "port"),
-    [
+def test_valid_addresses() -> None:
+    for address, host, port in (
         ("8000", "127.0.0.1", 8000),
         ("0", "127.0.0.1", 0),
         ("localhost:80", "localhost", 80),
         ("0.0.0.0:8000", "0.0.0.0", 8000),
         ("[::1]:8000", "::1", 8000),
-    ],
-)
-def test_an_address_is_a_port_or_a_host_and_a_port(address: str, host: str, port: int) -> None:
-    assert options("--http", address) == {"host": host, "port": port}
+    ):
+        assert options("--http", address) == {"host": host, "port": port}
 
 
-@pytest.mark.parametrize("address", ["", "x", ":8000", "::1:8000", "host:", "1.2.3.4", "80:80:80", "1" * 20])
-def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(UsageError, match="--http"):
-        options("--http", address)
+def test_invalid_addresses() -> None:
+    for address in ("", "x", ":8000", "::1:8000", "host:", "1.2.3.4", "80:80:80", "1" * 20):
+        with pytest.raises(UsageError, match="--http"):
+            options("--http", address)
 
 
 def test_every_flag_sets_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONE_KEY", "one-0123456789abcdef")
     monkeypatch.setenv("TWO_KEYS", "two-0123456789abcdef, three-0123456789abcdef")
-    given = options(
+    http_options = options(
         *("--http", "0", "--path", "/x", "--sessions", "--workers", "4", "--health", "--access-log"),
         *("--auth-key-env", "ONE_KEY", "--auth-key-env", "TWO_KEYS", "--allow-host", "mcp.example.com"),
         *("--cors", "https://a.example", "--cors", "https://b.example", "--tls-cert", "c", "--tls-key", "k"),
         *("--trusted-proxy", "10.0.0.1"),
     )
-    assert given is not None
-    assert repr(given.pop("auth")) == "<Keys of ONE_KEY, TWO_KEYS>"
-    assert given == {
+    assert http_options is not None
+    assert repr(http_options.pop("auth")) == "<Keys of ONE_KEY, TWO_KEYS>"
+    assert http_options == {
         "host": "127.0.0.1",
         "port": 0,
         "path": "/x",
@@ -220,22 +211,22 @@ def test_every_flag_sets_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
     ("address", "hosts"),
     [("0.0.0.0:1", ("x",)), ("10.0.0.5:1", ("10.0.0.5", "x")), ("[fd00::1]:1", ("[fd00::1]", "x"))],
 )
-def test_a_server_answers_as_its_address_too(address: str, hosts: tuple[str, ...]) -> None:
-    given = options("--http", address, "--allow-host", "x")
-    assert given is not None
-    assert given["hosts"][3:] == hosts
+def test_the_listening_address_is_an_allowed_host(address: str, hosts: tuple[str, ...]) -> None:
+    http_options = options("--http", address, "--allow-host", "x")
+    assert http_options is not None
+    assert http_options["hosts"][3:] == hosts
 
 
-@pytest.mark.parametrize("row", _serve.FLAGS, ids=lambda row: row.flag)
-def test_a_flag_of_http_needs_http(row: _serve.Flag) -> None:
-    words = (row.flag, "1") if row.metavar else (row.flag,)
-    with pytest.raises(UsageError, match=f"{row.flag} is for HTTP: say --http"):
-        options(*words)
+def test_http_options_require_http() -> None:
+    for row in _serve.FLAGS:
+        words = (row.flag, "1") if row.metavar else (row.flag,)
+        with pytest.raises(UsageError, match=f"{row.flag} requires --http PORT"):
+            options(*words)
 
 
-def test_a_key_that_is_not_there_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_named_and_a_short_one_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_KEY", raising=False)
-    with pytest.raises(UsageError, match="NO_KEY: that variable is not set"):
+    with pytest.raises(UsageError, match="'NO_KEY' is not set or empty"):
         options("--http", "0", "--auth-key-env", "NO_KEY")
     monkeypatch.setenv("NO_KEY", "hunter2")
     with pytest.raises(UsageError, match="at least 16") as caught:
@@ -243,8 +234,8 @@ def test_a_key_that_is_not_there_is_named_and_not_shown(monkeypatch: pytest.Monk
     assert "hunter2" not in str(caught.value)
 
 
-def test_workers_are_counted() -> None:
-    with pytest.raises(UsageError, match="--workers takes a number"):
+def test_workers_must_be_a_number() -> None:
+    with pytest.raises(UsageError, match="--workers expects a number"):
         options("--http", "0", "--workers", "many")
 
 
@@ -257,7 +248,7 @@ def test_help_fits_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
         assert row.flag in parser.format_help()
 
 
-def test_every_flag_is_explained() -> None:
+def test_every_flag_is_documented() -> None:
     page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
     assert [row.flag for row in _serve.FLAGS if row.flag not in page] == []
 
@@ -278,54 +269,52 @@ def test_a_file_is_served_over_http_with_a_key(
     (tmp_path / "app.py").write_text(CODE)
     monkeypatch.setenv("APP_KEY", "app-0123456789abcdef")
     with Command(tmp_path / "app.py", "0", "--auth-key-env", "APP_KEY", "--path", "/x") as serving:
-        assert serving.ask("POST", "/x", call("hello")).status == 401
+        assert serving.request("POST", "/x", call("hello")).status == 401
         key = {"authorization": "Bearer app-0123456789abcdef"}
-        assert serving.ask("POST", "/x", call("hello"), key).text == "hello"
+        assert serving.request("POST", "/x", call("hello"), key).text == "hello"
         serving.signal(number)
         assert serving.ended() == code
         assert "app-0123456789abcdef" not in serving.stderr
 
 
-def test_workers_are_started_by_the_command_too(tmp_path: Path) -> None:
+def test_workers(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(CODE)
     with Command(tmp_path / "app.py", "0", "--workers", "2") as serving:
-        serving.told(r"app serves http://127\.0\.0\.1:\d+/mcp \(2 workers\)")
+        serving.wait_for_line(r"app serves http://127\.0\.0\.1:\d+/mcp \(2 workers\)")
         assert serving.call("hello").text == "hello"
         serving.signal(signal.SIGTERM)
         assert serving.ended() == 0
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
-        (("0", "--workers", "2", "--sessions"), 2, "turn sessions off"),
-        (("0", "--tls-cert", "/no/such/file"), 2, "--tls-cert: there is no file"),
+        (("0", "--workers", "2", "--sessions"), 2, "disable sessions"),
+        (("0", "--tls-cert", "/no/such/file"), 2, "--tls-cert does not exist or is not a file"),
         (("0", "--cors", "nonsense"), 2, "--cors must be origins such as"),
-        (("192.0.2.1:0",), 3, "does not have that address"),
+        (("192.0.2.1:0",), 3, "not an address of this machine"),
     ],
 )
-def test_what_cannot_be_served_is_told_in_a_line(
-    tmp_path: Path, words: tuple[str, ...], code: int, said: str
-) -> None:
+def test_options_that_cannot_be_used(tmp_path: Path, words: tuple[str, ...], code: int, message: str) -> None:
     (tmp_path / "app.py").write_text(CODE)
     with Command(tmp_path / "app.py", *words) as serving:
         assert serving.ended() == code
-        serving.told(f"^jackstay: .*{said}")
+        serving.wait_for_line(f"^jackstay: .*{message}")
         assert "Traceback" not in serving.stderr
 
 
-def test_a_server_with_tls_is_trusted_with_ca(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--ca FILE` for a URL; without it, the complaint says so."""
+def test_tls_with_ca(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error without `--ca` names the option."""
     _, ca = certificates.make(tmp_path)
     (tmp_path / "app.py").write_text(CODE)
     chain = str(tmp_path / "server.pem")
     with Command(tmp_path / "app.py", "0", "--tls-cert", chain, "--tls-key", chain) as serving:
-        url = serving.told(r"app serves (https://127\.0\.0\.1:\d+/mcp)")[1]
+        url = serving.wait_for_line(r"app serves (https://127\.0\.0\.1:\d+/mcp)")[1]
         assert main(["ping", url]) == 3
-        assert "its certificate is not trusted" in (said := capsys.readouterr().err)
-        assert "give the authority's with --ca FILE, or as SSL_CERT_FILE" in said
+        assert "untrusted certificate" in (stderr := capsys.readouterr().err)
+        assert "pass the CA's certificate with --ca FILE or set SSL_CERT_FILE" in stderr
         assert main(["ping", "--ca", str(ca), url]) == 0
-        assert "server/discover answered" in capsys.readouterr().out
+        assert "server/discover: response in" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -342,30 +331,28 @@ def test_a_server_with_tls_is_trusted_with_ca(tmp_path: Path, capsys: pytest.Cap
         ("port must be a number, not a path", "port", "port must be a number, not a path"),
     ],
 )
-def test_an_option_is_complained_about_by_the_name_that_was_typed(
-    message: str, path: str, typed: str
-) -> None:
-    assert str(_serve._as_typed(UsageError(message, path=path))) == typed
+def test_errors_name_the_flag(message: str, path: str, typed: str) -> None:
+    assert str(_serve._with_flag_names(UsageError(message, path=path))) == typed
 
 
-def test_what_the_server_refuses_is_named_as_it_was_typed(tmp_path: Path) -> None:
+def test_errors_of_the_server_name_the_flag(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(CODE)
-    with pytest.raises(UsageError, match=r"^--workers must be a whole number from 1 to 256, not 0$"):
+    with pytest.raises(UsageError, match=r"^--workers must be an int from 1 to 256, not 0$"):
         served(tmp_path, str(tmp_path / "app.py"), "--http", "0", "--workers", "0")
-    with pytest.raises(UsageError, match=r"^--http takes a port from 0 to 65535, not 70000$"):
+    with pytest.raises(UsageError, match=r"^--http expects a port from 0 to 65535, got 70000$"):
         options("--http", "70000")
 
 
-def test_a_directory_is_no_file_to_serve(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is a directory: name the file in it"):
+def test_a_directory_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a directory; name the file in it"):
         _serve.load(str(tmp_path))
 
 
-def test_a_taken_port_has_its_exit_code(tmp_path: Path) -> None:
+def test_a_port_in_use_is_exit_code_3(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(CODE)
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         Command(tmp_path / "app.py", str(taken.getsockname()[1])) as serving,
     ):
         assert serving.ended() == 3
-        serving.told("^jackstay: cannot listen on 127.0.0.1:.*: the port is taken")
+        serving.wait_for_line("^jackstay: cannot listen on 127.0.0.1:.*: the port is already in use")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jackstay.cli import main
-from jackstay.cli._target import add_arguments, choose, take_no_more, take_word
+from jackstay.cli._target import add_arguments, expect_no_more, pop_word, select_server
 from jackstay.errors import UsageError
 
 
@@ -16,8 +16,8 @@ def parsed(words: list[str], server: list[str] | None) -> tuple[str, list[str]]:
     add_arguments(parser, "[WORD]", "words", "an example")
     arguments = parser.parse_intermixed_args(words)
     arguments.server = server
-    chosen, rest = choose(arguments)
-    return chosen.shown, rest
+    selected, rest = select_server(arguments)
+    return selected.display, rest
 
 
 @pytest.fixture
@@ -32,22 +32,22 @@ def config(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_command_after_the_dashes_leaves_every_word_to_the_command() -> None:
+def test_a_command_after_dashes() -> None:
     assert parsed(["a", "b"], ["uvx", "x y"]) == ("uvx 'x y'", ["a", "b"])
     assert parsed([], ["uvx"]) == ("uvx", [])
 
 
-def test_a_name_from_a_file_is_the_first_word(config: str) -> None:
-    shown = "uvx mcp-server-git 'a b' (with TOKEN set)"
-    assert parsed(["--config", config, "git", "more"], None) == (shown, ["more"])
-    assert parsed(["git", "--json", "more", "--config", config], None) == (shown, ["more"])
+def test_a_name_from_a_configuration_file(config: str) -> None:
+    expected = "uvx mcp-server-git 'a b' (with TOKEN set)"
+    assert parsed(["--config", config, "git", "more"], None) == (expected, ["more"])
+    assert parsed(["git", "--json", "more", "--config", config], None) == (expected, ["more"])
 
 
-def test_no_value_of_a_variable_is_shown(config: str) -> None:
+def test_values_of_variables_are_not_displayed(config: str) -> None:
     assert parsed(["--config", config, "plain"], None)[0] == "x '${JACKSTAY_TEST_SECRET:-s3cret}'"
 
 
-def test_a_url_is_a_server_and_its_query_is_not_shown(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_query_of_a_url_is_not_displayed(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JACKSTAY_TEST_SECRET", "s3cret")
     words = [
         "https://x/mcp?token=s3cret",
@@ -60,64 +60,67 @@ def test_a_url_is_a_server_and_its_query_is_not_shown(config: str, monkeypatch: 
     assert parsed(["--config", config, "web"], None) == ("https://x", [])
 
 
-MISTAKES = [
-    ([], None, "which server"),
-    (["--config", "CONFIG"], None, "which server? CONFIG names git, plain, web"),
+# arguments, command after -- -> text of the error
+USAGE_ERRORS: list[tuple[list[str], list[str] | None, str]] = [
+    ([], None, "no server is given"),
+    (["--config", "CONFIG"], None, "TARGET is missing; servers in 'CONFIG': git, plain, web"),
     (
         ["git"],
         None,
-        "where is 'git' named? Give the file with --config FILE, a URL (http://... or https://...)",
+        "unknown server 'git'; use --config FILE, a URL (http://... or https://...)",
     ),
     (["example.org/mcp"], None, "a URL (https://example.org/mcp)"),
     (["localhost:8000"], None, "a URL (http://localhost:8000)"),
     (["127.0.0.1"], None, "a URL (http://127.0.0.1)"),
-    (["--ca", "x.pem"], ["uvx"], "--ca is for a URL"),
-    (["--ca", "x.pem", "--config", "CONFIG", "web"], None, "for one in a file set SSL_CERT_FILE"),
-    (["--ca", "/no/such.pem", "https://x"], None, "cannot use the certificates in /no/such.pem"),
-    (["ftp://x/mcp?token=s3cret"], None, "only http and https URLs"),
-    (["https://x", "--config", "CONFIG"], None, "--config and a URL are two servers"),
-    (["https://x", "--header", "s3cret"], None, "a header is written 'NAME: VALUE'"),
-    (["https://x", "--header", ": s3cret"], None, "a header is written 'NAME: VALUE'"),
-    (["https://x", "--header", "A: ${UNSET_EVERYWHERE}"], None, "needs the variable UNSET_EVERYWHERE"),
-    (["https://x", "--header", "Host: s3cret"], None, "Host is said by the client itself"),
-    (["--header", "A: s3cret"], ["uvx"], "--header is for a URL"),
-    (["--config", "CONFIG", "git", "--header", "A: s3cret"], None, "--header is for a URL"),
-    (["--config", "CONFIG", "gti"], None, "names no server 'gti'; it names git, plain, web"),
+    (["--ca", "x.pem"], ["uvx"], "--ca requires a URL"),
+    (["--ca", "x.pem", "--config", "CONFIG", "web"], None, "for a server in a configuration file set SSL_CERT_FILE"),
+    (["--ca", "/no/such.pem", "https://x"], None, "cannot load the certificates in '/no/such.pem'"),
+    (["ftp://x/mcp?token=s3cret"], None, "url must begin with http:// or https://"),
+    (["https://x", "--config", "CONFIG"], None, "--config cannot be combined with a URL"),
+    (["https://x", "--header", "s3cret"], None, "--header expects 'NAME: VALUE'"),
+    (["https://x", "--header", ": s3cret"], None, "--header expects 'NAME: VALUE'"),
+    (
+        ["https://x", "--header", "A: ${UNSET_EVERYWHERE}"],
+        None,
+        "the environment variable 'UNSET_EVERYWHERE' is not set",
+    ),
+    (["https://x", "--header", "Host: s3cret"], None, "the header 'Host' is set by the client"),
+    (["--header", "A: s3cret"], ["uvx"], "--header requires a URL"),
+    (["--config", "CONFIG", "git", "--header", "A: s3cret"], None, "--header requires a URL"),
+    (["--config", "CONFIG", "gti"], None, "unknown server 'gti'; servers: 'git', 'plain', 'web'"),
     (["--config", "absent.json", "git"], None, "cannot read absent.json"),
-    (["--config", "CONFIG", "git"], ["uvx"], "two servers: give one"),
+    (["--config", "CONFIG", "git"], ["uvx"], "cannot be combined with a command after --"),
 ]
 
 
-@pytest.mark.parametrize(("words", "server", "said"), MISTAKES)
-def test_a_mistake_says_what_to_try(
-    words: list[str], server: list[str] | None, said: str, config: str
-) -> None:
-    with pytest.raises(UsageError) as raised:
-        parsed([config if word == "CONFIG" else word for word in words], server)
-    assert said.replace("CONFIG", config) in str(raised.value)
-    assert "s3cret" not in str(raised.value)
+def test_usage_errors(config: str) -> None:
+    for words, server, message in USAGE_ERRORS:
+        with pytest.raises(UsageError) as raised:
+            parsed([config if word == "CONFIG" else word for word in words], server)
+        assert message.replace("CONFIG", config) in str(raised.value), words
+        assert "s3cret" not in str(raised.value), words
 
 
-def test_words_are_taken_one_by_one() -> None:
+def test_words() -> None:
     words = ["a"]
-    assert take_word(words, "TOOL") == "a"
-    take_no_more(words)
+    assert pop_word(words, "TOOL") == "a"
+    expect_no_more(words)
     with pytest.raises(UsageError, match="TOOL is missing"):
-        take_word(words, "TOOL")
-    with pytest.raises(UsageError, match="'b' is one word too many"):
-        take_no_more(["b"])
+        pop_word(words, "TOOL")
+    with pytest.raises(UsageError, match="unexpected argument 'b'"):
+        expect_no_more(["b"])
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "soon", "1e10"])
-def test_a_timeout_must_be_a_number_of_seconds(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ping", f"--timeout={seconds}", "--", "x"]) == 2
-    assert f"must be a number of seconds above 0, not {seconds!r}" in capsys.readouterr().err
+def test_an_invalid_timeout(capsys: pytest.CaptureFixture[str]) -> None:
+    for seconds in ("0", "-1", "nan", "inf", "soon", "1e10"):
+        assert main(["ping", f"--timeout={seconds}", "--", "x"]) == 2, seconds
+        assert f"expected a number of seconds greater than 0, got {seconds!r}" in capsys.readouterr().err
 
 
-def test_help_shows_every_way_and_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_the_usage_and_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["call", "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert "jackstay call [options] URL TOOL [KEY=VALUE ...]\n" in shown
-    assert "jackstay call [options] --config FILE TARGET TOOL [KEY=VALUE ...]\n" in shown
-    assert "jackstay call [options] TOOL [KEY=VALUE ...] -- COMMAND [ARGUMENT ...]\n" in shown
-    assert "jackstay call https://example.org/mcp forecast city=Rome days=3\n" in shown
+    text = capsys.readouterr().out
+    assert "jackstay call [options] URL TOOL [KEY=VALUE ...]\n" in text
+    assert "jackstay call [options] --config FILE TARGET TOOL [KEY=VALUE ...]\n" in text
+    assert "jackstay call [options] TOOL [KEY=VALUE ...] -- COMMAND [ARGUMENT ...]\n" in text
+    assert "jackstay call https://example.org/mcp forecast city=Rome days=3\n" in text

@@ -1,14 +1,14 @@
-"""`key=value` by the schema of the tool: strings as typed, everything else JSON."""
+"""`key=value` words as typed arguments, by the input schema."""
 
 import pytest
 
-from jackstay.cli._values import arguments_of, types_of, value_of
+from jackstay.cli._values import parse_arguments, parse_value, schema_types
 from jackstay.errors import Json, UsageError
 
 STRING: Json = {"type": "string"}
 INTEGER: Json = {"type": "integer"}
 
-# the schema of an argument, what was typed, what it is
+# schema of the argument, typed text, value
 VALUES: list[tuple[Json, str, Json]] = [
     (STRING, "Rome", "Rome"),
     (STRING, "3", "3"),
@@ -42,51 +42,53 @@ VALUES: list[tuple[Json, str, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "typed", "value"), VALUES)
-def test_a_value_is_typed_by_its_schema(schema: Json, typed: str, value: Json) -> None:
-    given = value_of("key", typed, schema)
-    assert given == value
-    assert type(given) is type(value)
+def test_parse_value() -> None:
+    for schema, typed, value in VALUES:
+        parsed = parse_value("key", typed, schema)
+        assert parsed == value, (schema, typed)
+        assert type(parsed) is type(value), (schema, typed)
 
 
-@pytest.mark.parametrize(
-    ("schema", "typed"),
-    [(INTEGER, "three"), (INTEGER, ""), ({"type": "number"}, "NaN"), ({"type": "array"}, "[" * 100_000)],
-    ids=["word", "nothing", "NaN", "deep"],
-)
-def test_what_is_no_json_where_it_must_be_is_refused_by_name(schema: Json, typed: str) -> None:
-    with pytest.raises(UsageError, match=r"key must be .* is not JSON"):
-        value_of("key", typed, schema)
+def test_values_that_must_be_json() -> None:
+    rows: list[tuple[Json, str]] = [
+        (INTEGER, "three"),
+        (INTEGER, ""),
+        ({"type": "number"}, "NaN"),
+        ({"type": "array"}, "[" * 100_000),
+    ]
+    for schema, typed in rows:
+        with pytest.raises(UsageError, match=r"argument 'key' must be .* as JSON, got"):
+            parse_value("key", typed, schema)
 
 
 ODD_SCHEMAS: list[Json] = [None, 1, [], {"type": 1}, {"type": [1]}, {"anyOf": 1}, {"enum": 1}, {"enum": []}]
 
 
-@pytest.mark.parametrize("schema", ODD_SCHEMAS, ids=str)
-def test_a_schema_that_says_nothing_has_no_types(schema: Json) -> None:
-    assert types_of(schema) == set()
+def test_schemas_without_types() -> None:
+    for schema in ODD_SCHEMAS:
+        assert schema_types(schema) == set(), schema
 
 
-def test_words_stand_on_top_of_the_whole() -> None:
+def test_words_override_the_json_object() -> None:
     schema: dict[str, Json] = {"properties": {"city": STRING, "days": INTEGER}}
-    given = arguments_of(["days=3", "city=7"], '{"city": "Rome", "more": [1]}', schema)
-    assert given == {"city": "7", "more": [1], "days": 3}
-    assert arguments_of([], None, {}) == {}
-    assert arguments_of(["a=1"], None, {"properties": []}) == {"a": 1}
+    parsed = parse_arguments(["days=3", "city=7"], '{"city": "Rome", "more": [1]}', schema)
+    assert parsed == {"city": "7", "more": [1], "days": 3}
+    assert parse_arguments([], None, {}) == {}
+    assert parse_arguments(["a=1"], None, {"properties": []}) == {"a": 1}
 
 
-MISTAKES = [
-    (["city"], None, "'city' is not key=value"),
-    (["=x"], None, "'=x' is not key=value"),
-    (["a=1", "a=2"], None, "a is given twice"),
+USAGE_ERRORS: list[tuple[list[str], str | None, str]] = [
+    (["city"], None, "expected KEY=VALUE, got 'city'"),
+    (["=x"], None, "expected KEY=VALUE, got '=x'"),
+    (["a=1", "a=2"], None, "argument 'a' is given twice"),
     ([], "{", "--arguments is not JSON"),
     ([], "[]", "--arguments must be a JSON object"),
     ([], '{"a": Infinity}', "Infinity is not JSON"),
 ]
 
 
-@pytest.mark.parametrize(("words", "whole", "said"), MISTAKES)
-def test_a_mistake_is_refused_by_name(words: list[str], whole: str | None, said: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        arguments_of(words, whole, {})
-    assert said in str(raised.value)
+def test_usage_errors() -> None:
+    for words, json_text, message in USAGE_ERRORS:
+        with pytest.raises(UsageError) as raised:
+            parse_arguments(words, json_text, {})
+        assert message in str(raised.value), words

@@ -1,4 +1,4 @@
-"""`jackstay watch`: a line for each that happens, until it is told to stop."""
+"""`jackstay watch`: a line for each event, until a signal arrives."""
 
 import asyncio
 import io
@@ -14,7 +14,7 @@ import pytest
 
 from jackstay.cli import _watch, main
 from jackstay.cli._screen import Screen
-from jackstay.cli._watch import Happening, _show
+from jackstay.cli._watch import WatchEvent, _show
 from jackstay.errors import TransportError
 from scripted.places import TESTS
 
@@ -22,7 +22,7 @@ PEER = TESTS / "peers" / "stdio_server.py"
 
 
 class Stopping(io.StringIO):
-    """Standard output that ends the command when it has seen enough."""
+    """Standard output that sends a signal when it contains the marker."""
 
     def __init__(self, marker: str, number: int = signal.SIGTERM) -> None:
         super().__init__()
@@ -38,18 +38,18 @@ class Stopping(io.StringIO):
 def watched(marker: str, monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
     stream = Stopping(marker)
     monkeypatch.setattr(sys, "stdout", stream)
-    assert main(["watch", *words, "--", sys.executable, str(PEER), "--chatty"]) == 0, "SIGTERM is how it ends"
+    assert main(["watch", *words, "--", sys.executable, str(PEER), "--chatty"]) == 0, "exit code after SIGTERM"
     return stream.getvalue().splitlines()
 
 
-def test_states_and_notifications_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_output(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = watched("resources/updated", monkeypatch, "note://1")
     assert all(re.match(r"\d\d:\d\d:\d\d  ", line) for line in lines)
-    said = [line[10:] for line in lines]
-    assert said[:3] == ["new -> starting", "starting -> initializing", "initializing -> ready"]
-    assert "tools/list_changed" in said
-    assert "message  warning peer \\x1b[31mred\\x1b[0m" in said
-    assert 'resources/updated  {"uri": "note://1"}' in said
+    texts = [line[10:] for line in lines]
+    assert texts[:3] == ["new -> starting", "starting -> initializing", "initializing -> ready"]
+    assert "tools/list_changed" in texts
+    assert "message  warning peer \\x1b[31mred\\x1b[0m" in texts
+    assert 'resources/updated  {"uri": "note://1"}' in texts
 
 
 def test_json_is_an_object_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_json_is_an_object_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert updated["event"] == "notification"
 
 
-def test_a_server_that_dies_is_seen_going_and_coming_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Stopping("-> backoff")
     monkeypatch.setattr(sys, "stdout", stream)
     assert main(["watch", "note://1", "--", sys.executable, str(PEER), "--fragile"]) == 0
@@ -75,15 +75,13 @@ def test_a_server_that_dies_is_seen_going_and_coming_back(monkeypatch: pytest.Mo
     assert "exited" in line
 
 
-def test_a_server_that_breaks_the_rules_is_seen_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = Stopping("broke a rule")
+def test_a_protocol_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Stopping("protocol violation")
     monkeypatch.setattr(sys, "stdout", stream)
     assert main(["watch", "--log-level", "error", "--", sys.executable, str(PEER), "--noisy"]) == 0
 
 
-def test_a_reader_that_left_ends_it_quietly(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_closed_pipe_ends_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError
@@ -93,61 +91,59 @@ def test_a_reader_that_left_ends_it_quietly(
     assert capsys.readouterr().err == ""
 
 
-class Given:
-    """A client that is given what happens to it."""
+class FakeClient:
+    """A client whose events the test emits."""
 
     def on_event(self, listener: Callable[[str, dict[str, object]], None]) -> None:
-        self.tell = listener
+        self.emit = listener
 
     def on_notification(self, handler: object) -> None: ...
 
 
-CLOSINGS = [(TransportError("no such file"), "no such file"), (None, "the connection was given up")]
+CLOSINGS = [(TransportError("no such file"), "no such file"), (None, "the client stopped reconnecting")]
 
 
-@pytest.mark.parametrize(("reason", "said"), CLOSINGS)
-def test_a_connection_given_up_for_good_ends_it_with_the_reason(
+@pytest.mark.parametrize(("reason", "message"), CLOSINGS)
+def test_a_closed_client_ends_the_command_with_the_reason(
     reason: TransportError | None,
-    said: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def with_client(arguments: object, chosen: object, work: Callable, **options: Any) -> int:
-        client = Given()
+    def with_client(arguments: object, selected: object, work: Callable, **options: Any) -> int:
+        client = FakeClient()
         options["prepare"](client)
 
-        async def happen() -> int:
-            client.tell("jackstay.request.start", {})
-            client.tell(
-                "jackstay.connection.transition", {"from": "backoff", "to": "closed", "reason": reason}
-            )
+        async def emit_and_work() -> int:
+            client.emit("jackstay.request.start", {})
+            client.emit("jackstay.connection.transition", {"from": "backoff", "to": "closed", "reason": reason})
             return await work(client)
 
-        return asyncio.run(happen())
+        return asyncio.run(emit_and_work())
 
     monkeypatch.setattr(_watch, "with_client", with_client)
     assert main(["watch", "--", "x"]) == 3
-    shown = capsys.readouterr()
-    assert "backoff -> closed" in shown.out
-    assert said in shown.err
+    done = capsys.readouterr()
+    assert "backoff -> closed" in done.out
+    assert message in done.err
 
 
 LINES = [
     (
-        Happening("notification", method="notifications/message", params={"level": "info", "data": {"a": 1}}),
+        WatchEvent("notification", method="notifications/message", params={"level": "info", "data": {"a": 1}}),
         'message  info {"a": 1}',
     ),
-    (Happening("notification", method="notifications/message", params=None), "message"),
-    (Happening("notification", method="vendor/\x1b", params={}), "vendor/\\x1b"),
+    (WatchEvent("notification", method="notifications/message", params=None), "message"),
+    (WatchEvent("notification", method="vendor/\x1b", params={}), "vendor/\\x1b"),
     (
-        Happening("violation", reason="a line that is no JSON"),
-        "the server broke a rule: a line that is no JSON",
+        WatchEvent("violation", reason="a line that is not JSON"),
+        "protocol violation: a line that is not JSON",
     ),
 ]
 
 
-@pytest.mark.parametrize(("happening", "said"), LINES)
-def test_every_kind_has_its_line(happening: Happening, said: str) -> None:
-    stream = io.StringIO()
-    _show(Screen(stream), happening, as_json=False)
-    assert stream.getvalue()[10:] == f"{said}\n"
+def test_lines_of_every_kind() -> None:
+    for event, text in LINES:
+        stream = io.StringIO()
+        _show(Screen(stream), event, as_json=False)
+        assert stream.getvalue()[10:] == f"{text}\n"

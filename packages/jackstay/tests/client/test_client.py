@@ -1,4 +1,4 @@
-"""What a user holds: opened, shared and stopped, from any task and in any order. It is listened to in `test_client_listening`."""
+"""`Client`: opened, shared and stopped, from any task and in any order. Handlers are in `test_client_listening`."""
 
 import asyncio
 from typing import Any
@@ -17,10 +17,10 @@ from jackstay.errors import (
     TransportError,
     UsageError,
 )
-from jackstay.testing import Refusal, ScriptedPeer, on_fake_clock
+from jackstay.testing import ScriptedError, ScriptedPeer, on_fake_clock
 from jackstay.transport import memory_pair
 from jackstay.types import Implementation
-from scripted.peer import ERAS, HANDSHAKE, STATELESS, now, opened, peered, said
+from scripted.peer import ERAS, HANDSHAKE, STATELESS, now, opened, peered, text_result
 
 
 class FailingTarget:
@@ -34,7 +34,7 @@ class FailingTarget:
         self.errors = list(errors)
         self.opened = 0
 
-    async def open(self, owner: Any, max_frame_bytes: int, close_step: float) -> Any:
+    async def open(self, handler: Any, max_frame_bytes: int, close_step: float) -> Any:
         self.opened += 1
         raise self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
 
@@ -44,7 +44,7 @@ class FailingTarget:
 
 @pytest.mark.parametrize("version", ERAS)
 @on_fake_clock
-async def test_both_eras_are_found_and_what_the_server_says_is_known(version: str) -> None:
+async def test_both_eras_are_negotiated_and_the_server_information_is_available(version: str) -> None:
     async with peered(version) as (client, peer):
         assert (client.state, repr(client)) == ("new", "<Client scripted new>")
         async with client as same:
@@ -53,37 +53,32 @@ async def test_both_eras_are_found_and_what_the_server_says_is_known(version: st
             assert isinstance(client.server_info, Implementation)
             assert client.server_info.name == "scripted"
             assert client.server_capabilities.tools is not None
-            assert client.instructions == "ask nicely"
+            assert client.instructions == "be polite"
             assert not client.is_server_stale
             assert await client.ping() == ("ping" if version == HANDSHAKE else "server/discover")
         assert client.state == "closed"
         assert client.is_server_stale
-        assert client.protocol_version == version, "the last known"
+        assert client.protocol_version == version, "of the last connection"
         initialized = peer.got("notifications/initialized")
         assert len(initialized) == (version == HANDSHAKE)
 
 
-@pytest.mark.parametrize(
-    ("info", "name", "version"),
-    [
+@on_fake_clock
+async def test_malformed_server_info_is_tolerated() -> None:
+    cases: list[tuple[dict[str, Any], str | None, str | None]] = [
         ({"name": "s"}, "s", ""),
         ({"version": "1", "name": 5}, "", "1"),
         ({"name": "s", "version": "1", "title": 5}, "s", "1"),
         ({"name": "s", "version": "1", "websiteUrl": "x:y"}, "s", "1"),
         ({"name": 5}, None, None),
         ({}, None, None),
-    ],
-)
-@on_fake_clock
-async def test_a_server_that_says_its_name_badly_is_a_server_all_the_same(
-    info: dict[str, Any], name: str | None, version: str | None
-) -> None:
-    """It is for display: whoever shows it must not fail over it."""
-    async with peered(HANDSHAKE) as (client, peer):
-        peer.on["initialize"] = {"protocolVersion": HANDSHAKE, "capabilities": {}, "serverInfo": info}
-        async with client:
-            said = client.server_info
-            assert (said and said.name, said and said.version) == (name, version)
+    ]
+    for info, name, version in cases:
+        async with peered(HANDSHAKE) as (client, peer):
+            peer.on["initialize"] = {"protocolVersion": HANDSHAKE, "capabilities": {}, "serverInfo": info}
+            async with client:
+                found = client.server_info
+                assert (found and found.name, found and found.version) == (name, version), info
 
 
 @on_fake_clock
@@ -114,8 +109,8 @@ async def test_a_slow_stateless_server_is_waited_for() -> None:
         probe = await peer.expect("server/discover")
         initialize = await peer.expect("initialize")
         await asyncio.sleep(2)
-        probe.answer(peer.introduction())
-        peer.refuse(initialize["id"], -32601)
+        probe.respond(peer.handshake_result())
+        peer.respond_error(initialize["id"], -32601)
         await opening
         assert client.protocol_version == STATELESS
 
@@ -129,17 +124,17 @@ async def test_one_era_alone_is_not_probed() -> None:
 
 
 @on_fake_clock
-async def test_no_common_revision_is_permanent_and_plain() -> None:
+async def test_no_common_version_is_a_permanent_error() -> None:
     async with peered(versions=("2024-11-05",)) as (client, _):
-        with pytest.raises(ProtocolError, match="no common protocol revision"):
+        with pytest.raises(ProtocolError, match="no common protocol version"):
             await client.open()
         assert client.state == "closed"
         assert now() < 1
 
 
 @on_fake_clock
-async def test_opening_ends_at_once_for_what_is_permanent_and_raises_it_as_it_is() -> None:
-    """G9: one plain exception."""
+async def test_open_raises_a_permanent_error_at_once_and_unchanged() -> None:
+    """docs/guarantees.md G9."""
     gone = TransportError("no such command", permanent=True)
     client = connect(FailingTarget(gone))
     with pytest.raises(TransportError) as caught:
@@ -155,7 +150,7 @@ async def test_opening_ends_at_once_for_what_is_permanent_and_raises_it_as_it_is
 
 
 @on_fake_clock
-async def test_opening_gives_up_after_the_attempts_and_raises_the_newest_cause() -> None:
+async def test_open_raises_the_last_error_after_max_attempts() -> None:
     errors = [TransportError(f"attempt {n}", exit_code=n, stderr_tail=f"tail {n}") for n in (1, 2, 3)]
     target = FailingTarget(*errors)
     client = connect(target, max_attempts=3)
@@ -168,7 +163,7 @@ async def test_opening_gives_up_after_the_attempts_and_raises_the_newest_cause()
 
 
 @on_fake_clock
-async def test_opening_gives_up_at_its_timeout_with_the_newest_cause_or_the_timeout() -> None:
+async def test_open_raises_the_last_error_or_a_timeout_after_open_timeout() -> None:
     target = FailingTarget(TransportError("refused"))
     client = connect(target, max_attempts=100, open_timeout=10)
     with pytest.raises(TransportError, match="refused"):
@@ -182,8 +177,8 @@ async def test_opening_gives_up_at_its_timeout_with_the_newest_cause_or_the_time
 
 
 @on_fake_clock
-async def test_an_opener_that_is_cancelled_leaves_nothing_behind() -> None:
-    """G9: no task, no pending cancellation."""
+async def test_a_cancelled_open_leaves_nothing_behind() -> None:
+    """docs/guarantees.md G9: no task and no pending cancellation is left."""
     async with peered() as (client, peer):
         peer.on["server/discover"] = peer.on["initialize"] = lambda params: None
         opening = asyncio.ensure_future(client.open())
@@ -192,13 +187,13 @@ async def test_an_opener_that_is_cancelled_leaves_nothing_behind() -> None:
         with pytest.raises(asyncio.CancelledError):
             await opening
         assert client.state == "closed"
-        await asyncio.sleep(0)  # no cancellation is left to strike
+        await asyncio.sleep(0)  # raises if a cancellation is pending
 
 
 @on_fake_clock
 async def test_a_client_is_opened_once() -> None:
     async with opened() as (client, _):
-        with pytest.raises(StateError, match="opened once"):
+        with pytest.raises(StateError, match="already opened"):
             await client.open()
         await client.ping()
 
@@ -219,7 +214,7 @@ async def test_without_waiting_open_returns_and_ready_waits() -> None:
 
 
 @on_fake_clock
-async def test_ready_that_is_late_names_the_newest_cause() -> None:
+async def test_a_timeout_of_ready_names_the_last_error() -> None:
     client = connect(FailingTarget(TransportError("refused")), max_attempts=100)
     await client.open(wait=False)
     with pytest.raises(TimeoutError, match="not ready within 3 s: refused") as caught:
@@ -229,20 +224,20 @@ async def test_ready_that_is_late_names_the_newest_cause() -> None:
 
 
 @on_fake_clock
-async def test_what_is_no_function_and_what_is_no_time_is_refused_at_once() -> None:
+async def test_invalid_handlers_and_timeouts_are_refused_at_once() -> None:
     wrong: Any = 5
     async with opened() as (client, _):
-        for take in (
+        for register in (
             client.on_notification,
             client.on_progress,
             client.on_event,
             client.sampling.handle,
             client.elicitation.handle,
         ):
-            with pytest.raises(UsageError, match="takes a function, not int"):
-                take(wrong)
+            with pytest.raises(UsageError, match="expected a function, got int"):
+                register(wrong)
         for options in ({"handler": wrong}, {"on_end": wrong}):
-            with pytest.raises(UsageError, match="takes a function, not int"):
+            with pytest.raises(UsageError, match="expected a function, got int"):
                 await client.resources.subscribe("x:y", **options)
         for seconds in ("1", True, float("nan")):
             with pytest.raises(UsageError, match="timeout must be a number of seconds"):
@@ -256,17 +251,17 @@ async def test_what_is_no_function_and_what_is_no_time_is_refused_at_once() -> N
 
 
 def test_options_are_refused_by_name() -> None:
-    with pytest.raises(UsageError, match="there is no setting 'retries'"):
+    with pytest.raises(UsageError, match="unexpected option 'retries'"):
         connect(memory_pair().client, retries=3)
     with pytest.raises(UsageError, match="close_step must be"):
         connect(memory_pair().client, close_step=0)
     named = connect(memory_pair("weather").client)
     assert (named.settings.name, named.settings.init_timeout) == ("weather", 10.0)
-    assert connect(memory_pair("weather").client, name="mine").settings.name == "mine"
+    assert connect(memory_pair("weather").client, name="rain").settings.name == "rain"
 
 
 @on_fake_clock
-async def test_a_target_may_say_how_long_its_start_takes() -> None:
+async def test_a_target_may_set_the_init_timeout() -> None:
     target = FailingTarget(TransportError("x", permanent=True))
     target.init_timeout = 30.0  # type: ignore[assignment]
     assert connect(target).settings.init_timeout == 30.0
@@ -274,7 +269,7 @@ async def test_a_target_may_say_how_long_its_start_takes() -> None:
 
 
 @on_fake_clock
-async def test_capabilities_that_are_given_win_over_the_handlers() -> None:
+async def test_configured_capabilities_take_precedence_over_handlers() -> None:
     async with peered(capabilities={"experimental": {}}) as (client, peer):
         client.roots.set(["file:///a"])
         await client.open()
@@ -285,7 +280,7 @@ async def test_capabilities_that_are_given_win_over_the_handlers() -> None:
 
 
 @on_fake_clock
-async def test_stop_is_for_everybody_any_number_of_times() -> None:
+async def test_stop_may_be_called_repeatedly_and_concurrently() -> None:
     async with peered() as (client, _):
         await client.stop()
         await client.open()
@@ -297,7 +292,7 @@ async def test_stop_is_for_everybody_any_number_of_times() -> None:
 
 
 @on_fake_clock
-async def test_stopping_releases_every_caller_at_once_and_says_whether_it_may_have_run() -> None:
+async def test_stop_fails_pending_calls_at_once_with_may_have_run() -> None:
     async with opened() as (client, peer):
         written = client.submit("tools/call", {"name": "a"})
         await peer.expect("tools/call")
@@ -313,7 +308,7 @@ async def test_stopping_releases_every_caller_at_once_and_says_whether_it_may_ha
 
 
 @on_fake_clock
-async def test_draining_refuses_new_calls_and_finishes_what_began_before() -> None:
+async def test_draining_refuses_new_calls_and_finishes_pending_ones() -> None:
     async with ScriptedPeer() as peer:
         client = connect(peer.target)
         await client.open()
@@ -326,16 +321,14 @@ async def test_draining_refuses_new_calls_and_finishes_what_began_before() -> No
             with pytest.raises(ShutdownError, match="no new calls") as raised:
                 await refused
             assert raised.value.may_have_run is False
-        first.answer({"tools": [], "nextCursor": "2"})
+        first.respond({"tools": [], "nextCursor": "2"})
         second = await peer.expect("tools/list")
         assert client.state == "ready"
-        second.answer({"tools": []})
+        second.respond({"tools": []})
         assert await listing == []
         await stopping
         assert client.state == "closed"
-        assert [
-            frame for frame in peer.heard if frame.get("method") in ("tools/call", "prompts/list", "ping")
-        ] == []
+        assert [frame for frame in peer.received if frame.get("method") in ("tools/call", "prompts/list", "ping")] == []
 
 
 @on_fake_clock
@@ -353,14 +346,14 @@ async def test_a_drain_that_is_cancelled_leaves_the_client_open_for_calls() -> N
 
 
 @on_fake_clock
-async def test_draining_waits_for_open_calls_but_not_for_ever() -> None:
+async def test_draining_waits_for_pending_calls_for_a_limited_time() -> None:
     async with opened() as (client, peer):
         call = client.submit("tools/call", {"name": "a"})
         stopping = asyncio.ensure_future(client.stop(drain=10))
         await peer.expect("tools/call")
         await asyncio.sleep(4)
         assert client.state == "ready"
-        peer.answer(call.id, said("in time"))
+        peer.respond(call.id, text_result("in time"))
         await stopping
         assert (await call)["content"][0]["text"] == "in time"
         assert now() == pytest.approx(4, abs=0.1)
@@ -374,7 +367,7 @@ async def test_draining_waits_for_open_calls_but_not_for_ever() -> None:
 
 @on_fake_clock
 async def test_it_is_opened_in_one_task_and_stopped_in_another() -> None:
-    """G8: in any order."""
+    """docs/guarantees.md G8."""
     async with peered() as (client, _):
         await asyncio.create_task(client.open())
         await asyncio.create_task(client.ping())  # type: ignore[arg-type]
@@ -414,13 +407,13 @@ async def test_a_handler_may_stop_the_client() -> None:
         client.elicitation.handle(elicit)
         await client.open()
         schema = {"type": "object", "properties": {}}
-        peer.ask(1, "elicitation/create", {"message": "?", "requestedSchema": schema})
+        peer.request(1, "elicitation/create", {"message": "?", "requestedSchema": schema})
         await stopped.wait()
-        assert peer.answers(1) == []
+        assert peer.responses(1) == []
 
 
 @on_fake_clock
-async def test_a_handler_that_hangs_does_not_hold_stop_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_hanging_handler_does_not_block_stop(caplog: pytest.LogCaptureFixture) -> None:
     async with opened() as (client, peer):
         started = asyncio.Event()
 
@@ -437,7 +430,7 @@ async def test_a_handler_that_hangs_does_not_hold_stop_up(caplog: pytest.LogCapt
         started.clear()
         release = asyncio.Event()
 
-        async def refuse(notification: Notification) -> None:
+        async def ignore_cancel(notification: Notification) -> None:
             started.set()
             while not release.is_set():
                 try:
@@ -445,11 +438,11 @@ async def test_a_handler_that_hangs_does_not_hold_stop_up(caplog: pytest.LogCapt
                 except asyncio.CancelledError:
                     pass
 
-        client.on_notification(refuse)
+        client.on_notification(ignore_cancel)
         peer.notify("notifications/message", level="info", data="x")
         await started.wait()
         await client.stop()
-        assert "a handler does not end" in caplog.text
+        assert "a handler did not finish after cancellation" in caplog.text
         release.set()
 
 
@@ -458,9 +451,9 @@ async def test_a_handler_that_hangs_does_not_hold_stop_up(caplog: pytest.LogCapt
 
 @on_fake_clock
 async def test_many_tasks_share_one_client_and_each_gets_its_own_answer() -> None:
-    """G10: safe to share."""
+    """docs/guarantees.md G10: safe to share."""
     async with opened() as (client, peer):
-        peer.on["tools/call"] = lambda params: said(params["name"])
+        peer.on["tools/call"] = lambda params: text_result(params["name"])
 
         async def work(name: str) -> None:
             for _ in range(10):
@@ -471,10 +464,10 @@ async def test_many_tasks_share_one_client_and_each_gets_its_own_answer() -> Non
 
 
 @on_fake_clock
-async def test_one_cancelled_user_disturbs_no_other() -> None:
-    """G10: safe to share."""
+async def test_a_cancelled_call_does_not_affect_the_others() -> None:
+    """docs/guarantees.md G10: safe to share."""
     async with opened() as (client, peer):
-        peer.on["tools/call"] = lambda params: None if params["name"] == "slow" else said("fine")
+        peer.on["tools/call"] = lambda params: None if params["name"] == "slow" else text_result("fine")
         slow = asyncio.ensure_future(client.tools.call("slow"))
         await peer.expect("tools/call")
         slow.cancel()
@@ -483,44 +476,44 @@ async def test_one_cancelled_user_disturbs_no_other() -> None:
 
 
 @on_fake_clock
-async def test_after_a_loss_everybody_is_served_by_one_reconnect() -> None:
-    """G10: one at a time."""
+async def test_one_reconnect_serves_all_waiting_calls() -> None:
+    """docs/guarantees.md G10: one reconnect at a time."""
     async with opened(wait_for_ready=True) as (client, peer):
-        peer.on["tools/call"] = said("fine")
-        peer.die()
+        peer.on["tools/call"] = text_result("fine")
+        peer.crash()
         await peer.until(lambda: client.state == "backoff")
         results = await asyncio.gather(*(client.tools.call("x") for _ in range(20)))
         assert [result.text for result in results] == ["fine"] * 20
         assert peer.connections == 2
 
 
-# --- coming back ------------------------------------------------------------------------------------------------------
+# --- reconnecting -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", ERAS)
 @on_fake_clock
 async def test_after_a_crash_the_first_call_that_waits_succeeds(version: str) -> None:
     async with opened(version) as (client, peer):
-        peer.on["tools/call"] = said("back")
+        peer.on["tools/call"] = text_result("back")
         lost = client.submit("resources/read", {"uri": "x"})
         await peer.expect("resources/read")
-        peer.die()
+        peer.crash()
         with pytest.raises(OutcomeUnknownError):
             await lost
         assert client.is_server_stale
         assert (await client.tools.call("x", wait_for_ready=True, timeout=10)).text == "back"
-        assert now() == pytest.approx(1, abs=0.3), "the least delay"
+        assert now() == pytest.approx(1, abs=0.3), "the minimum delay"
         assert not client.is_server_stale
 
 
 @on_fake_clock
 async def test_a_server_that_fails_its_handshake_once_is_tried_again() -> None:
     async with peered() as (client, peer):
-        answers = iter([Refusal(-32603, "not yet")])
+        answers = iter([ScriptedError(-32603, "not yet")])
 
         def initialize(params: dict[str, Any]) -> Any:
-            for refusal in answers:
-                raise refusal
+            for error in answers:
+                raise error
             return peer._initialize(params)
 
         peer.on["initialize"] = initialize
@@ -530,14 +523,14 @@ async def test_a_server_that_fails_its_handshake_once_is_tried_again() -> None:
 
 
 def test_the_reason_of_a_failed_opening_is_never_lost() -> None:
-    from jackstay.client._client import _plain
+    from jackstay.client._client import _root_cause
 
-    plain = TransportError("x")
-    assert _plain(plain) is plain
-    assert _plain(ClosedError(plain)) is plain
+    reason = TransportError("x")
+    assert _root_cause(reason) is reason
+    assert _root_cause(ClosedError(reason)) is reason
     late: McpError = TimeoutError(1, sent=False)
     late.__cause__ = ValueError()
-    assert _plain(late) is late
+    assert _root_cause(late) is late
 
 
 def test_a_peer_can_be_made_before_there_is_a_loop() -> None:

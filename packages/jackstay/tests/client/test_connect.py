@@ -1,4 +1,4 @@
-"""`connect()`: what it takes from the target, what from its options, and what it refuses."""
+"""`connect()`: targets, defaults of a target, options, and errors."""
 
 from typing import Any
 
@@ -7,9 +7,10 @@ import pytest
 from jackstay.client import connect
 from jackstay.errors import UsageError
 from jackstay.transport import memory_pair, stdio
+from jackstay.transport.http import HttpTarget
 
 
-def test_the_target_gives_what_the_options_do_not() -> None:
+def test_the_target_provides_defaults_for_the_options() -> None:
     client = connect(stdio("uvx", "mcp-server-git"))
     assert (client.settings.name, client.settings.init_timeout) == ("mcp-server-git", 30.0)
     client = connect(stdio("uvx", "mcp-server-git"), name="git", init_timeout=5.0)
@@ -17,26 +18,36 @@ def test_the_target_gives_what_the_options_do_not() -> None:
     assert connect(stdio("server")).settings.init_timeout == 10.0
 
 
-def test_an_option_that_is_none_is_refused_by_name() -> None:
-    with pytest.raises(UsageError, match="there is no setting 'timeout'"):
+def test_an_unknown_option_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="unexpected option 'timeout'"):
         connect(memory_pair().client, timeout=5)
 
 
-@pytest.mark.parametrize(
-    ("target", "words"),
-    [
-        ("https://example.org/mcp", r"write connect\(http\(url\)\), not a text"),
-        ("uvx mcp-server-git", r"write connect\(stdio\(command, ...\) or http\(url\)\), not a text"),
-        (None, "not NoneType"),
-    ],
-)
-def test_what_is_no_target_is_refused_with_how_to_make_one(target: Any, words: str) -> None:
-    with pytest.raises(UsageError, match=words) as refused:
-        connect(target)
-    assert refused.value.path == "target"
+def test_a_url_is_accepted_as_a_target() -> None:
+    client = connect("https://example.org/mcp", name="docs")
+    assert isinstance(client._target, HttpTarget)
+    assert (client._target.url, client.settings.name) == ("https://example.org/mcp", "docs")
+    with pytest.raises(UsageError):
+        connect("https://")
 
 
-def test_a_childs_stderr_goes_where_the_option_says() -> None:
+def test_an_invalid_target_is_refused() -> None:
+    targets: list[tuple[Any, str]] = [
+        (
+            "uvx mcp-server-git",
+            "connect() expected a URL or a transport, got 'uvx mcp-server-git'; "
+            "to start a command use stdio(command, *args)",
+        ),
+        (None, "connect() expected a URL or a transport, got NoneType"),
+        (5, "connect() expected a URL or a transport, got int"),
+    ]
+    for target, message in targets:
+        with pytest.raises(UsageError) as refused:
+            connect(target)
+        assert (refused.value.message, refused.value.path) == (message, "target")
+
+
+def test_stderr_of_a_child_follows_the_option() -> None:
     target = stdio("server")
     assert connect(target, stderr="inherit")._target._stderr == "inherit"  # type: ignore[attr-defined]
     assert target._stderr == "log"

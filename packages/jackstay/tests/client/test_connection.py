@@ -1,6 +1,6 @@
-"""The driver: what the core says is done, in order, whatever peers and handlers do meanwhile.
+"""The driver: effects of the core are performed in order, whatever peers and handlers do meanwhile.
 
-What it tells is in `test_connection_telemetry`, what transports do to it in `test_connection_transports`.
+See also `test_connection_telemetry` and `test_connection_transports`.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from jackstay.protocol.client import events as e
 from jackstay.testing import ScriptedPeer, on_fake_clock
 from jackstay.transport import memory_pair
 from scripted.odd_transport import odd
-from scripted.peer import ERAS, HANDSHAKE, STATELESS, listen, now, opened, peered, said
+from scripted.peer import ERAS, HANDSHAKE, STATELESS, listen, now, opened, peered, text_result
 
 FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
 
@@ -36,20 +36,20 @@ FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
 # --- effects ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_effect_of_the_core_is_done_by_somebody() -> None:
+def test_every_effect_of_the_core_is_performed() -> None:
     effects = {cls for cls in vars(e).values() if isinstance(cls, type) and issubclass(cls, e.Effect)}
     assert set(_PERFORM) == effects - {e.Effect}
 
 
 @on_fake_clock
-async def test_a_connection_that_was_not_started_says_so_and_one_that_was_is_not_started_again() -> None:
+async def test_a_connection_must_be_started_and_only_once() -> None:
     connection = Connection(memory_pair().client, Settings(), Telemetry("c"))
     await connection.stop()
     with pytest.raises(StateError, match="not open"):
         connection.submit("ping", b"{}", bytes)
     assert repr(connection).startswith("<Connection <ClientConnection client starting")
     connection.start()
-    with pytest.raises(StateError, match="opened once"):
+    with pytest.raises(StateError, match="already opened"):
         connection.start()
     await connection.stop()
 
@@ -76,29 +76,29 @@ async def test_a_client_belongs_to_its_loop() -> None:
         thread = threading.Thread(target=lambda: asyncio.run(elsewhere()))
         thread.start()
         thread.join(20)
-        assert refused == ["the client was opened on another event loop; each loop needs its own"] * 6
+        assert refused == ["the client was opened on another event loop; create one client per event loop"] * 6
         assert peer.got("tools/call") == peer.got("ping") == peer.got("resources/subscribe") == []
         assert client.state == "ready"
 
 
 @on_fake_clock
-async def test_without_anybody_to_take_them_notifications_go_nowhere_and_requests_are_refused() -> None:
+async def test_without_callbacks_notifications_are_dropped_and_requests_refused() -> None:
     peer = ScriptedPeer()
     await peer.open()
     connection = Connection(peer.pair.client, Settings(), Telemetry("bare"))
     connection.start()
     await connection.ready(5)
     peer.notify("notifications/message", level="info", data="x")
-    peer.ask(1, "elicitation/create", FORM)
-    assert (await peer.answer_to(1))["error"]["code"] == -32601
+    peer.request(1, "elicitation/create", FORM)
+    assert (await peer.response_to(1))["error"]["code"] == -32601
     connection.step(e.Subscribed("k", ("vendor/subscribe", b"{}"), None))
     message = await peer.expect("vendor/subscribe")
-    peer.refuse(message["id"], -1)
+    peer.respond_error(message["id"], -1)
     call = connection.submit("ping", b"{}", bytes)
     await call
-    connection.give_up(call)
+    connection.cancel_call(call)
     await connection.stop()
-    connection.give_up(call)
+    connection.cancel_call(call)
     await peer.close()
 
 
@@ -106,7 +106,7 @@ async def test_without_anybody_to_take_them_notifications_go_nowhere_and_request
 
 
 @on_fake_clock
-async def test_lines_that_are_no_messages_are_skipped_until_there_are_twenty_in_a_row(
+async def test_invalid_lines_are_skipped_up_to_twenty_in_a_row(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING, "jackstay.client")
@@ -122,21 +122,21 @@ async def test_lines_that_are_no_messages_are_skipped_until_there_are_twenty_in_
         await peer.expect("tools/call")
         for _ in range(20):
             peer.send(b"and on and on")
-        with pytest.raises(ProtocolError, match="20 bad lines in a row") as caught:
+        with pytest.raises(ProtocolError, match="20 invalid frames in a row") as caught:
             await call
         assert caught.value.quote == "and on and on"
         assert caught.value.may_have_run is True
         violations = [fields for name, fields in events if name == "jackstay.protocol.violation"]
         assert len(violations) == 58
         assert violations[0]["frame_size"] == len("Listening on stdio...")
-        told = [record.getMessage() for record in caplog.records if "so far" in record.getMessage()]
-        assert len(told) == 8 + len((16, 32)), "every one of the first, and then ever fewer"
-        assert told[-1].endswith("(frame of 14 bytes; 32 so far)")
+        warnings = [record.getMessage() for record in caplog.records if "so far" in record.getMessage()]
+        assert len(warnings) == 8 + len((16, 32)), "each of the first ones, and then ever fewer"
+        assert warnings[-1].endswith("(frame of 14 bytes; 32 so far)")
         await client.ready(60)
 
 
 @on_fake_clock
-async def test_a_message_over_the_limit_ends_the_connection_and_says_so() -> None:
+async def test_a_message_over_the_limit_closes_the_connection() -> None:
     async with opened() as (client, peer):
         call = client.submit("tools/call", {"name": "x"})
         await peer.expect("tools/call")
@@ -153,23 +153,23 @@ async def test_a_message_over_the_limit_ends_the_connection_and_says_so() -> Non
 
 @pytest.mark.parametrize("version", ERAS)
 @on_fake_clock
-async def test_a_server_without_a_sign_of_life_is_left(version: str) -> None:
+async def test_a_silent_server_is_disconnected(version: str) -> None:
     async with opened(version, keepalive=5) as (client, peer):
         method = "ping" if version == HANDSHAKE else "server/discover"
         before = len(peer.got(method))
         await asyncio.sleep(6)
-        assert len(peer.got(method)) == before, "the negotiation was heard"
+        assert len(peer.got(method)) == before, "the negotiation counts as activity"
         await asyncio.sleep(5)
         assert len(peer.got(method)) == before + 1
         peer.on[method] = lambda params: None
         await peer.until(lambda: len(peer.got(method)) >= before + 3)
         call = client.submit("tools/call", {"name": "x"})
-        with pytest.raises(OutcomeUnknownError, match="no sign of life"):
+        with pytest.raises(OutcomeUnknownError, match="no response to 2 keepalives"):
             await call
 
 
 @on_fake_clock
-async def test_a_reset_fails_what_is_open_and_comes_back_soon() -> None:
+async def test_a_reset_fails_pending_calls_and_reconnects_soon() -> None:
     async with opened() as (client, peer):
         call = client.submit("tools/call", {"name": "x"})
         await peer.expect("tools/call")
@@ -182,12 +182,12 @@ async def test_a_reset_fails_what_is_open_and_comes_back_soon() -> None:
 
 
 @on_fake_clock
-async def test_a_server_that_sends_initialize_is_left() -> None:
+async def test_a_server_that_sends_initialize_is_disconnected() -> None:
     async with opened() as (client, peer):
-        peer.ask(1, "initialize")
+        peer.request(1, "initialize")
         await peer.until(lambda: peer.connections == 2)
         await client.ready(60)
-        assert peer.answers(1) == []
+        assert peer.responses(1) == []
 
 
 # --- handlers of requests ---------------------------------------------------------------------------------------------
@@ -206,18 +206,18 @@ async def test_pings_are_answered_while_a_handler_works_and_a_cancelled_handler_
                 cancelled.set()
 
         client.elicitation.handle(elicit)
-        peer.ask("slow", "elicitation/create", FORM)
+        peer.request("slow", "elicitation/create", FORM)
         await started.wait()
-        peer.ask("p", "ping")
-        assert (await peer.answer_to("p"))["result"] == {}
+        peer.request("p", "ping")
+        assert (await peer.response_to("p"))["result"] == {}
         peer.notify("notifications/cancelled", requestId="slow")
         await cancelled.wait()
         await client.ping()
-        assert peer.answers("slow") == []
+        assert peer.responses("slow") == []
 
 
 @on_fake_clock
-async def test_a_handler_that_ignores_its_cancel_does_not_answer_for_the_next_with_its_id() -> None:
+async def test_a_handler_that_ignores_cancellation_does_not_answer_a_newer_request() -> None:
     async with opened() as (client, peer):
         from jackstay.types import ElicitResult
 
@@ -235,30 +235,30 @@ async def test_a_handler_that_ignores_its_cancel_does_not_answer_for_the_next_wi
             return ElicitResult(action="decline")
 
         client.elicitation.handle(elicit)
-        peer.ask(1, "elicitation/create", FORM)
+        peer.request(1, "elicitation/create", FORM)
         await started.wait()
         peer.notify("notifications/cancelled", requestId=1)
-        peer.ask(1, "elicitation/create", FORM)
-        answer = await peer.answer_to(1)
+        peer.request(1, "elicitation/create", FORM)
+        answer = await peer.response_to(1)
         assert answer["result"]["action"] == "decline"
-        assert len(peer.answers(1)) == 1
+        assert len(peer.responses(1)) == 1
 
 
 @on_fake_clock
-async def test_a_handler_that_cancels_itself_is_answered_for() -> None:
+async def test_a_handler_that_cancels_itself_causes_an_error_response() -> None:
     async with opened() as (client, peer):
 
         async def elicit(params: Any) -> Any:
             raise asyncio.CancelledError
 
         client.elicitation.handle(elicit)
-        peer.ask(1, "elicitation/create", FORM)
-        assert (await peer.answer_to(1))["error"]["message"] == "the handler was cancelled"
+        peer.request(1, "elicitation/create", FORM)
+        assert (await peer.response_to(1))["error"]["message"] == "the handler was cancelled"
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "data"),
-    [
+@on_fake_clock
+async def test_exceptions_of_a_handler_become_error_responses() -> None:
+    cases: list[tuple[Exception, int, Any]] = [
         (JsonRpcError(-1, "no", {"why": 1}), -1, {"why": 1}),
         (JsonRpcError(-1, "no", float("nan")), -1, None),
         (JsonRpcError(0, "no", {"why": 1}), 0, {"why": 1}),
@@ -266,33 +266,31 @@ async def test_a_handler_that_cancels_itself_is_answered_for() -> None:
         (UsageError("no"), -32603, None),
         (ProtocolError("no", code=-32602), -32602, None),
         (ZeroDivisionError("a secret"), -32603, None),
-    ],
-)
-@on_fake_clock
-async def test_what_a_handler_raises_is_answered(error: Exception, code: int, data: Any) -> None:
+    ]
     async with opened() as (client, peer):
+        for id, (error, code, data) in enumerate(cases):
 
-        async def elicit(params: Any) -> Any:
-            raise error
+            async def elicit(params: Any, error: Exception = error) -> Any:
+                raise error
 
-        client.elicitation.handle(elicit)
-        peer.ask(1, "elicitation/create", FORM)
-        answer = (await peer.answer_to(1))["error"]
-        assert (answer["code"], answer.get("data")) == (code, data)
-        assert "secret" not in answer["message"]
+            client.elicitation.handle(elicit)
+            peer.request(id, "elicitation/create", FORM)
+            response = (await peer.response_to(id))["error"]
+            assert (response["code"], response.get("data")) == (code, data), error
+            assert "secret" not in response["message"]
 
 
 @on_fake_clock
 async def test_progress_waits_in_order_and_belongs_to_its_call() -> None:
     async with opened() as (client, peer):
         events = listen(client)
-        heard: list[Any] = []
-        call = client.submit("tools/call", {"name": "x"}, on_progress=heard.append)
+        received_messages: list[Any] = []
+        call = client.submit("tools/call", {"name": "x"}, on_progress=received_messages.append)
         await peer.expect("tools/call")
         peer.notify("notifications/progress", progressToken=call.id, progress=1)
         await client.ping()
-        assert len(heard) == 1
-        assert client._requests.connection.reported("theirs") is None
+        assert len(received_messages) == 1
+        assert client._requests.connection.pop_reported_call("theirs") is None
         received = [fields["method"] for name, fields in events if name == "jackstay.notification.received"]
         assert received == ["notifications/progress"]
         await client.stop(drain=1)
@@ -301,7 +299,7 @@ async def test_progress_waits_in_order_and_belongs_to_its_call() -> None:
 
 
 @on_fake_clock
-async def test_what_is_known_of_the_server_and_of_its_subscriptions_can_be_asked() -> None:
+async def test_server_information_and_subscription_keys_are_available() -> None:
     async with peered(STATELESS) as (client, peer):
         await client.open(wait=False)
         connection = client._requests.connection
@@ -312,16 +310,16 @@ async def test_what_is_known_of_the_server_and_of_its_subscriptions_can_be_asked
         assert not connection.is_stale()
         connection.step(e.Subscribed("k", None, ("subscriptions/listen", b"{}")))
         id = (await peer.expect("subscriptions/listen"))["id"]
-        assert connection.standing_key(id) == "k"
+        assert connection.subscription_key(id) == "k"
         assert (
-            connection.standing_key(id + 1)
-            is connection.standing_key("k")
-            is connection.standing_key(None)
+            connection.subscription_key(id + 1)
+            is connection.subscription_key("k")
+            is connection.subscription_key(None)
             is None
         )
-        peer.refuse(id, -1)
+        peer.respond_error(id, -1)
         await client.ping()
-        assert connection.standing_key(id) is None
+        assert connection.subscription_key(id) is None
 
 
 @on_fake_clock
@@ -341,9 +339,9 @@ async def test_handlers_that_hang_are_cancelled_when_it_stops() -> None:
 
 
 @on_fake_clock
-async def test_a_call_that_waits_and_one_whose_transport_is_gone_are_withdrawn_quietly() -> None:
+async def test_withdrawing_a_waiting_call_or_one_of_a_lost_transport_does_nothing() -> None:
     async with opened(wait_for_ready=True) as (client, peer):
-        peer.die()
+        peer.crash()
         await peer.until(lambda: client.state == "backoff")
         waiting = client.submit("tools/call", {"name": "x"})
         waiting.cancel()
@@ -357,11 +355,11 @@ async def test_a_call_that_waits_and_one_whose_transport_is_gone_are_withdrawn_q
 
 @on_fake_clock
 async def test_a_permanent_failure_to_open_closes_it() -> None:
-    async def refuse(owner: Any) -> None:
+    async def fail(handler: Any) -> None:
         raise TransportError("no such command", permanent=True)
 
     peer = ScriptedPeer()
-    client = await odd(peer, opens=refuse)
+    client = await odd(peer, opens=fail)
     with pytest.raises(TransportError, match="no such command"):
         await client.open()
     await peer.close()
@@ -371,7 +369,7 @@ async def test_a_permanent_failure_to_open_closes_it() -> None:
 async def test_a_start_that_ends_after_the_next_has_begun_is_closed() -> None:
     peer, starts, closes = ScriptedPeer(), [], []
 
-    async def first_is_slow(owner: Any) -> None:
+    async def first_is_slow(handler: Any) -> None:
         starts.append(1)
         if len(starts) == 1:
             for _ in range(3):
@@ -387,7 +385,7 @@ async def test_a_start_that_ends_after_the_next_has_begun_is_closed() -> None:
     await client.open()
     assert len(starts) == 2
     await asyncio.sleep(200)
-    assert closes == [1], "the first, when it came at last"
+    assert closes == [1], "the first one, when it opened at last"
     assert client.state == "ready"
     await client.stop()
     await peer.close()
@@ -405,12 +403,12 @@ async def test_a_loss_cancels_the_handlers_of_the_old_connection() -> None:
                 ended.set()
 
         client.elicitation.handle(elicit)
-        peer.ask(1, "elicitation/create", FORM)
+        peer.request(1, "elicitation/create", FORM)
         await client.ping()
-        peer.die()
+        peer.crash()
         await ended.wait()
         await client.ready(60)
-        assert peer.answers(1) == []
+        assert peer.responses(1) == []
 
 
 @on_fake_clock
@@ -418,33 +416,33 @@ async def test_a_notification_that_cannot_be_handled_does_not_stop_the_next(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with opened() as (client, peer):
-        heard: list[str] = []
+        received_messages: list[str] = []
         connection = client._requests.connection
 
-        async def take(notice: Any) -> None:
-            heard.append(notice.method)
-            if len(heard) == 1:
-                raise ZeroDivisionError("a bug of ours")
-            if len(heard) == 2:
+        async def on_notice(notice: Any) -> None:
+            received_messages.append(notice.method)
+            if len(received_messages) == 1:
+                raise ZeroDivisionError("a defect")
+            if len(received_messages) == 2:
                 raise asyncio.CancelledError
 
-        connection.on_notice = take
+        connection.on_notice = on_notice
         with caplog.at_level(logging.ERROR, "jackstay.client"):
             for name in "abc":
                 peer.notify(f"notifications/{name}")
             await client.ping()
             for _ in range(5):
                 await asyncio.sleep(0)
-        assert heard == ["notifications/a", "notifications/b", "notifications/c"]
-        assert "could not be handled" in caplog.text
+        assert received_messages == ["notifications/a", "notifications/b", "notifications/c"]
+        assert "handling a notification failed" in caplog.text
 
 
 @on_fake_clock
-async def test_an_early_timer_is_left_and_armed_again_for_what_comes_later() -> None:
+async def test_an_early_timer_is_kept_and_rearmed() -> None:
     async with opened(STATELESS, request_timeout=5) as (client, peer):
         first = client.submit("tools/call", {"name": "a"}, timeout=1)
         await peer.expect("tools/call")
-        peer.answer(first.id, said("a"))
+        peer.respond(first.id, text_result("a"))
         await first
         with pytest.raises(McpError):
             await client.tools.call("b", timeout=3)

@@ -1,13 +1,14 @@
-"""What callers are told when the connection closes is what the server really received.
+"""`may_have_run` agrees with what the server received when the connection closes.
 
-Every way in which a client closes its transport, with calls whose frames were queued in the same turn of the event loop,
-against a ledger kept by the server: in memory and with a real child process, on both event loops.
+Every way in which a client closes its transport, with calls whose frames were queued in the same iteration of the event
+loop, against a ledger kept by the server: in memory and with a real child process, on both event loops.
 """
 
 import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,10 @@ from peers.closing import EXIT, LIMIT, ClosingServer
 
 # How each closing row of the client's table is reached.
 KINDS: dict[str, type[e.Event]] = {
-    "stop": e.StopAsked,
+    "stop": e.StopRequested,
     "reset": e.ResetReceived,
     "second initialize": e.InitializeReceived,
-    "strikes": e.StruckOut,
+    "occurs": e.TooManyInvalidFrames,
     "oversize": e.OversizeReceived,
     "exit": e.WentDown,
     "keepalive missed": e.KeepaliveMissed,
@@ -40,16 +41,16 @@ KINDS: dict[str, type[e.Event]] = {
     "negotiation failed": e.NegotiationFailed,
     "negotiation refused": e.NegotiationRefused,
 }
-# Stepped by the test: it waits for no clock, and `stop()` itself lets what is queued be flushed first.
+# Stepped by the test, because it must not wait for a clock, and `stop()` flushes queued frames first.
 STEPPED: dict[str, Callable[[], e.Event]] = {
-    "stop": e.StopAsked,
+    "stop": e.StopRequested,
     "keepalive missed": e.KeepaliveMissed,
     "check expired": e.CheckExpired,
     "connect expired": e.ConnectExpired,
 }
-# These close nothing: there is no transport yet, or not any more.
+# These close nothing: there is no transport yet, or no longer.
 WITHOUT_TRANSPORT = {e.SpawnFailed, e.SpawnRefused, e.AttemptsExhausted}
-# Each request is a POST of its own: see packages/jackstay/tests/transport/http.
+# Each request is a separate POST: see packages/jackstay/tests/transport/http.
 HTTP_ONLY = {e.SessionLost}
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
@@ -109,7 +110,7 @@ class MemoryServer:
 
 
 class MemoryConnection:
-    """The owner of the server's end."""
+    """The transport handler of the server."""
 
     def __init__(self, server: ClosingServer, next: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self.transport: MemoryTransport | None = None
@@ -138,12 +139,12 @@ class MemoryConnection:
         pass
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
-        self.frames_arrived()  # what was written and not yet pulled was received
+        self.frames_arrived()  # frames that were written and not yet pulled were received
         self._tasks.append(asyncio.ensure_future(self._next()))
 
 
 class StdioServer:
-    """The server as a real child."""
+    """The server as a real child process."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.target: Target = stdio(sys.executable, "-I", "-S", closing.__file__, kind, str(folder))
@@ -160,11 +161,11 @@ class StdioServer:
         return Counter(self._ledger.read_text().split()) if self._ledger.exists() else Counter()
 
 
-# --- calls in the same turn -------------------------------------------------------------------------------------------
+# --- calls in the same iteration --------------------------------------------------------------------------------------
 
 
 class Caller:
-    """Makes calls right before the driver handles what arrived or what is due: their frames are queued in that turn."""
+    """Makes calls right before the driver handles frames or timers: their frames are queued in the same iteration."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -182,7 +183,7 @@ class Caller:
         return call
 
     def before(self, method: Callable[..., None]) -> Callable[..., None]:
-        """This method of the driver, after two calls."""
+        """Wrap a method of the driver so that two calls are made before it."""
 
         def called(connection: Connection, *args: Any) -> None:
             if self.is_calling and len(self.calls) < 200:
@@ -202,8 +203,8 @@ class Caller:
             self.left.set()
 
 
-async def breaches_of(kind: str, server: Any) -> list[str]:
-    """What callers were told and is not true, after the connection was closed in this way with calls in the same turn."""
+async def contradictions(kind: str, server: Any) -> list[str]:
+    """Return the outcomes that contradict the ledger, after the connection was closed in this way."""
     async with server:
         client = connect(
             server.target,
@@ -238,25 +239,25 @@ async def breaches_of(kind: str, server: Any) -> list[str]:
                 await asyncio.gather(caller.call(), caller.call())
             await client.stop()
         outcomes = await asyncio.gather(*caller.calls.values(), return_exceptions=True)
-        return judged(caller.calls, outcomes, server)
+        return compare(caller.calls, outcomes, server)
 
 
-def judged(calls: dict[str, Call[Any]], outcomes: list[Any], server: Any) -> list[str]:
+def compare(calls: dict[str, Call[Any]], outcomes: list[Any], server: Any) -> list[str]:
     ledger = server.ledger
-    assert len(calls) > 2, "no call was made in the turn of the close"
-    breaches = []
+    assert len(calls) > 2, "no call was made in the iteration of the close"
+    found = []
     for name, outcome in zip(calls, outcomes, strict=True):
         times = ledger[name]
         if isinstance(outcome, McpError):
-            is_true = times == 0 if outcome.may_have_run is False else times <= 1
+            is_consistent = times == 0 if outcome.may_have_run is False else times <= 1
         else:
-            is_true = times == 1 and not isinstance(outcome, BaseException)
-        if not is_true:
-            breaches.append(f"{name}: {outcome!r}, and the server received it {times} times")
-    return breaches
+            is_consistent = times == 1 and not isinstance(outcome, BaseException)
+        if not is_consistent:
+            found.append(f"{name}: {outcome!r}, and the server received it {times} times")
+    return found
 
 
-def served(where: str, kind: str, folder: Path) -> Any:
+def server_for(where: str, kind: str, folder: Path) -> Any:
     return MemoryServer(kind) if where == "memory" else StdioServer(kind, folder)
 
 
@@ -265,22 +266,28 @@ def run(loop: str, work: Callable[[], Coroutine[Any, Any, list[str]]]) -> list[s
         return runner.run(asyncio.wait_for(work(), 50))
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("where", ["memory", "stdio"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_callers_are_told_is_what_the_server_received(
-    kind: str, where: str, loop: str, tmp_path: Path
-) -> None:
-    assert run(loop, lambda: breaches_of(kind, served(where, kind, tmp_path))) == []
+def folder_for(kind: str, tmp_path: Path) -> Path:
+    folder = tmp_path / kind.replace(" ", "-")
+    folder.mkdir()
+    return folder
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("where", ["memory", "stdio"])
-def test_what_was_queued_before_a_stop_is_written_and_reported_so(
-    where: str, loop: str, tmp_path: Path
+def test_may_have_run_agrees_with_what_the_server_received(
+    where: str, loop: str, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
+    for kind in KINDS:
+        with subtests.test(kind=kind):
+            server = server_for(where, kind, folder_for(kind, tmp_path))
+            assert run(loop, partial(contradictions, kind, server)) == []
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("where", ["memory", "stdio"])
+def test_frames_queued_before_stop_are_written_and_reported(where: str, loop: str, tmp_path: Path) -> None:
     async def stopped_at_once() -> list[str]:
-        server = served(where, "none", tmp_path)
+        server = server_for(where, "none", tmp_path)
         async with server:
             client = connect(server.target, versions=("2025-11-25",))
             await client.open()
@@ -291,26 +298,25 @@ def test_what_was_queued_before_a_stop_is_written_and_reported_so(
             outcomes: list[Any] = await asyncio.gather(*caller.calls.values(), return_exceptions=True)
             assert [outcome.may_have_run for outcome in outcomes] == [True] * 4
             assert server.ledger == dict.fromkeys(caller.calls, 1)
-            return judged(caller.calls, outcomes, server)
+            return compare(caller.calls, outcomes, server)
 
     assert run(loop, stopped_at_once) == []
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("where", ["memory", "stdio"])
-@pytest.mark.parametrize(
-    "kind", ["stop", "reset", "second initialize", "strikes", "oversize", "keepalive missed"]
-)
-def test_a_transport_that_stops_writing_a_turn_later_is_found(
-    kind: str, where: str, loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_transport_that_stops_writing_an_iteration_later_is_detected(
+    where: str, loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for transport in (MemoryTransport, ChildTransport):
         monkeypatch.setattr(transport, "stop_writing", lambda self: None)
-    assert run(loop, lambda: breaches_of(kind, served(where, kind, tmp_path))) != []
+    for kind in ("stop", "reset", "second initialize", "occurs", "oversize", "keepalive missed"):
+        server = server_for(where, kind, folder_for(kind, tmp_path))
+        assert run(loop, partial(contradictions, kind, server)) != [], kind
 
 
 @on_fake_clock
-async def test_a_stop_that_is_cancelled_at_once_ends_the_client_all_the_same() -> None:
+async def test_a_cancelled_stop_still_closes_the_client() -> None:
     async with ScriptedPeer() as peer:
         client = connect(peer.target)
         await client.open()

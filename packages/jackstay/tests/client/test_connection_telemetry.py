@@ -1,4 +1,4 @@
-"""The driver: what it tells its listeners, and what listeners may do meanwhile."""
+"""The driver: telemetry events, and what listeners may do meanwhile."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ from jackstay.errors import (
 )
 from jackstay.protocol.client import Settings
 from jackstay.testing import ScriptedPeer, on_fake_clock
-from scripted.peer import HANDSHAKE, listen, opened, peered, said
+from scripted.peer import HANDSHAKE, listen, opened, peered, text_result
 
 # --- telemetry --------------------------------------------------------------------------------------------------------
 
@@ -24,30 +24,28 @@ async def test_every_event_has_exactly_its_fields() -> None:
     async with peered(offers={"tools": {}}) as (client, peer):
         events = listen(client)
         await client.open()
-        peer.on["tools/call"] = said("hi")
+        peer.on["tools/call"] = text_result("hi")
         await client.tools.call("x")
         peer.on["tools/call"] = None
         peer.notify("notifications/message", level="info", data="x")
         with pytest.raises(McpError):
             await client.tools.call("x", timeout=1)
-        peer.answer(peer.got("tools/call")[1]["id"], said("late"))
-        peer.answer("never asked", {})
+        peer.respond(peer.got("tools/call")[1]["id"], text_result("late"))
+        peer.respond("unknown", {})
         peer.send(b"Starting server...")
         await client.ping()
-        peer.die()
+        peer.crash()
         await peer.until(lambda: peer.connections == 2)
         await client.ready(60)
-        client._requests.connection.tell_exit(None)
-        client._requests.connection.tell_exit(-9)
+        client._requests.connection.emit_exit(None)
+        client._requests.connection.emit_exit(-9)
         await client.stop()
     seen = {name for name, _ in events}
     assert seen == set(EVENTS)
     for name, fields in events:
         assert tuple(fields) == ("client", *EVENTS[name]), name
         assert fields["client"] == "scripted"
-    transitions = [
-        (f["from"], f["to"], f["epoch"]) for n, f in events if n == "jackstay.connection.transition"
-    ]
+    transitions = [(f["from"], f["to"], f["epoch"]) for n, f in events if n == "jackstay.connection.transition"]
     assert transitions == [
         ("new", "starting", 1),
         ("starting", "initializing", 1),
@@ -66,12 +64,12 @@ async def test_every_event_has_exactly_its_fields() -> None:
 async def test_the_events_of_one_request_belong_together() -> None:
     target = ScriptedPeer()
     await target.open()
-    client = Client(target.pair.client, Settings(name="c"), lots=random.Random(7))
+    client = Client(target.pair.client, Settings(name="c"), rng=random.Random(7))
     await client.open()
     before = client.submit("ping")
     events = listen(client)
     await before
-    assert events == [], "nobody listened when it began"
+    assert events == [], "there was no listener when it started"
     await client.ping()
     (_, start), (_, stop) = events
     assert start.items() <= stop.items()
@@ -92,29 +90,29 @@ async def test_the_events_of_one_request_belong_together() -> None:
 
 
 @on_fake_clock
-async def test_without_a_listener_each_event_costs_one_look() -> None:
+async def test_without_listeners_an_event_costs_one_attribute_access() -> None:
     async with opened() as (client, _):
-        looks: list[str] = []
+        accesses: list[str] = []
 
         class Watched:
             def __getattr__(self, name: str) -> Any:
-                looks.append(name)
+                accesses.append(name)
                 return ()
 
         connection = client._requests.connection
         connection.telemetry, before = Watched(), connection.telemetry  # type: ignore[assignment]
         await client.submit("ping")
         connection.telemetry = before
-        assert looks == ["listeners", "listeners"], "one when it began, one when it ended"
+        assert accesses == ["listeners", "listeners"], "one at its start, one at its end"
 
 
 @on_fake_clock
-async def test_chance_is_injected() -> None:
+async def test_the_rng_is_injected() -> None:
     names = []
     for _ in range(2):
         peer = ScriptedPeer()
         await peer.open()
-        client = Client(peer.pair.client, Settings(name="c"), lots=random.Random(7))
+        client = Client(peer.pair.client, Settings(name="c"), rng=random.Random(7))
         events = listen(client)
         await client.open()
         await client.ping()
@@ -125,7 +123,7 @@ async def test_chance_is_injected() -> None:
 
 
 @on_fake_clock
-async def test_a_call_that_is_given_up_ends_with_an_exception_event() -> None:
+async def test_a_cancelled_call_ends_with_an_exception_event() -> None:
     async with opened() as (client, peer):
         events = listen(client)
         written = client.submit("tools/call", {"name": "a"})
@@ -148,18 +146,18 @@ async def test_a_listener_may_use_the_client_and_frames_keep_their_order() -> No
         versions: list[str] = []
         calls: list[Any] = []
 
-        def nosy(name: str, fields: Any) -> None:
+        def listener(name: str, fields: Any) -> None:
             if name == "jackstay.connection.transition" and fields["to"] == "ready":
                 versions.append(client.protocol_version)
                 client.roots.set(["file:///b"])
                 calls.append(client.submit("ping"))
 
-        client.on_event(nosy)
+        client.on_event(listener)
         await client.open()
         await calls[0]
         await client.stop()
         assert versions == [HANDSHAKE]
-        methods = [message.get("method") for message in peer.heard]
+        methods = [message.get("method") for message in peer.received]
         assert methods == [
             "server/discover",
             "initialize",

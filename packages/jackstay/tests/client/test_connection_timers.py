@@ -23,7 +23,7 @@ class Defect(Exception):
 
 
 def run(loop: str, test: Callable[[], Coroutine[Any, Any, None]]) -> list[dict[str, Any]]:
-    """Run a test on this loop; what was reported to the loop's exception handler."""
+    """Run a test on this loop; return what was reported to its exception handler."""
     reported: list[dict[str, Any]] = []
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.get_loop().set_exception_handler(lambda _, context: reported.append(context))
@@ -85,7 +85,7 @@ async def test_an_effect_that_raises_loses_none_of_the_others(defects: set[int])
         defects.update(call.id for call in calls)
         await peer.expect("tools/call", 5)
         asyncio.get_running_loop().set_exception_handler(lambda _, context: None)
-        peer.die(TransportError("gone"))
+        peer.crash(TransportError("gone"))
         ended = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(outcome) for outcome in ended] == [OutcomeUnknownError] * 5
         defects.clear()
@@ -93,7 +93,7 @@ async def test_an_effect_that_raises_loses_none_of_the_others(defects: set[int])
 
 
 @on_fake_clock
-async def test_a_frame_whose_handling_raises_holds_up_none_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_frame_whose_handling_raises_does_not_block_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         connection = client._requests.connection
         deliver = Connection._deliver
@@ -109,14 +109,14 @@ async def test_a_frame_whose_handling_raises_holds_up_none_behind_it(monkeypatch
         call = client.submit("tools/call", {"name": "x"}, timeout=5)
         request = await peer.expect("tools/call")
         peer.notify("notifications/bad")
-        peer.answer(request.id, {"content": []})
+        peer.respond(request.id, {"content": []})
         assert await call == {"content": []}
         assert [type(context["exception"]) for context in reported] == [Defect]
         assert connection._wake is not None, "it sleeps until its next timer"
 
 
 @on_fake_clock
-async def test_a_transport_that_cannot_stop_writing_is_closed_all_the_same(
+async def test_a_transport_whose_stop_writing_raises_is_still_closed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def stop() -> None:
@@ -131,6 +131,6 @@ async def test_a_transport_that_cannot_stop_writing_is_closed_all_the_same(
     client: Client = await odd(peer, stops=stop, closes=close)
     await client.open()
     await client.stop()
-    assert "could not stop writing" in caplog.text
+    assert "stop_writing() of the transport failed" in caplog.text
     assert closed == [True]
     await peer.close()

@@ -16,6 +16,6 @@ def test_code_message_and_data_are_encoded() -> None:
     }
 
 
-def test_data_that_is_not_json_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_data_that_is_not_json_is_logged_and_omitted(caplog: pytest.LogCaptureFixture) -> None:
     assert json.loads(encode_error(7, "no", {"why": float("nan")})) == {"code": 7, "message": "no"}
-    assert "cannot be sent" in caplog.text
+    assert "cannot be encoded" in caplog.text

@@ -1,4 +1,4 @@
-"""Lists: every page, kept as long as the server allows and not a moment longer."""
+"""Lists: all pages, cached for as long as the server allows."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jackstay.client import Cache
-from jackstay.client._lists import ENTRIES, MAX_PAGES, STALE_AFTER
+from jackstay.client._lists import ENTRIES, INVALIDATES, MAX_PAGES
 from jackstay.errors import ProtocolError
 from jackstay.protocol import METHODS
 from jackstay.protocol.client import Settings
@@ -21,13 +21,11 @@ LISTS = [
 ]
 
 
-@pytest.mark.parametrize(("room", "verb", "method", "member"), LISTS)
+@pytest.mark.parametrize(("namespace", "verb", "method", "member"), LISTS)
 @on_fake_clock
-async def test_a_list_is_kept_for_its_time_and_then_asked_for_again(
-    room: str, verb: str, method: str, member: str
-) -> None:
+async def test_a_list_is_cached_for_its_ttl(namespace: str, verb: str, method: str, member: str) -> None:
     async with opened(STATELESS) as (client, peer):
-        fetch = getattr(getattr(client, room), verb)
+        fetch = getattr(getattr(client, namespace), verb)
         peer.on[method] = {"resultType": "complete", member: [], "ttlMs": 5000, "cacheScope": "private"}
         assert await fetch() == await fetch() == []
         assert len(peer.got(method)) == 1
@@ -41,7 +39,7 @@ async def test_a_list_is_kept_for_its_time_and_then_asked_for_again(
 
 @pytest.mark.parametrize("ttl", [None, 0, -1])
 @on_fake_clock
-async def test_without_a_time_nothing_is_kept(ttl: int | None) -> None:
+async def test_without_a_ttl_nothing_is_cached(ttl: int | None) -> None:
     async with opened(STATELESS) as (client, peer):
         peer.on["tools/list"] = {"tools": []} | ({} if ttl is None else {"ttlMs": ttl})
         await client.tools.list()
@@ -61,42 +59,42 @@ async def test_the_shortest_time_of_all_pages_counts() -> None:
         assert len(peer.got("tools/list")) == 4
 
 
-@pytest.mark.parametrize("notification", STALE_AFTER)
+@pytest.mark.parametrize("notification", INVALIDATES)
 @on_fake_clock
-async def test_a_change_forgets_what_it_made_stale_and_nothing_else(notification: str) -> None:
+async def test_a_list_change_invalidates_only_its_lists(notification: str) -> None:
     async with opened(STATELESS) as (client, peer):
         for _, _, method, member in LISTS:
             peer.on[method] = {member: [], "ttlMs": 60_000}
 
         async def fetch_all() -> None:
-            for room, verb, _, _ in LISTS:
-                await getattr(getattr(client, room), verb)()
+            for namespace, verb, _, _ in LISTS:
+                await getattr(getattr(client, namespace), verb)()
 
         await fetch_all()
         assert repr(client.cache).startswith("<Cache of tools/list, ")
         peer.notify(notification)
-        await client.ping()  # whatever came before its answer has arrived
+        await client.ping()  # everything that was sent before its response has arrived
         await fetch_all()
-        again = {method for _, _, method, _ in LISTS if len(peer.got(method)) == 2}
-        assert again == set(STALE_AFTER[notification])
+        fetched_again = {method for _, _, method, _ in LISTS if len(peer.got(method)) == 2}
+        assert fetched_again == set(INVALIDATES[notification])
 
 
 @on_fake_clock
-async def test_clearing_and_reconnecting_forget_everything() -> None:
+async def test_clear_and_reconnect_empty_the_cache() -> None:
     async with opened(STATELESS, wait_for_ready=True) as (client, peer):
         peer.on["tools/list"] = {"tools": [], "ttlMs": 60_000}
         await client.tools.list()
         client.cache.clear()
         await client.tools.list()
         assert len(peer.got("tools/list")) == 2
-        peer.die()
+        peer.crash()
         await peer.until(lambda: peer.connections == 2)
         await client.tools.list()
         assert len(peer.got("tools/list")) == 3
 
 
 @on_fake_clock
-async def test_a_list_that_changed_while_it_was_fetched_is_not_kept() -> None:
+async def test_a_list_that_changed_while_it_was_fetched_is_not_cached() -> None:
     async with opened(STATELESS) as (client, peer):
 
         def turn(params: dict[str, Any]) -> dict[str, Any]:
@@ -111,7 +109,7 @@ async def test_a_list_that_changed_while_it_was_fetched_is_not_kept() -> None:
 
 
 @on_fake_clock
-async def test_a_call_with_meta_of_its_own_is_always_made_and_never_kept() -> None:
+async def test_a_call_with_meta_bypasses_the_cache() -> None:
     async with opened(STATELESS) as (client, peer):
         peer.on["tools/list"] = {"tools": [], "ttlMs": 60_000}
         await client.tools.list(meta={"tenant": "a"})
@@ -125,7 +123,7 @@ async def test_a_call_with_meta_of_its_own_is_always_made_and_never_kept() -> No
 
 
 @on_fake_clock
-async def test_a_server_that_gives_the_same_cursor_twice_or_never_ends_is_refused() -> None:
+async def test_repeated_cursors_and_endless_lists_are_refused() -> None:
     async with opened() as (client, peer):
         peer.on["tools/list"] = {"tools": [], "nextCursor": "again"}
         with pytest.raises(ProtocolError, match="same cursor twice"):
@@ -143,24 +141,24 @@ async def test_a_server_that_gives_the_same_cursor_twice_or_never_ends_is_refuse
         assert count == MAX_PAGES
 
 
-def test_every_list_that_may_be_kept_has_a_change_that_forgets_it() -> None:
+def test_every_cacheable_list_has_a_notification_that_invalidates_it() -> None:
     lists = {name for name, row in METHODS.items() if row.is_cacheable and name.endswith("/list")}
-    assert {method for methods in STALE_AFTER.values() for method in methods} == lists
+    assert {method for methods in INVALIDATES.values() for method in methods} == lists
 
 
-def test_an_empty_list_of_pages_is_not_kept() -> None:
+def test_an_empty_list_of_pages_is_not_cached() -> None:
     cache = Cache()
-    cache.put("tools/list", [], 0.0, cache.mark("tools/list"))
+    cache.put("tools/list", [], 0.0, cache.version("tools/list"))
     assert cache.get("tools/list", 0.0) is None
 
 
-# --- the size of a list as a whole ------------------------------------------------------------------------------------
+# --- the total size of a list -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("room", "verb", "method", "member"), LISTS)
+@pytest.mark.parametrize(("namespace", "verb", "method", "member"), LISTS)
 @on_fake_clock
 async def test_a_list_is_bounded_as_a_whole_by_entries_and_bytes(
-    room: str, verb: str, method: str, member: str
+    namespace: str, verb: str, method: str, member: str
 ) -> None:
     entry = {
         "name": "x" * 100,
@@ -169,7 +167,7 @@ async def test_a_list_is_bounded_as_a_whole_by_entries_and_bytes(
         "inputSchema": {"type": "object"},
     }
     async with opened(max_list_entries=25, max_list_bytes=10_000) as (client, peer):
-        fetch = getattr(getattr(client, room), verb)
+        fetch = getattr(getattr(client, namespace), verb)
         count = 10
 
         def page(params: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +176,7 @@ async def test_a_list_is_bounded_as_a_whole_by_entries_and_bytes(
             return {member: [entry] * (count if cursor < 3 else 5), **more}
 
         peer.on[method] = page
-        assert len(await fetch()) == 25  # as many as are allowed
+        assert len(await fetch()) == 25  # the maximum
         count = 11
         with pytest.raises(ProtocolError, match=r"more than 25 entries \(max_list_entries\)") as caught:
             await fetch()
@@ -188,7 +186,7 @@ async def test_a_list_is_bounded_as_a_whole_by_entries_and_bytes(
         with pytest.raises(ProtocolError, match=r"larger than 10000 bytes \(max_list_bytes\)"):
             await fetch()
         entry["name"] = "x"
-        assert len(await fetch()) == 25  # the next fetch counts anew
+        assert len(await fetch()) == 25  # the next fetch starts from zero
 
 
 def test_the_limits_of_lists_by_default() -> None:
@@ -197,4 +195,4 @@ def test_the_limits_of_lists_by_default() -> None:
 
 def test_every_list_counts_its_entries() -> None:
     assert list(ENTRIES) == [method for _, _, method, _ in LISTS]
-    assert set(ENTRIES) == {method for methods in STALE_AFTER.values() for method in methods}
+    assert set(ENTRIES) == {method for methods in INVALIDATES.values() for method in methods}

@@ -1,4 +1,4 @@
-"""Telemetry as lines of a log."""
+"""Telemetry events as log lines."""
 
 import logging
 
@@ -22,10 +22,10 @@ def test_each_event_is_a_line_with_its_fields(caplog: pytest.LogCaptureFixture) 
     assert caplog.records[0].jackstay["to"] == "ready"  # type: ignore[attr-defined]
 
 
-def test_a_logger_of_ones_own_is_used_and_quiet_ones_stay_quiet(caplog: pytest.LogCaptureFixture) -> None:
-    mine = logging.getLogger("mine")
-    listen = log_events(mine)
-    with caplog.at_level(logging.INFO, "mine"):
+def test_a_given_logger_and_its_level_are_used(caplog: pytest.LogCaptureFixture) -> None:
+    own_logger = logging.getLogger("own")
+    listen = log_events(own_logger)
+    with caplog.at_level(logging.INFO, "own"):
         listen("jackstay.request.start", {"client": "c"})
         listen("jackstay.protocol.violation", {"client": "c"})
-    assert [record.name for record in caplog.records] == ["mine"]
+    assert [record.name for record in caplog.records] == ["own"]

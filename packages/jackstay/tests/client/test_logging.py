@@ -8,7 +8,7 @@ from scripted.peer import STATELESS, opened
 
 
 @on_fake_clock
-async def test_the_level_is_set_where_there_is_a_handshake() -> None:
+async def test_the_level_is_set_in_the_handshake_era() -> None:
     async with opened() as (client, peer):
         peer.on["logging/setLevel"] = {}
         await client.logging.set_level("warning")
@@ -16,14 +16,14 @@ async def test_the_level_is_set_where_there_is_a_handshake() -> None:
 
 
 @on_fake_clock
-async def test_a_stateless_server_takes_it_with_each_request_and_the_error_says_how() -> None:
+async def test_setting_the_level_of_a_stateless_server_explains_meta() -> None:
     async with opened(STATELESS) as (client, _):
         with pytest.raises(CapabilityError, match=r'"io\.modelcontextprotocol/logLevel": "debug"'):
             await client.logging.set_level("debug")
 
 
 @on_fake_clock
-async def test_a_server_that_does_not_log_is_not_asked() -> None:
+async def test_the_level_is_not_sent_without_the_logging_capability() -> None:
     async with opened(offers={}) as (client, _):
         with pytest.raises(CapabilityError):
             await client.logging.set_level("debug")

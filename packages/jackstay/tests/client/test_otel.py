@@ -12,12 +12,12 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from jackstay.client import opentelemetry
 from jackstay.errors import JsonRpcError, UsageError
-from jackstay.testing import Refusal, on_fake_clock
-from scripted.peer import opened, said
+from jackstay.testing import ScriptedError, on_fake_clock
+from scripted.peer import opened, text_result
 
 
 class Traced:
-    """A provider of its own, not the process's."""
+    """A tracer provider for one test."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
@@ -26,7 +26,7 @@ class Traced:
         self.tracer = provider.get_tracer("tests")
 
     def spans(self) -> tuple[ReadableSpan, ...]:
-        """Those that have ended, in that order."""
+        """Return the ended spans in order."""
         return self._exporter.get_finished_spans()
 
 
@@ -37,10 +37,9 @@ def traced() -> Traced:
 
 @on_fake_clock
 async def test_each_request_is_a_span_and_the_server_gets_its_trace(traced: Traced) -> None:
-    """Section 5: with `traceparent` in `_meta`."""
     async with opened() as (client, peer):
         client.trace_with(opentelemetry(traced.tracer))
-        peer.on["tools/call"] = said("hi")
+        peer.on["tools/call"] = text_result("hi")
         peer.on["resources/read"] = {"contents": []}
         peer.on["prompts/get"] = {"messages": []}
         await client.tools.call("greet", meta={"tenant": "a"})
@@ -77,27 +76,27 @@ async def test_a_request_belongs_to_the_span_that_is_current_where_it_is_made(tr
         first, second, checkout = traced.spans()
         context = checkout.get_span_context()
         assert context is not None
-        for each in (first, second):
-            assert each.parent is not None
-            assert each.parent.span_id == context.span_id
+        for span in (first, second):
+            assert span.parent is not None
+            assert span.parent.span_id == context.span_id
 
 
 @on_fake_clock
-async def test_what_the_caller_puts_into_meta_stands(traced: Traced) -> None:
+async def test_meta_of_the_caller_takes_precedence(traced: Traced) -> None:
     async with opened() as (client, peer):
         client.trace_with(opentelemetry(traced.tracer))
-        await client.ping(meta={"traceparent": "mine"})
-        assert peer.got("ping")[0].params["_meta"] == {"traceparent": "mine"}
+        await client.ping(meta={"traceparent": "own"})
+        assert peer.got("ping")[0].params["_meta"] == {"traceparent": "own"}
         assert peer.frames[-1].count(b"traceparent") == 1
 
 
 @on_fake_clock
-async def test_a_span_says_how_its_request_failed(traced: Traced) -> None:
+async def test_a_span_records_the_error_of_its_request(traced: Traced) -> None:
     async with opened() as (client, peer):
         client.trace_with(opentelemetry(traced.tracer))
 
         def refuse(params: Any) -> None:
-            raise Refusal(-32602, "no such tool")
+            raise ScriptedError(-32602, "no such tool")
 
         peer.on["tools/call"] = refuse
         with pytest.raises(JsonRpcError):
@@ -117,7 +116,7 @@ async def test_a_span_says_how_its_request_failed(traced: Traced) -> None:
 
 
 @on_fake_clock
-async def test_a_refused_call_has_no_id_and_says_that_it_did_not_run(traced: Traced) -> None:
+async def test_the_span_of_a_refused_call_has_no_id_and_may_have_run_is_false(traced: Traced) -> None:
     async with opened() as (client, _):
         client.trace_with(opentelemetry(traced.tracer))
         await client.stop()
@@ -132,14 +131,14 @@ async def test_a_refused_call_has_no_id_and_says_that_it_did_not_run(traced: Tra
 
 @on_fake_clock
 async def test_without_a_provider_nothing_is_traced_and_nothing_is_sent() -> None:
-    """The library's own default: tracers that record nothing."""
+    """By default the library uses tracers that record nothing."""
     async with opened() as (client, peer):
         client.trace_with(opentelemetry())
         await client.ping()
         assert "traceparent" not in peer.got("ping")[0].params.get("_meta", {})
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_error_explains_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     monkeypatch.setitem(sys.modules, "opentelemetry.trace", None)
     with pytest.raises(UsageError, match=r"jackstay\[otel\]"):

@@ -1,4 +1,4 @@
-"""Prometheus, the real library, with a registry of its own for each test."""
+"""Prometheus metrics with the real library and one registry per test."""
 
 import asyncio
 import sys
@@ -9,15 +9,14 @@ import pytest
 from jackstay.client import prometheus
 from jackstay.client._prometheus import METRICS
 from jackstay.errors import JsonRpcError, TimeoutError, UsageError
-from jackstay.testing import Refusal, on_fake_clock
-from scripted.peer import opened, peered, said
+from jackstay.testing import ScriptedError, on_fake_clock
+from scripted.peer import opened, peered, text_result
 from scripted.places import ROOT
 
 library = pytest.importorskip("prometheus_client")
 
 
 def test_what_happens_is_counted_by_method_outcome_and_state() -> None:
-    """Section 5: an adapter for Prometheus."""
     registry = library.CollectorRegistry()
 
     def value(name: str, **labels: str) -> Any:
@@ -31,12 +30,12 @@ def test_what_happens_is_counted_by_method_outcome_and_state() -> None:
         async with peered() as (client, peer):
             client.on_event(prometheus(registry))
             await client.open()
-            peer.on["tools/call"] = said("hi")
+            peer.on["tools/call"] = text_result("hi")
             await client.tools.call("x")
             await client.tools.call("y")
 
             def refuse(params: Any) -> None:
-                raise Refusal(-32602)
+                raise ScriptedError(-32602)
 
             peer.on["tools/call"] = refuse
             with pytest.raises(JsonRpcError):
@@ -47,11 +46,11 @@ def test_what_happens_is_counted_by_method_outcome_and_state() -> None:
             call = client.submit("tools/call", {"name": "x"})
             call.cancel()
             own = client.submit("acme/secret-of-tenant-7")
-            (await peer.expect("acme/secret-of-tenant-7")).answer()
+            (await peer.expect("acme/secret-of-tenant-7")).respond()
             await own
             peer.send(b"Debugger attached.")
             await client.ping()
-            peer.die()
+            peer.crash()
             await asyncio.sleep(0)
             while client.state != "backoff":
                 await asyncio.sleep(0)
@@ -62,7 +61,7 @@ def test_what_happens_is_counted_by_method_outcome_and_state() -> None:
     assert requests("tools/call", "jsonrpc") == 1
     assert requests("tools/call", "timeout") == 1
     assert requests("tools/call", "cancelled") == 1
-    assert requests("other", "ok") == 1, "what a program calls its own methods makes no label"
+    assert requests("other", "ok") == 1, "methods that MCP does not define share one label"
     assert value("jackstay_client_request_seconds_count", method="tools/call") == 5
     assert value("jackstay_client_transitions_total", state="ready") == 2
     assert value("jackstay_client_transitions_total", state="backoff") == 1
@@ -76,7 +75,7 @@ def test_what_happens_is_counted_by_method_outcome_and_state() -> None:
 
 
 @on_fake_clock
-async def test_clients_share_a_registry_and_are_told_apart_by_name() -> None:
+async def test_clients_share_a_registry_and_are_distinguished_by_name() -> None:
     registry = library.CollectorRegistry()
     async with opened(name="one") as (one, _), opened(name="two") as (two, _):
         one.on_event(prometheus(registry))
@@ -85,22 +84,20 @@ async def test_clients_share_a_registry_and_are_told_apart_by_name() -> None:
         await two.ping()
         await two.ping()
     counted = [
-        registry.get_sample_value(
-            "jackstay_client_requests_total", {"client": name, "method": "ping", "outcome": "ok"}
-        )
+        registry.get_sample_value("jackstay_client_requests_total", {"client": name, "method": "ping", "outcome": "ok"})
         for name in ("one", "two")
     ]
     assert counted == [1, 2]
 
 
-def test_without_a_registry_it_is_the_process_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = library.CollectorRegistry()
-    monkeypatch.setattr(library, "REGISTRY", mine)
+def test_the_default_registry_is_the_global_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    own_registry = library.CollectorRegistry()
+    monkeypatch.setattr(library, "REGISTRY", own_registry)
     prometheus()("jackstay.protocol.violation", {"client": "c", "reason": "x", "frame_size": 1})
-    assert mine.get_sample_value("jackstay_client_violations_total", {"client": "c"}) == 1
+    assert own_registry.get_sample_value("jackstay_client_violations_total", {"client": "c"}) == 1
 
 
-def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_error_explains_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(UsageError, match="pip install prometheus-client"):
         prometheus()

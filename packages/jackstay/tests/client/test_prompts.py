@@ -27,16 +27,16 @@ async def test_prompts_are_listed_and_filled_in(version: str) -> None:
 
 
 @on_fake_clock
-async def test_a_server_without_prompts_is_not_asked() -> None:
+async def test_prompts_require_the_capability() -> None:
     async with opened(offers={"tools": {}}) as (client, _):
         with pytest.raises(CapabilityError):
             await client.prompts.get("greet")
 
 
 @on_fake_clock
-async def test_arguments_without_names_are_refused() -> None:
-    nameless: Any = ["Rome"]
+async def test_arguments_must_be_a_mapping() -> None:
+    wrong: Any = ["Rome"]
     async with opened() as (client, peer):
-        with pytest.raises(UsageError, match="arguments must have names"):
-            await client.prompts.get("greet", nameless)
+        with pytest.raises(UsageError, match="arguments must be a mapping such as"):
+            await client.prompts.get("greet", wrong)
         assert peer.got("prompts/get") == []

@@ -1,4 +1,4 @@
-"""One request of a user's: its options, its deadlines, its meta, and the handle of `submit()`."""
+"""Requests: options, deadlines, meta, and `submit()`."""
 
 import asyncio
 import gc
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jackstay.client._asking import Asking
+from jackstay.client._request_handlers import ClientRequestHandlers
 from jackstay.client._requests import Requests
 from jackstay.errors import (
     BackpressureError,
@@ -23,16 +23,16 @@ from jackstay.errors import (
 )
 from jackstay.testing import on_fake_clock
 from jackstay.types import ProgressNotificationParams
-from scripted.peer import ERAS, STATELESS, opened, peered, said
+from scripted.peer import ERAS, STATELESS, opened, peered, text_result
 
 
 def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-@pytest.mark.parametrize(
-    ("options", "path"),
-    [
+@on_fake_clock
+async def test_invalid_options_are_refused_by_name_and_nothing_is_sent() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"busy": "perhaps"}, "busy"),
         ({"replay": "always"}, "replay"),
         ({"timeout": 0}, "timeout"),
@@ -49,29 +49,29 @@ def now() -> float:
         ({"on_progress": 5}, "on_progress"),
         ({"meta": 5}, "meta"),
         ({"meta": {"x": float("inf")}}, "$.x"),
-    ],
-)
-@on_fake_clock
-async def test_options_out_of_range_are_refused_by_name_and_nothing_is_sent(options: Any, path: str) -> None:
+    ]
     async with opened() as (client, peer):
-        with pytest.raises(UsageError) as caught:
-            await client.tools.call("x", **options)
-        assert caught.value.path == path
+        for options, path in cases:
+            with pytest.raises(UsageError) as caught:
+                await client.tools.call("x", **options)  # type: ignore[arg-type]  # the mistakes that are tested
+            assert caught.value.path == path, options
+        with pytest.raises(TypeError, match="unexpected option 'time_out'; did you mean 'timeout'"):
+            await client.tools.call("x", time_out=5)  # type: ignore[call-arg]  # as above
         await client.ping()
         assert peer.got("tools/call") == []
 
 
 @on_fake_clock
-async def test_none_asks_for_nothing() -> None:
-    """A progress token would let the server move the deadline."""
+async def test_on_progress_and_meta_of_none_add_nothing() -> None:
+    """A progress token would let the server extend the deadline."""
     async with opened() as (client, peer):
-        peer.on["tools/call"] = said("")
+        peer.on["tools/call"] = text_result("")
         await client.tools.call("x", on_progress=None, meta=None)
         assert "_meta" not in peer.got("tools/call")[0]["params"]
 
 
 @on_fake_clock
-async def test_arguments_that_are_not_json_are_refused_with_their_place() -> None:
+async def test_arguments_that_are_not_json_are_refused_with_their_path() -> None:
     async with opened() as (client, peer):
         with pytest.raises(UsageError) as caught:
             await client.tools.call("x", {"a": [float("nan")]})
@@ -89,18 +89,18 @@ async def test_the_soft_deadline_ends_a_call_with_one_cancel() -> None:
         assert now() == pytest.approx(2, abs=0.1)
         cancel = await peer.expect("notifications/cancelled")
         assert cancel["params"]["requestId"] == peer.got("tools/call")[0]["id"]
-        peer.answer(peer.got("tools/call")[0]["id"], said("late"))
+        peer.respond(peer.got("tools/call")[0]["id"], text_result("late"))
         await client.ping()
         assert len(peer.got("notifications/cancelled")) == 1
 
 
 @on_fake_clock
-async def test_progress_moves_the_soft_deadline_but_never_past_the_hard_one() -> None:
+async def test_progress_extends_the_soft_deadline_but_not_past_the_hard_one() -> None:
     async with opened() as (client, peer):
-        heard: list[float] = []
+        reports: list[float] = []
         call = asyncio.ensure_future(
             client.tools.call(
-                "slow", timeout=2, max_timeout=5, on_progress=lambda progress: heard.append(progress.progress)
+                "slow", timeout=2, max_timeout=5, on_progress=lambda progress: reports.append(progress.progress)
             )
         )
         message = await peer.expect("tools/call")
@@ -111,7 +111,7 @@ async def test_progress_moves_the_soft_deadline_but_never_past_the_hard_one() ->
                 peer.notify("notifications/progress", progressToken=token, progress=step)
         with pytest.raises(TimeoutError):
             await call
-        assert heard == [0, 1, 2]
+        assert reports == [0, 1, 2]
         assert now() == pytest.approx(6, abs=0.1)
 
 
@@ -121,100 +121,100 @@ async def test_a_call_without_deadlines_waits() -> None:
         call = asyncio.ensure_future(client.tools.call("slow", timeout=None, max_timeout=None))
         message = await peer.expect("tools/call")
         await asyncio.sleep(10_000)
-        peer.answer(message["id"], said("at last"))
+        peer.respond(message["id"], text_result("at last"))
         assert (await call).text == "at last"
 
 
 @on_fake_clock
-async def test_the_last_report_reaches_its_handler_even_if_the_answer_overtakes_it() -> None:
+async def test_the_last_progress_reaches_its_handler_after_the_response() -> None:
     async with opened() as (client, peer):
-        mine: list[Any] = []
-        all_of_them: list[Any] = []
+        own: list[Any] = []
+        all_reports: list[Any] = []
 
         def call(params: dict[str, Any]) -> dict[str, Any]:
             token = params["_meta"]["progressToken"]
             for step in (1, 2, 3):
                 peer.notify("notifications/progress", progressToken=token, progress=step, total=3)
-            return said("done")
+            return text_result("done")
 
         peer.on["tools/call"] = call
-        client.on_progress(all_of_them.append)
+        client.on_progress(all_reports.append)
 
         async def note(progress: ProgressNotificationParams) -> None:
-            mine.append(progress.progress)
+            own.append(progress.progress)
 
         await client.tools.call("quick", on_progress=note)
         await asyncio.sleep(0.001)
-        assert mine == [3], "reports of one call are kept once: the newest"
-        assert [progress.total for progress in all_of_them] == [3]
+        assert own == [3], "only the newest progress of a call is queued"
+        assert [progress.total for progress in all_reports] == [3]
         await client.tools.call("quick")
         await asyncio.sleep(0.001)
-        assert len(all_of_them) == 2, "a handler for all makes every call ask for reports"
+        assert len(all_reports) == 2, "a global handler makes every call request progress"
 
 
 @on_fake_clock
-async def test_reports_for_nobody_and_of_given_up_calls_are_dropped() -> None:
+async def test_progress_of_unknown_and_cancelled_calls_is_dropped() -> None:
     async with opened() as (client, peer):
-        heard: list[Any] = []
-        call = client.submit("tools/call", {"name": "x"}, on_progress=heard.append)
+        reports: list[Any] = []
+        call = client.submit("tools/call", {"name": "x"}, on_progress=reports.append)
         await peer.expect("tools/call")
         peer.notify("notifications/progress", progressToken="theirs", progress=1)
         peer.notify("notifications/progress", progressToken=999, progress=1)
         peer.notify("notifications/progress", progressToken=call.id, progress=1)
         await peer.until(lambda: True)
         await client.ping()
-        assert len(heard) == 1
+        assert len(reports) == 1
         peer.notify("notifications/progress", progressToken=call.id, progress=2)
         call.cancel()
         await client.ping()
-        assert len(heard) == 1
+        assert len(reports) == 1
 
 
 # --- submit -----------------------------------------------------------------------------------------------------------
 
 
 @on_fake_clock
-async def test_what_is_no_request_is_refused_and_nothing_is_left_open() -> None:
-    nameless: Any = ["Rome"]
+async def test_an_invalid_request_is_refused_and_leaves_nothing_pending() -> None:
+    wrong: Any = ["Rome"]
     nothing: Any = None
     async with opened() as (client, _):
         for method in ("", nothing, 5):
-            with pytest.raises(UsageError, match="a method is a text"):
+            with pytest.raises(UsageError, match="method must be a non-empty str"):
                 client.submit(method)
-        with pytest.raises(UsageError, match="params must have names"):
-            client.submit("vendor/thing", nameless)
+        with pytest.raises(UsageError, match="params must be a mapping such as"):
+            client.submit("vendor/thing", wrong)
         assert client._requests.connection.open_calls() == []
 
 
 @on_fake_clock
-async def test_submit_gives_the_id_first_and_the_result_as_plain_json() -> None:
+async def test_submit_returns_the_id_first_and_the_result_as_plain_json() -> None:
     async with opened() as (client, peer):
         call = client.submit("tools/call", {"name": "x", "arguments": {}})
         message = await peer.expect("tools/call")
         assert message["id"] == call.id
-        peer.answer(call.id, {"content": [], "extra": 1})
+        peer.respond(call.id, {"content": [], "extra": 1})
         assert await call == {"content": [], "extra": 1}
         unknown = client.submit("vendor/thing")
         message = await peer.expect("vendor/thing")
-        peer.refuse(message["id"], -32601)
+        peer.respond_error(message["id"], -32601)
         with pytest.raises(JsonRpcError):
             await unknown
 
 
-@pytest.mark.parametrize("result", [b"[]", b'"text"', b"1", b'{"a":' + b"9" * 5000 + b"}"])
 @on_fake_clock
-async def test_a_result_of_submit_that_is_not_an_object_is_refused(result: bytes) -> None:
+async def test_a_result_of_submit_that_is_not_an_object_is_refused() -> None:
     async with opened() as (client, peer):
-        call = client.submit("vendor/thing")
-        message = await peer.expect("vendor/thing")
-        peer.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (message["id"], result))
-        with pytest.raises(ProtocolError) as caught:
-            await call
-        assert caught.value.may_have_run is True
+        for result in (b"[]", b'"text"', b"1", b'{"a":' + b"9" * 5000 + b"}"):
+            call = client.submit("vendor/thing")
+            message = await peer.expect("vendor/thing")
+            peer.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (message["id"], result))
+            with pytest.raises(ProtocolError) as caught:
+                await call
+            assert caught.value.may_have_run is True
 
 
 @on_fake_clock
-async def test_a_submitted_call_that_is_cancelled_or_whose_awaiter_is_tells_the_server_once() -> None:
+async def test_cancelling_a_submitted_call_or_its_awaiter_notifies_the_server_once() -> None:
     async with opened() as (client, peer):
         call = client.submit("tools/call", {"name": "x"})
         await peer.expect("tools/call")
@@ -234,7 +234,7 @@ async def test_a_submitted_call_that_is_cancelled_or_whose_awaiter_is_tells_the_
 
 
 @on_fake_clock
-async def test_submit_checks_what_the_server_offers() -> None:
+async def test_submit_checks_the_capabilities() -> None:
     async with opened(offers={"resources": {"subscribe": False}}) as (client, _):
         with pytest.raises(CapabilityError):
             client.submit("tools/list")
@@ -246,12 +246,12 @@ async def test_submit_checks_what_the_server_offers() -> None:
 
 
 @on_fake_clock
-async def test_a_question_inside_a_result_is_answered_in_the_next_round() -> None:
+async def test_input_requests_are_answered_in_the_next_round() -> None:
     async with peered(STATELESS) as (client, peer):
         client.roots.set(["file:///a"])
         await client.open()
-        question = {"inputRequests": {"r": {"method": "roots/list"}}, "requestState": "s"}
-        rounds = iter([{"resultType": "input_required", **question}, said("done")])
+        required = {"inputRequests": {"r": {"method": "roots/list"}}, "requestState": "s"}
+        rounds = iter([{"resultType": "input_required", **required}, text_result("done")])
         peer.on["tools/call"] = lambda params: next(rounds)
         assert (await client.tools.call("x")).text == "done"
         params = peer.got("tools/call")[1]["params"]
@@ -288,22 +288,22 @@ async def test_every_request_has_a_span_that_ends_once() -> None:
             return spans[-1]
 
         client.trace_with(begin)
-        peer.on["tools/call"] = said("")
+        peer.on["tools/call"] = text_result("")
         await client.tools.call("x", meta={"a": "traceparent"})
-        await client.ping(meta={"traceparent": "mine"})
-        given_up = client.submit("vendor/thing")
+        await client.ping(meta={"traceparent": "own"})
+        cancelled = client.submit("vendor/thing")
         await peer.expect("vendor/thing")
-        given_up.cancel()
+        cancelled.cancel()
         await peer.expect("notifications/cancelled")
         assert [span.name for span in spans] == ["tools/call x", "ping ", "vendor/thing "]
         assert [end for span in spans for _, end in span.ends] == ["NoneType", "NoneType", "CancelledError"]
         assert peer.got("tools/call")[0]["params"]["_meta"] == {"traceparent": "00-1", "a": "traceparent"}
-        assert peer.got("ping")[0]["params"]["_meta"] == {"traceparent": "mine"}
+        assert peer.got("ping")[0]["params"]["_meta"] == {"traceparent": "own"}
         assert client.server_capabilities.tools is not None
 
 
 @on_fake_clock
-async def test_settling_that_takes_too_long_is_a_timeout_that_ran_nothing() -> None:
+async def test_a_timeout_of_wait_until_ready_sent_nothing() -> None:
     async with peered() as (client, peer):
         peer.on["server/discover"] = peer.on["initialize"] = lambda params: None
         await client.open(wait=False)
@@ -319,7 +319,7 @@ async def test_settling_that_takes_too_long_is_a_timeout_that_ran_nothing() -> N
 
 @pytest.mark.parametrize("version", ERAS)
 @on_fake_clock
-async def test_an_awaiting_task_that_is_cancelled_cancels_the_call_on_the_wire_once(version: str) -> None:
+async def test_a_cancelled_task_notifies_the_server_once(version: str) -> None:
     async with opened(version) as (client, peer):
         task = asyncio.ensure_future(client.tools.call("slow"))
         message = await peer.expect("tools/call")
@@ -328,13 +328,13 @@ async def test_an_awaiting_task_that_is_cancelled_cancels_the_call_on_the_wire_o
             await task
         cancel = await peer.expect("notifications/cancelled")
         assert cancel["params"]["requestId"] == message["id"]
-        peer.answer(message["id"], said("late"))
+        peer.respond(message["id"], text_result("late"))
         await client.ping()
         assert len(peer.got("notifications/cancelled")) == 1
 
 
 @on_fake_clock
-async def test_a_call_still_in_our_queue_is_withdrawn_and_never_cancelled_on_the_wire() -> None:
+async def test_a_call_in_the_send_queue_is_withdrawn_without_a_notification() -> None:
     async with opened() as (client, peer):
         peer.pair.client.stall()
         task = asyncio.ensure_future(client.tools.call("slow"))
@@ -351,7 +351,7 @@ async def test_a_call_still_in_our_queue_is_withdrawn_and_never_cancelled_on_the
 
 
 @on_fake_clock
-async def test_an_answer_that_crosses_the_cancel_is_counted_and_harms_nobody() -> None:
+async def test_a_response_after_the_cancellation_is_counted_and_ignored() -> None:
     async with opened() as (client, peer):
         events: list[str] = []
         client.on_event(lambda name, fields: events.append(name))
@@ -359,7 +359,7 @@ async def test_an_answer_that_crosses_the_cancel_is_counted_and_harms_nobody() -
         message = await peer.expect("tools/call")
         call.cancel()
         await peer.expect("notifications/cancelled")
-        peer.answer(message["id"], said("crossing"))
+        peer.respond(message["id"], text_result("crossing"))
         await client.ping()
         assert events.count("jackstay.response.late") == 1
 
@@ -368,9 +368,9 @@ async def test_an_answer_that_crosses_the_cancel_is_counted_and_harms_nobody() -
 
 
 @on_fake_clock
-async def test_before_open_a_call_fails_and_between_connections_it_waits_unless_it_is_not_to() -> None:
+async def test_a_call_fails_before_open_and_waits_while_disconnected_unless_disabled() -> None:
     async with peered() as (client, peer):
-        peer.on["tools/call"] = said("hi")
+        peer.on["tools/call"] = text_result("hi")
         with pytest.raises(StateError, match="not open"):
             await client.tools.call("x")
         await client.open(wait=False)
@@ -378,7 +378,7 @@ async def test_before_open_a_call_fails_and_between_connections_it_waits_unless_
             await client.tools.call("x", wait_for_ready=False)
         assert caught.value.retryable
         assert (await client.tools.call("x")).text == "hi"
-        peer.die()
+        peer.crash()
         await peer.until(lambda: client.state == "backoff")
         with pytest.raises(StateError) as caught:
             await client.tools.call("x", wait_for_ready=False)
@@ -398,8 +398,8 @@ async def test_waiting_calls_keep_their_order_and_have_deadlines() -> None:
         assert [message["params"]["name"] for message in peer.got("tools/call")] == ["a", "b", "c"]
         for call in calls:
             call.cancel()
-        peer.returns = False
-        peer.die()
+        peer.reopens = False
+        peer.crash()
         await peer.until(lambda: client.state == "backoff")
         with pytest.raises(TimeoutError) as caught:
             await client.tools.call("e", timeout=3)
@@ -413,10 +413,10 @@ async def test_a_written_call_that_is_lost_may_have_run_and_one_in_the_queue_did
         await peer.expect("tools/call")
         peer.pair.client.stall()
         queued = client.submit("tools/call", {"name": "b"}, wait_for_ready=False)
-        peer.die(TransportError("cut", exit_code=3, stderr_tail="last words\n"))
+        peer.crash(TransportError("cut", exit_code=3, stderr_tail="last line\n"))
         with pytest.raises(OutcomeUnknownError) as lost:
             await written
-        assert (lost.value.exit_code, lost.value.stderr_tail) == (3, "last words\n")
+        assert (lost.value.exit_code, lost.value.stderr_tail) == (3, "last line\n")
         with pytest.raises(TransportError) as unsent:
             await queued
         assert unsent.value.may_have_run is False
@@ -424,7 +424,7 @@ async def test_a_written_call_that_is_lost_may_have_run_and_one_in_the_queue_did
 
 
 @on_fake_clock
-async def test_safe_methods_are_replayed_only_if_asked_for_per_client_or_call() -> None:
+async def test_safe_methods_are_replayed_only_if_enabled_per_client_or_call() -> None:
     for options, replayed in (({}, False), ({"replay": "safe"}, True), ({"replay": "never"}, False)):
         for settings in ({}, {"replay": "safe"}):
             async with opened(**settings) as (client, peer):
@@ -433,12 +433,12 @@ async def test_safe_methods_are_replayed_only_if_asked_for_per_client_or_call() 
                 call = asyncio.ensure_future(client.resources.read("file:///a", **options))
                 await peer.expect("resources/read")
                 peer.on["resources/read"] = {"contents": []}
-                peer.die()
+                peer.crash()
                 if replayed or (not options and settings):
                     await call
                     assert len(peer.got("resources/read")) == 2
                     names = [name for name, fields in events if fields.get("method") == "resources/read"]
-                    assert names == ["jackstay.request.start", "jackstay.request.stop"], "one call, told once"
+                    assert names == ["jackstay.request.start", "jackstay.request.stop"], "one call, reported once"
                 else:
                     with pytest.raises(OutcomeUnknownError):
                         await call
@@ -447,7 +447,7 @@ async def test_safe_methods_are_replayed_only_if_asked_for_per_client_or_call() 
     async with opened(replay="safe") as (client, peer):
         unknown = client.submit("vendor/thing")
         await peer.expect("vendor/thing")
-        peer.die()
+        peer.crash()
         with pytest.raises(OutcomeUnknownError):
             await unknown
 
@@ -459,7 +459,7 @@ async def test_capabilities_are_those_of_the_newest_connection() -> None:
         with pytest.raises(CapabilityError):
             await client.prompts.list()
         peer.capabilities = {"prompts": {}}
-        peer.die()
+        peer.crash()
         await peer.until(lambda: peer.connections == 2)
         await client.ready()
         await client.prompts.list()
@@ -476,17 +476,17 @@ async def test_too_many_open_calls_are_refused_or_wait() -> None:
         waiting = asyncio.ensure_future(client.tools.call("z", busy="wait"))
         await peer.expect("tools/call", 2)
         for call in first:
-            peer.answer(call.id, said(""))
+            peer.respond(call.id, text_result(""))
             await call
         message = await peer.expect("tools/call", 3)
-        peer.answer(message["id"], said("z"))
+        peer.respond(message["id"], text_result("z"))
         assert (await waiting).text == "z"
 
 
 @on_fake_clock
-async def test_every_stateless_request_carries_who_we_are_and_the_callers_meta() -> None:
+async def test_every_stateless_request_carries_client_info_and_the_meta_of_the_caller() -> None:
     async with opened(STATELESS) as (client, peer):
-        peer.on["tools/call"] = said("")
+        peer.on["tools/call"] = text_result("")
         await client.tools.call("x", meta={"tenant": "a"})
         meta = peer.got("tools/call")[0]["params"]["_meta"]
         assert meta["io.modelcontextprotocol/protocolVersion"] == STATELESS
@@ -495,8 +495,8 @@ async def test_every_stateless_request_carries_who_we_are_and_the_callers_meta()
 
 
 @on_fake_clock
-async def test_settled_waits_or_says_why_not() -> None:
-    requests = Requests(Asking())
+async def test_wait_until_ready_waits_or_raises_the_reason() -> None:
+    requests = Requests(ClientRequestHandlers())
     with pytest.raises(StateError, match="not open"):
         requests.deadline({})
     async with peered(max_attempts=1) as (client, _):
@@ -508,7 +508,7 @@ async def test_settled_waits_or_says_why_not() -> None:
 
 
 @on_fake_clock
-async def test_settled_passes_on_a_timeout_of_ours_as_it_is() -> None:
+async def test_wait_until_ready_propagates_a_jackstay_timeout_unchanged() -> None:
     async with peered() as (client, _):
         await client.open(wait=False)
         connection = client._requests.connection
@@ -523,17 +523,16 @@ async def test_settled_passes_on_a_timeout_of_ours_as_it_is() -> None:
         assert caught.value is reason
 
 
-# --- handles that nobody awaits ---------------------------------------------------------------------------------------
+# --- calls that are never awaited -------------------------------------------------------------------------------------
 
 
 @on_fake_clock
-async def test_a_call_that_fails_and_is_never_awaited_is_told_by_telemetry_and_not_by_asyncio(
+async def test_a_failed_call_that_is_never_awaited_is_reported_by_telemetry_and_not_by_asyncio(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Section 5: its outcome is an event; what asyncio would print about a lost exception tells nobody anything."""
     caplog.set_level(logging.DEBUG, "jackstay.client")
-    complaints: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
     ends: list[Any] = []
     async with opened() as (client, peer):
         client.on_event(lambda name, fields: ends.append((name, fields)))
@@ -542,12 +541,12 @@ async def test_a_call_that_fails_and_is_never_awaited_is_told_by_telemetry_and_n
         call = client.submit("tools/call", {"name": "y"}, timeout=1)
         await asyncio.sleep(2)
         gc.collect()
-        assert complaints == []
+        assert reported == []
         with pytest.raises(TimeoutError):
-            await call  # late, and it still says how it ended
+            await call  # late, and it still raises
         del call
         gc.collect()
     failures = [fields["reason"] for name, fields in ends if name == "jackstay.request.exception"]
     assert [type(reason) for reason in failures] == [TimeoutError, TimeoutError]
-    assert caplog.text.count("ended with: ") == 2
-    assert complaints == []
+    assert caplog.text.count("open> failed: ") + caplog.text.count("done> failed: ") == 2
+    assert reported == []

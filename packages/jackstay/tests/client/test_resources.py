@@ -13,9 +13,7 @@ from scripted.peer import ERAS, opened
 async def test_resources_and_templates_are_listed_and_read(version: str) -> None:
     async with opened(version) as (client, peer):
         peer.on["resources/list"] = {"resources": [{"uri": "file:///a", "name": "a"}]}
-        peer.on["resources/templates/list"] = {
-            "resourceTemplates": [{"uriTemplate": "file:///{name}", "name": "any"}]
-        }
+        peer.on["resources/templates/list"] = {"resourceTemplates": [{"uriTemplate": "file:///{name}", "name": "any"}]}
         peer.on["resources/read"] = {"contents": [{"uri": "file:///a", "text": "hello"}]}
         assert isinstance((await client.resources.list())[0], Resource)
         assert isinstance((await client.resources.templates())[0], ResourceTemplate)
@@ -34,7 +32,7 @@ async def test_a_subscription_is_opened_and_closed_through_it() -> None:
 
 
 @on_fake_clock
-async def test_a_server_without_resources_is_not_asked() -> None:
+async def test_resources_require_the_capability() -> None:
     async with opened(offers={}) as (client, _):
         with pytest.raises(CapabilityError):
             await client.resources.read("file:///a")

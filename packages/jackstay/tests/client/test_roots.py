@@ -1,4 +1,4 @@
-"""`client.roots`: which places the server may look at, before it asks and when they change."""
+"""`client.roots`: declared roots, and notifications when they change."""
 
 from typing import Any
 
@@ -11,41 +11,42 @@ from scripted.peer import HANDSHAKE, STATELESS, opened, peered
 
 
 @on_fake_clock
-async def test_roots_are_declared_answered_and_their_change_is_told() -> None:
+async def test_roots_are_declared_returned_and_changes_are_notified() -> None:
     async with peered() as (client, peer):
         client.roots.set(["file:///a", Root(uri="file:///b", name="b")])
         await client.open()
         declared = peer.got("initialize")[0]["params"]["capabilities"]
         assert declared == {"roots": {"listChanged": True}}
-        peer.ask("q1", "roots/list")
-        answer = await peer.answer_to("q1")
+        peer.request("q1", "roots/list")
+        answer = await peer.response_to("q1")
         assert answer["result"]["roots"] == [{"uri": "file:///a"}, {"uri": "file:///b", "name": "b"}]
         client.roots.set([])
         await peer.expect("notifications/roots/list_changed")
-        peer.ask("q2", "roots/list")
-        assert (await peer.answer_to("q2"))["result"]["roots"] == []
+        peer.request("q2", "roots/list")
+        assert (await peer.response_to("q2"))["result"]["roots"] == []
 
 
 @on_fake_clock
-async def test_roots_that_were_not_declared_are_kept_to_oneself() -> None:
+async def test_changes_of_undeclared_roots_are_not_sent() -> None:
     async with opened() as (client, peer):
         client.roots.set(["file:///a"])
         await client.ping()
         assert peer.got("notifications/roots/list_changed") == []
 
 
-@pytest.mark.parametrize("roots", ["file:///a", 5, [5], ["/a"], [None]])
 @on_fake_clock
-async def test_what_is_no_list_of_addresses_is_refused_before_a_server_asks(roots: Any) -> None:
+async def test_invalid_roots_are_refused_by_set() -> None:
+    values: list[Any] = ["file:///a", 5, [5], ["/a"], [None]]
     async with peered() as (client, _):
-        with pytest.raises(UsageError, match="address"):
-            client.roots.set(roots)
+        for roots in values:
+            with pytest.raises(UsageError, match="URI"):
+                client.roots.set(roots)
         await client.open()
         assert client.state == "ready"
 
 
 @on_fake_clock
-async def test_a_stateless_server_is_not_told_and_between_connections_nobody_is() -> None:
+async def test_root_changes_are_not_sent_to_stateless_or_disconnected_servers() -> None:
     async with peered(STATELESS) as (client, peer):
         client.roots.set(["file:///a"])
         await client.open()
@@ -56,7 +57,7 @@ async def test_a_stateless_server_is_not_told_and_between_connections_nobody_is(
     async with peered(HANDSHAKE) as (client, peer):
         client.roots.set(["file:///a"])
         await client.open()
-        peer.die()
+        peer.crash()
         await peer.until(lambda: client.state == "backoff")
         client.roots.set(["file:///b"])
         await client.stop()
@@ -64,7 +65,7 @@ async def test_a_stateless_server_is_not_told_and_between_connections_nobody_is(
 
 
 @on_fake_clock
-async def test_asking_the_server_for_roots_needs_a_server_that_says_it_has_some() -> None:
+async def test_listing_roots_of_the_server_requires_the_capability() -> None:
     async with opened() as (client, _):
         with pytest.raises(CapabilityError, match=r"client\.roots\.set"):
             await client.roots.list()

@@ -1,4 +1,4 @@
-"""`client.sampling`: the server asks, the handler answers; the other way round only where a server says so."""
+"""`client.sampling`: the handler for requests of the server, and sampling by a server that declares it."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from jackstay.testing import on_fake_clock
 from jackstay.types import CreateMessageRequestParams, CreateMessageResult, SamplingMessage, TextContent
 from scripted.peer import opened, peered
 
-QUESTION = {"messages": [{"role": "user", "content": {"type": "text", "text": "2+2"}}], "maxTokens": 9}
+PARAMS = {"messages": [{"role": "user", "content": {"type": "text", "text": "2+2"}}], "maxTokens": 9}
 
 
 def four(params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -21,12 +21,12 @@ async def test_a_handler_is_declared_and_answers() -> None:
         assert client.sampling.handle(four) is four
         await client.open()
         assert peer.got("initialize")[0]["params"]["capabilities"] == {"sampling": {}}
-        peer.ask(1, "sampling/createMessage", QUESTION)
-        assert (await peer.answer_to(1))["result"]["content"] == {"type": "text", "text": "4"}
+        peer.request(1, "sampling/createMessage", PARAMS)
+        assert (await peer.response_to(1))["result"]["content"] == {"type": "text", "text": "4"}
 
 
 @on_fake_clock
-async def test_asking_the_server_to_sample_needs_a_server_that_says_it_can() -> None:
+async def test_sampling_by_the_server_requires_the_capability() -> None:
     message = SamplingMessage(role="user", content=TextContent(text="2+2"))
     params = CreateMessageRequestParams(messages=[message], max_tokens=9)
     async with opened() as (client, _):
@@ -39,4 +39,4 @@ async def test_asking_the_server_to_sample_needs_a_server_that_says_it_can() -> 
             "model": "m",
         }
         assert (await client.sampling.create_message(params)).text == "4"
-        assert peer.got("sampling/createMessage")[0]["params"] == QUESTION
+        assert peer.got("sampling/createMessage")[0]["params"] == PARAMS

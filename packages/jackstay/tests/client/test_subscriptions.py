@@ -1,4 +1,4 @@
-"""Subscriptions: one API in both eras, opened again after every reconnect, and honest about their end."""
+"""Subscriptions: one API in both eras, restored after every reconnect, with a callback for their end."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ import pytest
 
 from jackstay.client import Client
 from jackstay.errors import CapabilityError, McpError, ShutdownError, StateError, TimeoutError
-from jackstay.testing import Refusal, ScriptedPeer, on_fake_clock
+from jackstay.testing import ScriptedError, ScriptedPeer, on_fake_clock
 from scripted.peer import ERAS, HANDSHAKE, STATELESS, opened, peered
 
 URI = "file:///a"
@@ -16,8 +16,8 @@ ID = "io.modelcontextprotocol/subscriptionId"
 OPENS = {HANDSHAKE: "resources/subscribe", STATELESS: "subscriptions/listen"}
 
 
-def listening(peer: ScriptedPeer, honours: bool = True) -> None:
-    """Let the peer take subscriptions, in either era."""
+def accept_subscriptions(peer: ScriptedPeer, honours: bool = True) -> None:
+    """Let the peer accept subscriptions in either era."""
     peer.on["resources/subscribe"] = peer.on["resources/unsubscribe"] = {}
 
     def listen(params: dict[str, Any]) -> None:
@@ -33,7 +33,7 @@ def updated(peer: ScriptedPeer, uri: str = URI, **meta: Any) -> None:
     peer.notify("notifications/resources/updated", **params)
 
 
-async def heard(client: Client) -> None:
+async def delivered(client: Client) -> None:
     """Wait until everything that was sent before has been handled."""
     await client.ping()
     for _ in range(4):
@@ -42,9 +42,9 @@ async def heard(client: Client) -> None:
 
 @pytest.mark.parametrize("version", ERAS)
 @on_fake_clock
-async def test_updates_reach_the_handler_and_are_asked_for_again_after_a_loss(version: str) -> None:
+async def test_updates_reach_the_handler_and_are_restored_after_a_reconnect(version: str) -> None:
     async with opened(version) as (client, peer):
-        listening(peer)
+        accept_subscriptions(peer)
         changes: list[str] = []
         seen: list[str] = []
 
@@ -54,20 +54,20 @@ async def test_updates_reach_the_handler_and_are_asked_for_again_after_a_loss(ve
         client.on_notification(lambda notification: seen.append(notification.method))
         await client.resources.subscribe(URI, note)
         updated(peer)
-        await heard(client)
+        await delivered(client)
         assert changes == [URI]
         assert seen == ["notifications/resources/updated"]
         before = len(peer.got(OPENS[version]))
-        peer.die()
+        peer.crash()
         await peer.until(lambda: len(peer.got(OPENS[version])) > before)
         assert peer.got(OPENS[version])[-1]["params"].get("uri", URI) == URI
         await client.ready(60)
         updated(peer)
-        await heard(client)
+        await delivered(client)
         assert changes == [URI, URI]
         await client.resources.unsubscribe(URI)
         updated(peer)
-        await heard(client)
+        await delivered(client)
         assert changes == [URI, URI]
         if version == HANDSHAKE:
             assert peer.got("resources/unsubscribe")[0]["params"] == {"uri": URI}
@@ -82,7 +82,7 @@ async def test_updates_reach_the_handler_and_are_asked_for_again_after_a_loss(ve
 
 @pytest.mark.parametrize("version", ERAS)
 @on_fake_clock
-async def test_a_server_without_subscriptions_is_not_asked(version: str) -> None:
+async def test_subscribe_requires_the_capability(version: str) -> None:
     async with opened(version, offers={"resources": {}}) as (client, peer):
         with pytest.raises(CapabilityError):
             await client.resources.subscribe(URI)
@@ -92,26 +92,26 @@ async def test_a_server_without_subscriptions_is_not_asked(version: str) -> None
 @on_fake_clock
 async def test_a_refused_subscription_is_an_error_and_forgotten_in_both_eras() -> None:
     def refuse(params: Any) -> None:
-        raise Refusal(-32602)
+        raise ScriptedError(-32602)
 
     for version in ERAS:
         async with opened(version) as (client, peer):
             peer.on[OPENS[version]] = refuse
             with pytest.raises(McpError):
                 await client.resources.subscribe(URI, print)
-            peer.die()
-            await peer.until(lambda: peer.connections == 2)  # waited for here
+            peer.crash()
+            await peer.until(lambda: peer.connections == 2)
             await client.ready(60)
-            await heard(client)
+            await delivered(client)
             assert len(peer.got(OPENS[version])) == 1
     async with opened(STATELESS) as (client, peer):
-        listening(peer, honours=False)
+        accept_subscriptions(peer, honours=False)
         with pytest.raises(CapabilityError):
             await client.resources.subscribe(URI)
 
 
 @on_fake_clock
-async def test_a_server_that_never_says_that_it_listens_is_a_timeout() -> None:
+async def test_a_missing_acknowledgement_is_a_timeout() -> None:
     async with opened(STATELESS) as (client, peer):
         with pytest.raises(TimeoutError) as caught:
             await client.resources.subscribe(URI, timeout=3)
@@ -123,10 +123,10 @@ async def test_a_server_that_never_says_that_it_listens_is_a_timeout() -> None:
 
 
 @on_fake_clock
-async def test_two_who_subscribe_to_the_same_share_one_and_the_last_handler_counts() -> None:
+async def test_subscribing_twice_shares_one_subscription_and_the_last_handler_wins() -> None:
     for version in ERAS:
         async with opened(version) as (client, peer):
-            listening(peer)
+            accept_subscriptions(peer)
             first: list[str] = []
             second: list[str] = []
             await asyncio.gather(
@@ -134,42 +134,42 @@ async def test_two_who_subscribe_to_the_same_share_one_and_the_last_handler_coun
             )
             await client.resources.subscribe(URI, second.append)
             updated(peer)
-            await heard(client)
+            await delivered(client)
             assert (first, second) == ([], [URI])
             assert len(peer.got(OPENS[version])) == 1
 
 
 @on_fake_clock
-async def test_who_waits_for_the_same_is_told_when_it_fails_or_is_given_up() -> None:
+async def test_waiters_of_a_cancelled_subscription_get_an_error() -> None:
     async with opened(STATELESS) as (client, peer):
         first = asyncio.ensure_future(client.resources.subscribe(URI))
         await peer.expect("subscriptions/listen")
         second = asyncio.ensure_future(client.resources.subscribe(URI))
         await asyncio.sleep(0)
         first.cancel()
-        with pytest.raises(StateError, match="gave it up"):
+        with pytest.raises(StateError, match="was cancelled"):
             await second
         await peer.expect("notifications/cancelled")
         third = asyncio.ensure_future(client.resources.subscribe(URI))
         await peer.expect("subscriptions/listen", 2)
         await client.resources.unsubscribe(URI)
-        with pytest.raises(StateError, match="unsubscribed meanwhile"):
+        with pytest.raises(StateError, match="was called while subscribing"):
             await third
 
 
 @on_fake_clock
-async def test_who_is_unsubscribed_before_the_answer_came_is_told_and_nothing_is_opened_again() -> None:
+async def test_unsubscribing_before_the_response_fails_subscribe_and_restores_nothing() -> None:
     async with opened(HANDSHAKE) as (client, peer):
         waiting = asyncio.ensure_future(client.resources.subscribe(URI, print))
         subscribing = await peer.expect("resources/subscribe")
-        leaving = asyncio.ensure_future(client.resources.unsubscribe(URI))
+        unsubscription = asyncio.ensure_future(client.resources.unsubscribe(URI))
         unsubscribing = await peer.expect("resources/unsubscribe")
-        subscribing.answer({})
-        unsubscribing.answer({})
-        await leaving
-        with pytest.raises(StateError, match="was unsubscribed meanwhile"):
+        subscribing.respond({})
+        unsubscribing.respond({})
+        await unsubscription
+        with pytest.raises(StateError, match="was called while subscribing"):
             await waiting
-        peer.die()
+        peer.crash()
         await peer.until(lambda: client.state == "backoff")
         await client.ready()
         await client.ping()
@@ -177,7 +177,7 @@ async def test_who_is_unsubscribed_before_the_answer_came_is_told_and_nothing_is
 
 
 @on_fake_clock
-async def test_stopping_releases_who_waits_at_once() -> None:
+async def test_stop_fails_pending_subscriptions_at_once() -> None:
     async with opened(STATELESS) as (client, peer):
         waiting = asyncio.ensure_future(client.resources.subscribe(URI))
         await peer.expect("subscriptions/listen")
@@ -188,43 +188,43 @@ async def test_stopping_releases_who_waits_at_once() -> None:
 
 
 @on_fake_clock
-async def test_a_subscription_that_the_server_ends_is_told_and_opened_with_the_next_connection(
+async def test_a_subscription_that_the_server_ends_calls_on_end_and_is_restored_on_reconnect(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with opened(STATELESS) as (client, peer):
-        listening(peer)
+        accept_subscriptions(peer)
         ends: list[McpError | None] = []
         await client.resources.subscribe(URI, on_end=ends.append)
         await client.resources.subscribe("file:///b")
         one, two = (message["id"] for message in peer.got("subscriptions/listen"))
         with caplog.at_level(logging.WARNING, "jackstay.client"):
             peer.notify("notifications/cancelled", requestId=one)
-            peer.refuse(two, -32603, "out of order")
-            await heard(client)
+            peer.respond_error(two, -32603, "out of order")
+            await delivered(client)
         assert ends == [None]
-        assert "it gave no reason" in caplog.text
+        assert "no reason given" in caplog.text
         assert "out of order" in caplog.text
-        peer.die()
+        peer.crash()
         await peer.expect("subscriptions/listen", 4)
 
 
 @on_fake_clock
 async def test_a_handler_of_the_end_that_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def fail(error: object) -> None:
-        raise RuntimeError("mine")
+        raise RuntimeError("handler error")
 
     async with opened(STATELESS) as (client, peer):
-        listening(peer)
+        accept_subscriptions(peer)
         await client.resources.subscribe(URI, on_end=fail)
-        peer.answer(peer.got("subscriptions/listen")[0]["id"], {"resultType": "complete"})
-        await heard(client)
-        assert "mine" in caplog.text
+        peer.respond(peer.got("subscriptions/listen")[0]["id"], {"resultType": "complete"})
+        await delivered(client)
+        assert "handler error" in caplog.text
 
 
 @on_fake_clock
-async def test_an_update_of_a_part_reaches_who_wants_the_whole() -> None:
+async def test_an_update_of_a_sub_resource_reaches_the_subscriber_of_its_parent() -> None:
     async with opened(STATELESS) as (client, peer):
-        listening(peer)
+        accept_subscriptions(peer)
         whole: list[str] = []
         other: list[str] = []
         await client.resources.subscribe("file:///dir/", whole.append)
@@ -237,7 +237,7 @@ async def test_an_update_of_a_part_reaches_who_wants_the_whole() -> None:
         updated(peer, "row:7", **{ID: id})
         updated(peer, "row:8", **{ID: 999})
         updated(peer, "row:9", **{ID: []})
-        await heard(client)
+        await delivered(client)
         assert whole == ["file:///dir/a"]
         assert other == ["row:7"]
 
@@ -246,7 +246,7 @@ async def test_an_update_of_a_part_reaches_who_wants_the_whole() -> None:
 @on_fake_clock
 async def test_before_ready_it_waits_or_refuses_as_every_call_does(version: str) -> None:
     async with peered(version) as (client, peer):
-        listening(peer)
+        accept_subscriptions(peer)
         with pytest.raises(StateError, match="not open"):
             await client.resources.subscribe(URI)
         await client.open(wait=False)
@@ -254,8 +254,8 @@ async def test_before_ready_it_waits_or_refuses_as_every_call_does(version: str)
             await client.resources.subscribe(URI, wait_for_ready=False)
         await client.resources.subscribe(URI)
         assert len(peer.got(OPENS[version])) == 1
-        peer.returns = False
-        peer.die()
+        peer.reopens = False
+        peer.crash()
         await peer.until(lambda: client.state == "backoff")
         with pytest.raises(TimeoutError) as caught:
             await client.resources.subscribe("file:///b", timeout=2)
@@ -271,7 +271,7 @@ async def test_before_ready_it_waits_or_refuses_as_every_call_does(version: str)
 
 
 @on_fake_clock
-async def test_a_stateless_server_is_asked_for_changes_of_lists_when_somebody_listens() -> None:
+async def test_list_changes_of_a_stateless_server_are_subscribed_for_a_handler() -> None:
     async with peered(STATELESS, offers={"tools": {"listChanged": True}, "prompts": {}}) as (client, peer):
         changes: list[str] = []
         client.on_notification(lambda notification: changes.append(notification.method))
@@ -280,33 +280,33 @@ async def test_a_stateless_server_is_asked_for_changes_of_lists_when_somebody_li
         assert listen["params"]["notifications"] == {"toolsListChanged": True}
         peer.notify("notifications/subscriptions/acknowledged", notifications={}, _meta={ID: listen["id"]})
         peer.notify("notifications/tools/list_changed", _meta={ID: listen["id"]})
-        await heard(client)
+        await delivered(client)
         assert changes == ["notifications/tools/list_changed"]
-        peer.die()
+        peer.crash()
         await peer.expect("subscriptions/listen", 2)
-        peer.answer(peer.got("subscriptions/listen")[1]["id"], {"resultType": "complete"})
-        await heard(client)
+        peer.respond(peer.got("subscriptions/listen")[1]["id"], {"resultType": "complete"})
+        await delivered(client)
 
 
 @on_fake_clock
-async def test_a_server_that_offers_changes_only_after_a_restart_is_asked_then_and_once() -> None:
+async def test_a_list_capability_that_appears_after_a_restart_is_subscribed_once() -> None:
     async with peered(STATELESS, offers={"tools": {}}) as (client, peer):
         client.on_notification(print)
         await client.open()
         await client.ping()
         assert peer.got("subscriptions/listen") == []
         peer.capabilities = {"tools": {"listChanged": True}}
-        peer.die()
+        peer.crash()
         await peer.expect("subscriptions/listen")
-        peer.die()
+        peer.crash()
         await peer.expect("subscriptions/listen", 2)
         await client.ready(60)
-        await heard(client)
+        await delivered(client)
         assert len(peer.got("subscriptions/listen")) == 2
 
 
 @on_fake_clock
-async def test_nobody_is_asked_where_nobody_listens_or_nothing_changes() -> None:
+async def test_list_changes_are_not_subscribed_without_a_handler_or_the_capability() -> None:
     async with opened(STATELESS) as (client, peer):
         await client.ping()
         assert peer.got("subscriptions/listen") == []
@@ -323,19 +323,19 @@ async def test_nobody_is_asked_where_nobody_listens_or_nothing_changes() -> None
 
 
 @on_fake_clock
-async def test_an_acknowledgement_that_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_invalid_acknowledgement_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with opened(STATELESS) as (client, peer):
         peer.send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged"})
         peer.notify("notifications/subscriptions/acknowledged", notifications={}, _meta={ID: "theirs"})
         peer.notify("notifications/subscriptions/acknowledged", notifications={})
-        await heard(client)
-        assert "cannot be read" in caplog.text
+        await delivered(client)
+        assert "invalid notifications/subscriptions/acknowledged" in caplog.text
 
 
 @on_fake_clock
 async def test_a_handler_of_notifications_may_subscribe() -> None:
     async with opened(STATELESS) as (client, peer):
-        listening(peer)
+        accept_subscriptions(peer)
         done = asyncio.Event()
 
         async def follow(notification: object) -> None:

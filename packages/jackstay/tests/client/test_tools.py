@@ -16,9 +16,9 @@ from jackstay.errors import (
     TimeoutError,
     UsageError,
 )
-from jackstay.testing import Refusal, on_fake_clock
+from jackstay.testing import ScriptedError, on_fake_clock
 from jackstay.types import CallToolResult, Tool
-from scripted.peer import ERAS, opened, said, tool
+from scripted.peer import ERAS, opened, text_result, tool
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -27,7 +27,7 @@ NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 @on_fake_clock
 async def test_a_tool_is_called_with_its_arguments_and_its_result_is_typed(version: str) -> None:
     async with opened(version) as (client, peer):
-        peer.on["tools/call"] = said("sunny", structuredContent={"sky": "blue"})
+        peer.on["tools/call"] = text_result("sunny", structuredContent={"sky": "blue"})
         result = await client.tools.call("forecast", {"city": "Bern"})
         assert isinstance(result, CallToolResult)
         assert result.text == "sunny"
@@ -39,11 +39,11 @@ async def test_a_tool_is_called_with_its_arguments_and_its_result_is_typed(versi
 
 
 @on_fake_clock
-async def test_arguments_without_names_are_refused_and_nothing_is_sent() -> None:
+async def test_arguments_must_be_a_mapping_and_nothing_is_sent() -> None:
     async with opened() as (client, peer):
-        peer.on["tools/call"] = said("sunny")
+        peer.on["tools/call"] = text_result("sunny")
         for wrong in ("Bern", ["Bern"], ("Bern",), 3, {"Bern"}):
-            with pytest.raises(UsageError, match=r"arguments must have names, as in \{'city': 'Rome'\}"):
+            with pytest.raises(UsageError, match=r"arguments must be a mapping such as \{'city': 'Rome'\}, not "):
                 await client.tools.call("forecast", wrong)  # type: ignore[arg-type]  # the mistake that is tested
         assert peer.got("tools/call") == []
         await client.tools.call("forecast", MappingProxyType({"city": "Bern"}))
@@ -52,11 +52,11 @@ async def test_arguments_without_names_are_refused_and_nothing_is_sent() -> None
 
 @pytest.mark.parametrize("version", ERAS)
 @on_fake_clock
-async def test_a_code_that_is_about_headers_elsewhere_is_no_reason_to_call_again(version: str) -> None:
-    """G3: never twice unasked. -32020 says "not dispatched" over stateless HTTP only; here it is the server's own."""
+async def test_header_mismatch_outside_stateless_http_does_not_repeat_the_call(version: str) -> None:
+    """docs/guarantees.md G3. -32020 means "not dispatched" over stateless HTTP only."""
 
     def refuse(params: Any) -> None:
-        raise Refusal(-32020, "out of stock")
+        raise ScriptedError(-32020, "out of stock")
 
     async with opened(version) as (client, peer):
         peer.on["tools/call"] = refuse
@@ -68,11 +68,11 @@ async def test_a_code_that_is_about_headers_elsewhere_is_no_reason_to_call_again
 @on_fake_clock
 async def test_a_tool_that_failed_is_a_result_and_a_refusal_is_an_error() -> None:
     async with opened() as (client, peer):
-        peer.on["tools/call"] = said("no such city", isError=True)
+        peer.on["tools/call"] = text_result("no such city", isError=True)
         assert (await client.tools.call("forecast")).is_error
 
         def refuse(params: Any) -> None:
-            raise Refusal(-32602, "unknown tool", {"tool": "x"})
+            raise ScriptedError(-32602, "unknown tool", {"tool": "x"})
 
         peer.on["tools/call"] = refuse
         with pytest.raises(JsonRpcError) as caught:
@@ -82,7 +82,7 @@ async def test_a_tool_that_failed_is_a_result_and_a_refusal_is_an_error() -> Non
 
 
 @on_fake_clock
-async def test_what_the_server_does_not_offer_is_not_even_sent() -> None:
+async def test_tools_require_the_capability() -> None:
     async with opened(offers={}) as (client, peer):
         with pytest.raises(CapabilityError) as caught:
             await client.tools.call("forecast")
@@ -94,7 +94,7 @@ async def test_what_the_server_does_not_offer_is_not_even_sent() -> None:
 
 
 @on_fake_clock
-async def test_a_result_that_is_not_one_is_a_protocol_error_that_may_have_run() -> None:
+async def test_an_invalid_result_is_a_protocol_error_that_may_have_run() -> None:
     async with opened() as (client, peer):
         peer.on["tools/call"] = {"content": "text"}
         with pytest.raises(ProtocolError) as caught:
@@ -104,7 +104,7 @@ async def test_a_result_that_is_not_one_is_a_protocol_error_that_may_have_run() 
 
 
 @on_fake_clock
-async def test_every_page_is_fetched_and_modes_make_the_session_mode() -> None:
+async def test_every_page_is_fetched_and_determines_the_session_mode() -> None:
     async with opened() as (client, peer):
         pages = {
             None: {"tools": [tool("a", mode="stateless")], "nextCursor": ""},
@@ -113,7 +113,7 @@ async def test_every_page_is_fetched_and_modes_make_the_session_mode() -> None:
         }
         peer.on["tools/list"] = lambda params: pages[params.get("cursor")]
         tools = await client.tools.list()
-        assert [each.name for each in tools] == ["a", "b", "c"]
+        assert [listed.name for listed in tools] == ["a", "b", "c"]
         assert isinstance(tools[0], Tool)
         assert client.tools.session_mode() == "optional"
         pages["2"] = {"tools": [tool("c")]}
@@ -125,21 +125,21 @@ async def test_every_page_is_fetched_and_modes_make_the_session_mode() -> None:
 
 
 @on_fake_clock
-async def test_output_that_breaks_its_schema_is_logged_or_refused_as_asked(
+async def test_output_that_violates_its_schema_is_logged_or_raised(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with opened() as (client, peer):
         peer.on["tools/list"] = {"tools": [tool("count", outputSchema=NUMBER), tool("free")]}
-        peer.on["tools/call"] = said("one", structuredContent={"n": "one"})
+        peer.on["tools/call"] = text_result("one", structuredContent={"n": "one"})
         await client.tools.call("count")
         assert caplog.records == [], "its schema is not known"
-        with pytest.raises(ProtocolError, match="breaks its schema") as caught:
+        with pytest.raises(ProtocolError, match="violates its output schema") as caught:
             await client.tools.call("count", check_output=True, timeout=5)
         assert caught.value.may_have_run is True
         assert len(peer.got("tools/list")) == 1, "it was listed for that"
         with caplog.at_level(logging.WARNING, "jackstay.client"):
             assert (await client.tools.call("count")).text == "one"
-            assert "breaks its schema" in caplog.text
+            assert "violates its output schema" in caplog.text
             caplog.clear()
             await client.tools.call("count", check_output=False)
             await client.tools.call("free", check_output=True)
@@ -156,12 +156,12 @@ async def test_output_that_breaks_its_schema_is_logged_or_refused_as_asked(
     ],
 )
 @on_fake_clock
-async def test_a_check_that_cannot_be_made_never_ends_a_call_that_ran_unless_asked_for(
+async def test_an_impossible_check_does_not_fail_a_call_unless_check_output_is_true(
     schema: dict[str, Any], output: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened() as (client, peer):
         peer.on["tools/list"] = {"tools": [tool("count", outputSchema={"type": "object", **schema})]}
-        peer.on["tools/call"] = said("one", structuredContent=output)
+        peer.on["tools/call"] = text_result("one", structuredContent=output)
         await client.tools.list()
         with caplog.at_level(logging.WARNING, "jackstay.client"):
             assert (await client.tools.call("count")).text == "one"
@@ -176,46 +176,46 @@ async def test_the_time_of_a_check_is_a_setting() -> None:
     async with opened(check_output_timeout=0.001) as (client, peer):
         schema = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(3000)}}
         peer.on["tools/list"] = {"tools": [tool("count", outputSchema=schema)]}
-        peer.on["tools/call"] = said("one", structuredContent={})
-        with pytest.raises(ProtocolError, match=r"takes too long to be looked at \(over 0\.001 s\)"):
+        peer.on["tools/call"] = text_result("one", structuredContent={})
+        with pytest.raises(ProtocolError, match=r"checking the schema took longer than 0\.001 s"):
             await client.tools.call("count", check_output=True)
 
 
 @on_fake_clock
-async def test_output_that_keeps_to_its_schema_or_says_that_it_failed_passes() -> None:
+async def test_valid_output_and_failed_tools_pass_the_check() -> None:
     async with opened() as (client, peer):
         peer.on["tools/list"] = {"tools": [tool("count", outputSchema=NUMBER)]}
-        peer.on["tools/call"] = said("1", structuredContent={"n": 1})
+        peer.on["tools/call"] = text_result("1", structuredContent={"n": 1})
         assert (await client.tools.call("count", check_output=True)).text == "1"
-        peer.on["tools/call"] = said("no", isError=True)
+        peer.on["tools/call"] = text_result("no", isError=True)
         assert (await client.tools.call("count", check_output=True)).is_error
-        peer.on["tools/call"] = said("1")
-        with pytest.raises(ProtocolError, match="there is no structured content"):
+        peer.on["tools/call"] = text_result("1")
+        with pytest.raises(ProtocolError, match="no structuredContent"):
             await client.tools.call("count", check_output=True)
 
 
 @on_fake_clock
-async def test_a_null_is_an_output_like_any_other() -> None:
+async def test_null_is_a_valid_output() -> None:
     async with opened() as (client, peer):
         peer.on["tools/list"] = {"tools": [tool("nothing", outputSchema={"type": "null"})]}
-        peer.on["tools/call"] = said("-", structuredContent=None)
+        peer.on["tools/call"] = text_result("-", structuredContent=None)
         assert (await client.tools.call("nothing", check_output=True)).text == "-"
 
 
 @on_fake_clock
-async def test_without_the_extra_output_is_not_checked_and_asking_for_it_says_what_to_install(
+async def test_without_the_extra_output_is_not_checked_and_check_output_raises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "jackstay.client._output", None)
     async with opened() as (client, peer):
         peer.on["tools/list"] = {"tools": [tool("count", outputSchema=NUMBER)]}
-        peer.on["tools/call"] = said("one", structuredContent={"n": "one"})
+        peer.on["tools/call"] = text_result("one", structuredContent={"n": "one"})
         await client.tools.list()
         assert (await client.tools.call("count")).text == "one"
         with pytest.raises(UsageError, match=r"jackstay\[schema\]") as caught:
             await client.tools.call("count", check_output=True)
         assert caught.value.may_have_run is False
-        assert len(peer.got("tools/call")) == 1, "it was said before anything ran"
+        assert len(peer.got("tools/call")) == 1, "it was raised before anything ran"
 
 
 # --- replay -----------------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ async def test_without_the_extra_output_is_not_checked_and_asking_for_it_says_wh
 
 @pytest.mark.parametrize("hint", ["readOnlyHint", "idempotentHint"])
 @on_fake_clock
-async def test_a_tool_hinted_as_safe_is_sent_again_after_a_loss_if_asked_for(hint: str) -> None:
+async def test_a_tool_annotated_as_safe_is_replayed_with_replay_safe(hint: str) -> None:
     async with opened(replay="safe") as (client, peer):
         peer.on["tools/list"] = {"tools": [tool("look", annotations={hint: True}), tool("shoot")]}
         await client.tools.list()
@@ -231,8 +231,8 @@ async def test_a_tool_hinted_as_safe_is_sent_again_after_a_loss_if_asked_for(hin
         shooting = client.tools.call("shoot")
         tasks = [asyncio.ensure_future(looking), asyncio.ensure_future(shooting)]
         await peer.expect("tools/call", 2)
-        peer.on["tools/call"] = said("seen")
-        peer.die()
+        peer.on["tools/call"] = text_result("seen")
+        peer.crash()
         with pytest.raises(OutcomeUnknownError):
             await tasks[1]
         assert (await tasks[0]).text == "seen"
@@ -242,13 +242,13 @@ async def test_a_tool_hinted_as_safe_is_sent_again_after_a_loss_if_asked_for(hin
         assert len(set(ids)) == 3
 
 
-async def lost_in(client: Any, peer: Any, name: str, **options: Any) -> Any:
-    """Call this tool, and let the server die when it has the call."""
+async def call_and_crash(client: Any, peer: Any, name: str, **options: Any) -> Any:
+    """Call this tool, and crash the server when it has received the call."""
     before = len(peer.got("tools/call"))
     task = asyncio.ensure_future(client.tools.call(name, **options))
     await peer.expect("tools/call", before + 1)
-    peer.on["tools/call"] = said("seen")
-    peer.die()
+    peer.on["tools/call"] = text_result("seen")
+    peer.crash()
     return await task
 
 
@@ -257,7 +257,7 @@ async def lost_in(client: Any, peer: Any, name: str, **options: Any) -> Any:
 async def test_the_list_is_fetched_for_the_decision_and_once_for_all_calls(version: str) -> None:
     async with opened(version, replay="safe") as (client, peer):
         peer.on["tools/list"] = {"tools": [tool("look", annotations={"readOnlyHint": True}), tool("shoot")]}
-        assert (await lost_in(client, peer, "look")).text == "seen"
+        assert (await call_and_crash(client, peer, "look")).text == "seen"
         assert len(peer.got("tools/list")) == 1
         results = await asyncio.gather(*(client.tools.call(name) for name in ("look", "shoot", "look")))
         assert [result.text for result in results] == ["seen"] * 3
@@ -268,31 +268,29 @@ async def test_the_list_is_fetched_for_the_decision_and_once_for_all_calls(versi
 async def test_calls_made_together_fetch_one_list() -> None:
     async with opened(replay="safe") as (client, peer):
         peer.on["tools/list"] = {"tools": [tool("look")]}
-        peer.on["tools/call"] = said("seen")
+        peer.on["tools/call"] = text_result("seen")
         await asyncio.gather(*(client.tools.call("look") for _ in range(5)))
         assert len(peer.got("tools/list")) == 1
 
 
 @on_fake_clock
-async def test_an_error_says_why_a_lost_call_was_not_sent_again() -> None:
+async def test_the_error_of_a_lost_call_explains_why_it_was_not_replayed() -> None:
     async with opened(replay="safe") as (client, peer):
         peer.on["tools/list"] = {"tools": [tool("shoot")]}
-        with pytest.raises(
-            OutcomeUnknownError, match="because 'shoot' is hinted neither as read-only nor"
-        ) as lost:
-            await lost_in(client, peer, "shoot")
+        with pytest.raises(OutcomeUnknownError, match="because 'shoot' is annotated neither as read-only nor") as lost:
+            await call_and_crash(client, peer, "shoot")
         assert lost.value.may_have_run
         del peer.on["tools/call"]
         with pytest.raises(OutcomeUnknownError, match="the server did not list 'unlisted'"):
-            await lost_in(client, peer, "unlisted")
+            await call_and_crash(client, peer, "unlisted")
 
 
 @on_fake_clock
 async def test_without_replay_nothing_is_listed() -> None:
     async with opened() as (client, peer):
         with pytest.raises(OutcomeUnknownError) as lost:
-            await lost_in(client, peer, "look")
-        assert "not sent again" not in str(lost.value)
+            await call_and_crash(client, peer, "look")
+        assert "not replayed" not in str(lost.value)
         assert peer.got("tools/list") == []
 
 
@@ -300,9 +298,9 @@ async def test_without_replay_nothing_is_listed() -> None:
 async def test_a_list_that_fails_does_not_fail_the_call(caplog: pytest.LogCaptureFixture) -> None:
     async with opened(replay="safe") as (client, peer):
         peer.on["tools/list"] = {"tools": "none"}
-        peer.on["tools/call"] = said("seen")
+        peer.on["tools/call"] = text_result("seen")
         assert (await client.tools.call("look")).text == "seen"
-        assert "the tools cannot be listed, so 'look' is not sent again after a loss" in caplog.text
+        assert "listing the tools failed, so 'look' is not replayed after a reconnect" in caplog.text
 
 
 @on_fake_clock
@@ -315,9 +313,9 @@ async def test_a_list_that_takes_too_long_ends_the_call_unsent() -> None:
 
 
 @on_fake_clock
-async def test_a_check_that_is_neither_on_nor_off_is_refused() -> None:
+async def test_an_invalid_check_output_is_refused() -> None:
     unclear: Any = "no"
     async with opened() as (client, peer):
-        with pytest.raises(UsageError, match="check_output must be True or False, not 'no'"):
+        with pytest.raises(UsageError, match="check_output must be a bool, got 'no'"):
             await client.tools.call("count", check_output=unclear)
         assert peer.got("tools/call") == []

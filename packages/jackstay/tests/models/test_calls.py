@@ -1,4 +1,4 @@
-"""The calls in a model's answer: each API's published format, as dicts and as objects; and everything that is not one."""
+"""Tool calls in the response of a model: the format of each API, as dicts and as objects, and invalid responses."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ from jackstay.models._calls import read_arguments, read_calls
 
 
 def as_object(value: Any) -> Any:
-    """As the libraries of the APIs hand it over: attributes instead of members."""
+    """Return the response as an API library does: attributes instead of members."""
     if isinstance(value, dict):
         return SimpleNamespace(**{name: as_object(part) for name, part in value.items()})
     return [as_object(part) for part in value] if isinstance(value, list) else value
@@ -59,8 +59,8 @@ MESSAGE = {
 }
 MESSAGE_READ = [ModelCall("toolu_1", "add", {"a": 1}), ModelCall("toolu_2", "now", {})]
 
-# (shape, answer, the calls in it)
-ANSWERS = [
+# (shape, response, the calls in it)
+RESPONSES = [
     ("openai", CHAT, CHAT_READ),
     ("openai", CHAT_MESSAGE, CHAT_READ),
     ("openai", CHAT_CALLS, CHAT_READ),
@@ -77,65 +77,60 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "answer", "calls"), ANSWERS)
-def test_the_calls_are_found_in_dicts(shape: str, answer: Any, calls: list[ModelCall]) -> None:
-    assert read_calls(shape, answer) == calls
-
-
-@pytest.mark.parametrize(("shape", "answer", "calls"), ANSWERS)
-def test_the_calls_are_found_in_objects(shape: str, answer: Any, calls: list[ModelCall]) -> None:
-    found = read_calls(shape, as_object(answer))
-    assert [(call.id, call.name) for call in found] == [(call.id, call.name) for call in calls]
+def test_calls_are_read_from_dicts_and_objects() -> None:
+    for shape, response, calls in RESPONSES:
+        assert read_calls(shape, response) == calls
+        found = read_calls(shape, as_object(response))
+        assert [(call.id, call.name) for call in found] == [(call.id, call.name) for call in calls]
 
 
 FOREIGN = [
-    (shape, answer)
+    (shape, response)
     for shape, others in {
         "openai": (RESPONSE, OUTPUT, MESSAGE, CONTENT),
         "openai-responses": (CHAT, CHAT_MESSAGE, CHAT_CALLS, MESSAGE, CONTENT),
         "anthropic": (CHAT, CHAT_MESSAGE, CHAT_CALLS, RESPONSE, OUTPUT),
     }.items()
-    for answer in others
+    for response in others
 ]
 
 
-@pytest.mark.parametrize(("shape", "answer"), FOREIGN)
-@pytest.mark.parametrize("form", [dict, as_object])
-def test_an_answer_of_another_api_is_refused_and_not_read_as_empty(
-    shape: str, answer: Any, form: Any
-) -> None:
-    with pytest.raises(
-        UsageError, match=f"no answer in the shape {shape}: hand over .* or choose another shape"
-    ):
-        read_calls(shape, answer if form is dict else as_object(answer))
+def test_a_response_of_another_api_is_refused_and_not_read_as_empty() -> None:
+    for shape, response in FOREIGN:
+        for form in (response, as_object(response)):
+            with pytest.raises(
+                UsageError, match=rf"expected a response of '{shape}' \(a .*\), got .*; pass one or use another shape"
+            ):
+                read_calls(shape, form)
 
 
-@pytest.mark.parametrize("shape", ["openai", "openai-responses", "anthropic"])
-@pytest.mark.parametrize("answer", [None, "text", 5, {}, object(), [None], [{}], ["x"], {"choices": [{}]}])
-def test_what_is_no_answer_at_all_is_refused(shape: str, answer: Any) -> None:
-    with pytest.raises(UsageError, match="no answer in the shape"):
-        read_calls(shape, answer)
+def test_a_value_that_is_no_response_is_refused() -> None:
+    values: list[Any] = [None, "text", 5, {}, object(), [None], [{}], ["x"], {"choices": [{}]}]
+    for shape in ("openai", "openai-responses", "anthropic"):
+        for value in values:
+            with pytest.raises(UsageError, match=f"expected a response of '{shape}'"):
+                read_calls(shape, value)
 
 
-def test_calls_that_are_no_list_are_refused() -> None:
-    with pytest.raises(UsageError, match="no answer in the shape openai"):
+def test_calls_that_are_not_a_list_are_refused() -> None:
+    with pytest.raises(UsageError, match="expected a response of 'openai'"):
         read_calls("openai", {"role": "assistant", "tool_calls": {"id": "1"}})
 
 
-def test_a_shape_that_is_none_is_refused() -> None:
+def test_an_unknown_shape_is_refused() -> None:
     with pytest.raises(UsageError, match="shape must be one of"):
         read_calls("soap", CHAT)
 
 
-@pytest.mark.parametrize("choices", [[], CHAT["choices"] * 2])
-def test_of_several_choices_the_caller_takes_one(choices: list[Any]) -> None:
-    with pytest.raises(UsageError, match=f"{len(choices)} choices: hand over the message"):
-        read_calls("openai", {**CHAT, "choices": choices})
+def test_of_several_choices_the_caller_must_pass_one() -> None:
+    several: Any = CHAT["choices"]
+    for choices in ([], several * 2):
+        with pytest.raises(UsageError, match=f"{len(choices)} choices; pass the message of one of them"):
+            read_calls("openai", {**CHAT, "choices": choices})
 
 
-@pytest.mark.parametrize(
-    ("shape", "call", "missing"),
-    [
+def test_a_call_without_id_or_name_is_refused() -> None:
+    cases: list[tuple[str, Any, str]] = [
         ("openai", {"type": "function", "function": {"name": "a", "arguments": ""}}, "id"),
         ("openai", {"type": "function", "id": "1"}, "name"),
         ("openai", {"type": "function", "id": "1", "function": {"name": ""}}, "name"),
@@ -143,37 +138,35 @@ def test_of_several_choices_the_caller_takes_one(choices: list[Any]) -> None:
         ("openai-responses", {"type": "function_call", "call_id": "1"}, "name"),
         ("anthropic", {"type": "tool_use", "id": "1", "name": 5}, "name"),
         ("anthropic", {"type": "tool_use", "name": "a"}, "id"),
-    ],
-)
-def test_a_call_that_cannot_be_answered_is_refused(shape: str, call: Any, missing: str) -> None:
-    with pytest.raises(UsageError, match=f"has no {missing}"):
-        read_calls(shape, [call])
+    ]
+    for shape, call, missing in cases:
+        with pytest.raises(UsageError, match=f"has no '{missing}'"):
+            read_calls(shape, [call])
 
 
-# --- cut off ----------------------------------------------------------------------------------------------------------
+# --- truncated --------------------------------------------------------------------------------------------------------
 
 
-def whole(shape: str, answer: Any) -> list[bool]:
-    return [call.is_whole for call in read_calls(shape, answer)]
+def completeness(shape: str, response: Any) -> list[bool]:
+    return [call.is_complete for call in read_calls(shape, response)]
 
 
-def test_a_call_that_the_answer_was_cut_off_in_is_marked() -> None:
-    """Its arguments may be valid and still not what the model meant: Anthropic gives those that it had by then."""
-    cut = {**CHAT["choices"][0], "finish_reason": "length"}  # type: ignore[dict-item]  # JSON
-    assert whole("openai", {**CHAT, "choices": [cut]}) == [True, False]
-    assert whole("openai-responses", [{**OUTPUT[1], "status": "incomplete"}, OUTPUT[4]]) == [False, True]
+def test_a_truncated_call_is_marked() -> None:
+    """Its arguments may be valid JSON nevertheless: Anthropic returns what it had by then."""
+    truncated = {**CHAT["choices"][0], "finish_reason": "length"}  # type: ignore[dict-item]  # JSON
+    assert completeness("openai", {**CHAT, "choices": [truncated]}) == [True, False]
+    assert completeness("openai-responses", [{**OUTPUT[1], "status": "incomplete"}, OUTPUT[4]]) == [False, True]
     for reason in ("max_tokens", "model_context_window_exceeded"):
-        assert whole("anthropic", {**MESSAGE, "stop_reason": reason}) == [True, False]
+        assert completeness("anthropic", {**MESSAGE, "stop_reason": reason}) == [True, False]
         longer = [*CONTENT, {"type": "text", "text": "And th"}]
-        assert whole("anthropic", {**MESSAGE, "content": longer, "stop_reason": reason}) == [True, True]
+        assert completeness("anthropic", {**MESSAGE, "content": longer, "stop_reason": reason}) == [True, True]
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("wrote", "read"),
-    [
+def test_arguments_are_read() -> None:
+    cases: list[tuple[object, dict[str, Any]]] = [
         ('{"a": [1, null]}', {"a": [1, None]}),
         ("{}", {}),
         ("", {}),
@@ -182,31 +175,28 @@ def test_a_call_that_the_answer_was_cut_off_in_is_marked() -> None:
         ("null", {}),
         ({"a": 1}, {"a": 1}),
         ('{"n": 9007199254740993}', {"n": 9007199254740993}),
-    ],
-)
-def test_arguments_are_read(wrote: object, read: dict[str, Any]) -> None:
-    assert read_arguments(ModelCall("1", "a", wrote)) == read
+    ]
+    for arguments, expected in cases:
+        assert read_arguments(ModelCall("1", "a", arguments)) == expected
 
 
-@pytest.mark.parametrize(
-    ("wrote", "said"),
-    [
-        ('{"a": 1', "the arguments are not JSON"),
-        ("a=1", "the arguments are not JSON"),
-        ('{"a": NaN}', "the arguments are not JSON"),
-        ("\ud800", "the arguments are not JSON"),
-        ("[" * 100_000, "the arguments are not JSON"),
-        ("[1]", "must be a JSON object, not a list"),
-        ('"a"', "must be a JSON object, not a text"),
+def test_invalid_arguments_are_refused() -> None:
+    cases: list[tuple[object, str]] = [
+        ('{"a": 1', "the arguments are not valid JSON"),
+        ("a=1", "the arguments are not valid JSON"),
+        ('{"a": NaN}', "the arguments are not valid JSON"),
+        ("\ud800", "the arguments are not valid JSON"),
+        ("[" * 100_000, "the arguments are not valid JSON"),
+        ("[1]", "must be a JSON object, not an array"),
+        ('"a"', "must be a JSON object, not a string"),
         ("5", "must be a JSON object, not a number"),
         ("5.5", "must be a JSON object, not a number"),
-        ("true", "must be a JSON object, not true or false"),
+        ("true", "must be a JSON object, not a boolean"),
         (object(), "must be a JSON object, not object"),
-    ],
-)
-def test_arguments_that_cannot_be_used_say_so(wrote: object, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        read_arguments(ModelCall("1", "a", wrote))
+    ]
+    for arguments, message in cases:
+        with pytest.raises(UsageError, match=message):
+            read_arguments(ModelCall("1", "a", arguments))
 
 
 JSON = st.recursive(
@@ -219,9 +209,9 @@ JSON = st.recursive(
 
 
 @given(JSON, st.sampled_from(["openai", "openai-responses", "anthropic"]))
-def test_any_json_at_all_is_read_or_refused(answer: Any, shape: str) -> None:
+def test_any_json_is_read_or_refused(response: Any, shape: str) -> None:
     try:
-        calls = read_calls(shape, answer)
+        calls = read_calls(shape, response)
     except UsageError:
         return
     assert all(isinstance(call, ModelCall) for call in calls)

@@ -1,4 +1,4 @@
-"""How calls ended, as each API is told: results with everything in them, and errors with what is known."""
+"""Outcomes as messages for each API: results with all kinds of content, and errors."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from jackstay.errors import (
     UsageError,
 )
 from jackstay.models import ModelCall, Outcome
-from jackstay.models._outcomes import messages, words_for
+from jackstay.models._outcomes import failure_text, messages
 from jackstay.types import CallToolResult, decode
 
 CALL = ModelCall("1", "add", "{}")
@@ -34,16 +34,16 @@ def _json(value: Any) -> bytes:
     return msgspec.json.encode(value)
 
 
-def text(said: str) -> dict[str, Any]:
-    return {"type": "text", "text": said}
+def text(value: str) -> dict[str, Any]:
+    return {"type": "text", "text": value}
 
 
 PNG = {"type": "image", "mimeType": "image/png", "data": "AAAA"}
 TIFF = {"type": "image", "mimeType": "image/tiff", "data": "AAAAAA=="}
 
 
-def told(shape: str, outcome: Outcome) -> Any:
-    """What the one call is answered with."""
+def reported(shape: str, outcome: Outcome) -> Any:
+    """Return the content of the message for one outcome."""
     (message,) = messages(shape, [outcome])
     if shape == "openai":
         assert message.keys() == {"role", "tool_call_id", "content"}
@@ -72,7 +72,7 @@ TEXTS = [
     (result(TIFF), "[image, image/tiff, 4 bytes, not shown]"),
     (
         result({"type": "audio", "mimeType": "audio/wav", "data": "AAAA"}),
-        "[sound, audio/wav, 3 bytes, not shown]",
+        "[audio, audio/wav, 3 bytes, not shown]",
     ),
     (result({"type": "resource_link", "uri": "file:///a", "name": "a"}), "[resource a: file:///a]"),
     (
@@ -85,88 +85,89 @@ TEXTS = [
     ),
     (
         result({"type": "resource", "resource": {"uri": "file:///a"}}),
-        "[resource file:///a, of an unknown type, not shown]",
+        "[resource file:///a, unknown type, not shown]",
     ),
-    (result({"type": "hologram", "data": 1}), "[content of the type 'hologram', not shown]"),
+    (result({"type": "hologram", "data": 1}), "[content of type 'hologram', not shown]"),
 ]
 
 
-@pytest.mark.parametrize(("given", "said"), TEXTS)
-def test_a_result_is_told_as_text(given: CallToolResult, said: str) -> None:
-    outcome = Outcome(CALL, result=given)
-    assert outcome.text == said
-    assert told("openai", outcome) == said
-    assert told("openai-responses", outcome) == said
-    assert [part["text"] for part in told("anthropic", outcome)] == (["a", "b"] if said == "a\nb" else [said])
+def test_a_result_is_converted_to_text() -> None:
+    for tool_result, expected in TEXTS:
+        outcome = Outcome(CALL, result=tool_result)
+        assert outcome.text == expected
+        assert reported("openai", outcome) == expected
+        assert reported("openai-responses", outcome) == expected
+        parts = ["a", "b"] if expected == "a\nb" else [expected]
+        assert [part["text"] for part in reported("anthropic", outcome)] == parts
 
 
-def test_a_picture_is_shown_where_the_api_takes_one() -> None:
+def test_an_image_is_included_if_the_api_accepts_it() -> None:
     outcome = Outcome(CALL, result=result(text("look"), PNG))
-    assert told("openai", outcome) == "look\n[image, image/png, 3 bytes, not shown]"
-    assert told("openai-responses", outcome) == [
+    assert reported("openai", outcome) == "look\n[image, image/png, 3 bytes, not shown]"
+    assert reported("openai-responses", outcome) == [
         {"type": "input_text", "text": "look"},
         {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
     ]
-    assert told("anthropic", outcome) == [
+    assert reported("anthropic", outcome) == [
         text("look"),
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
     ]
 
 
-def test_a_tool_that_failed_is_told_as_failed() -> None:
+def test_a_failed_tool_is_reported_as_an_error() -> None:
     outcome = Outcome(CALL, result=result(text("no such city"), isError=True))
     assert outcome.is_error
-    assert told("openai", outcome) == "Error: no such city"
-    assert told("openai-responses", outcome) == "Error: no such city"
-    assert told("anthropic", outcome) == [text("no such city")]
-    picture = Outcome(CALL, result=result(PNG, isError=True))
-    assert told("openai-responses", picture)[0] == {"type": "input_text", "text": "Error:"}
+    assert reported("openai", outcome) == "Error: no such city"
+    assert reported("openai-responses", outcome) == "Error: no such city"
+    assert reported("anthropic", outcome) == [text("no such city")]
+    image = Outcome(CALL, result=result(PNG, isError=True))
+    assert reported("openai-responses", image)[0] == {"type": "input_text", "text": "Error:"}
 
 
-NOT_RUN = "This call was not run: "
-UNKNOWN = "Nobody knows whether this call ran: "
-LOOK = ". Do not repeat it before you have checked what it did."
-AGAIN = ". It may be tried again."
-SECRET = "token=hunter2"  # what a server wrote to its stderr
+NOT_RUN = "This call did not run: "
+UNKNOWN = "It is unknown whether this call ran: "
+CHECK = ". Do not repeat it before you have checked what it did."
+RETRY = ". You may retry it."
+SECRET = "token=hunter2"  # from the stderr of a server
 
 ERRORS: list[tuple[McpError, str]] = [
-    (UsageError("the user said no"), NOT_RUN + "the user said no."),
-    (StateError("backoff"), NOT_RUN + "the connection is not ready (backoff)" + AGAIN),
-    (BackpressureError("too many calls are open"), NOT_RUN + "too many calls are open" + AGAIN),
-    (TransportError("could not connect."), NOT_RUN + "could not connect" + AGAIN),
+    (UsageError("the user declined"), NOT_RUN + "the user declined."),
+    (StateError("backoff"), NOT_RUN + "the connection is not ready (backoff)" + RETRY),
+    (BackpressureError("too many calls are open"), NOT_RUN + "too many calls are open" + RETRY),
+    (TransportError("could not connect."), NOT_RUN + "could not connect" + RETRY),
     (TransportError("no such command", permanent=True), NOT_RUN + "no such command."),
-    (TimeoutError(5, sent=False), NOT_RUN + "not sent within 5 s" + AGAIN),
+    (TimeoutError(5, sent=False), NOT_RUN + "not sent within 5 s" + RETRY),
     (
         TimeoutError(5, sent=True),
-        UNKNOWN + "no answer within 5 s; it was cancelled, but it may have run" + LOOK,
+        UNKNOWN + "no response within 5 s; the request was cancelled, but it may have run" + CHECK,
     ),
     (
         OutcomeUnknownError("the server exited", exit_code=1, stderr_tail=SECRET),
-        UNKNOWN + "the server exited" + LOOK,
+        UNKNOWN + "the server exited" + CHECK,
     ),
     (
         ProtocolError("the output breaks the tool's schema", sent=True),
-        "The answer to this call cannot be used: the output breaks the tool's schema" + LOOK,
+        "The result of this call is invalid: the output breaks the tool's schema" + CHECK,
     ),
-    (ShutdownError(sent=True), UNKNOWN + "the client was stopped" + LOOK),
+    (ShutdownError(sent=True), UNKNOWN + "the client was stopped" + CHECK),
     (ClosedError(TransportError("no such command", stderr_tail=SECRET)), NOT_RUN + "no such command."),
-    (ClosedError(ShutdownError(), sent=True), UNKNOWN + "the client was stopped" + LOOK),
+    (ClosedError(ShutdownError(), sent=True), UNKNOWN + "the client was stopped" + CHECK),
     (
         JsonRpcError(-32602, "there is no such city"),
-        "The server answered with an error: there is no such city (code -32602).",
+        "The server returned an error: there is no such city (code -32602).",
     ),
 ]
 
 
-@pytest.mark.parametrize(("error", "said"), ERRORS)
-def test_a_call_that_failed_is_told_with_what_is_known(error: McpError, said: str) -> None:
-    """Guarantee: every call ends with the truth; the model is one of those who hear it."""
-    outcome = Outcome(CALL, error=error)
-    assert outcome.is_error
-    assert words_for(error) == said
-    assert told("openai", outcome) == told("openai-responses", outcome) == f"Error: {said}"
-    assert told("anthropic", outcome) == [text(said)]
-    assert SECRET not in str(messages("openai", [outcome])), "what a server logs is not for the model's host"
+def test_a_failed_call_is_reported_with_whether_it_may_have_run(subtests: pytest.Subtests) -> None:
+    for error, expected in ERRORS:
+        with subtests.test(error=repr(error)):
+            outcome = Outcome(CALL, error=error)
+            assert outcome.is_error
+            assert failure_text(error) == expected
+            assert reported("openai", outcome) == reported("openai-responses", outcome) == f"Error: {expected}"
+            assert reported("anthropic", outcome) == [text(expected)]
+            assert SECRET not in str(messages("openai", [outcome])), "stderr of a server is not sent to the model"
 
 
 def test_several_calls_are_answered_in_order() -> None:
@@ -177,11 +178,11 @@ def test_several_calls_are_answered_in_order() -> None:
     assert [block["tool_use_id"] for block in message["content"]] == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("shape", ["openai", "openai-responses", "anthropic"])
-def test_no_calls_need_no_answer(shape: str) -> None:
-    assert messages(shape, []) == []
+def test_no_outcomes_make_no_messages() -> None:
+    for shape in ("openai", "openai-responses", "anthropic"):
+        assert messages(shape, []) == []
 
 
-def test_a_shape_that_is_none_is_refused() -> None:
+def test_an_unknown_shape_is_refused() -> None:
     with pytest.raises(UsageError, match="shape must be one of"):
         messages("soap", [])

@@ -1,4 +1,4 @@
-"""Schemas as model APIs take them, and the arguments as the tool takes them back.
+"""Conversion of schemas for model APIs, and of arguments for the tool.
 
 Strict mode is tested with every module of a registry in packages/jackstay-apcore/tests/converters/test_openai.py.
 """
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # no types
 
-from jackstay.models import look_up, object_schema, strict_schema
+from jackstay.models import object_schema, resolve_reference, strict_schema
 from jackstay.models._schemas import without_nulls
 
 STRING, NUMBER = {"type": "string"}, {"type": "integer"}
@@ -27,23 +27,23 @@ def closed(**properties: Any) -> dict[str, Any]:
 def test_a_pointer_may_lead_anywhere_in_the_schema() -> None:
     """RFC 6901: escapes, and items of lists."""
     root = {"a/b": {"m~n": [{"x": 1}]}}
-    assert look_up(root, "#/a~1b/m~0n/0") == {"x": 1}
-    assert look_up(root, "#") is root
+    assert resolve_reference(root, "#/a~1b/m~0n/0") == {"x": 1}
+    assert resolve_reference(root, "#") is root
 
 
-@pytest.mark.parametrize("reference", ["#/a", "#/l/1", "#/l/x", "https://example.org/s", "other.json#/a"])
-def test_a_pointer_that_leads_nowhere_is_named(reference: str) -> None:
-    with pytest.raises(KeyError, match=r"a|1|x|nothing is fetched"):
-        look_up({"l": [0]}, reference)
+def test_an_unresolvable_pointer_is_named() -> None:
+    for reference in ("#/a", "#/l/1", "#/l/x", "https://example.org/s", "other.json#/a"):
+        with pytest.raises(KeyError, match=reference.rpartition("/")[2]):
+            resolve_reference({"l": [0]}, reference)
 
 
 # --- the root ---------------------------------------------------------------------------------------------------------
 
 PLAIN = {"type": "object", "properties": {"a": STRING}, "required": ["a"], "additionalProperties": False}
 
-# (what the server says, what the model sees)
+# (name, schema of the server, schema for the model)
 ROOTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    ("as it is", PLAIN, PLAIN),
+    ("unchanged", PLAIN, PLAIN),
     ("nothing", {}, {"type": "object", "properties": {}}),
     ("no properties", {"type": "object"}, {"type": "object", "properties": {}}),
     ("no type", {"properties": {"a": STRING}}, {"type": "object", "properties": {"a": STRING}}),
@@ -53,7 +53,7 @@ ROOTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {**closed(a=STRING), "$defs": {"A": closed(a=STRING)}, "description": "here"},
     ),
     (
-        "branches that only require",
+        "alternatives that only require",
         {
             **closed(),
             "properties": {"a": STRING, "b": STRING},
@@ -62,7 +62,7 @@ ROOTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"type": "object", "properties": {"a": STRING, "b": STRING}, "required": []},
     ),
     (
-        "branches with properties of their own",
+        "alternatives with different properties",
         {"oneOf": [closed(kind={"const": "a"}, x=STRING), closed(kind={"const": "b"}, y=STRING)]},
         {
             "type": "object",
@@ -71,27 +71,27 @@ ROOTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         },
     ),
     (
-        "three branches of one property, one of them twice",
-        {"anyOf": [closed(k={"const": word}) for word in "abcb"]},
+        "three alternatives of one property, one of them twice",
+        {"anyOf": [closed(k={"const": value}) for value in "abcb"]},
         closed(k={"anyOf": [{"const": "a"}, {"const": "b"}, {"const": "c"}]}),
     ),
     (
-        "parts of all",
+        "allOf",
         {"allOf": [closed(a=STRING), closed(a={"minLength": 1}, b=NUMBER)], "properties": {"c": STRING}},
         closed(c=STRING, a={"allOf": [STRING, {"minLength": 1}]}, b=NUMBER) | {"required": ["a", "b"]},
     ),
     (
-        "what the object says stands in every branch",
+        "properties of the object take precedence over those of alternatives",
         {**closed(a=STRING), "anyOf": [{"properties": {"a": {"const": "x"}, "b": NUMBER}}]},
         {"type": "object", "properties": {"b": NUMBER, "a": STRING}, "required": ["a"]},
     ),
     (
-        "branches behind references",
+        "alternatives behind references",
         {"anyOf": [{"$ref": "#/$defs/A"}, True], "$defs": {"A": closed(a=STRING)}},
         {"type": "object", "properties": {"a": STRING}, "required": [], "$defs": {"A": closed(a=STRING)}},
     ),
     (
-        "what the APIs refuse at the root alone",
+        "keywords that the APIs reject at the root",
         {
             **closed(a=STRING),
             "not": {"required": ["b"]},
@@ -102,19 +102,20 @@ ROOTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         closed(a=STRING),
     ),
     (
-        "a choice further down is left alone",
+        "alternatives below the root are kept",
         closed(a={"oneOf": [STRING, NUMBER]}),
         closed(a={"oneOf": [STRING, NUMBER]}),
     ),
 ]
 
 
-@pytest.mark.parametrize(("schema", "seen"), [row[1:] for row in ROOTS], ids=[row[0] for row in ROOTS])
-def test_the_root_is_a_plain_object(schema: dict[str, Any], seen: dict[str, Any]) -> None:
-    """OpenAI and Anthropic refuse a whole request for one tool with a choice at its root."""
-    before = copy.deepcopy(schema)
-    assert object_schema(schema) == seen
-    assert schema == before, "what it is given is not changed"
+def test_the_root_is_a_plain_object(subtests: pytest.Subtests) -> None:
+    """OpenAI and Anthropic reject a whole request if one tool has alternatives at its root."""
+    for name, schema, expected in ROOTS:
+        with subtests.test(name):
+            before = copy.deepcopy(schema)
+            assert object_schema(schema) == expected
+            assert schema == before, "the argument is not changed"
 
 
 CLOSED = {
@@ -125,12 +126,11 @@ CLOSED = {
     ],
     "allOf": [{"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}],
 }
-WORDS = st.sampled_from(["a", "x", 1, None])
+VALUES = st.sampled_from(["a", "x", 1, None])
 
 
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys(("a", "b", "kind"), WORDS)))
-def test_what_closed_branches_take_the_plain_object_takes(arguments: dict[str, Any]) -> None:
-    """Joining keeps nothing from the model that the server would take."""
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(("a", "b", "kind"), VALUES)))
+def test_merging_accepts_everything_that_the_alternatives_accept(arguments: dict[str, Any]) -> None:
     if Draft202012Validator(CLOSED).is_valid(arguments):
         assert Draft202012Validator(object_schema(CLOSED)).is_valid(arguments)
 
@@ -144,27 +144,27 @@ def test_what_closed_branches_take_the_plain_object_takes(arguments: dict[str, A
         } | {"20": True}},
     ],
 )  # fmt: skip
-def test_choices_without_end_are_refused_and_do_not_hang(schema: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="more than 200 choices"):
+def test_too_many_alternatives_are_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="more than 200 alternatives"):
         object_schema(schema)
 
 
-def test_a_reference_at_the_root_that_leads_nowhere_is_refused() -> None:
+def test_an_unresolvable_reference_at_the_root_is_refused() -> None:
     with pytest.raises(KeyError, match="Gone"):
         object_schema({"$ref": "#/$defs/Gone"})
 
 
-def test_references_that_lead_to_each_other_end() -> None:
+def test_circular_references_end() -> None:
     circle = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}}
     assert object_schema(circle)["type"] == "object"
 
 
-# --- strict mode and the way back -------------------------------------------------------------------------------------
+# --- strict mode and its arguments ------------------------------------------------------------------------------------
 
 
 BOTH = {"allOf": [closed(a=STRING), {"properties": {"b": NUMBER}, "required": ["b"]}]}
 
-# (a required property as the server says it, as structured outputs take it)
+# (a required property of the server, the same for structured outputs)
 STRICT: list[tuple[Any, Any]] = [
     (
         {"type": "string", "format": "date", "minLength": 1, "title": "T"},
@@ -181,22 +181,22 @@ STRICT: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "taken"), STRICT)
-def test_strict_mode_says_only_what_structured_outputs_take(given: Any, taken: Any) -> None:
-    before = copy.deepcopy(given)
-    assert strict_schema(closed(p=given))["properties"]["p"] == taken
-    assert given == before, "what it is given is not changed"
+def test_strict_mode_keeps_only_keywords_of_structured_outputs() -> None:
+    for schema, expected in STRICT:
+        before = copy.deepcopy(schema)
+        assert strict_schema(closed(p=schema))["properties"]["p"] == expected
+        assert schema == before, "the argument is not changed"
 
 
-def test_an_object_that_was_open_by_its_own_word_is_told_of() -> None:
-    told: list[int] = []
+def test_on_closed_is_called_for_each_explicitly_open_object() -> None:
+    calls: list[int] = []
     open_object = {"type": "object", "additionalProperties": STRING}
-    made = strict_schema({**closed(a=open_object), "additionalProperties": True}, lambda: told.append(1))
-    assert len(told) == 2
-    assert made["properties"]["a"]["additionalProperties"] is False
+    strict = strict_schema({**closed(a=open_object), "additionalProperties": True}, lambda: calls.append(1))
+    assert len(calls) == 2
+    assert strict["properties"]["a"]["additionalProperties"] is False
 
 
-def test_nobody_need_listen() -> None:
+def test_on_closed_is_optional() -> None:
     assert strict_schema({"type": "object", "additionalProperties": True})["required"] == []
 
 
@@ -229,9 +229,9 @@ OPTIONAL = {
 
 INNER = {"x": None, "y": None}
 
-# (the property, what the model wrote, what is sent; ... is nothing)
-BACK = [
-    ("must", None, None),  # required: the server must say what it thinks of it
+# (the property, the value of the model, the value that is sent; ...: nothing)
+NULLS = [
+    ("must", None, None),  # required: the server validates it
     ("plain", None, ...),
     ("plain", "a", "a"),
     ("either", None, None),
@@ -251,47 +251,34 @@ BACK = [
     ("list", [INNER, INNER], [{"y": None}] * 2),
     ("maybe_inner", INNER, {"y": None}),
     ("maybe_list", [INNER], [{"y": None}]),
-    ("two", {"x": None}, {"x": None}),  # which of them is meant is not for us to say
+    ("two", {"x": None}, {"x": None}),  # ambiguous
     ("invented", None, None),
 ]
 
 
-@pytest.mark.parametrize(("name", "wrote", "sent"), BACK)
-def test_a_null_that_only_strict_mode_allows_is_not_sent(name: str, wrote: Any, sent: Any) -> None:
-    expected = {} if sent is ... else {name: sent}
-    assert without_nulls(OPTIONAL, {name: wrote}) == expected
+def test_a_null_that_only_strict_mode_allows_is_not_sent() -> None:
+    for name, value, sent in NULLS:
+        expected = {} if sent is ... else {name: sent}
+        assert without_nulls(OPTIONAL, {name: value}) == expected, name
 
 
 def test_every_optional_property_of_the_table_may_be_null_in_strict_mode() -> None:
-    """The two rules are one another's inverse: what strict mode lets be null, the way back knows."""
+    """`strict_schema()` and `without_nulls()` are inverse to each other."""
     strict = strict_schema(OPTIONAL)
-    for name, wrote, sent in BACK:
+    for name, value, sent in NULLS:
         if sent is ... and name != "false":
             part = {**strict["properties"][name], "$defs": strict["$defs"]}
-            assert Draft202012Validator(part).is_valid(wrote), name
+            assert Draft202012Validator(part).is_valid(value), name
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        {"$ref": "#/$defs/Gone"},
-        {"$ref": "#/$defs/Odd"},
-        {"$ref": "#/$defs/Circle"},
-        {"$ref": "#/$defs/Wide"},
-        {"$ref": "#/$defs/Deep"},
-    ],
-    ids=lambda part: part["$ref"],
-)
-def test_where_the_schema_cannot_be_followed_the_arguments_stay(part: Any) -> None:
-    schema = {
-        "type": "object",
-        "properties": {"a": part},
-        "$defs": {
-            "Odd": {"oneOf": 5},
-            "Circle": {"anyOf": [{"$ref": "#/$defs/Circle"}]},
-            "Wide": {"anyOf": [{"$ref": "#/$defs/Wider"}] * 30},
-            "Wider": {"anyOf": [{"type": "string"}] * 30},
-            "Deep": {"enum": 5},
-        },
+def test_arguments_are_unchanged_if_the_schema_cannot_be_followed() -> None:
+    definitions = {
+        "Odd": {"oneOf": 5},
+        "Circle": {"anyOf": [{"$ref": "#/$defs/Circle"}]},
+        "Wide": {"anyOf": [{"$ref": "#/$defs/Wider"}] * 30},
+        "Wider": {"anyOf": [{"type": "string"}] * 30},
+        "Deep": {"enum": 5},
     }
-    assert without_nulls(schema, {"a": None}) == {"a": None}
+    for name in ("Gone", "Odd", "Circle", "Wide", "Deep"):
+        schema = {"type": "object", "properties": {"a": {"$ref": f"#/$defs/{name}"}}, "$defs": definitions}
+        assert without_nulls(schema, {"a": None}) == {"a": None}, name

@@ -1,8 +1,9 @@
-"""A toolbox: definitions out, calls back, against real servers in memory and one that misbehaves."""
+"""Toolbox: definitions and calls, with real servers in memory and scripted ones."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -21,39 +22,31 @@ from jackstay.server import Server, ToolError
 from jackstay.testing import ScriptedPeer, on_fake_clock
 from jackstay.transport import memory_pair
 from jackstay.types import ElicitResult, Tool
-from peers.answering import Answering, with_tools
+from peers.in_memory_server import InMemoryServer, with_tools
 
 
-def run(work: Callable[[], Awaitable[None]]) -> None:
-    async def guarded() -> None:
-        async with asyncio.timeout(20):
-            await work()
-
-    asyncio.run(guarded())
-
-
-def listing(*tools: dict[str, Any], name: str = "odd") -> Answering:
-    """A server that lists these tools as they are, and answers with the arguments."""
+def listing(*tools: dict[str, Any], name: str = "odd") -> InMemoryServer:
+    """Return a server that lists these tools and returns the arguments of a call."""
 
     def answer(method: str, params: dict[str, Any]) -> Any:
         if method == "tools/list":
             return {"tools": [{"inputSchema": {"type": "object"}, **tool} for tool in tools]}
         return {"content": [{"type": "text", "text": f"{params['name']}({params['arguments']})"}]}
 
-    return Answering(name, answer)
+    return InMemoryServer(name, answer)
 
 
 def use(name: str, input: object, id: str = "1") -> dict[str, Any]:
     return {"type": "tool_use", "id": id, "name": name, "input": input}
 
 
-async def said(toolbox: Toolbox, *blocks: dict[str, Any], **options: Any) -> list[str]:
-    """The text of each result, for an answer of Anthropic's."""
+async def results(toolbox: Toolbox, *blocks: dict[str, Any], **options: Any) -> list[str]:
+    """Return the text of each result for an Anthropic response."""
     (message,) = await toolbox.answer(list(blocks), **options)
     return [block["content"][0]["text"] for block in message["content"]]
 
 
-# --- out and back -----------------------------------------------------------------------------------------------------
+# --- definitions and calls --------------------------------------------------------------------------------------------
 
 calculator = Server("calculator", version="1")
 
@@ -71,16 +64,17 @@ def divide(a: float, b: float) -> float:
     return a / b
 
 
-async def with_calculator(work: Callable[[Client], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def calculator_client() -> AsyncIterator[Client]:
     pair = memory_pair("calculator")
     serving = asyncio.ensure_future(calculator.serve(pair.server))
     async with connect(pair.client) as client:
-        await work(client)
+        yield client
     await serving
 
 
-def asked(shape: str, name: str, arguments: str) -> Any:
-    """The whole answer of a model that asks for one call, as the API gives it."""
+def response_with_call(shape: str, name: str, arguments: str) -> Any:
+    """Return the complete response of a model with one call."""
     if shape == "openai":
         call = {"id": "1", "type": "function", "function": {"name": name, "arguments": arguments}}
         message = {"role": "assistant", "content": None, "tool_calls": [call]}
@@ -92,10 +86,9 @@ def asked(shape: str, name: str, arguments: str) -> Any:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_tool_goes_out_and_its_call_comes_back(shape: str, strict: bool) -> None:
-    """The whole way, for each API: the name is mapped both ways, a tool's error is the model's to read."""
-
-    async def work(client: Client) -> None:
+async def test_a_tool_is_defined_and_called(shape: str, strict: bool) -> None:
+    """For each API: the name is mapped both ways, and an error of the tool reaches the model."""
+    async with calculator_client() as client:
         toolbox = Toolbox(client, shape, strict=strict)
         assert repr(toolbox) == f"<Toolbox {shape}, not listed, of <Client calculator ready>>"
         (defined,) = await toolbox.definitions()
@@ -109,51 +102,39 @@ def test_a_tool_goes_out_and_its_call_comes_back(shape: str, strict: bool) -> No
         assert schema["required"] == ["a", "b"]
         assert defined.get("strict", False) is strict
         for arguments, expected in (('{"a": 3, "b": 2}', "1.5"), ('{"a": 3, "b": 0}', "divided by zero")):
-            assert expected in str(await toolbox.answer(asked(shape, name, arguments)))
+            assert expected in str(await toolbox.answer(response_with_call(shape, name, arguments)))
         assert repr(toolbox) == f"<Toolbox {shape}, 1 tools, of <Client calculator ready>>"
 
-    run(lambda: with_calculator(work))
+
+async def test_a_response_without_calls_sends_nothing() -> None:
+    target = with_tools("one", "t")
+    async with connect(target) as client:
+        assert await Toolbox(client, "anthropic").answer({"content": "Done."}) == []
+    assert target.methods() == []
 
 
-def test_an_answer_that_asks_for_nothing_needs_nothing() -> None:
-    async def work() -> None:
-        target = with_tools("one", "t")
-        async with connect(target) as client:
-            assert await Toolbox(client, "anthropic").answer({"content": "Done."}) == []
-        assert target.methods() == []
-
-    run(work)
-
-
-def test_a_toolbox_that_was_never_listed_lists_once() -> None:
-    """A worker that takes up a conversation in the middle: the names are the same, so the calls are."""
-
-    async def work() -> None:
-        target = with_tools("one", "t", "u")
-        async with connect(target) as client:
-            toolbox = Toolbox(client, "anthropic")
-            assert await said(toolbox, use("t", {}), use("u", {}, "2")) == ["one.t({})", "one.u({})"]
-            assert target.methods().count("tools/list") == 1
-            outcome = await Toolbox(client, "anthropic").run(ModelCall("1", "t", {}))
-            assert outcome.text == "one.t({})"
-
-    run(work)
+async def test_a_toolbox_that_was_never_listed_lists_once() -> None:
+    """A worker can continue a conversation, because the names are stable."""
+    target = with_tools("one", "t", "u")
+    async with connect(target) as client:
+        toolbox = Toolbox(client, "anthropic")
+        assert await results(toolbox, use("t", {}), use("u", {}, "2")) == ["one.t({})", "one.u({})"]
+        assert target.methods().count("tools/list") == 1
+        outcome = await Toolbox(client, "anthropic").run(ModelCall("1", "t", {}))
+        assert outcome.text == "one.t({})"
 
 
-def test_a_fleet_is_one_toolbox() -> None:
-    async def work() -> None:
-        targets = {"git": with_tools("git", "status"), "my files": with_tools("files", "read")}
-        async with Fleet(targets) as fleet:
-            toolbox = Toolbox(fleet, "anthropic")
-            first, second = [tool["name"] for tool in await toolbox.definitions()]
-            assert first == "git__status"
-            assert toolbox.names == {first: "git__status", second: "my files__read"}
-            assert await said(toolbox, use(first, {"a": 1}), use(second, {}, "2")) == [
-                'git.status({"a": 1})',
-                "files.read({})",
-            ]
-
-    run(work)
+async def test_a_fleet_is_one_toolbox() -> None:
+    targets = {"git": with_tools("git", "status"), "my files": with_tools("files", "read")}
+    async with Fleet(targets) as fleet:
+        toolbox = Toolbox(fleet, "anthropic")
+        first, second = [tool["name"] for tool in await toolbox.definitions()]
+        assert first == "git__status"
+        assert toolbox.names == {first: "git__status", second: "my files__read"}
+        assert await results(toolbox, use(first, {"a": 1}), use(second, {}, "2")) == [
+            'git.status({"a": 1})',
+            "files.read({})",
+        ]
 
 
 @on_fake_clock
@@ -161,85 +142,68 @@ async def test_calls_run_at_the_same_time_and_are_answered_in_order() -> None:
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         peer.on["tools/list"] = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
         toolbox = Toolbox(client, "anthropic")
-        answering = asyncio.ensure_future(said(toolbox, use("t", {"n": 1}), use("t", {"n": 2}, "2")))
+        answering = asyncio.ensure_future(results(toolbox, use("t", {"n": 1}), use("t", {"n": 2}, "2")))
         first, second = await peer.expect("tools/call"), await peer.expect("tools/call")
-        second.answer({"content": [{"type": "text", "text": "second"}]})
-        first.answer({"content": [{"type": "text", "text": "first"}]})
+        second.respond({"content": [{"type": "text", "text": "second"}]})
+        first.respond({"content": [{"type": "text", "text": "first"}]})
         assert await answering == ["first", "second"]
 
 
 # --- what may be called -----------------------------------------------------------------------------------------------
 
 
-def test_what_is_left_out_cannot_be_reached_by_guessing() -> None:
+async def test_an_excluded_tool_cannot_be_called() -> None:
     def is_read_only(tool: Tool) -> object:
         return tool.annotations is not None and tool.annotations.read_only_hint
 
-    async def work() -> None:
-        target = listing({"name": "read", "annotations": {"readOnlyHint": True}}, {"name": "delete"})
-        async with connect(target) as client:
-            toolbox = Toolbox(client, "anthropic", only=is_read_only)
-            assert [tool["name"] for tool in await toolbox.definitions()] == ["read"]
-            (words,) = await said(toolbox, use("delete", {}))
-            assert words == "This call was not run: there is no tool 'delete'; there are: read."
-        assert "tools/call" not in target.methods()
-
-    run(work)
+    target = listing({"name": "read", "annotations": {"readOnlyHint": True}}, {"name": "delete"})
+    async with connect(target) as client:
+        toolbox = Toolbox(client, "anthropic", only=is_read_only)
+        assert [tool["name"] for tool in await toolbox.definitions()] == ["read"]
+        (text,) = await results(toolbox, use("delete", {}))
+        assert text == "This call did not run: unknown tool 'delete'; available tools: read."
+    assert "tools/call" not in target.methods()
 
 
-def test_a_tool_that_is_gone_is_not_called_any_more() -> None:
-    async def work() -> None:
-        tools = [{"name": "t", "inputSchema": {"type": "object"}}]
-        async with connect(Answering("one", lambda method, params: {"tools": list(tools)})) as client:
-            toolbox = Toolbox(client, "anthropic")
-            assert len(await toolbox.definitions()) == 1
-            tools.clear()
-            assert await toolbox.definitions() == []
-            assert "there are: none" in (await said(toolbox, use("t", {})))[0]
-
-    run(work)
+async def test_a_removed_tool_is_not_called() -> None:
+    tools = [{"name": "t", "inputSchema": {"type": "object"}}]
+    async with connect(InMemoryServer("one", lambda method, params: {"tools": list(tools)})) as client:
+        toolbox = Toolbox(client, "anthropic")
+        assert len(await toolbox.definitions()) == 1
+        tools.clear()
+        assert await toolbox.definitions() == []
+        assert "available tools: none" in (await results(toolbox, use("t", {})))[0]
 
 
-def test_a_long_list_is_not_repeated_to_the_model_whole() -> None:
-    async def work() -> None:
-        async with connect(with_tools("many", *(f"t{n:03}" for n in range(200)))) as client:
-            (words,) = await said(Toolbox(client, "anthropic"), use("x", {}))
-            assert words.endswith("t018, t019, and others.")
-
-    run(work)
+async def test_a_long_list_of_names_is_truncated_for_the_model() -> None:
+    async with connect(with_tools("many", *(f"t{n:03}" for n in range(200)))) as client:
+        (text,) = await results(Toolbox(client, "anthropic"), use("x", {}))
+        assert text.endswith("t018, t019, and more.")
 
 
-@pytest.mark.parametrize(
-    ("input", "words"),
-    [("{", "the arguments are not JSON"), ([1], "must be a JSON object, not a list")],
-)
-def test_arguments_that_cannot_be_read_are_told_and_nothing_runs(input: object, words: str) -> None:
-    async def work() -> None:
-        target = with_tools("one", "t")
-        async with connect(target) as client:
-            assert words in (await said(Toolbox(client, "anthropic"), use("t", input)))[0]
-        assert "tools/call" not in target.methods()
-
-    run(work)
+async def test_invalid_arguments_are_reported_and_nothing_runs() -> None:
+    target = with_tools("one", "t")
+    async with connect(target) as client:
+        toolbox = Toolbox(client, "anthropic")
+        assert "the arguments are not valid JSON" in (await results(toolbox, use("t", "{")))[0]
+        assert "must be a JSON object, not an array" in (await results(toolbox, use("t", [1])))[0]
+    assert "tools/call" not in target.methods()
 
 
-def test_a_call_that_was_cut_off_does_not_run() -> None:
-    async def work() -> None:
-        target = with_tools("one", "t")
-        async with connect(target) as client:
-            answer = {"content": [use("t", {"half": 1})], "stop_reason": "max_tokens"}
-            (message,) = await Toolbox(client, "anthropic").answer(answer)
-            assert "cut off" in str(message)
-        assert "tools/call" not in target.methods()
-
-    run(work)
+async def test_a_truncated_call_does_not_run() -> None:
+    target = with_tools("one", "t")
+    async with connect(target) as client:
+        answer = {"content": [use("t", {"half": 1})], "stop_reason": "max_tokens"}
+        (message,) = await Toolbox(client, "anthropic").answer(answer)
+        assert "truncated" in str(message)
+    assert "tools/call" not in target.methods()
 
 
-# --- odd tools --------------------------------------------------------------------------------------------------------
+# --- unusual tools ----------------------------------------------------------------------------------------------------
 
 
-def test_one_odd_schema_does_not_lose_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    async def work() -> None:
+async def test_an_invalid_schema_does_not_affect_the_other_tools(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "jackstay.models"):
         target = listing(
             {"name": "good"},
             {"name": "bad", "inputSchema": {"$ref": "#/$defs/Gone"}},
@@ -250,40 +214,30 @@ def test_one_odd_schema_does_not_lose_the_others(caplog: pytest.LogCaptureFixtur
             toolbox = Toolbox(client, "openai", strict=True)
             assert [tool["function"]["name"] for tool in await toolbox.definitions()] == ["good"]
             assert list(toolbox.names) == ["good"]
-
-    with caplog.at_level(logging.WARNING, "jackstay.models"):
-        run(work)
-    assert "the tool bad is left out: KeyError" in caplog.text
-    assert "the tool worse is left out: AttributeError" in caplog.text
-    assert "good is listed twice" in caplog.text
+    assert "tool 'bad' is omitted: KeyError" in caplog.text
+    assert "tool 'worse' is omitted: AttributeError" in caplog.text
+    assert "tool 'good' is listed twice" in caplog.text
 
 
-def test_two_tools_with_one_name_are_both_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    """A server that takes the name which another tool has before the model would get its calls."""
-
-    async def work() -> None:
-        other = model_name("files.read")
-        async with connect(listing({"name": "files.read"}, {"name": other}, {"name": "add"})) as client:
-            toolbox = Toolbox(client, "openai")
-            assert [tool["function"]["name"] for tool in await toolbox.definitions()] == ["add"]
-            assert dict(toolbox.names) == {"add": "add"}
-            assert f"'files.read' and '{other}'; both are left out" in caplog.text
-            chosen = Toolbox(client, "openai", only=lambda tool: tool.name != other)
-            assert len(await chosen.definitions()) == 2
-
-    run(work)
+async def test_two_tools_with_one_name_are_both_omitted(caplog: pytest.LogCaptureFixture) -> None:
+    """Otherwise a server could receive the calls of another tool by using its name."""
+    other = model_name("files.read")
+    async with connect(listing({"name": "files.read"}, {"name": other}, {"name": "add"})) as client:
+        toolbox = Toolbox(client, "openai")
+        assert [tool["function"]["name"] for tool in await toolbox.definitions()] == ["add"]
+        assert dict(toolbox.names) == {"add": "add"}
+        assert f"'files.read' and '{other}'; both are omitted" in caplog.text
+        chosen = Toolbox(client, "openai", only=lambda tool: tool.name != other)
+        assert len(await chosen.definitions()) == 2
 
 
-def test_a_tool_without_a_description_is_described_by_its_title() -> None:
-    async def work() -> None:
-        async with connect(listing({"name": "a", "title": "A tool"}, {"name": "b"})) as client:
-            defined = await Toolbox(client, "anthropic").definitions()
-            assert [tool["description"] for tool in defined] == ["A tool", ""]
-
-    run(work)
+async def test_a_tool_without_a_description_is_described_by_its_title() -> None:
+    async with connect(listing({"name": "a", "title": "A tool"}, {"name": "b"})) as client:
+        defined = await Toolbox(client, "anthropic").definitions()
+        assert [tool["description"] for tool in defined] == ["A tool", ""]
 
 
-def test_strict_mode_warns_of_what_it_closes_and_takes_its_nulls_back(
+async def test_strict_mode_warns_about_closed_objects_and_removes_its_nulls(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     schema = {
@@ -293,40 +247,36 @@ def test_strict_mode_warns_of_what_it_closes_and_takes_its_nulls_back(
         "additionalProperties": True,
     }
 
-    async def work() -> None:
+    with caplog.at_level(logging.WARNING, "jackstay.models"):
         async with connect(listing({"name": "forecast", "inputSchema": schema})) as client:
             toolbox = Toolbox(client, "anthropic", strict=True)
             (defined,) = await toolbox.definitions()
             assert defined["input_schema"]["required"] == ["city", "days"]
-            wrote = {"city": "Bergen", "days": None}
-            assert await said(toolbox, use("forecast", wrote)) == ["forecast({'city': 'Bergen'})"]
-            assert wrote == {"city": "Bergen", "days": None}, "the model's answer is not changed"
-
-    with caplog.at_level(logging.WARNING, "jackstay.models"):
-        run(work)
-    assert "strict mode closes an object of forecast" in caplog.text
+            arguments = {"city": "Bergen", "days": None}
+            assert await results(toolbox, use("forecast", arguments)) == ["forecast({'city': 'Bergen'})"]
+            assert arguments == {"city": "Bergen", "days": None}, "the response of the model is not changed"
+    assert "strict mode removes additional properties from an object of tool 'forecast'" in caplog.text
 
 
-# --- what goes wrong ----------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 @on_fake_clock
-async def test_a_server_that_dies_in_a_call_is_told_as_unknown() -> None:
-    """Guarantee: written, then lost. The model must not think that it failed, nor that it worked."""
+async def test_a_server_crash_during_a_call_is_reported_as_unknown() -> None:
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         peer.on["tools/list"] = {"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]}
         toolbox = Toolbox(client, "anthropic")
         running = asyncio.ensure_future(toolbox.run(ModelCall("1", "pay", {"order": 7})))
         await peer.expect("tools/call")
-        peer.die()
+        peer.crash()
         outcome = await running
         assert isinstance(outcome.error, OutcomeUnknownError)
-        assert "Nobody knows whether this call ran" in outcome.text
-        assert len(peer.got("tools/call")) == 1, "and it is never sent again"
+        assert "It is unknown whether this call ran" in outcome.text
+        assert len(peer.got("tools/call")) == 1, "it is never replayed"
 
 
 @on_fake_clock
-async def test_a_server_that_never_answers_costs_the_deadline_and_is_told_as_unknown() -> None:
+async def test_a_timeout_of_a_call_is_reported_as_unknown() -> None:
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         peer.on["tools/list"] = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
         outcome = await Toolbox(client, "openai").run(ModelCall("1", "t", "{}"), timeout=5)
@@ -336,7 +286,7 @@ async def test_a_server_that_never_answers_costs_the_deadline_and_is_told_as_unk
 
 
 @on_fake_clock
-async def test_giving_up_gives_up_every_call() -> None:
+async def test_cancelling_answer_cancels_every_call() -> None:
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         peer.on["tools/list"] = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
         toolbox = Toolbox(client, "anthropic")
@@ -351,138 +301,114 @@ async def test_giving_up_gives_up_every_call() -> None:
 
 
 @on_fake_clock
-async def test_a_handler_that_raises_ends_the_answer_and_gives_up_the_other_calls() -> None:
-    """The program's own mistake is no word for the model."""
+async def test_an_exception_of_a_handler_propagates_and_cancels_the_other_calls() -> None:
     async with ScriptedPeer("2026-07-28") as peer:
         client = connect(peer.target)
 
         @client.elicitation.handle
-        def ask(params: object) -> ElicitResult:
+        def elicit(params: object) -> ElicitResult:
             raise ZeroDivisionError
 
         async with client:
             peer.on["tools/list"] = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
-            answering = asyncio.ensure_future(
-                Toolbox(client, "anthropic").answer([use("t", {}), use("t", {}, "2")])
-            )
+            answering = asyncio.ensure_future(Toolbox(client, "anthropic").answer([use("t", {}), use("t", {}, "2")]))
             await peer.expect("tools/call")
             second = await peer.expect("tools/call")
-            question = {
+            elicitation = {
                 "method": "elicitation/create",
                 "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}},
             }
-            second.answer(
-                {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "1"}
-            )
+            second.respond({"resultType": "input_required", "inputRequests": {"q": elicitation}, "requestState": "1"})
             with pytest.raises(ZeroDivisionError):
                 await answering
             await peer.expect("notifications/cancelled")
 
 
-def test_a_call_that_failed_is_logged_for_the_program(caplog: pytest.LogCaptureFixture) -> None:
-    async def work() -> None:
-        async with connect(with_tools("one", "t")) as client:
-            toolbox = Toolbox(client, "anthropic")
-            await toolbox.definitions()
-        assert "the client was stopped" in (await said(toolbox, use("t", {})))[0]
-
+async def test_a_call_that_failed_is_logged_for_the_program(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "jackstay.models"):
-        run(work)
-    assert "the model's call of t failed" in caplog.text
-
-
-@pytest.mark.parametrize("options", [{"timout": 5}, {"timeout": -1}, {"on_progress": 5}])
-def test_an_option_that_cannot_be_used_is_the_programs_to_hear_of(options: dict[str, Any]) -> None:
-    async def work() -> None:
-        target = with_tools("one", "t")
-        async with connect(target) as client:
-            with pytest.raises(UsageError, match=next(iter(options))):
-                await said(Toolbox(client, "anthropic"), use("t", {}), **options)
-        assert "tools/call" not in target.methods()
-
-    run(work)
-
-
-@pytest.mark.parametrize("input", [{"a": float("nan")}, {"a": "\ud800"}, {"a": object()}])
-def test_arguments_that_are_no_json_are_the_models_to_hear_of(input: dict[str, Any]) -> None:
-    async def work() -> None:
         async with connect(with_tools("one", "t")) as client:
-            assert "This call was not run" in (await said(Toolbox(client, "anthropic"), use("t", input)))[0]
-
-    run(work)
-
-
-def test_a_tool_that_left_the_fleet_is_the_models_to_hear_of() -> None:
-    async def work() -> None:
-        tools = [{"name": "t", "inputSchema": {"type": "object"}}]
-        async with Fleet({"one": Answering("one", lambda method, params: {"tools": list(tools)})}) as fleet:
-            toolbox = Toolbox(fleet, "anthropic")
-            await toolbox.definitions()
-            tools.clear()
-            await fleet.tools()
-            assert "no server of this fleet has a tool" in (await said(toolbox, use("one__t", {})))[0]
-
-    run(work)
-
-
-def test_a_person_may_stand_between() -> None:
-    async def work() -> None:
-        target = with_tools("one", "t")
-        async with connect(target) as client:
             toolbox = Toolbox(client, "anthropic")
-            outcomes = [
-                Outcome(call, error=UsageError("the user said no")) for call in toolbox.calls([use("t", {})])
-            ]
-            (message,) = toolbox.messages(outcomes)
-            assert message["content"][0]["content"][0]["text"] == "This call was not run: the user said no."
-        assert target.methods() == []
-
-    run(work)
+            await toolbox.definitions()
+        assert "the client was stopped" in (await results(toolbox, use("t", {})))[0]
+    assert "the model's call of 't' failed" in caplog.text
 
 
-def test_a_server_that_cannot_be_listed_is_the_programs_to_hear_of() -> None:
-    async def work() -> None:
-        async with connect(Answering("bare", lambda method, params: {}, capabilities={})) as client:
-            toolbox = Toolbox(client, "openai")
-            with pytest.raises(CapabilityError):
-                await toolbox.definitions()
-            with pytest.raises(CapabilityError):
-                await toolbox.run(ModelCall("1", "t", "{}"))
-        with pytest.raises(StateError):
-            await Toolbox(connect(with_tools("one", "t")), "openai").definitions()
-
-    run(work)
+async def test_a_bad_option_is_raised() -> None:
+    target = with_tools("one", "t")
+    cases: list[dict[str, Any]] = [{"timout": 5}, {"timeout": -1}, {"on_progress": 5}]
+    async with connect(target) as client:
+        for options in cases:
+            with pytest.raises(UsageError, match=next(iter(options))):
+                await results(Toolbox(client, "anthropic"), use("t", {}), **options)
+    assert "tools/call" not in target.methods()
 
 
-def test_what_is_no_source_or_shape_is_refused() -> None:
+async def test_arguments_that_are_not_json_are_reported_to_the_model() -> None:
+    values: list[Any] = [float("nan"), "\ud800", object()]
+    async with connect(with_tools("one", "t")) as client:
+        for value in values:
+            (text,) = await results(Toolbox(client, "anthropic"), use("t", {"a": value}))
+            assert "This call did not run" in text
+
+
+async def test_a_removed_tool_is_reported_to_the_model() -> None:
+    tools = [{"name": "t", "inputSchema": {"type": "object"}}]
+    async with Fleet({"one": InMemoryServer("one", lambda method, params: {"tools": list(tools)})}) as fleet:
+        toolbox = Toolbox(fleet, "anthropic")
+        await toolbox.definitions()
+        tools.clear()
+        await fleet.tools()
+        assert "unknown tool 'one__t'" in (await results(toolbox, use("one__t", {})))[0]
+
+
+async def test_a_program_can_refuse_a_call() -> None:
+    target = with_tools("one", "t")
+    async with connect(target) as client:
+        toolbox = Toolbox(client, "anthropic")
+        outcomes = [Outcome(call, error=UsageError("the user declined")) for call in toolbox.calls([use("t", {})])]
+        (message,) = toolbox.messages(outcomes)
+        assert message["content"][0]["content"][0]["text"] == "This call did not run: the user declined."
+    assert target.methods() == []
+
+
+async def test_an_error_of_listing_the_tools_is_raised() -> None:
+    async with connect(InMemoryServer("bare", lambda method, params: {}, capabilities={})) as client:
+        toolbox = Toolbox(client, "openai")
+        with pytest.raises(CapabilityError):
+            await toolbox.definitions()
+        with pytest.raises(CapabilityError):
+            await toolbox.run(ModelCall("1", "t", "{}"))
+    with pytest.raises(StateError):
+        await Toolbox(connect(with_tools("one", "t")), "openai").definitions()
+
+
+def test_an_invalid_source_or_shape_is_refused() -> None:
     with pytest.raises(
-        UsageError, match=r"needs a Client or a Fleet, not builtins\.str; .* jackstay\.sync\.Toolbox"
+        UsageError, match=r"expected a Client or a Fleet, got builtins\.str; .* jackstay\.sync\.Toolbox"
     ):
         Toolbox("git", "openai")  # type: ignore[arg-type]  # the mistake that is tested
     with pytest.raises(UsageError, match="shape must be one of"):
         Toolbox(connect(with_tools("one")), "soap")
 
 
-async def _asked_a_person(tool: Tool) -> bool:
-    return False
+def test_an_invalid_only_is_refused() -> None:
+    """A coroutine is truthy, so an async function would select every tool."""
 
+    async def select(tool: Tool) -> bool:
+        return False
 
-@pytest.mark.parametrize("only", [["pay"], "pay", _asked_a_person])
-def test_what_cannot_say_which_tools_is_refused(only: Any) -> None:
-    """What an async function returns is true: it would let every tool pass."""
-    with pytest.raises(UsageError, match="only takes a plain function of a Tool"):
-        Toolbox(connect(with_tools("one")), "openai", only=only)
+    values: list[Any] = [["pay"], "pay", select]
+    for only in values:
+        with pytest.raises(UsageError, match="only must be a plain function"):
+            Toolbox(connect(with_tools("one")), "openai", only=only)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_is_no_call_and_no_outcome_is_refused(shape: str) -> None:
-    async def work() -> None:
-        toolbox = Toolbox(connect(with_tools("one")), shape)
-        call = ModelCall("1", "one", "{}")
-        with pytest.raises(UsageError, match=r"takes a call that calls\(\) has read, not str"):
-            await toolbox.run("one")  # type: ignore[arg-type]  # the mistake that is tested
-        for wrong in ([call], "x", Outcome(call, error=UsageError("no"))):
-            with pytest.raises(UsageError, match=r"takes a list of the outcomes that run\(\) returned"):
-                toolbox.messages(wrong)  # type: ignore[arg-type]  # as above
-
-    run(work)
+async def test_run_and_messages_check_their_arguments(shape: str) -> None:
+    toolbox = Toolbox(connect(with_tools("one")), shape)
+    call = ModelCall("1", "one", "{}")
+    with pytest.raises(UsageError, match=r"expected a ModelCall of calls\(\), got str"):
+        await toolbox.run("one")  # type: ignore[arg-type]  # the mistake that is tested
+    for wrong in ([call], "x", Outcome(call, error=UsageError("no"))):
+        with pytest.raises(UsageError, match=r"expected a list of the outcomes that run\(\) returned"):
+            toolbox.messages(wrong)  # type: ignore[arg-type]  # as above

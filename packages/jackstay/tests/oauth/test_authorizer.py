@@ -1,6 +1,6 @@
-"""What every grant has in common: scopes and step-up, refresh, one at a time, and when to give up.
+"""The part that all grants share: scopes and step-up, refresh, sharing of one sign-in, and limits.
 
-The store, and signing in beforehand, are in `test_authorizer_store`.
+The store and `sign_in()` are in `test_authorizer_store`.
 """
 
 import asyncio
@@ -14,44 +14,37 @@ from jackstay.errors import TransportError
 from jackstay.oauth import AuthorizationError, Identity, MemoryStore
 from jackstay.oauth._authorizer import FRESH_SECONDS, GRANTS_WINDOW, MAX_GRANTS
 from jackstay.transport import Challenge
-from scripted.loop import timed
-from scripted.oauth import AuthorizationSite, Request, Response, a_world, bearer, grants, signer
+from scripted.oauth import AuthorizationSite, Request, Response, bearer, grants, oauth_world, signer
 
-# --- what is ours ---------------------------------------------------------------------------------------------------------
+# --- challenges -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "challenge",
-    [
-        ("401", 'Basic realm="x"'),
-        ("401", "Negotiate"),
-        ("403", "Bearer"),
-        ("403", 'Bearer error="invalid_token"'),
-        ("403", ""),
-    ],
-)
-@timed
-async def test_a_refusal_about_something_else_is_none_of_ours(challenge: tuple[str, str]) -> None:
-    async with a_world() as world:
-        status, field = challenge
-        asked = Challenge(world.server.endpoint, int(status), (field,) if field else ())
-        assert await signer(world).challenged(world.client, asked) is False
+async def test_a_challenge_of_another_scheme_is_not_handled() -> None:
+    async with oauth_world() as world:
+        for status, field in (
+            (401, 'Basic realm="x"'),
+            (401, "Negotiate"),
+            (403, "Bearer"),
+            (403, 'Bearer error="invalid_token"'),
+            (403, ""),
+        ):
+            challenge = Challenge(world.server.endpoint, status, (field,) if field else ())
+            assert await signer(world).challenged(world.client, challenge) is False, field
         assert world.client.sent == []
 
 
-@timed
-async def test_a_bare_401_is_ours() -> None:
-    """2025-03-26: servers answer 401 and say no more."""
-    async with a_world() as world:
+async def test_a_bare_401_counts_as_a_bearer_challenge() -> None:
+    """2025-03-26 servers send a 401 without a challenge."""
+    async with oauth_world() as world:
         assert await signer(world).challenged(world.client, Challenge(world.server.endpoint, 401))
 
 
-# --- scopes ---------------------------------------------------------------------------------------------------------------
+# --- scopes -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("demanded", "published", "listed", "expected"),
-    [
+async def test_scopes_are_the_required_ones_else_the_supported_ones_else_none() -> None:
+    """`offline_access` is requested only if the authorization server lists it."""
+    cases: list[tuple[str, Any, Any, str | None]] = [
         ("a b", ["c"], None, "a b"),
         ("", ["c", "d"], None, "c d"),
         ("", None, None, None),
@@ -62,31 +55,24 @@ async def test_a_bare_401_is_ours() -> None:
         ("a offline_access", None, None, "a"),
         ("", ["offline_access", "c"], ["offline_access"], "c offline_access"),
         ("", ["c\x1b", "d e", 'f"'], None, "d e"),
-    ],
-)
-@timed
-async def test_scopes_are_what_is_demanded_else_what_is_supported_else_none(
-    demanded: str, published: Any, listed: Any, expected: str | None
-) -> None:
-    """C scopes, and `offline_access` only where the authorization server lists it."""
-    async with a_world() as world:
-        world.server.publish(world.issuing.issuer, scopes_supported=published)
-        world.issuing.overrides["scopes_supported"] = listed
-        await signer(world).challenged(world.client, world.server.refuse(scope=demanded))
-        assert world.browser.query().get("scope") == expected
-        assert world.browser.query().get("prompt") == ("consent" if "offline" in (expected or "") else None)
+    ]
+    for required, published, listed, expected in cases:
+        async with oauth_world() as world:
+            world.server.publish(world.issuing.issuer, scopes_supported=published)
+            world.issuing.overrides["scopes_supported"] = listed
+            await signer(world).challenged(world.client, world.server.refuse(scope=required))
+            assert world.browser.query().get("scope") == expected, (required, published, listed)
+            assert world.browser.query().get("prompt") == ("consent" if "offline" in (expected or "") else None)
 
 
-@timed
-async def test_scopes_of_the_user_are_asked_for_as_well() -> None:
-    async with a_world() as world:
-        await signer(world, scopes="mine a").challenged(world.client, world.server.refuse(scope="a"))
-        assert world.browser.query()["scope"] == "a mine"
+async def test_extra_scopes_are_requested_as_well() -> None:
+    async with oauth_world() as world:
+        await signer(world, scopes="extra a").challenged(world.client, world.server.refuse(scope="a"))
+        assert world.browser.query()["scope"] == "a extra"
 
 
-@timed
-async def test_step_up_asks_for_the_union_and_keeps_the_old_token_meanwhile() -> None:
-    async with a_world() as world:
+async def test_step_up_requests_all_scopes_and_keeps_the_old_token_meanwhile() -> None:
+    async with oauth_world() as world:
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse(scope="read"))
         first = await bearer(auth, world)
@@ -106,25 +92,22 @@ async def test_step_up_asks_for_the_union_and_keeps_the_old_token_meanwhile() ->
 
 
 @pytest.mark.parametrize("again", ["read", ""])
-@timed
-async def test_a_scope_that_was_asked_for_already_is_not_asked_for_again(again: str) -> None:
-    """Bounded retries: conformance auth/scope-retry-limit."""
-    async with a_world() as world:
+async def test_a_scope_that_was_requested_is_not_requested_again(again: str) -> None:
+    async with oauth_world() as world:
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse(scope="read"))
-        with pytest.raises(AuthorizationError, match="asked for already") as caught:
+        with pytest.raises(AuthorizationError, match="already requested") as caught:
             await auth.challenged(world.client, world.server.refuse(403, "insufficient_scope", again))
         assert caught.value.error == "insufficient_scope"
         assert len(world.browser.visits) == 1
 
 
-@timed
-async def test_a_server_that_thinks_of_another_scope_each_time_comes_to_an_end() -> None:
-    async with a_world() as world:
+async def test_repeated_sign_ins_for_new_scopes_are_limited() -> None:
+    async with oauth_world() as world:
         auth = signer(world)
         for number in range(MAX_GRANTS):
             await auth.challenged(world.client, world.server.refuse(403, "insufficient_scope", f"s{number}"))
-        with pytest.raises(AuthorizationError, match="still refuses") as caught:
+        with pytest.raises(AuthorizationError, match="the server rejected 5 tokens") as caught:
             await auth.challenged(world.client, world.server.refuse(403, "insufficient_scope", "more"))
         assert caught.value.permanent is False
         assert len(world.browser.visits) == MAX_GRANTS
@@ -132,13 +115,12 @@ async def test_a_server_that_thinks_of_another_scope_each_time_comes_to_an_end()
         assert await auth.challenged(world.client, world.server.refuse(403, "insufficient_scope", "more"))
 
 
-@timed
-async def test_a_token_refused_as_soon_as_it_was_given_opens_no_second_page() -> None:
-    async with a_world() as world:
+async def test_a_token_rejected_right_after_its_issue_opens_no_second_page() -> None:
+    async with oauth_world() as world:
         world.issuing.gives_refresh = False
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse())
-        with pytest.raises(AuthorizationError, match="has just given") as caught:
+        with pytest.raises(AuthorizationError, match="just issued") as caught:
             await auth.challenged(world.client, world.server.refuse(error="invalid_token"))
         assert caught.value.permanent is False
         assert len(world.browser.visits) == 1
@@ -146,14 +128,13 @@ async def test_a_token_refused_as_soon_as_it_was_given_opens_no_second_page() ->
         assert await auth.challenged(world.client, world.server.refuse(error="invalid_token"))
 
 
-# --- refresh --------------------------------------------------------------------------------------------------------------
+# --- refresh ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rotates", [True, False])
-@timed
-async def test_a_token_is_refreshed_before_it_ends_and_nobody_is_asked(rotates: bool) -> None:
-    """Rotating refresh tokens are replaced, others are kept. The clock is early by the margin."""
-    async with a_world() as world:
+async def test_a_token_is_refreshed_before_it_expires_without_a_sign_in(rotates: bool) -> None:
+    """Rotating refresh tokens are replaced, others are kept."""
+    async with oauth_world() as world:
         world.issuing.rotates = rotates
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse(scope="a"))
@@ -170,9 +151,8 @@ async def test_a_token_is_refreshed_before_it_ends_and_nobody_is_asked(rotates: 
         assert len(world.browser.visits) == 1
 
 
-@timed
-async def test_a_short_token_is_not_due_at_once() -> None:
-    async with a_world() as world:
+async def test_a_short_lived_token_is_not_refreshed_at_once() -> None:
+    async with oauth_world() as world:
         world.issuing.lifetime = 20
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse())
@@ -183,9 +163,8 @@ async def test_a_short_token_is_not_due_at_once() -> None:
         assert await bearer(auth, world) != first
 
 
-@timed
-async def test_many_who_need_a_refresh_cause_one() -> None:
-    async with a_world() as world:
+async def test_concurrent_refreshes_are_shared() -> None:
+    async with oauth_world() as world:
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse())
         world.clock.now += 3600
@@ -194,9 +173,8 @@ async def test_many_who_need_a_refresh_cause_one() -> None:
         assert grants(world).count("refresh_token") == 1
 
 
-@timed
-async def test_a_revoked_token_is_refreshed_before_anybody_is_asked() -> None:
-    async with a_world() as world:
+async def test_a_revoked_token_is_refreshed_before_a_sign_in() -> None:
+    async with oauth_world() as world:
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse())
         first = await bearer(auth, world)
@@ -205,25 +183,23 @@ async def test_a_revoked_token_is_refreshed_before_anybody_is_asked() -> None:
         assert len(world.browser.visits) == 1
 
 
-@timed
-async def test_a_spent_refresh_token_means_signing_in_again() -> None:
-    async with a_world() as world:
+async def test_a_used_refresh_token_leads_to_a_sign_in() -> None:
+    async with oauth_world() as world:
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse(scope="a"))
         first = await bearer(auth, world)
         world.issuing.refresh_tokens.clear()
         world.clock.now += 3600
-        assert await bearer(auth, world) == first, "the server is asked with what there is, and says 401"
+        assert await bearer(auth, world) == first, "the old token is sent until the server rejects it"
         assert await bearer(auth, world) == first
-        assert grants(world) == ["authorization_code", "refresh_token"], "a spent one is not tried again"
+        assert grants(world) == ["authorization_code", "refresh_token"], "a used refresh token is not tried again"
         assert await auth.challenged(world.client, world.server.refuse(scope="a"))
         assert await bearer(auth, world) != first
         assert len(world.browser.visits) == 2
 
 
-@timed
-async def test_a_registration_that_a_refresh_shows_to_be_gone_is_made_anew() -> None:
-    async with a_world() as world:
+async def test_a_deleted_registration_is_renewed() -> None:
+    async with oauth_world() as world:
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse())
         world.issuing.registered.clear()
@@ -233,10 +209,9 @@ async def test_a_registration_that_a_refresh_shows_to_be_gone_is_made_anew() -> 
         assert len(world.issuing.got("POST", "/register")) == 2
 
 
-@timed
-async def test_an_issuer_that_is_down_is_no_reason_to_sign_in_again(caplog: pytest.LogCaptureFixture) -> None:
-    """What still counts is sent; what has ended is a passing error; the refresh token is kept."""
-    async with a_world() as world:
+async def test_an_unavailable_issuer_causes_no_sign_in(caplog: pytest.LogCaptureFixture) -> None:
+    """A valid token is sent, an expired one is a transient error, and the refresh token is kept."""
+    async with oauth_world() as world:
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse())
         first = await bearer(auth, world)
@@ -244,7 +219,7 @@ async def test_an_issuer_that_is_down_is_no_reason_to_sign_in_again(caplog: pyte
         world.issuing.routes["POST", "/token"] = lambda request: Response(503)
         world.clock.now += 3600 - 10
         assert await bearer(auth, world) == first
-        assert "will end soon" in caplog.text
+        assert "expires soon" in caplog.text
         world.clock.now += 10
         with pytest.raises(TransportError, match="HTTP 503") as caught:
             await bearer(auth, world)
@@ -255,9 +230,8 @@ async def test_an_issuer_that_is_down_is_no_reason_to_sign_in_again(caplog: pyte
         assert len(world.browser.visits) == 1
 
 
-@timed
-async def test_a_token_without_a_refresh_token_is_used_until_the_server_says_no() -> None:
-    async with a_world() as world:
+async def test_a_token_without_a_refresh_token_is_used_until_it_is_rejected() -> None:
+    async with oauth_world() as world:
         world.issuing.gives_refresh = False
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse())
@@ -267,21 +241,19 @@ async def test_a_token_without_a_refresh_token_is_used_until_the_server_says_no(
         assert grants(world) == ["authorization_code"]
 
 
-@timed
-async def test_a_server_that_refuses_every_refreshed_token_comes_to_an_end() -> None:
-    async with a_world() as world:
+async def test_refreshes_for_a_server_that_rejects_every_token_are_limited() -> None:
+    async with oauth_world() as world:
         auth = signer(world)
         for _ in range(MAX_GRANTS):
             assert await auth.challenged(world.client, world.server.refuse(error="invalid_token"))
-        with pytest.raises(AuthorizationError, match="still refuses"):
+        with pytest.raises(AuthorizationError, match="the server rejected 5 tokens"):
             await auth.challenged(world.client, world.server.refuse(error="invalid_token"))
         assert grants(world) == ["authorization_code"] + ["refresh_token"] * (MAX_GRANTS - 1)
 
 
-@timed
-async def test_a_refresh_token_that_is_refused_never_replaces_what_somebody_got_meanwhile() -> None:
-    """Somebody signs in while the refresh token is used, which needs no lock: the result of that is kept and used."""
-    async with a_world() as world:
+async def test_a_rejected_refresh_does_not_replace_newer_tokens() -> None:
+    """Another program signs in during the refresh, which needs no lock."""
+    async with oauth_world() as world:
         store = MemoryStore()
         auth = signer(world, store=store)
         await auth.challenged(world.client, world.server.refuse())
@@ -301,13 +273,12 @@ async def test_a_refresh_token_that_is_refused_never_replaces_what_somebody_got_
         world.issuing.routes["POST", "/token"] = overtaken
         assert await bearer(auth, world) == json.loads(store._entries[key])["access_token"]
         world.clock.now += 3600
-        assert await bearer(auth, world), "what was got can be refreshed in its turn"
+        assert await bearer(auth, world), "the newer token can be refreshed as well"
         assert len(world.browser.visits) == 1
 
 
-@timed
-async def test_authorizers_that_share_a_store_renew_one_at_a_time() -> None:
-    async with a_world() as world:
+async def test_authorizers_that_share_a_store_refresh_one_at_a_time() -> None:
+    async with oauth_world() as world:
         store = MemoryStore()
         auths = [signer(world, store=store) for _ in range(3)]
         await auths[0].challenged(world.client, world.server.refuse())
@@ -317,11 +288,10 @@ async def test_authorizers_that_share_a_store_renew_one_at_a_time() -> None:
         assert grants(world) == ["authorization_code", "refresh_token"]
 
 
-@timed
 async def test_a_refresh_token_never_goes_to_the_issuer_that_a_server_names_later() -> None:
-    """Its name is the same at both: only the issuer tells them apart."""
+    """The client id is the same at both issuers."""
     url = "https://me.example/client.json"
-    async with a_world() as world, AuthorizationSite() as evil:
+    async with oauth_world() as world, AuthorizationSite() as evil:
         for site in (world.issuing, evil):
             site.overrides["client_id_metadata_document_supported"] = True
             site.registered[url] = {"token_endpoint_auth_method": "none"}
@@ -337,48 +307,44 @@ async def test_a_refresh_token_never_goes_to_the_issuer_that_a_server_names_late
         assert evil.got("POST", "/token") == []
 
 
-# --- one at a time --------------------------------------------------------------------------------------------------------
+# --- sharing one sign-in ----------------------------------------------------------------------------------------------
 
 
-@timed
-async def test_many_refusals_at_once_open_one_page() -> None:
-    async with a_world() as world:
+async def test_concurrent_challenges_open_one_page() -> None:
+    async with oauth_world() as world:
         auth = signer(world)
-        refusal = world.server.refuse()
-        assert all(await asyncio.gather(*(auth.challenged(world.client, refusal) for _ in range(20))))
+        challenge = world.server.refuse()
+        assert all(await asyncio.gather(*(auth.challenged(world.client, challenge) for _ in range(20))))
         assert len(world.browser.visits) == 1
 
 
-@timed
 async def test_two_step_ups_at_once_get_both_scopes() -> None:
-    async with a_world() as world:
+    async with oauth_world() as world:
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse(scope="read"))
-        refusals = [world.server.refuse(403, "insufficient_scope", scope) for scope in ("a", "b", "a")]
-        assert all(await asyncio.gather(*(auth.challenged(world.client, refusal) for refusal in refusals)))
+        challenges = [world.server.refuse(403, "insufficient_scope", scope) for scope in ("a", "b", "a")]
+        assert all(await asyncio.gather(*(auth.challenged(world.client, challenge) for challenge in challenges)))
         assert world.issuing.access_tokens[await bearer(auth, world)] == {"read", "a", "b"}
         assert len(world.browser.visits) == 3
 
 
-@timed
-async def test_a_renewal_that_brought_nothing_is_no_answer_to_a_refusal() -> None:
-    async with a_world() as world:
+async def test_a_refresh_without_a_new_token_does_not_answer_a_challenge() -> None:
+    async with oauth_world() as world:
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse())
         first = await bearer(auth, world)
         world.issuing.refresh_tokens.clear()
         world.clock.now += 3600
         renewing = asyncio.create_task(bearer(auth, world))
-        while auth._place(world.server.endpoint).getting is None:
+        while auth._server_state(world.server.endpoint).pending is None:
             await asyncio.sleep(0)
         assert await auth.challenged(world.client, world.server.refuse())
         await renewing
         assert await bearer(auth, world) != first
 
 
-@timed
 async def test_a_caller_that_is_cancelled_with_the_sign_in_is_cancelled() -> None:
-    async with a_world() as world:
+    async with oauth_world() as world:
         auth = signer(world)
         world.browser.may_return.clear()
         signing = asyncio.create_task(auth.challenged(world.client, world.server.refuse()))
@@ -391,9 +357,8 @@ async def test_a_caller_that_is_cancelled_with_the_sign_in_is_cancelled() -> Non
             await signing
 
 
-@timed
-async def test_who_comes_during_a_sign_in_waits_for_it() -> None:
-    async with a_world() as world:
+async def test_requests_during_a_sign_in_wait_for_it() -> None:
+    async with oauth_world() as world:
         auth = signer(world)
         world.browser.may_return.clear()
         signing = asyncio.create_task(auth.challenged(world.client, world.server.refuse()))
@@ -407,9 +372,8 @@ async def test_who_comes_during_a_sign_in_waits_for_it() -> None:
         assert await waiting in world.issuing.access_tokens
 
 
-@timed
 async def test_a_call_that_runs_out_of_time_does_not_end_the_sign_in() -> None:
-    async with a_world() as world:
+    async with oauth_world() as world:
         auth = signer(world)
         world.browser.may_return.clear()
         signing = asyncio.create_task(auth.challenged(world.client, world.server.refuse()))
@@ -425,24 +389,22 @@ async def test_a_call_that_runs_out_of_time_does_not_end_the_sign_in() -> None:
         assert len(world.browser.visits) == 1
 
 
-@timed
-async def test_everybody_who_waits_for_a_failing_sign_in_hears_of_it_and_the_next_may_try() -> None:
-    async with a_world() as world:
+async def test_all_waiters_of_a_failed_sign_in_get_the_error_and_the_next_may_retry() -> None:
+    async with oauth_world() as world:
         world.issuing.iss = "other"
         auth = signer(world)
-        refusal = world.server.refuse()
+        challenge = world.server.refuse()
         got = await asyncio.gather(
-            *(auth.challenged(world.client, refusal) for _ in range(3)), return_exceptions=True
+            *(auth.challenged(world.client, challenge) for _ in range(3)), return_exceptions=True
         )
         assert [type(error) for error in got] == [AuthorizationError] * 3
         assert len(world.browser.visits) == 1
         world.issuing.iss = "right"
-        assert await auth.challenged(world.client, refusal)
+        assert await auth.challenged(world.client, challenge)
 
 
-@timed
-async def test_a_sign_in_that_is_cancelled_by_the_end_of_the_loop_is_an_error_to_who_waits() -> None:
-    async with a_world() as world:
+async def test_a_sign_in_cancelled_by_the_end_of_the_loop_raises_for_its_waiters() -> None:
+    async with oauth_world() as world:
         auth = signer(world)
         world.browser.may_return.clear()
         signing = asyncio.create_task(auth.challenged(world.client, world.server.refuse()))

@@ -1,4 +1,4 @@
-"""Programs that share a token file: one of them renews, the others use what it got. Real processes, a real authorization server."""
+"""Programs that share a token file: one refreshes, the others use its token. Real processes and HTTP."""
 
 import asyncio
 import contextlib
@@ -14,11 +14,10 @@ import pytest
 from jackstay.errors import TransportError
 from jackstay.oauth import FileStore, Identity, OAuth
 from jackstay.oauth import _store as stores
-from jackstay.oauth._authorizer import Known
+from jackstay.oauth._authorizer import KnownServer
 from jackstay.oauth._store import save_entry, server_key, tokens_key
 from jackstay.oauth._tokens import Tokens
 from jackstay.transport.http import default_http_client
-from scripted.loop import timed
 from scripted.oauth import AuthorizationSite, Request, Response
 from scripted.places import TESTS
 
@@ -27,7 +26,7 @@ RESOURCE = "http://127.0.0.1:1/mcp"
 
 
 class Rotating(AuthorizationSite):
-    """Rotates refresh tokens, and revokes the whole family when a spent one is used again (RFC 9700, 4.14.2)."""
+    """Rotates refresh tokens, and revokes all of them when a used one is used again (RFC 9700, 4.14.2)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +36,7 @@ class Rotating(AuthorizationSite):
     def begin(self) -> None:
         self.current, self.spent, self.is_revoked = "r0", set(), False
 
-    async def _token(self, request: Request) -> Response:  # type: ignore[override]  # slowly
+    async def _token(self, request: Request) -> Response:  # type: ignore[override]  # async
         token = request.form["refresh_token"]
         await asyncio.sleep(0.02)
         if self.is_revoked or token != self.current:
@@ -54,7 +53,7 @@ async def expired_tokens(path: Path, issuer: str) -> None:
     now, store = time.time(), FileStore(path)
     tokens = Tokens(issuer, RESOURCE, "me", "a-old", now - 4000, now - 10, "r0", ("mcp",), ("mcp",))
     await save_entry(store, tokens_key(issuer, RESOURCE), tokens)
-    await save_entry(store, server_key(RESOURCE), Known(issuer, RESOURCE))
+    await save_entry(store, server_key(RESOURCE), KnownServer(issuer, RESOURCE))
 
 
 def stored(path: Path, issuer: str) -> dict[str, Any]:
@@ -63,12 +62,12 @@ def stored(path: Path, issuer: str) -> dict[str, Any]:
 
 
 class Program:
-    """One program that shares the file."""
+    """A program that shares the file."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
 
-    async def ask(self, line: str) -> str:
+    async def send(self, line: str) -> str:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{line}\n".encode())
@@ -91,20 +90,19 @@ async def programs(count: int, site: AuthorizationSite) -> AsyncIterator[list[Pr
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-            process._transport.close()  # type: ignore[attr-defined]  # its pipes, now and not with the loop
+            process._transport.close()  # type: ignore[attr-defined]  # close its pipes now
 
 
 @pytest.mark.guard(120)
-@timed
-async def test_programs_that_share_a_file_renew_one_at_a_time(tmp_path: Path) -> None:
-    """Three programs, one expired token: one renews, the others read what it got. 20 of 20."""
+async def test_programs_that_share_a_file_refresh_one_at_a_time(tmp_path: Path) -> None:
+    """Three programs and one expired token, 20 times."""
     async with Rotating() as site, programs(3, site) as running:
         for trial in range(20):
             site.begin()
             path = tmp_path / f"{trial}.json"
             await expired_tokens(path, site.issuer)
             before = site.rotations
-            answers = await asyncio.gather(*(program.ask(str(path)) for program in running))
+            answers = await asyncio.gather(*(program.send(str(path)) for program in running))
             assert not site.is_revoked, f"a spent refresh token was used again in trial {trial}"
             assert answers == [f"Bearer a{before + 1}"] * 3
             assert site.rotations == before + 1
@@ -112,30 +110,28 @@ async def test_programs_that_share_a_file_renew_one_at_a_time(tmp_path: Path) ->
 
 
 @pytest.mark.guard(120)
-@timed
-async def test_a_program_that_is_killed_with_the_lock_holds_up_nobody(tmp_path: Path) -> None:
+async def test_a_killed_program_releases_its_lock(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     async with Rotating() as site, programs(2, site) as (killed, other):
         await expired_tokens(path, site.issuer)
-        assert await killed.ask(f"hold {path} {tokens_key(site.issuer, RESOURCE)}") == "held"
-        asking = asyncio.ensure_future(other.ask(str(path)))
+        assert await killed.send(f"hold {path} {tokens_key(site.issuer, RESOURCE)}") == "held"
+        response = asyncio.ensure_future(other.send(str(path)))
         killed.process.kill()
-        assert await asking == "Bearer a1"
+        assert await response == "Bearer a1"
         assert not site.is_revoked
 
 
 @pytest.mark.guard(120)
-@timed
-async def test_a_program_that_hangs_with_the_lock_holds_up_others_for_a_bounded_time(
+async def test_a_hanging_program_blocks_others_for_a_limited_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its refresh token may be spent: it is not used a second time, and nothing that is stored is touched."""
+    """Its refresh token may have been used, so it is not used again, and the store is not changed."""
     monkeypatch.setattr(stores, "LOCK_SECONDS", 0.3)
     path = tmp_path / "tokens.json"
     async with Rotating() as site, programs(1, site) as (hung,):
         await expired_tokens(path, site.issuer)
         before = path.read_bytes()
-        assert await hung.ask(f"hold {path} {tokens_key(site.issuer, RESOURCE)}") == "held"
+        assert await hung.send(f"hold {path} {tokens_key(site.issuer, RESOURCE)}") == "held"
         auth = OAuth(Identity(client_id="me", issuer=site.issuer), store=FileStore(path), show=None)
         client = default_http_client()
         with pytest.raises(TransportError, match="another program") as raised:

@@ -1,4 +1,4 @@
-"""Programs that sign in by themselves: with a secret or a signature, at their own issuer, and again when a token ends."""
+"""Client credentials: with a secret or a signature, at one issuer, and renewed when a token expires."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -8,12 +8,11 @@ from joserfc import jwk, jwt
 
 from jackstay.errors import UsageError
 from jackstay.oauth import AuthorizationError, ClientCredentials, Identity, MemoryStore
-from scripted.loop import timed
-from scripted.oauth import AuthorizationSite, Request, Response, a_world, bearer
+from scripted.oauth import AuthorizationSite, Request, Response, bearer, oauth_world
 
 
 def program(world: SimpleNamespace, identity: Identity | None = None, **options: Any) -> ClientCredentials:
-    given = (
+    configured = (
         Identity(client_id="robot", client_secret="s3:cret", issuer=world.issuing.issuer)
         if identity is None
         else identity
@@ -24,37 +23,33 @@ def program(world: SimpleNamespace, identity: Identity | None = None, **options:
     }
     world.issuing.overrides |= {
         "token_endpoint_auth_methods_supported": ["client_secret_basic"],
-        "code_challenge_methods_supported": None,  # no people, no PKCE
+        "code_challenge_methods_supported": None,  # PKCE is for users only
     }
     world.issuing.gives_refresh = False
-    return ClientCredentials(given, clock=world.clock, **options)
+    return ClientCredentials(configured, clock=world.clock, **options)
 
 
-@timed
 async def test_a_program_signs_in_with_its_secret() -> None:
-    """The extension "OAuth Client Credentials"; `resource` and scopes as for people."""
-    async with a_world() as world:
-        auth = program(world, scopes="mine")
+    """The MCP extension "OAuth Client Credentials"; `resource` and scopes as for users."""
+    async with oauth_world() as world:
+        auth = program(world, scopes="extra")
         assert await auth.challenged(world.client, world.server.refuse(scope="a"))
-        (asked,) = world.issuing.got("POST", "/token")
-        assert asked.form == {
+        (request,) = world.issuing.got("POST", "/token")
+        assert request.form == {
             "grant_type": "client_credentials",
             "resource": world.server.endpoint,
-            "scope": "a mine",
+            "scope": "a extra",
             "client_id": "robot",
         }
         assert await bearer(auth, world) in world.issuing.access_tokens
         assert "s3" not in repr(auth)
 
 
-@timed
 async def test_a_program_signs_in_with_a_signature() -> None:
-    async with a_world() as world:
+    async with oauth_world() as world:
         key = jwk.ECKey.generate_key("P-256")
         pem = bytes(key.as_pem(private=True)).decode()
-        identity = Identity(
-            client_id="robot", private_key=pem, signing_algorithm="ES256", issuer=world.issuing.issuer
-        )
+        identity = Identity(client_id="robot", private_key=pem, signing_algorithm="ES256", issuer=world.issuing.issuer)
         auth = program(world, identity)
         world.issuing.overrides["token_endpoint_auth_methods_supported"] = ["private_key_jwt"]
 
@@ -69,9 +64,8 @@ async def test_a_program_signs_in_with_a_signature() -> None:
         assert await bearer(auth, world)
 
 
-@timed
-async def test_a_token_that_ends_is_followed_by_another() -> None:
-    async with a_world() as world:
+async def test_an_expired_token_is_replaced() -> None:
+    async with oauth_world() as world:
         auth = program(world)
         await auth.challenged(world.client, world.server.refuse(scope="a"))
         first = await bearer(auth, world)
@@ -82,10 +76,9 @@ async def test_a_token_that_ends_is_followed_by_another() -> None:
         assert len(world.issuing.got("POST", "/token")) == 2
 
 
-@timed
-async def test_a_refresh_token_is_used_where_one_is_given() -> None:
-    """RFC 6749 says that there should be none; some give one."""
-    async with a_world() as world:
+async def test_a_refresh_token_is_used_if_there_is_one() -> None:
+    """RFC 6749, 4.4.3 advises against one; some servers issue one."""
+    async with oauth_world() as world:
         auth = program(world)
         world.issuing.gives_refresh = True
         await auth.challenged(world.client, world.server.refuse())
@@ -95,9 +88,8 @@ async def test_a_refresh_token_is_used_where_one_is_given() -> None:
         assert grants == ["client_credentials", "refresh_token"]
 
 
-@timed
-async def test_the_next_run_uses_what_is_stored_and_renews_it_without_a_challenge() -> None:
-    async with a_world() as world:
+async def test_the_next_run_uses_the_stored_token_and_refreshes_it_without_a_challenge() -> None:
+    async with oauth_world() as world:
         store = MemoryStore()
         await program(world, store=store).challenged(world.client, world.server.refuse())
         world.clock.now += 3600
@@ -105,18 +97,16 @@ async def test_the_next_run_uses_what_is_stored_and_renews_it_without_a_challeng
         assert len(world.issuing.got("POST", "/token")) == 2
 
 
-@timed
-async def test_the_secret_goes_to_the_issuer_it_belongs_to_whatever_the_server_says() -> None:
-    async with a_world() as world:
-        identity = Identity(client_id="robot", client_secret="s3:cret", issuer="https://mine.example")
-        with pytest.raises(AuthorizationError, match=r"identity is for https://mine\.example"):
+async def test_the_secret_is_only_sent_to_its_issuer() -> None:
+    async with oauth_world() as world:
+        identity = Identity(client_id="robot", client_secret="s3:cret", issuer="https://own.example")
+        with pytest.raises(AuthorizationError, match=r"identity is for https://own\.example"):
             await program(world, identity).challenged(world.client, world.server.refuse())
         assert world.issuing.got("POST", "/token") == []
 
 
-@timed
-async def test_a_secret_goes_to_its_issuer_and_to_no_other_that_a_server_names() -> None:
-    async with a_world() as world, AuthorizationSite() as second:
+async def test_the_secret_is_not_sent_to_an_issuer_that_a_server_names_later() -> None:
+    async with oauth_world() as world, AuthorizationSite() as second:
         auth = program(world)
         await auth.challenged(world.client, world.server.refuse())
         world.server.publish(second.issuer)
@@ -125,20 +115,18 @@ async def test_a_secret_goes_to_its_issuer_and_to_no_other_that_a_server_names()
         assert second.got("POST", "/token") == []
 
 
-@timed
-async def test_an_audience_is_sent_and_a_resource_left_out_where_the_issuer_wants_it_so() -> None:
-    async with a_world() as world:
-        who = {"client_id": "robot", "client_secret": "s3:cret", "issuer": world.issuing.issuer}
-        auth = program(world, Identity(**who, send_resource=False, audience="https://api.example"))
+async def test_audience_and_send_resource_are_applied_for_their_issuer() -> None:
+    async with oauth_world() as world:
+        client = {"client_id": "robot", "client_secret": "s3:cret", "issuer": world.issuing.issuer}
+        auth = program(world, Identity(**client, send_resource=False, audience="https://api.example"))
         await auth.challenged(world.client, world.server.refuse())
-        (asked,) = world.issuing.got("POST", "/token")
-        assert "resource" not in asked.form
-        assert asked.form["audience"] == "https://api.example"
+        (request,) = world.issuing.got("POST", "/token")
+        assert "resource" not in request.form
+        assert request.form["audience"] == "https://api.example"
 
 
-@timed
 async def test_a_wrong_secret_is_an_error_with_its_code() -> None:
-    async with a_world() as world:
+    async with oauth_world() as world:
         auth = program(world, Identity(client_id="robot", client_secret="wrong", issuer=world.issuing.issuer))
         with pytest.raises(AuthorizationError, match="invalid_client") as caught:
             await auth.challenged(world.client, world.server.refuse())
@@ -146,9 +134,7 @@ async def test_a_wrong_secret_is_an_error_with_its_code() -> None:
         assert "wrong" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "identity", [Identity(), Identity(client_id="c"), Identity(metadata_url="https://m.example/c")]
-)
-def test_a_program_must_be_able_to_prove_itself(identity: Identity) -> None:
-    with pytest.raises(UsageError, match="a client_secret or a private_key"):
-        ClientCredentials(identity)
+def test_a_program_needs_credentials() -> None:
+    for identity in (Identity(), Identity(client_id="c"), Identity(metadata_url="https://m.example/c")):
+        with pytest.raises(UsageError, match="a client_secret or a private_key"):
+            ClientCredentials(identity)

@@ -1,4 +1,4 @@
-"""Access that an organisation decides: the exchange at its identity provider, then the assertion at the server's side."""
+"""Enterprise-managed authorization: the token exchange at the identity provider, then the assertion grant."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -8,14 +8,13 @@ import pytest
 
 from jackstay.errors import UsageError
 from jackstay.oauth import AuthorizationError, EnterpriseManaged, Identity, IdentityProvider
-from scripted.loop import timed
-from scripted.oauth import AuthorizationSite, Request, Response, a_world
+from scripted.oauth import AuthorizationSite, Request, Response, oauth_world
 
 ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 JAG = {"access_token": "the-assertion", "issued_token_type": ID_JAG, "token_type": "N_A", "expires_in": 300}
 
 
-def employee(world: SimpleNamespace, provider: IdentityProvider, **options: Any) -> EnterpriseManaged:
+def authorizer(world: SimpleNamespace, provider: IdentityProvider, **options: Any) -> EnterpriseManaged:
     world.issuing.registered["robot"] = {
         "client_secret": "s",
         "token_endpoint_auth_method": "client_secret_basic",
@@ -25,19 +24,16 @@ def employee(world: SimpleNamespace, provider: IdentityProvider, **options: Any)
     return EnterpriseManaged(identity, provider, clock=world.clock, **options)
 
 
-def vouch(**changed: Any) -> Callable[[Request], Response]:
+def issue_assertion(**changed: Any) -> Callable[[Request], Response]:
     return lambda request: Response(body={**JAG, **changed})
 
 
-@timed
-async def test_the_provider_vouches_and_the_assertion_becomes_a_token() -> None:
-    """The extension "Enterprise-Managed Authorization": both requests, member by member."""
-    async with a_world() as world, AuthorizationSite() as idp:
-        idp.routes["POST", "/token"] = vouch()
-        provider = IdentityProvider(
-            client_id="at-idp", id_token="id-token", token_endpoint=f"{idp.url}/token"
-        )
-        auth = employee(world, provider)
+async def test_the_assertion_of_the_provider_is_exchanged_for_a_token() -> None:
+    """The MCP extension "Enterprise-Managed Authorization": both requests."""
+    async with oauth_world() as world, AuthorizationSite() as idp:
+        idp.routes["POST", "/token"] = issue_assertion()
+        provider = IdentityProvider(client_id="at-idp", id_token="id-token", token_endpoint=f"{idp.url}/token")
+        auth = authorizer(world, provider)
         assert await auth.challenged(world.client, world.server.refuse(scope="a"))
         assert idp.requests[0].form == {
             "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
@@ -49,8 +45,8 @@ async def test_the_provider_vouches_and_the_assertion_becomes_a_token() -> None:
             "scope": "a",
             "client_id": "at-idp",
         }
-        (asked,) = world.issuing.got("POST", "/token")
-        assert asked.form == {
+        (request,) = world.issuing.got("POST", "/token")
+        assert request.form == {
             "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
             "assertion": "the-assertion",
             "resource": world.server.endpoint,
@@ -59,25 +55,24 @@ async def test_the_provider_vouches_and_the_assertion_becomes_a_token() -> None:
         }
         ((_, value),) = await auth.headers(world.client, world.server.endpoint)
         assert value.removeprefix("Bearer ") in world.issuing.access_tokens
-        shown = f"{auth!r} {provider!r}"
-        assert "id-token" not in shown
-        assert "assertion" not in shown
+        text = f"{auth!r} {provider!r}"
+        assert "id-token" not in text
+        assert "assertion" not in text
 
 
-@timed
-async def test_an_id_token_is_asked_for_each_time_and_the_endpoint_is_found_by_the_issuer() -> None:
-    """ID tokens end within the hour; a secret at the provider is its own."""
-    async with a_world() as world, AuthorizationSite() as idp:
-        idp.routes["POST", "/token"] = vouch()
+async def test_the_id_token_function_is_called_each_time_and_the_endpoint_is_discovered() -> None:
+    """ID tokens are short-lived; the secret of the provider is only sent to it."""
+    async with oauth_world() as world, AuthorizationSite() as idp:
+        idp.routes["POST", "/token"] = issue_assertion()
         idp.overrides["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
-        given: list[str] = []
+        issued: list[str] = []
 
         async def current() -> str:
-            given.append(f"id-{len(given)}")
-            return given[-1]
+            issued.append(f"id-{len(issued)}")
+            return issued[-1]
 
         provider = IdentityProvider(client_id="at-idp", client_secret="at", id_token=current, issuer=idp.url)
-        auth = employee(world, provider)
+        auth = authorizer(world, provider)
         world.issuing.gives_refresh = False
         await auth.challenged(world.client, world.server.refuse())
         world.clock.now += 3600
@@ -89,39 +84,34 @@ async def test_an_id_token_is_asked_for_each_time_and_the_endpoint_is_found_by_t
 
 
 @pytest.mark.parametrize("kind", [None, "urn:ietf:params:oauth:token-type:access_token"])
-@timed
-async def test_what_is_not_an_identity_assertion_is_not_sent_on(kind: str | None) -> None:
-    async with a_world() as world, AuthorizationSite() as idp:
-        idp.routes["POST", "/token"] = vouch(issued_token_type=kind)
+async def test_a_token_of_another_type_is_not_used_as_an_assertion(kind: str | None) -> None:
+    async with oauth_world() as world, AuthorizationSite() as idp:
+        idp.routes["POST", "/token"] = issue_assertion(issued_token_type=kind)
         provider = IdentityProvider(client_id="c", id_token="i", token_endpoint=f"{idp.url}/token")
-        with pytest.raises(AuthorizationError, match="instead of an identity assertion"):
-            await employee(world, provider).challenged(world.client, world.server.refuse())
+        with pytest.raises(AuthorizationError, match="expected urn:ietf:params:oauth:token-type:id-jag"):
+            await authorizer(world, provider).challenged(world.client, world.server.refuse())
         assert world.issuing.got("POST", "/token") == []
 
 
-@timed
 async def test_a_provider_that_refuses_is_an_error_with_its_code() -> None:
-    async with a_world() as world, AuthorizationSite() as idp:
+    async with oauth_world() as world, AuthorizationSite() as idp:
         idp.routes["POST", "/token"] = lambda request: Response(400, {"error": "access_denied"})
-        provider = IdentityProvider(
-            client_id="c", id_token="i", token_endpoint=f"{idp.url}/token", issuer=idp.url
-        )
+        provider = IdentityProvider(client_id="c", id_token="i", token_endpoint=f"{idp.url}/token", issuer=idp.url)
         with pytest.raises(AuthorizationError, match="access_denied") as caught:
-            await employee(world, provider).challenged(world.client, world.server.refuse())
+            await authorizer(world, provider).challenged(world.client, world.server.refuse())
         assert (caught.value.error, caught.value.issuer) == ("access_denied", idp.url)
 
 
-@timed
 async def test_a_provider_without_metadata_needs_its_endpoint() -> None:
-    async with a_world() as world, AuthorizationSite() as idp:
+    async with oauth_world() as world, AuthorizationSite() as idp:
         idp.routes.clear()
         provider = IdentityProvider(client_id="c", id_token="i", issuer=idp.url)
-        with pytest.raises(AuthorizationError, match="give the identity provider's token_endpoint"):
-            await employee(world, provider).challenged(world.client, world.server.refuse())
+        with pytest.raises(AuthorizationError, match="pass token_endpoint="):
+            await authorizer(world, provider).challenged(world.client, world.server.refuse())
 
 
-def test_a_provider_must_be_somewhere_that_may_be_asked() -> None:
-    with pytest.raises(UsageError, match="issuer or a token_endpoint"):
+def test_the_url_of_a_provider_is_checked() -> None:
+    with pytest.raises(UsageError, match="requires issuer or token_endpoint"):
         IdentityProvider(client_id="c", id_token="i")
     with pytest.raises(AuthorizationError, match="token_endpoint must be https"):
         IdentityProvider(client_id="c", id_token="i", token_endpoint="http://idp.example/token")

@@ -1,15 +1,13 @@
-"""The room's error: a transport error to the call, with the fields of OAuth, and a stranger's words made harmless."""
+"""`AuthorizationError`: a transport error with OAuth fields, and quoting of untrusted values."""
 
 import pickle
-
-import pytest
 
 from jackstay.errors import TransportError
 from jackstay.oauth import AuthorizationError
 from jackstay.oauth._errors import quoted
 
 
-def test_it_says_that_the_call_did_not_run() -> None:
+def test_the_error_states_that_the_call_did_not_run() -> None:
     error = AuthorizationError("no", error="access_denied", issuer="https://as.example")
     assert isinstance(error, TransportError)
     assert isinstance(error, ConnectionError)
@@ -26,9 +24,11 @@ def test_it_survives_pickling() -> None:
     assert (copy.message, copy.error, copy.issuer) == ("no", "e", "i")
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [("plain", "'plain'"), ("\x1b[2J\n", "'\\x1b[2J\\n'"), ("ä", "'\\xe4'"), ("x" * 900, f"'{'x' * 200}'")],
-)
-def test_a_strangers_words_are_short_and_printable(said: str, shown: str) -> None:
-    assert quoted(said) == shown
+def test_quoted_values_are_short_and_printable() -> None:
+    for value, expected in (
+        ("plain", "'plain'"),
+        ("\x1b[2J\n", "'\\x1b[2J\\n'"),
+        ("ä", "'\\xe4'"),
+        ("x" * 900, f"'{'x' * 200}'"),
+    ):
+        assert quoted(value) == expected

@@ -1,4 +1,4 @@
-"""Who you are: what goes together, what is shown, and what a program is called."""
+"""`Identity`: valid combinations, `repr` without secrets, and the application type."""
 
 from typing import Any
 
@@ -9,9 +9,8 @@ from jackstay.oauth import Identity
 from jackstay.oauth._identity import RegisteredClient, application_type
 
 
-@pytest.mark.parametrize(
-    ("members", "path"),
-    [
+def test_invalid_combinations_are_refused_by_name() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"auth_method": "magic"}, "auth_method"),
         ({"client_secret": "s"}, "client_id"),
         ({"issuer": "https://as.example"}, "client_id"),
@@ -35,18 +34,15 @@ from jackstay.oauth._identity import RegisteredClient, application_type
         ({"metadata_url": "https://me.example"}, "metadata_url"),
         ({"metadata_url": "https://me.example/"}, "metadata_url"),
         ({"metadata_url": "https:///c.json"}, "metadata_url"),
-    ],
-)
-def test_what_does_not_go_together_is_refused_by_name(members: dict[str, Any], path: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        Identity(**members)
-    assert caught.value.path == path
+    ]
+    for members, path in cases:
+        with pytest.raises(UsageError) as caught:
+            Identity(**members)
+        assert caught.value.path == path, members
 
 
-def test_what_differs_from_the_specification_holds_for_its_issuer_only() -> None:
-    identity = Identity(
-        client_id="c", issuer="https://as.example", assume_pkce=True, send_resource=False, audience="a"
-    )
+def test_deviations_from_the_specification_apply_to_their_issuer_only() -> None:
+    identity = Identity(client_id="c", issuer="https://as.example", assume_pkce=True, send_resource=False, audience="a")
     assert identity.assumes_pkce("https://as.example")
     assert not identity.assumes_pkce("https://evil.example")
     assert identity.resource_form("https://as.example", "r") == {"audience": "a"}
@@ -55,21 +51,18 @@ def test_what_differs_from_the_specification_holds_for_its_issuer_only() -> None
 
 
 def test_secrets_are_not_shown() -> None:
-    shown = repr(Identity(client_id="me", client_secret="very-secret", issuer="https://as.example"))
-    assert shown == "Identity('me', issuer='https://as.example')"
+    text = repr(Identity(client_id="me", client_secret="very-secret", issuer="https://as.example"))
+    assert text == "Identity('me', issuer='https://as.example')"
     assert repr(Identity()) == "Identity('Jackstay')"
     assert "very-secret" not in repr(RegisteredClient("i", "c", "very-secret"))
 
 
-@pytest.mark.parametrize(
-    ("uri", "kind"),
-    [
+def test_a_program_on_the_users_machine_is_native() -> None:
+    for uri, kind in (
         ("http://127.0.0.1:1/x", "native"),
         ("http://localhost:3000/callback", "native"),
         ("https://localhost/x", "native"),
         ("com.example.app:/x", "native"),
         ("https://web.example/back", "web"),
-    ],
-)
-def test_a_program_on_a_persons_machine_is_native(uri: str, kind: str) -> None:
-    assert application_type(uri) == kind
+    ):
+        assert application_type(uri) == kind

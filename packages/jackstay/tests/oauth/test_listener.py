@@ -1,4 +1,4 @@
-"""The way back from the browser: one answer, and everybody else is ignored."""
+"""The listener for the redirect: one callback; other requests are ignored."""
 
 import asyncio
 import contextlib
@@ -11,18 +11,17 @@ from jackstay.errors import UsageError
 from jackstay.oauth import AuthorizationError
 from jackstay.oauth import _listener as listening
 from jackstay.oauth._listener import DONE, IGNORED, MAX_CONNECTIONS, RedirectListener, free_port, is_free
-from scripted.loop import timed
 
 
-def wanted(target: str) -> bool:
+def has_state(target: str) -> bool:
     return "state=s" in target
 
 
 def listener(host: str = "127.0.0.1", path: str = "/callback") -> RedirectListener:
-    return RedirectListener(f"http://{host}:{free_port()}{path}", wanted)
+    return RedirectListener(f"http://{host}:{free_port()}{path}", has_state)
 
 
-async def say(port: int, text: str, host: str = "127.0.0.1") -> bytes:
+async def send(port: int, text: str, host: str = "127.0.0.1") -> bytes:
     reader, writer = await asyncio.open_connection(host, port)
     try:
         writer.write(text.format(port=port).encode("latin-1"))
@@ -36,12 +35,11 @@ async def say(port: int, text: str, host: str = "127.0.0.1") -> bytes:
 GET = "GET /callback?code=c&state=s HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: x\r\n\r\n"
 
 
-@timed
-async def test_the_answer_is_the_url_and_the_page_says_what_to_do() -> None:
-    async with listener() as here:
-        answer = asyncio.create_task(here.answer(20))
-        page = (await say(here._port, GET)).decode()
-        assert await answer == f"{here.redirect_uri}?code=c&state=s"
+async def test_the_callback_url_is_returned_and_the_page_explains_what_to_do() -> None:
+    async with listener() as redirect:
+        callback = asyncio.create_task(redirect.callback(20))
+        page = (await send(redirect._port, GET)).decode()
+        assert await callback == f"{redirect.redirect_uri}?code=c&state=s"
         head, _, body = page.partition("\r\n\r\n")
         assert head.startswith("HTTP/1.1 200 ")
         assert body == DONE
@@ -49,124 +47,116 @@ async def test_the_answer_is_the_url_and_the_page_says_what_to_do() -> None:
         assert "no-referrer" in head
         assert "default-src 'none'" in head
     with pytest.raises(OSError):
-        await say(here._port, GET)
+        await send(redirect._port, GET)
 
 
-@pytest.mark.parametrize(
-    "request_text",
-    [
-        "GET /callback?code=c&state=other HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
-        "GET /callback HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
-        "GET /other?state=s HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
-        "GET /favicon.ico HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
-        "POST /callback?state=s HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
-        "GET /callback?state=s HTTP/1.1\r\nHost: evil.example\r\n\r\n",
-        "GET /callback?state=s HTTP/1.1\r\nHost: evil.example:{port}\r\n\r\n",
-        "GET /callback?state=s HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nHost: evil.example\r\n\r\n",
-        "GET /callback?state=s HTTP/1.1\r\n\r\n",
-        "GET http://127.0.0.1/callback?state=s HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
-        "GET /callback?state=s\r\n\r\n",
-        "GET /callback?state=s SPDY/3\r\nHost: 127.0.0.1:{port}\r\n\r\n",
-        "\x16\x03\x01\x02\r\n\r\n",
-        "\r\n\r\n",
-    ],
+OTHER_REQUESTS = (
+    "GET /callback?code=c&state=other HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
+    "GET /callback HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
+    "GET /other?state=s HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
+    "GET /favicon.ico HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
+    "POST /callback?state=s HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
+    "GET /callback?state=s HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    "GET /callback?state=s HTTP/1.1\r\nHost: evil.example:{port}\r\n\r\n",
+    "GET /callback?state=s HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nHost: evil.example\r\n\r\n",
+    "GET /callback?state=s HTTP/1.1\r\n\r\n",
+    "GET http://127.0.0.1/callback?state=s HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
+    "GET /callback?state=s\r\n\r\n",
+    "GET /callback?state=s SPDY/3\r\nHost: 127.0.0.1:{port}\r\n\r\n",
+    "\x16\x03\x01\x02\r\n\r\n",
+    "\r\n\r\n",
 )
-@timed
-async def test_what_is_not_the_answer_is_ignored_and_shown_nothing(request_text: str) -> None:
-    async with listener() as here:
-        page = (await say(here._port, request_text)).decode()
-        assert page.startswith("HTTP/1.1 404 ")
-        assert page.endswith(IGNORED)
-        assert "state" not in page
-        answer = asyncio.create_task(here.answer(20))
-        await say(here._port, GET)
-        assert await answer
 
 
-@timed
-async def test_the_second_answer_is_ignored() -> None:
-    async with listener() as here:
-        await say(here._port, GET)
-        assert IGNORED.encode() in await say(here._port, GET.replace("code=c", "code=evil"))
-        assert "code=c&" in await here.answer(20)
+async def test_other_requests_are_ignored_and_get_no_details(subtests: pytest.Subtests) -> None:
+    async with listener() as redirect:
+        for request in OTHER_REQUESTS:
+            with subtests.test(request=request):
+                page = (await send(redirect._port, request)).decode()
+                assert page.startswith("HTTP/1.1 404 ")
+                assert page.endswith(IGNORED)
+                assert "state" not in page
+        callback = asyncio.create_task(redirect.callback(20))
+        await send(redirect._port, GET)
+        assert await callback
 
 
-@timed
-async def test_somebody_who_sends_too_much_gets_nothing() -> None:
-    async with listener() as here:
-        assert await say(here._port, "GET /" + "x" * 200_000) == b""
-        await say(here._port, GET)
-        assert await here.answer(20)
+async def test_the_second_callback_is_ignored() -> None:
+    async with listener() as redirect:
+        await send(redirect._port, GET)
+        assert IGNORED.encode() in await send(redirect._port, GET.replace("code=c", "code=evil"))
+        assert "code=c&" in await redirect.callback(20)
 
 
-@timed
-async def test_somebody_who_stalls_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_oversized_request_gets_no_response() -> None:
+    async with listener() as redirect:
+        assert await send(redirect._port, "GET /" + "x" * 200_000) == b""
+        await send(redirect._port, GET)
+        assert await redirect.callback(20)
+
+
+async def test_a_stalled_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.05)
-    async with listener() as here:
-        assert await say(here._port, "GET /callback?state=s HTTP/1.1\r\n") == b""
+    async with listener() as redirect:
+        assert await send(redirect._port, "GET /callback?state=s HTTP/1.1\r\n") == b""
 
 
-@timed
-async def test_a_crowd_of_connections_is_hung_up_on() -> None:
-    async with listener() as here:
-        async with contextlib.AsyncExitStack() as crowd:
+async def test_connections_above_the_limit_are_closed() -> None:
+    async with listener() as redirect:
+        async with contextlib.AsyncExitStack() as connections:
             for _ in range(MAX_CONNECTIONS):
-                _, writer = await asyncio.open_connection("127.0.0.1", here._port)
-                crowd.callback(writer.close)
-            while len(here._open) < MAX_CONNECTIONS:
+                _, writer = await asyncio.open_connection("127.0.0.1", redirect._port)
+                connections.callback(writer.close)
+            while len(redirect._open) < MAX_CONNECTIONS:
                 await asyncio.sleep(0)
-            assert await say(here._port, GET) == b""
-        while here._open:
+            assert await send(redirect._port, GET) == b""
+        while redirect._open:
             await asyncio.sleep(0)
-        await say(here._port, GET)
-        assert await here.answer(20)
+        await send(redirect._port, GET)
+        assert await redirect.callback(20)
 
 
-@timed
-async def test_who_is_connected_when_it_closes_is_hung_up_on() -> None:
-    async with listener() as here:
-        reader, writer = await asyncio.open_connection("127.0.0.1", here._port)
-        while not here._open:
+async def test_open_connections_are_closed_with_the_listener() -> None:
+    async with listener() as redirect:
+        reader, writer = await asyncio.open_connection("127.0.0.1", redirect._port)
+        while not redirect._open:
             await asyncio.sleep(0)
     assert await reader.read() == b""
     writer.close()
-    while here._open:
+    while redirect._open:
         await asyncio.sleep(0)
 
 
-@timed
-async def test_nobody_comes() -> None:
-    async with listener() as here:
+async def test_a_sign_in_without_a_callback_times_out() -> None:
+    async with listener() as redirect:
         with pytest.raises(AuthorizationError, match=r"within 0\.01 s") as caught:
-            await here.answer(0.01)
+            await redirect.callback(0.01)
         assert caught.value.permanent is False
 
 
-@timed
-async def test_a_port_that_is_taken_is_an_error_that_says_so() -> None:
+async def test_a_port_in_use_is_a_usage_error() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         assert not is_free(port)
-        with pytest.raises(UsageError, match="nothing can listen at") as caught:
-            async with RedirectListener(f"http://127.0.0.1:{port}/x", wanted):
+        with pytest.raises(UsageError, match="cannot listen on") as caught:
+            async with RedirectListener(f"http://127.0.0.1:{port}/x", has_state):
                 pass
         assert caught.value.path == "redirect_uri"
     assert is_free(port)
 
 
-@timed
-async def test_somebody_else_at_the_other_loopback_address_is_an_error() -> None:
-    """A browser may try `[::1]` first for `localhost`: the code would go to whoever listens there."""
+async def test_a_listener_of_another_program_on_the_other_loopback_address_is_an_error() -> None:
+    """A browser may try `[::1]` first for `localhost`, and would send the code to that program."""
     if not has_ipv6_loopback():
         pytest.skip("no IPv6 here")
     with socket.socket(socket.AF_INET6) as taken:
         taken.bind(("::1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match=r"nothing can listen at .*\(::1\)"):
-            async with RedirectListener(f"http://localhost:{port}/x", wanted):
+        with pytest.raises(UsageError, match=r"cannot listen on .*\(::1\)"):
+            async with RedirectListener(f"http://localhost:{port}/x", has_state):
                 pass
     assert is_free(port), "the first listener is closed"
 
@@ -183,8 +173,7 @@ async def test_somebody_else_at_the_other_loopback_address_is_an_error() -> None
         (OSError(errno.EMFILE, "x"), False),
     ],
 )
-@timed
-async def test_only_a_machine_without_ipv6_listens_at_one_address(
+async def test_only_a_machine_without_ipv6_listens_on_one_address(
     error: OSError, is_absent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = asyncio.start_server
@@ -192,16 +181,16 @@ async def test_only_a_machine_without_ipv6_listens_at_one_address(
     async def start(serve: object, host: str, port: int, **options: object) -> object:
         if host == "::1":
             raise error
-        return await original(serve, host, port, **options)  # type: ignore[arg-type]  # as it came
+        return await original(serve, host, port, **options)  # type: ignore[arg-type]  # passed on unchanged
 
     monkeypatch.setattr(listening.asyncio, "start_server", start)
-    here = listener("localhost")
+    redirect = listener("localhost")
     if is_absent:
-        async with here:
-            assert len(here._servers) == 1
+        async with redirect:
+            assert len(redirect._servers) == 1
     else:
-        with pytest.raises(UsageError, match="nothing can listen at"):
-            await here.__aenter__()
+        with pytest.raises(UsageError, match="cannot listen on"):
+            await redirect.__aenter__()
 
 
 def has_ipv6_loopback() -> bool:
@@ -213,30 +202,28 @@ def has_ipv6_loopback() -> bool:
     return True
 
 
-@timed
-async def test_localhost_is_heard_under_its_own_name() -> None:
-    async with listener("localhost") as here:
-        page = await say(here._port, GET)
-        assert IGNORED.encode() in page, "the browser was sent to localhost, and says so"
-        await say(here._port, GET.replace("127.0.0.1", "localhost"))
-        assert await here.answer(20)
+async def test_localhost_is_accepted_as_host() -> None:
+    async with listener("localhost") as redirect:
+        page = await send(redirect._port, GET)
+        assert IGNORED.encode() in page, "the Host header must be localhost"
+        await send(redirect._port, GET.replace("127.0.0.1", "localhost"))
+        assert await redirect.callback(20)
 
 
-@timed
-async def test_the_loopback_of_ipv6_is_heard() -> None:
+async def test_ipv6_loopback_is_supported() -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
-    here = RedirectListener(f"http://[::1]:{free_port()}/callback", wanted)
+    redirect = RedirectListener(f"http://[::1]:{free_port()}/callback", has_state)
     try:
-        await here.__aenter__()
+        await redirect.__aenter__()
     except UsageError:
         pytest.skip("no IPv6 here")
-    await say(here._port, GET.replace("127.0.0.1", "[::1]"), "::1")
-    assert await here.answer(20)
-    await here.__aexit__(None, None, None)
+    await send(redirect._port, GET.replace("127.0.0.1", "[::1]"), "::1")
+    assert await redirect.callback(20)
+    await redirect.__aexit__(None, None, None)
 
 
 def test_port_80_needs_no_port_in_the_host() -> None:
-    here = RedirectListener("http://127.0.0.1/callback", wanted)
-    assert here._target(b"GET /callback?state=s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == "/callback?state=s"
-    assert here._target(b"GET /callback HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n") == "/callback"
+    redirect = RedirectListener("http://127.0.0.1/callback", has_state)
+    assert redirect._target(b"GET /callback?state=s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == "/callback?state=s"
+    assert redirect._target(b"GET /callback HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n") == "/callback"

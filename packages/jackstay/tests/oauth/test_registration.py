@@ -1,4 +1,4 @@
-"""Becoming a client: what is sent, what is kept, and answers that cannot be used (RFC 7591)."""
+"""Client registration: the request, the stored client, and invalid responses (RFC 7591)."""
 
 from typing import Any
 
@@ -11,52 +11,49 @@ from jackstay.oauth._documents import AuthorizationServer
 from jackstay.oauth._identity import RegisteredClient
 from jackstay.oauth._registration import (
     client_document,
-    forget_client,
-    given_client,
+    configured_client,
+    covers_sign_in,
+    delete_client,
     register,
-    serves,
     stored_client,
 )
-from scripted.loop import timed
 from scripted.oauth import PlainClient, Response, Site
 
 URI = "http://127.0.0.1:3000/callback"
 
 
-def access(url: str = "https://as.example", *, is_guessed: bool = False, **members: Any) -> Access:
+def access(url: str = "https://as.example", *, uses_default_endpoints: bool = False, **members: Any) -> Access:
     members = {"registration_endpoint": f"{url}/register"} | members
     return Access(
-        "https://r.example", AuthorizationServer(url, f"{url}/token", **members), is_guessed=is_guessed
+        "https://r.example",
+        AuthorizationServer(url, f"{url}/token", **members),
+        uses_default_endpoints=uses_default_endpoints,
     )
 
 
-@pytest.mark.parametrize(
-    ("supported", "is_guessed", "asked"),
-    [
+def test_the_requested_method_is_the_simplest_supported_one() -> None:
+    cases: list[tuple[Any, bool, str]] = [
         (("client_secret_post", "none"), False, "none"),
         (("client_secret_post", "client_secret_basic"), False, "client_secret_basic"),
         (("private_key_jwt",), False, "none"),
         (None, False, "client_secret_basic"),
         (None, True, "none"),
-    ],
-)
-def test_the_method_to_register_for_is_the_least_that_is_supported(
-    supported: Any, is_guessed: bool, asked: str
-) -> None:
-    where = access(token_endpoint_auth_methods_supported=supported, is_guessed=is_guessed)
-    assert client_document(Identity(), where, URI, ())["token_endpoint_auth_method"] == asked
+    ]
+    for supported, uses_defaults, expected in cases:
+        server = access(token_endpoint_auth_methods_supported=supported, uses_default_endpoints=uses_defaults)
+        assert client_document(Identity(), server, URI, ())["token_endpoint_auth_method"] == expected
 
 
-def test_the_document_says_who_we_are() -> None:
-    """2026-07-28: `application_type` MUST be sent; refresh tokens are asked for where they are given."""
-    where = access(grant_types_supported=("authorization_code",))
+def test_the_registration_request_describes_the_client() -> None:
+    """2026-07-28 basic/authorization requires `application_type`; unsupported grants are not requested."""
+    server = access(grant_types_supported=("authorization_code",))
     found = client_document(
-        Identity(name="Harbour", homepage="https://h.example"), where, "https://h.example/b", ("a", "b")
+        Identity(name="Example", homepage="https://h.example"), server, "https://h.example/b", ("a", "b")
     )
     assert found["application_type"] == "web"
     assert found["grant_types"] == ["authorization_code"]
     assert (found["client_name"], found["client_uri"], found["scope"]) == (
-        "Harbour",
+        "Example",
         "https://h.example",
         "a b",
     )
@@ -66,16 +63,14 @@ def test_the_document_says_who_we_are() -> None:
     ]
 
 
-def test_a_document_with_a_key_is_proven_by_it() -> None:
+def test_a_metadata_document_with_a_key_uses_private_key_jwt() -> None:
     identity = Identity(metadata_url="https://me.example/c", private_key="k", signing_algorithm="ES256")
-    found = given_client(identity, access(client_id_metadata_document_supported=True))
-    assert found == RegisteredClient(
-        "https://as.example", "https://me.example/c", auth_method="private_key_jwt"
-    )
+    found = configured_client(identity, access(client_id_metadata_document_supported=True))
+    assert found == RegisteredClient("https://as.example", "https://me.example/c", auth_method="private_key_jwt")
 
 
 @pytest.mark.parametrize(
-    ("answer", "method", "secret"),
+    ("response", "method", "secret"),
     [
         ({"client_id": "c"}, "none", ""),
         ({"client_id": "c", "client_secret": "s"}, "client_secret_basic", "s"),
@@ -87,37 +82,39 @@ def test_a_document_with_a_key_is_proven_by_it() -> None:
         ({"client_id": "c", "client_secret": "s", "token_endpoint_auth_method": "none"}, "none", "s"),
     ],
 )
-@timed
-async def test_what_was_registered_is_what_the_answer_says(answer: Any, method: str, secret: str) -> None:
+async def test_the_registration_follows_the_response(response: Any, method: str, secret: str) -> None:
     async with Site() as site:
-        site.routes["POST", "/register"] = lambda request: Response(201, answer)
+        site.routes["POST", "/register"] = lambda request: Response(201, response)
         store = MemoryStore()
         options = {"identity": Identity(), "store": store, "redirect_uri": URI, "scopes": ()}
-        found = await register(PlainClient(), access(site.url), **options)  # type: ignore[arg-type]  # as spelled above
+        found = await register(PlainClient(), access(site.url), **options)  # type: ignore[arg-type]  # the types of the options
         assert (found.auth_method, found.client_secret, found.is_dynamic) == (method, secret, True)
         assert await stored_client(store, site.url, 0.0) == found
         assert await stored_client(store, "https://other.example", 0.0) is None
-        await forget_client(store, site.url)
+        await delete_client(store, site.url)
         assert await stored_client(store, site.url, 0.0) is None
 
 
 @pytest.mark.parametrize(
-    ("status", "answer", "message"),
+    ("status", "response", "message"),
     [
-        (201, {"client_id": "c", "token_endpoint_auth_method": "client_secret_basic"}, "which it cannot do"),
+        (
+            201,
+            {"client_id": "c", "token_endpoint_auth_method": "client_secret_basic"},
+            "unsupported client authentication",
+        ),
         (201, {"client_id": "c", "client_secret": "s", "token_endpoint_auth_method": "tls"}, "'tls'"),
-        (201, {"client_id": "c", "token_endpoint_auth_method": "private_key_jwt"}, "which it cannot do"),
+        (201, {"client_id": "c", "token_endpoint_auth_method": "private_key_jwt"}, "unsupported client authentication"),
         (201, {}, "client_id"),
         (400, {"error": "invalid_redirect_uri"}, r"invalid_redirect_uri.*Identity\(client_id="),
         (403, b"no", r"HTTP 403; .*Identity\(client_id="),
     ],
 )
-@timed
-async def test_an_answer_that_cannot_be_used_says_what_to_give(
-    status: int, answer: Any, message: str
+async def test_an_unusable_registration_response_explains_what_to_pass(
+    status: int, response: Any, message: str
 ) -> None:
     async with Site() as site:
-        site.routes["POST", "/register"] = lambda request: Response(status, answer)
+        site.routes["POST", "/register"] = lambda request: Response(status, response)
         store = MemoryStore()
         with pytest.raises(AuthorizationError, match=message):
             await register(
@@ -126,8 +123,7 @@ async def test_an_answer_that_cannot_be_used_says_what_to_give(
         assert await stored_client(store, site.url, 0.0) is None
 
 
-@timed
-async def test_a_busy_registration_passes() -> None:
+async def test_a_busy_registration_endpoint_is_a_transient_error() -> None:
     async with Site() as site:
         site.routes["POST", "/register"] = lambda request: Response(503)
         with pytest.raises(TransportError, match=r"HTTP 503$") as caught:
@@ -142,10 +138,9 @@ async def test_a_busy_registration_passes() -> None:
         assert caught.value.retryable
 
 
-@timed
-async def test_a_client_of_another_issuer_is_named_where_nothing_else_is_left() -> None:
-    identity = Identity(client_id="c", issuer="https://mine.example")
-    with pytest.raises(AuthorizationError, match=r"for https://mine\.example.*accepts https://as\.example"):
+async def test_the_error_names_the_issuer_of_a_configured_client() -> None:
+    identity = Identity(client_id="c", issuer="https://own.example")
+    with pytest.raises(AuthorizationError, match=r"for https://own\.example.*requires https://as\.example"):
         await register(
             PlainClient(),
             access(registration_endpoint=None),
@@ -156,11 +151,11 @@ async def test_a_client_of_another_issuer_is_named_where_nothing_else_is_left() 
         )
 
 
-def test_a_registration_serves_its_own_way_back_and_scopes() -> None:
+def test_a_registration_covers_its_redirect_uri_and_scopes() -> None:
     wide = RegisteredClient("i", "c", redirect_uri=URI)
     narrow = RegisteredClient("i", "c", redirect_uri=URI, scopes=("a",))
-    assert serves(wide, URI, ("x",))
-    assert serves(narrow, URI, ("a",))
-    assert serves(narrow, URI, ())
-    assert not serves(wide, URI + "2", ())
-    assert not serves(narrow, URI, ("a", "b"))
+    assert covers_sign_in(wide, URI, ("x",))
+    assert covers_sign_in(narrow, URI, ("a",))
+    assert covers_sign_in(narrow, URI, ())
+    assert not covers_sign_in(wide, URI + "2", ())
+    assert not covers_sign_in(narrow, URI, ("a", "b"))

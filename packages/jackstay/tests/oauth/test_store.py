@@ -1,4 +1,4 @@
-"""The contract of stores, kept by the one that forgets, and entries that cannot be read."""
+"""`MemoryStore` and the entries of a store."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ class Entry(msgspec.Struct):
 
 
 @on_fake_clock
-async def test_the_last_value_is_kept_until_it_is_forgotten() -> None:
+async def test_the_last_value_is_returned_until_it_is_deleted() -> None:
     store = MemoryStore()
     assert await store.load("k") is None
     await store.save("k", b"1")
@@ -31,23 +31,23 @@ async def test_the_last_value_is_kept_until_it_is_forgotten() -> None:
     assert await store.load("k") is None
 
 
-def test_both_stores_keep_the_contract() -> None:
+def test_both_stores_implement_the_protocol() -> None:
     assert isinstance(MemoryStore(), TokenStore)
     assert isinstance(FileStore("x"), TokenStore)
 
 
-def test_the_kinds_of_keys_never_meet() -> None:
+def test_keys_of_different_kinds_are_different() -> None:
     assert len({client_key("i"), server_key("i"), tokens_key("i", "r"), tokens_key("r", "i")}) == 4
 
 
 @on_fake_clock
-async def test_an_entry_that_cannot_be_read_is_none() -> None:
+async def test_an_invalid_entry_is_none() -> None:
     store = MemoryStore()
     await save_entry(store, "k", Entry(3))
     assert await load_entry(store, "k", Entry) == Entry(3)
     assert await load_entry(store, "other", Entry) is None
-    for strange in (b'{"of": "another version"}', b'{"x":' + b"[" * 50_000):
-        await store.save("k", strange)
+    for value in (b'{"of": "another version"}', b'{"x":' + b"[" * 50_000):
+        await store.save("k", value)
         assert await load_entry(store, "k", Entry) is None
 
 
@@ -57,14 +57,14 @@ class TestMemoryStore(store_suites.TokenStoreSuite):
         return store, store
 
 
-def test_a_lock_that_is_not_released_is_waited_for_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On any loop: a memory store may serve several threads."""
+def test_waiting_for_a_lock_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On any event loop, because several threads may use the store."""
     monkeypatch.setattr(stores, "LOCK_SECONDS", 5.0)
     store = MemoryStore()
 
     @on_fake_clock
     async def second() -> None:
-        with pytest.raises(TransportError, match="5 s and seems to hang") as raised:
+        with pytest.raises(TransportError, match="has held the lock for 5 s") as raised:
             async with store.lock("k"):
                 raise AssertionError("two at a time")
         assert raised.value.retryable

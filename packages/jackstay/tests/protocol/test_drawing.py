@@ -1,4 +1,4 @@
-"""The machines drawn: every row is there, and nothing that is not a row."""
+"""The drawings of the state machines show every row."""
 
 import re
 from enum import Enum
@@ -21,7 +21,7 @@ class Act(Enum):
     CREAK = "creak; loud: very"
 
 
-class Ask(Enum):
+class Check(Enum):
     OILED = "oiled"
 
 
@@ -32,35 +32,34 @@ DOOR = Machine(
     finals=frozenset({State.SHUT}),
     rows={
         "pushed": (Cell((Act.SLAM,), State.SHUT), IGNORE),
-        "pulled": (IMPOSSIBLE, Cell((), State.OPEN, Ask.OILED, Cell((Act.CREAK,), State.OPEN))),
+        "pulled": (IMPOSSIBLE, Cell((), State.OPEN, Check.OILED, Cell((Act.CREAK,), State.OPEN))),
         "watched": (
-            Cell((), None, Ask.OILED, Cell((Act.CREAK,))),
-            Cell((), None, Ask.OILED, Cell((Act.CREAK,))),
+            Cell((), None, Check.OILED, Cell((Act.CREAK,))),
+            Cell((), None, Check.OILED, Cell((Act.CREAK,))),
         ),
     },
-    events={"pushed": "somebody pushed", "pulled": "somebody pulled", "watched": "somebody looked"},
+    events={"pushed": "it was pushed", "pulled": "it was pulled", "watched": "it was watched"},
     entries={"open": (Act.CREAK,), "shut": ()},
 )
 
 
-@pytest.mark.parametrize(
-    ("cell", "text"),
-    [
+def test_the_text_of_a_cell(subtests: pytest.Subtests) -> None:
+    cases = [
         (IGNORE, "-"),
         (IMPOSSIBLE, "!"),
         (Cell(to=State.SHUT), "-> shut"),
         (Cell((Act.CREAK,), State.OPEN), "creak; loud: very -> open"),
         (DOOR.cell("pulled", State.SHUT), "if oiled: -> open; else creak; loud: very -> open"),
         (DOOR.cell("watched", State.SHUT), "if oiled: stay; else creak; loud: very"),
-    ],
-)
-def test_a_cell_in_words(cell: Cell, text: str) -> None:
-    assert cell_text(cell) == text
+    ]
+    for cell, text in cases:
+        with subtests.test(cell=cell, text=text):
+            assert cell_text(cell) == text
 
 
-def test_a_table_groups_states_that_are_alike_and_keeps_its_columns() -> None:
+def test_a_table_groups_states_that_are_alike() -> None:
     assert draw(DOOR, "table").splitlines() == [
-        "| event   | in          | what is done |",
+        "| event   | in          | actions |",
         "| ------- | ----------- | --- |",
         "| *enter* | open        | creak; loud: very |",
         "|         | shut        | - |",
@@ -72,7 +71,7 @@ def test_a_table_groups_states_that_are_alike_and_keeps_its_columns() -> None:
     ]
 
 
-def test_a_mermaid_diagram_has_an_edge_for_each_way_and_labels_it_can_read() -> None:
+def test_a_mermaid_diagram_has_an_edge_for_each_transition() -> None:
     assert draw(DOOR, "mermaid").splitlines() == [
         "stateDiagram-v2",
         "    [*] --> open",
@@ -90,18 +89,19 @@ def test_a_dot_graph_is_quoted() -> None:
     assert '    "shut" [peripheries=2];' in text
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("name", MACHINES)
-def test_every_machine_is_drawn_whole(name: str, format: str) -> None:
-    machine = MACHINES[name]
-    text = draw(machine, format)
-    for state in machine.states:
-        assert str(state.value) in text
-    if format == "table":
-        for event in machine.rows:
-            assert re.search(rf"^\| {re.escape(event)} +\|", text, re.MULTILINE)
+def test_every_machine_is_drawn_completely(subtests: pytest.Subtests) -> None:
+    for name in MACHINES:
+        for format in FORMATS:
+            with subtests.test(name=name, format=format):
+                machine = MACHINES[name]
+                text = draw(machine, format)
+                for state in machine.states:
+                    assert str(state.value) in text
+                if format == "table":
+                    for event in machine.rows:
+                        assert re.search(rf"^\| {re.escape(event)} +\|", text, re.MULTILINE)
 
 
-def test_a_format_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="format must be table or mermaid or dot, not 'svg'"):
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(UsageError, match="format must be 'table' or 'mermaid' or 'dot', not 'svg'"):
         draw(DOOR, "svg")

@@ -1,7 +1,7 @@
-"""Client and server cores joined by a pipe that delays, cuts, stalls, repeats and truncates: whatever it does, the truth holds.
+"""A real client and server connection joined by a faulty pipe: it delays, cuts, stalls, repeats and truncates.
 
-Both cores are the real ones, both framings are real, only the clock is ours. The server keeps a ledger of what ran. After the
-storm the pipe heals, and then everything must come to rest: ready, nothing open, nothing left.
+The server records what ran. After the faults the pipe is repaired, and then the connection must be ready with nothing
+open, and every outcome must agree with what ran.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from jackstay.protocol.client._connection import ClientConnection
 from jackstay.protocol.client._settings import Settings
 from jackstay.protocol.client._table import ClientState
 from jackstay.protocol.server import events as s
+from jackstay.protocol.server._config import ServerConfig, ServerOptions
 from jackstay.protocol.server._connection import ServerConnection
-from jackstay.protocol.server._offer import ServerOffer, ServerOptions
 from jackstay.protocol.wire._lines import LineFramer, frame_line
 
-# A search measures nothing that other tests do not, and being measured makes it five times as long.
+# The search covers nothing that other tests do not, and coverage makes it five times slower.
 pytestmark = [pytest.mark.no_cover, pytest.mark.long]
 
 
 class Pipe:
-    """One direction of a transport: bytes in flight, in chunks as they were written."""
+    """One direction of a transport: chunks of bytes in flight, as they were written."""
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
@@ -38,13 +38,13 @@ class Pipe:
     def write(self, frame: bytes) -> None:
         self.chunks.append(frame_line(frame, 1 << 20))
 
-    def arrive(self, luck: random.Random) -> list[bytes]:
-        """Some of the bytes arrive, cut anywhere."""
+    def arrive(self, rng: random.Random) -> list[bytes]:
+        """Receive some of the bytes, split anywhere, and return complete frames."""
         if not self.chunks:
             return []
         data = self.chunks.pop(0)
-        if luck.random() < 0.2 and len(data) > 1:
-            cut = luck.randrange(1, len(data))
+        if rng.random() < 0.2 and len(data) > 1:
+            cut = rng.randrange(1, len(data))
             self.chunks.insert(0, data[cut:])
             data = data[:cut]
         self.framer.feed(data)
@@ -55,10 +55,10 @@ class Pipe:
 
 
 class Joined:
-    """A client, a server that is started anew with every transport, and what lies between them."""
+    """A client, a server that is restarted with every transport, and the pipes between them."""
 
     def __init__(self, seed: int, versions: tuple[str, ...]) -> None:
-        self.luck = random.Random(seed)
+        self.rng = random.Random(seed)
         self.now = 0.0
         self.client = ClientConnection(Settings(versions=versions, max_pending=64), is_strict=True)
         self.outcomes: dict[int, list[str]] = {}
@@ -67,22 +67,22 @@ class Joined:
         self.closing: list[int] = []
         self.spawning: list[int] = []
         self._connect(0)
-        self._do(self.client.start(self.now))
+        self._perform(self.client.start(self.now))
 
     def _connect(self, epoch: int) -> None:
         self.epoch = epoch
         self.is_open = False
         self.to_server, self.to_client = Pipe(), Pipe()
-        offer = ServerOffer(
+        server_config = ServerConfig(
             ServerOptions(server_info=b'{"name":"ledger","version":"1"}', capabilities=b'{"tools":{}}')
         )
-        self.server = ServerConnection(offer, is_strict=True)
+        self.server = ServerConnection(server_config, is_strict=True)
         self.running: list[s.Serve] = []
         self.cancelled: list[object] = []
 
     # --- effects ------------------------------------------------------------------------------------------------------
 
-    def _do(self, effects: list[c.Effect]) -> None:
+    def _perform(self, effects: list[c.Effect]) -> None:
         for effect in effects:
             match effect:
                 case c.Spawn():
@@ -92,20 +92,18 @@ class Joined:
                 case c.Send():
                     assert self.is_open, "a frame was sent without a transport"
                     self.to_server.write(effect.frame)
-                    self._do_later(c.Wrote(self.epoch, effect.number))
+                    self._step(c.Wrote(self.epoch, effect.number))
                 case c.Complete():
-                    assert msgspec.json.decode(effect.result)["call"] == effect.caller, (
-                        "somebody else's answer"
-                    )
+                    assert msgspec.json.decode(effect.result)["call"] == effect.caller, "the result of another call"
                     self.outcomes[effect.caller].append("ok")  # type: ignore[index]
                 case c.Fail():
-                    said = {True: "unknown", False: "failed", None: "refused"}[effect.error.may_have_run]
-                    self.outcomes[effect.caller].append(said)  # type: ignore[index]
+                    outcome = {True: "unknown", False: "failed", None: "refused"}[effect.error.may_have_run]
+                    self.outcomes[effect.caller].append(outcome)  # type: ignore[index]
 
-    def _do_later(self, event: c.Event) -> None:
-        self._do(self.client.step(event, self.now, self.luck.random()))
+    def _step(self, event: c.Event) -> None:
+        self._perform(self.client.step(event, self.now, self.rng.random()))
 
-    def _do_server(self, effects: list[s.Effect]) -> None:
+    def _perform_server(self, effects: list[s.Effect]) -> None:
         for effect in effects:
             match effect:
                 case s.Serve():
@@ -120,20 +118,20 @@ class Joined:
                 case s.Send():
                     self.to_client.write(effect.frame)
 
-    # --- what may happen ----------------------------------------------------------------------------------------------
+    # --- moves --------------------------------------------------------------------------------------------------------
 
     def call(self, **how: Any) -> None:
         self.calls += 1
         self.outcomes[self.calls] = []
         params = b'{"name":"x","call":%d}' % self.calls
-        self._do_later(c.Called(caller=self.calls, method="tools/call", params=params, **how))
+        self._step(c.Called(caller=self.calls, method="tools/call", params=params, **how))
 
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         open_calls = [id for id, exchange in self.client.calls.pending.items() if exchange.caller is not None]
         if open_calls:
-            id = self.luck.choice(open_calls)
-            self.outcomes[self.client.calls.pending[id].caller].append("given up")  # type: ignore[index]
-            self._do_later(c.GaveUp(id))
+            id = self.rng.choice(open_calls)
+            self.outcomes[self.client.calls.pending[id].caller].append("cancelled")  # type: ignore[index]
+            self._step(c.CallCancelled(id))
 
     def spawn(self) -> None:
         spawning, self.spawning = self.spawning, []
@@ -141,54 +139,50 @@ class Joined:
             if epoch == self.client.epoch and epoch not in self.closing:
                 self._connect(epoch)
                 self.is_open = True
-            self._do_later(c.Spawned(epoch))
-            self._do_later(c.CameUp(epoch))
-            assert (epoch == self.epoch and self.is_open) or epoch in self.closing, (
-                "a late spawn is not closed"
-            )
+            self._step(c.Spawned(epoch))
+            self._step(c.CameUp(epoch))
+            assert (epoch == self.epoch and self.is_open) or epoch in self.closing, "a late spawn is not closed"
 
     def reap(self) -> None:
         while self.closing:
             epoch = self.closing.pop()
             self.is_open = self.is_open and epoch != self.epoch
-            self._do_later(c.Reaped(epoch))
+            self._step(c.Reaped(epoch))
 
     def deliver(self) -> None:
         if self.is_open:
-            for frame in self.to_server.arrive(self.luck):
-                self._do_server(self.server.receive(frame, self.now))
-            for frame in self.to_client.arrive(self.luck):
-                self._do(self.client.receive(frame, self.epoch, self.now, self.luck.random()))
+            for frame in self.to_server.arrive(self.rng):
+                self._perform_server(self.server.receive(frame, self.now))
+            for frame in self.to_client.arrive(self.rng):
+                self._perform(self.client.receive(frame, self.epoch, self.now, self.rng.random()))
 
     def finish(self) -> None:
         if self.is_open and self.running:
-            serve = self.running.pop(self.luck.randrange(len(self.running)))
+            serve = self.running.pop(self.rng.randrange(len(self.running)))
             result = b'{"call":%d}' % msgspec.json.decode(serve.params or b"{}").get("call", 0)
-            self._do_server(self.server.finish(serve.id, serve.serial, result, self.now))
+            self._perform_server(self.server.finish(serve.id, serve.serial, result, self.now))
 
     def cut(self) -> None:
         if self.is_open:
             self.is_open = False
             self.to_server, self.to_client = Pipe(), Pipe()
-            self._do_later(c.WentDown(self.epoch, TransportError("cut", exit_code=-9), -9))
+            self._step(c.WentDown(self.epoch, TransportError("cut", exit_code=-9), -9))
 
     def repeat(self) -> None:
         if self.to_client.chunks:
-            whole = [
-                chunk for chunk in self.to_client.chunks if chunk.startswith(b"{") and chunk.endswith(b"}\n")
-            ]
+            whole = [chunk for chunk in self.to_client.chunks if chunk.startswith(b"{") and chunk.endswith(b"}\n")]
             self.to_client.chunks.extend(whole[:1])
 
-    def garble(self) -> None:
+    def print_other_output(self) -> None:
         self.to_client.chunks.append(b"Debugger listening\n")
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
         for event in self.client.due(self.now):
-            self._do_later(event)
+            self._step(event)
 
-    def heal(self) -> None:
-        """No more faults: time passes, bytes arrive, handlers finish, until nothing moves."""
+    def recover(self) -> None:
+        """Run without faults until nothing is left to do."""
         for _ in range(400):
             self.reap()
             self.spawn()
@@ -198,14 +192,12 @@ class Joined:
             self.pass_time(1.0)
 
 
-def storm(seed: int, versions: tuple[str, ...], steps: int) -> Joined:
+def run_with_faults(seed: int, versions: tuple[str, ...], steps: int) -> Joined:
     world = Joined(seed, versions)
     acts = [
         (
             6,
-            lambda: world.call(
-                wait_for_ready=world.luck.random() < 0.7, may_replay=world.luck.random() < 0.2
-            ),
+            lambda: world.call(wait_for_ready=world.rng.random() < 0.7, may_replay=world.rng.random() < 0.2),
         ),
         (30, world.deliver),
         (12, world.finish),
@@ -213,13 +205,13 @@ def storm(seed: int, versions: tuple[str, ...], steps: int) -> Joined:
         (4, world.reap),
         (2, world.cut),
         (2, world.repeat),
-        (2, world.garble),
-        (3, lambda: world.pass_time(world.luck.choice([0.01, 0.5, 3.0, 31.0]))),
-        (1, world.give_up),
+        (2, world.print_other_output),
+        (3, lambda: world.pass_time(world.rng.choice([0.01, 0.5, 3.0, 31.0]))),
+        (1, world.cancel),
     ]
     weights = [weight for weight, _ in acts]
     for _ in range(steps):
-        world.luck.choices([act for _, act in acts], weights)[0]()
+        world.rng.choices([act for _, act in acts], weights)[0]()
     return world
 
 
@@ -232,13 +224,11 @@ def storm(seed: int, versions: tuple[str, ...], steps: int) -> Joined:
     ],
 )
 @given(seed=st.integers(0, 2**32))
-def test_every_call_ends_once_and_with_the_truth(versions: tuple[str, ...], seed: int) -> None:
-    world = storm(seed, versions, 150)
-    world.heal()
+def test_every_call_has_one_correct_outcome(versions: tuple[str, ...], seed: int) -> None:
+    world = run_with_faults(seed, versions, 150)
+    world.recover()
     if world.client.state is not ClientState.CLOSED:
-        assert world.client.state is ClientState.READY, (
-            f"seed {seed}: {world.client!r} after {world.client.cause}"
-        )
+        assert world.client.state is ClientState.READY, f"seed {seed}: {world.client!r} after {world.client.cause}"
     assert not world.client.calls.pending
     assert "refused" not in {outcome for outcomes in world.outcomes.values() for outcome in outcomes}
     for call, outcomes in world.outcomes.items():
@@ -255,12 +245,10 @@ def test_every_call_ends_once_and_with_the_truth(versions: tuple[str, ...], seed
 def test_without_replay_nothing_runs_twice(seed: int) -> None:
     world = Joined(seed, ("2025-11-25", "2026-07-28"))
     for _ in range(120):
-        act = world.luck.choice(
-            [world.deliver, world.deliver, world.finish, world.spawn, world.reap, world.cut]
-        )
+        act = world.rng.choice([world.deliver, world.deliver, world.finish, world.spawn, world.reap, world.cut])
         act()
-        if world.luck.random() < 0.2:
+        if world.rng.random() < 0.2:
             world.call(wait_for_ready=True)
         world.pass_time(0.3)
-    world.heal()
+    world.recover()
     assert all(runs == 1 for runs in world.ledger.values()), f"seed {seed}: {world.ledger}"

@@ -1,10 +1,10 @@
-"""What a table is made of."""
+"""Cells, machines and readable names."""
 
 from enum import Enum
 
 import pytest
 
-from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, words
+from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, readable_name
 from jackstay.protocol.client._exchange import EXCHANGE
 from jackstay.protocol.client._table import CLIENT
 
@@ -27,7 +27,7 @@ LAMP = Machine(
         "switched": (Cell((Act.CLICK,), Lamp.ON), Cell((Act.CLICK,), Lamp.OFF)),
         "broke": (IGNORE, IMPOSSIBLE),
     },
-    events={"switched": "somebody switched it", "broke": "it broke"},
+    events={"switched": "it was switched", "broke": "it broke"},
 )
 
 PAIRS = [
@@ -38,31 +38,32 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("event", "state", "cell"), PAIRS)
-def test_every_pair_has_its_cell(event, state, cell):
-    assert LAMP.cell(event, state) == cell
+def test_every_pair_has_its_cell(subtests):
+    for event, state, cell in PAIRS:
+        with subtests.test(event=event, state=state, cell=cell):
+            assert LAMP.cell(event, state) == cell
 
 
-def test_to_ignore_is_to_do_nothing_and_to_stay():
-    assert (IGNORE.do, IGNORE.to, IGNORE.when, IGNORE.is_impossible) == ((), None, None, False)
+def test_ignore_has_no_actions_and_no_target():
+    assert (IGNORE.actions, IGNORE.to, IGNORE.guard, IGNORE.is_impossible) == ((), None, None, False)
     assert IMPOSSIBLE.is_impossible
     assert IMPOSSIBLE != IGNORE
 
 
-def test_branches_are_the_questions_in_the_order_asked():
+def test_branches_are_in_the_order_of_the_guards():
     last = Cell()
-    middle = Cell(when=Act.CLICK, otherwise=last)
-    first = Cell(when=Act.CLICK, otherwise=middle)
+    middle = Cell(guard=Act.CLICK, otherwise=last)
+    first = Cell(guard=Act.CLICK, otherwise=middle)
     assert first.branches() == (first, middle, last)
     assert last.branches() == (last,)
 
 
-def test_cells_cannot_be_changed():
+def test_cells_are_immutable():
     with pytest.raises(AttributeError):
         IGNORE.to = Lamp.ON
 
 
-WORDS = [
+NAMES = [
     ("SpawnFailed", "spawn failed"),
     ("SPAWN_FAILED", "spawn failed"),
     ("Called", "called"),
@@ -72,21 +73,23 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "said"), WORDS)
-def test_names_as_one_would_say_them(name, said):
-    assert words(name) == said
+def test_readable_names(subtests):
+    for name, expected in NAMES:
+        with subtests.test(name=name, expected=expected):
+            assert readable_name(name) == expected
 
 
-@pytest.mark.parametrize("machine", [CLIENT, EXCHANGE], ids=lambda machine: machine.name)
-def test_a_machine_is_whole(machine):
-    assert machine.start in machine.states
-    assert machine.finals <= set(machine.states)
-    assert set(machine.rows) == set(machine.events)
-    assert all(machine.events.values())
-    for event, cells in machine.rows.items():
-        assert len(cells) == len(machine.states), event
-        for state in machine.states:
-            for cell in machine.cell(event, state).branches():
-                assert cell.to is None or cell.to in machine.states
-                assert (cell.when is None) == (cell.otherwise is None)
-                assert not (cell.is_impossible and (cell.do or cell.to or cell.when))
+def test_a_machine_is_complete(subtests):
+    for machine in (CLIENT, EXCHANGE):
+        with subtests.test(machine=machine):
+            assert machine.start in machine.states
+            assert machine.finals <= set(machine.states)
+            assert set(machine.rows) == set(machine.events)
+            assert all(machine.events.values())
+            for event, cells in machine.rows.items():
+                assert len(cells) == len(machine.states), event
+                for state in machine.states:
+                    for cell in machine.cell(event, state).branches():
+                        assert cell.to is None or cell.to in machine.states
+                        assert (cell.guard is None) == (cell.otherwise is None)
+                        assert not (cell.is_impossible and (cell.actions or cell.to or cell.guard))

@@ -1,6 +1,4 @@
-"""Every method and notification in every revision, from the matrix of the specification's schemas."""
-
-import pytest
+"""Every method and notification in every revision, compared with the schemas of the specification."""
 
 from jackstay import types
 from jackstay.protocol._methods import METHODS, Sender, is_known
@@ -8,8 +6,8 @@ from jackstay.protocol._versions import VERSIONS
 
 C, S = Sender.CLIENT, Sender.SERVER
 
-# Per revision, oldest first: who may send it as a message of its own. "c" client, "s" server, "b" both, "." nobody.
-# Source: `schema/<revision>/schema.json`.
+# Per revision, oldest first: the side that may send it. "c" client, "s" server, "b" both, "." none.
+# Source: `schema/<revision>/schema.json` of the specification.
 MATRIX = {
     "initialize": "cccc.",
     "notifications/initialized": "cccc.",
@@ -48,15 +46,16 @@ MATRIX = {
 }
 
 
-@pytest.mark.parametrize("method", MATRIX)
-def test_who_may_send_it_in_each_revision(method):
-    said = ""
-    for version in VERSIONS:
-        by_client, by_server = is_known(method, version, C), is_known(method, version, S)
-        said += {(True, False): "c", (False, True): "s", (True, True): "b", (False, False): "."}[
-            by_client, by_server
-        ]
-    assert said == MATRIX[method]
+def test_the_sender_of_each_method_in_each_revision(subtests):
+    for method, expected in MATRIX.items():
+        with subtests.test(method=method):
+            senders = ""
+            for version in VERSIONS:
+                by_client, by_server = is_known(method, version, C), is_known(method, version, S)
+                senders += {(True, False): "c", (False, True): "s", (True, True): "b", (False, False): "."}[
+                    by_client, by_server
+                ]
+            assert senders == expected
 
 
 def test_the_table_has_exactly_these_rows():
@@ -64,20 +63,19 @@ def test_the_table_has_exactly_these_rows():
     assert all(row.name == name for name, row in METHODS.items())
 
 
-@pytest.mark.parametrize(
-    "method", ["", "tools", "tools/list ", "TOOLS/LIST", "rpc.discover", "$/cancelRequest"]
-)
-def test_what_is_not_in_the_table_is_unknown_to_both_sides(method):
-    assert not any(is_known(method, version, sender) for version in VERSIONS for sender in (C, S))
+def test_an_unlisted_method_is_unknown_to_both_sides(subtests):
+    for method in ("", "tools", "tools/list ", "TOOLS/LIST", "rpc.discover", "$/cancelRequest"):
+        with subtests.test(method=method):
+            assert not any(is_known(method, version, sender) for version in VERSIONS for sender in (C, S))
 
 
-def test_nothing_is_known_in_a_revision_that_does_not_exist():
+def test_no_method_is_known_in_an_unknown_revision():
     assert not is_known("tools/list", "1999-01-01", C)
     assert not is_known("tools/list", "2099-01-01", C)
     assert not is_known("tools/list", "", C)
 
 
-REVISIONS_OF = [
+REVISIONS_PER_METHOD = [
     ("tools/list", VERSIONS),
     ("initialize", VERSIONS[:4]),
     ("server/discover", VERSIONS[4:]),
@@ -86,9 +84,10 @@ REVISIONS_OF = [
 ]
 
 
-@pytest.mark.parametrize(("method", "versions"), REVISIONS_OF)
-def test_the_revisions_that_have_it(method, versions):
-    assert METHODS[method].revisions == versions
+def test_the_revisions_of_a_method(subtests):
+    for method, versions in REVISIONS_PER_METHOD:
+        with subtests.test(method=method, versions=versions):
+            assert METHODS[method].revisions == versions
 
 
 def test_requests_have_results_and_notifications_have_none():
@@ -96,26 +95,20 @@ def test_requests_have_results_and_notifications_have_none():
         assert row.is_request is not name.startswith("notifications/")
 
 
-def test_every_body_named_is_a_body_there_is():
+def test_every_body_exists_in_types():
     for row in METHODS.values():
         assert hasattr(types, row.params), row
         assert not row.result or hasattr(types, row.result), row
 
 
-def test_what_may_be_sent_again_is_what_only_looks():
-    """Row 25: list, get, read, complete and discover methods. Nothing else of a client's is safe."""
-    looks = ("list", "get", "read", "complete", "discover")
+def test_only_read_methods_are_safe_to_repeat():
+    read_verbs = ("list", "get", "read", "complete", "discover")
     client = {name for name, row in METHODS.items() if row.is_request and row.sender is not S}
     safe = {name for name in client if METHODS[name].is_safe}
-    assert safe == {name for name in client if name.rsplit("/", 1)[-1] in looks}
+    assert safe == {name for name in client if name.rsplit("/", 1)[-1] in read_verbs}
 
 
-def test_what_acts_is_never_safe():
-    for method in ("tools/call", "resources/subscribe", "logging/setLevel", "tasks/cancel", "initialize"):
-        assert not METHODS[method].is_safe
-
-
-def test_what_is_cacheable():
+def test_the_cacheable_methods():
     """2026-07-28 server/utilities/caching: discover, the four lists and resources/read."""
     assert {name for name, row in METHODS.items() if row.is_cacheable} == {
         "server/discover",
@@ -127,16 +120,16 @@ def test_what_is_cacheable():
     }
 
 
-def test_what_may_ask_back():
+def test_the_methods_that_may_require_input():
     """2026-07-28 basic/patterns/mrtr: only these three."""
-    assert {name for name, row in METHODS.items() if row.may_ask} == {
+    assert {name for name, row in METHODS.items() if row.may_require_input} == {
         "tools/call",
         "prompts/get",
         "resources/read",
     }
 
 
-def test_what_the_name_header_repeats():
+def test_the_param_in_the_mcp_name_header():
     """2026-07-28 basic/transports/streamable-http: `Mcp-Name`."""
     assert {name: row.header_name for name, row in METHODS.items() if row.header_name} == {
         "tools/call": "name",
@@ -145,12 +138,12 @@ def test_what_the_name_header_repeats():
     }
 
 
-def test_what_only_a_server_sends_has_no_state_that_accepts_it():
+def test_messages_that_only_a_server_sends_have_no_server_states():
     for row in METHODS.values():
         assert bool(row.states) is (row.sender is not S), row
 
 
-def test_every_state_named_is_a_state_of_the_server():
+def test_every_state_is_a_state_of_the_server():
     known = {"fresh", "handshake", "operating", "stateless", "draining", "closed"}
     assert {state for row in METHODS.values() for state in row.states} <= known
 
@@ -175,6 +168,7 @@ CAPABILITIES = {
 }
 
 
-@pytest.mark.parametrize("method", CAPABILITIES)
-def test_what_must_have_been_declared(method):
-    assert METHODS[method].capability == CAPABILITIES[method]
+def test_the_capability_of_each_method(subtests):
+    for method, capability in CAPABILITIES.items():
+        with subtests.test(method=method):
+            assert METHODS[method].capability == capability

@@ -1,4 +1,4 @@
-"""Named times: armed, moved, disarmed, due; against a plain dict that does the same slowly."""
+"""Named timers: arm, disarm, due; compared with a plain dict."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from jackstay.protocol._timers import Timers
 
 
-def test_an_armed_name_comes_out_at_its_time_and_once():
+def test_an_armed_name_is_due_once():
     timers = Timers()
     timers.arm("a", 5.0)
     assert timers.next_at == 5.0
@@ -17,7 +17,7 @@ def test_an_armed_name_comes_out_at_its_time_and_once():
     assert len(timers) == 0
 
 
-def test_arming_again_moves_it_both_ways():
+def test_arming_again_changes_the_time_in_both_directions():
     timers = Timers()
     timers.arm("a", 5.0)
     timers.arm("a", 9.0)
@@ -27,7 +27,7 @@ def test_arming_again_moves_it_both_ways():
     assert timers.due(100.0) == []
 
 
-def test_moved_away_and_back_it_comes_out_once():
+def test_a_name_armed_again_for_the_same_time_is_due_once():
     timers = Timers()
     timers.arm("a", 5.0)
     timers.arm("a", 9.0)
@@ -36,7 +36,7 @@ def test_moved_away_and_back_it_comes_out_once():
     assert timers.next_at is None
 
 
-def test_disarming_forgets_it_and_forgetting_twice_is_no_error():
+def test_disarming_twice_is_allowed():
     timers = Timers()
     timers.arm("a", 5.0)
     timers.disarm("a")
@@ -48,7 +48,7 @@ def test_disarming_forgets_it_and_forgetting_twice_is_no_error():
     assert timers.due(10.0) == []
 
 
-def test_the_earliest_comes_first_and_equal_times_in_the_order_armed():
+def test_the_earliest_is_first_and_equal_times_are_in_the_order_armed():
     timers = Timers()
     for name, at in (("c", 3.0), ("a", 1.0), ("x", 2.0), ("b", 2.0), ("z", 2.0)):
         timers.arm(name, at)
@@ -63,7 +63,7 @@ def test_names_are_never_compared():
     assert timers.due(2.0) == [1, "one", ("one", 1)]
 
 
-def test_a_name_armed_while_due_is_asked_for_stays():
+def test_a_name_can_be_armed_again_when_due():
     timers = Timers()
     timers.arm("a", 1.0)
     assert timers.due(1.0) == ["a"]
@@ -72,7 +72,7 @@ def test_a_name_armed_while_due_is_asked_for_stays():
     assert timers.due(1.0) == ["a"]
 
 
-def test_memory_follows_what_is_armed():
+def test_disarmed_entries_are_removed_from_the_heap():
     timers = Timers()
     timers.arm("stays", 1e9)
     for id in range(10_000):
@@ -83,8 +83,8 @@ def test_memory_follows_what_is_armed():
     assert timers.next_at == 1e9
 
 
-def test_a_name_that_is_armed_again_and_again_leaves_nothing_behind():
-    """Progress arms the deadline of its call for the same time whenever the hard deadline caps the soft one."""
+def test_repeated_arming_leaves_no_entries_behind():
+    """Progress arms the deadline of a call for the same time if the hard deadline caps the soft one."""
     for later in (0.0, 1.0):
         timers = Timers()
         timers.arm("other", 1e9)
@@ -94,16 +94,16 @@ def test_a_name_that_is_armed_again_and_again_leaves_nothing_behind():
         assert timers.due(1e8) == ["call"]
 
 
-def test_a_copy_goes_its_own_way():
+def test_a_copy_is_independent():
     timers = Timers()
     timers.arm("a", 1.0)
-    twin = timers.copy()
-    twin.disarm("a")
-    twin.arm("b", 2.0)
+    clone = timers.copy()
+    clone.disarm("a")
+    clone.arm("b", 2.0)
     assert timers.armed == {"a": 1.0}
-    assert twin.armed == {"b": 2.0}
+    assert clone.armed == {"b": 2.0}
     assert timers.due(5.0) == ["a"]
-    assert twin.due(5.0) == ["b"]
+    assert clone.due(5.0) == ["b"]
 
 
 def test_repr_shows_what_is_armed():
@@ -112,8 +112,8 @@ def test_repr_shows_what_is_armed():
     assert repr(timers) == "<Timers {'a': 1.0}>"
 
 
-class TimersLikeADict(RuleBasedStateMachine):
-    """Whatever is armed and disarmed, what is due is what a dict would say."""
+class TimersComparedWithADict(RuleBasedStateMachine):
+    """The timers behave as a plain dict of times."""
 
     names = st.integers(0, 20)
     times = st.floats(0, 100, allow_nan=False)
@@ -146,7 +146,7 @@ class TimersLikeADict(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model)
     @rule()
-    def go_on_with_a_copy(self):
+    def continue_with_a_copy(self):
         self.timers = self.timers.copy()
 
     @invariant()
@@ -156,4 +156,4 @@ class TimersLikeADict(RuleBasedStateMachine):
         assert self.timers.next_at == min(self.model.values(), default=None)
 
 
-TestTimersLikeADict = TimersLikeADict.TestCase
+TestTimersComparedWithADict = TimersComparedWithADict.TestCase

@@ -1,12 +1,10 @@
-"""The five revisions: what each permits, as the specification's changelogs have it."""
-
-import pytest
+"""The five revisions: the features of each, from the changelogs of the specification."""
 
 from jackstay.protocol._versions import ASSUMED_VERSION, REVISIONS, VERSIONS, Era, Revision, newest
 
 H, M = Era.HANDSHAKE, Era.STATELESS
 
-# One row a column of the table, one cell a revision, oldest first.
+# One row per feature, one value per revision, oldest first.
 COLUMNS = [
     ("era", (H, H, H, H, M)),
     ("has_batches", (False, True, False, False, False)),
@@ -25,22 +23,23 @@ COLUMNS = [
 ]
 
 
-@pytest.mark.parametrize(("column", "cells"), COLUMNS, ids=[row[0] for row in COLUMNS])
-def test_each_column(column, cells):
-    assert tuple(getattr(row, column) for row in REVISIONS.values()) == cells
+def test_the_features_of_each_revision(subtests):
+    for column, cells in COLUMNS:
+        with subtests.test(column=column, cells=cells):
+            assert tuple(getattr(row, column) for row in REVISIONS.values()) == cells
 
 
-def test_every_column_has_a_row_here():
+def test_every_feature_is_tested():
     assert {"name", *(row[0] for row in COLUMNS)} == set(Revision.__struct_fields__)
 
 
-def test_there_are_five_revisions_and_their_names_sort_by_age():
+def test_there_are_five_revisions_in_order_of_age():
     assert VERSIONS == ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
     assert list(VERSIONS) == sorted(VERSIONS)
     assert all(row.name == name for name, row in REVISIONS.items())
 
 
-def test_a_request_without_a_version_header_is_taken_for_the_first_streamable_revision():
+def test_the_assumed_version_is_the_first_with_streamable_http():
     assert ASSUMED_VERSION == "2025-03-26"
 
 
@@ -57,6 +56,7 @@ NEWEST = [
 ]
 
 
-@pytest.mark.parametrize(("versions", "era", "expected"), NEWEST)
-def test_the_newest_known_of_an_era(versions, era, expected):
-    assert newest(versions, era) == expected
+def test_the_newest_known_version_of_an_era(subtests):
+    for versions, era, expected in NEWEST:
+        with subtests.test(versions=versions, era=era, expected=expected):
+            assert newest(versions, era) == expected

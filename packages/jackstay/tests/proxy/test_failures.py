@@ -1,4 +1,4 @@
-"""What a client is told when the server behind fails: every error of ours as a row."""
+"""The errors that clients receive when the upstream server fails."""
 
 import pytest
 
@@ -18,8 +18,8 @@ from jackstay.errors import (
     TransportError,
     UsageError,
 )
-from jackstay.proxy._failures import told
-from jackstay.testing import Refusal, on_fake_clock
+from jackstay.proxy._failures import to_client_error
+from jackstay.testing import ScriptedError, on_fake_clock
 from scripted.between import PAIRS, between
 
 ROWS: list[tuple[McpError, str, bool, bool]] = [
@@ -33,45 +33,41 @@ ROWS: list[tuple[McpError, str, bool, bool]] = [
     (ShutdownError(sent=True), "lost", True, False),
     (ClosedError(TransportError("x"), sent=True), "lost", True, False),
     (TimeoutError(1, sent=True), "timeout", True, False),
-    (ProtocolError("nonsense", sent=True), "broken answer", True, False),
-    (ProtocolError("nonsense"), "broken answer", False, False),
+    (ProtocolError("nonsense", sent=True), "invalid response", True, False),
+    (ProtocolError("nonsense"), "invalid response", False, False),
     (FrameTooLargeError(9, 5), "too large", False, False),
 ]
 
 
-@pytest.mark.parametrize(
-    ("error", "reason", "may_have_run", "retryable"), ROWS, ids=lambda row: type(row).__name__
-)
-def test_an_error_of_ours_says_whether_the_call_may_have_run(
-    error: McpError, reason: str, may_have_run: bool, retryable: bool
-) -> None:
-    said = told(error)
-    assert said.code == -32603
-    assert said.data == {"reason": reason, "mayHaveRun": may_have_run, "retryable": retryable}
-    assert ("may have run" in said.message) is may_have_run
-    assert ("did not run" in said.message) is not may_have_run
-    assert "secret" not in str(said.server_error), "what a child wrote to standard error stays here"
+def test_client_error_contains_reason_may_have_run_and_retryable() -> None:
+    for error, reason, may_have_run, retryable in ROWS:
+        sent = to_client_error(error)
+        assert sent.code == -32603, error
+        assert sent.data == {"reason": reason, "mayHaveRun": may_have_run, "retryable": retryable}, error
+        assert ("may have run" in sent.message) is may_have_run, error
+        assert ("did not run" in sent.message) is not may_have_run, error
+        assert "secret" not in str(sent.server_error), "standard error of a child is never sent"
 
 
-def test_an_error_of_the_server_passes_as_it_is() -> None:
+def test_an_error_of_the_server_is_forwarded_unchanged() -> None:
     error = JsonRpcError(-1, "no", {"a": 1})
-    assert told(error) is error
+    assert to_client_error(error) is error
 
 
-def test_what_was_misused_or_not_offered_has_the_code_for_it() -> None:
-    assert told(UsageError("not JSON")).code == -32602
-    assert told(CapabilityError("resources.subscribe")).code == -32601
+def test_usage_and_capability_errors_have_their_own_codes() -> None:
+    assert to_client_error(UsageError("not JSON")).code == -32602
+    assert to_client_error(CapabilityError("resources.subscribe")).code == -32601
 
 
-@pytest.mark.parametrize(("front", "back"), PAIRS)
+@pytest.mark.parametrize(("client_version", "server_version"), PAIRS)
 @on_fake_clock
-async def test_our_own_client_understands_what_the_proxy_reports(front: str, back: str) -> None:
-    """Whether the call may have run and may be sent again is in the error, as it is without a proxy."""
-    async with between(back, wait=1, settings={"backoff_min": 30.0, "backoff_max": 30.0}) as made:
-        client = await made.join(front)
+async def test_the_client_reads_may_have_run_and_retryable_of_a_proxy(client_version: str, server_version: str) -> None:
+    """`may_have_run` and `retryable` of the error are the same as without a proxy."""
+    async with between(server_version, wait=1, settings={"backoff_min": 30.0, "backoff_max": 30.0}) as harness:
+        client = await harness.join(client_version)
         call = client.submit("tools/call", {"name": "t"})
-        await made.peer.expect("tools/call")
-        made.peer.die()
+        await harness.peer.expect("tools/call")
+        harness.peer.crash()
         with pytest.raises(McpError) as lost:
             await call
         assert (lost.value.may_have_run, lost.value.retryable) == (True, False)
@@ -80,17 +76,18 @@ async def test_our_own_client_understands_what_the_proxy_reports(front: str, bac
         assert (down.value.may_have_run, down.value.retryable) == (False, True)
 
 
-@pytest.mark.parametrize(("front", "back"), PAIRS)
-@pytest.mark.parametrize("code", [0, 1, -32603, -32000])
+@pytest.mark.parametrize(("client_version", "server_version"), PAIRS)
 @on_fake_clock
-async def test_the_code_of_an_error_passes_whatever_it_is(code: int, front: str, back: str) -> None:
-    def refuse(_: object) -> None:
-        raise Refusal(code, "no", {"retryable": True, "mayHaveRun": False})
+async def test_every_error_code_is_forwarded(client_version: str, server_version: str) -> None:
+    async with between(server_version) as harness:
+        client = await harness.join(client_version)
+        for code in (0, 1, -32603, -32000):
 
-    async with between(back) as made:
-        client = await made.join(front)
-        made.peer.on["tools/call"] = refuse
-        with pytest.raises(JsonRpcError) as told:
-            await client.tools.call("t")
-        assert told.value.code == code
-        assert told.value.data == {"retryable": True, "mayHaveRun": False}
+            def respond_error(_: object, code: int = code) -> None:
+                raise ScriptedError(code, "no", {"retryable": True, "mayHaveRun": False})
+
+            harness.peer.on["tools/call"] = respond_error
+            with pytest.raises(JsonRpcError) as caught:
+                await client.tools.call("t")
+            assert caught.value.code == code
+            assert caught.value.data == {"retryable": True, "mayHaveRun": False}

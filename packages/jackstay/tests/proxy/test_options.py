@@ -1,4 +1,6 @@
-"""The options of a proxy: each has a row, a range, and a line in the page about it."""
+"""The options of a proxy: rows, limits, documentation."""
+
+from typing import Any
 
 import pytest
 
@@ -13,22 +15,20 @@ def test_every_option_has_a_row() -> None:
     assert tuple(PROXY_OPTIONS) == ProxyOptions.__struct_fields__
 
 
-@pytest.mark.parametrize("name", PROXY_OPTIONS)
-def test_every_option_is_in_the_page(name: str) -> None:
-    assert f"`{name}`" in PAGE.read_text()
+def test_every_option_is_documented() -> None:
+    page = PAGE.read_text()
+    assert [name for name in PROXY_OPTIONS if f"`{name}`" not in page] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_invalid_values_raise_usage_error() -> None:
+    rows: list[tuple[str, Any]] = [
         ("wait", -1),
         ("wait", 3601),
         ("timeout", 0),
         ("per_client", "yes"),
         ("max_children", 0),
         ("max_children", 1.5),
-    ],
-)
-def test_a_value_out_of_range_is_refused_by_name(name: str, value: object) -> None:
-    with pytest.raises(UsageError, match=f"{name} must be"):
-        ProxyOptions(**{name: value})  # type: ignore[arg-type]  # that is the point
+    ]
+    for name, value in rows:
+        with pytest.raises(UsageError, match=f"{name} must be"):
+            ProxyOptions(**{name: value})

@@ -1,4 +1,4 @@
-"""The proxy as a server: servers of one's own, its life, and HTTP in front."""
+"""`Proxy`: dedicated servers, start and shutdown, stdio and HTTP."""
 
 import asyncio
 import os
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from chaos.standing_in import standing_in
+from chaos.redirected_stdio import redirected_stdio
 from jackstay.client import connect
 from jackstay.errors import JsonRpcError, UsageError
-from jackstay.proxy import Proxy, ProxyOptions, _back, _proxy
+from jackstay.proxy import Proxy, ProxyOptions, _proxy, _upstream
 from jackstay.server import Server
 from jackstay.testing import ScriptedPeer, on_fake_clock
 from jackstay.transport import memory_pair
@@ -22,7 +22,7 @@ from scripted.between import ERAS, FAST, STATELESS, Between, between
 
 
 class Spawning:
-    """A target that starts a new scripted server at every opening, as a command does."""
+    """A target that starts a new scripted server for every connection, like a command."""
 
     def __init__(self, **options: Any) -> None:
         self.name, self.is_http, self.init_timeout = "spawning", False, None
@@ -31,14 +31,14 @@ class Spawning:
 
     async def open(self, *args: Any) -> Any:
         peer = ScriptedPeer(**self.options)
-        peer.returns = False
+        peer.reopens = False
         self.peers.append(peer)
         await peer.open()
         return await peer.target.open(*args)
 
 
 class Several(Between):
-    """A proxy in front of many."""
+    """A proxy with several upstream servers."""
 
     def __init__(self, proxy: Proxy, target: Spawning, stack: Any) -> None:
         super().__init__(target.peers[0], proxy, stack)
@@ -47,7 +47,7 @@ class Several(Between):
 
 @asynccontextmanager
 async def several(server: dict[str, Any] | None = None, **options: Any) -> AsyncIterator[Several]:
-    """A proxy with `per_client`, opened."""
+    """An open proxy with `per_client`."""
     target = Spawning(**(server or {}))
     proxy = Proxy(target, ProxyOptions(per_client=True, **options), settings=FAST)
     await proxy.open()
@@ -59,200 +59,198 @@ async def several(server: dict[str, Any] | None = None, **options: Any) -> Async
 
 
 @on_fake_clock
-async def test_with_per_client_every_client_has_a_server_that_knows_what_it_can() -> None:
-    async with several() as made:
-        one = await made.join(
+async def test_per_client_servers_get_the_capabilities_of_their_client() -> None:
+    async with several() as harness:
+        one = await harness.join(
             capabilities={"roots": {"listChanged": True}}, client_info={"name": "one", "version": "1"}
         )
-        two = await made.join()
+        two = await harness.join()
         calls = [client.submit("tools/call", {"name": name}) for client, name in ((one, "one"), (two, "two"))]
-        while len(made.peers) < 3 or not all(peer.got("tools/call") for peer in made.peers[1:]):
+        while len(harness.peers) < 3 or not all(peer.got("tools/call") for peer in harness.peers[1:]):
             await asyncio.sleep(0.01)
-        first, second = made.peers[1:]
-        told = first.got("initialize")[0].params
-        assert told["capabilities"] == {"roots": {"listChanged": True}}
-        assert told["clientInfo"]["name"] == "one"
+        first, second = harness.peers[1:]
+        params = first.got("initialize")[0].params
+        assert params["capabilities"] == {"roots": {"listChanged": True}}
+        assert params["clientInfo"]["name"] == "one"
         assert second.got("initialize")[0].params["capabilities"] == {}
         for peer, name in ((first, "one"), (second, "two")):
             (call,) = peer.got("tools/call")
             assert call.params["name"] == name
-            call.answer({"content": []})
+            call.respond({"content": []})
         await asyncio.gather(*calls)
-        assert made.peers[0].got("tools/call") == []
+        assert harness.peers[0].got("tools/call") == []
 
 
 @on_fake_clock
-async def test_a_server_of_ones_own_asks_and_tells_its_client_alone() -> None:
-    """However many calls of however many clients are under way."""
-    async with several() as made:
-        clients, told = [], []
+async def test_a_dedicated_server_reaches_only_its_client() -> None:
+    """Also while several clients have calls in flight."""
+    async with several() as harness:
+        clients, notified = [], []
         for number in range(2):
-            client = made.make()
-            client.elicitation.handle(
-                lambda _, number=number: ElicitResult(action="accept", content={"n": number})
-            )
-            mine: list[Any] = []
-            client.on_notification(lambda one, mine=mine: mine.append(one.method))
-            told.append(mine)
+            client = harness.make()
+            client.elicitation.handle(lambda _, number=number: ElicitResult(action="accept", content={"n": number}))
+            received: list[Any] = []
+            client.on_notification(lambda message, received=received: received.append(message.method))
+            notified.append(received)
             await client.open()
             clients.append(client)
         calls = [client.submit("tools/call", {"name": "t"}) for client in clients]
-        while len(made.peers) < 3 or not all(peer.got("tools/call") for peer in made.peers[1:]):
+        while len(harness.peers) < 3 or not all(peer.got("tools/call") for peer in harness.peers[1:]):
             await asyncio.sleep(0.01)
         form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
-        for number, peer in enumerate(made.peers[1:]):
-            peer.ask("in a call", "elicitation/create", form)
-            assert (await peer.answer_to("in a call"))["result"]["content"] == {"n": number}
-            peer.got("tools/call")[0].answer({"content": []})
+        for number, peer in enumerate(harness.peers[1:]):
+            peer.request("in a call", "elicitation/create", form)
+            assert (await peer.response_to("in a call"))["result"]["content"] == {"n": number}
+            peer.got("tools/call")[0].respond({"content": []})
         await asyncio.gather(*calls)
-        peer = made.peers[2]
-        peer.ask("outside", "elicitation/create", form)
-        assert (await peer.answer_to("outside"))["result"]["content"] == {"n": 1}
+        peer = harness.peers[2]
+        peer.request("outside", "elicitation/create", form)
+        assert (await peer.response_to("outside"))["result"]["content"] == {"n": 1}
         for method in ("tools/list_changed", "message", "elicitation/complete", "of/its/own"):
             peer.notify(f"notifications/{method}", level="info", data=1, elicitationId="e")
         await asyncio.sleep(0.1)
-        assert told[0] == []
-        assert len(told[1]) == 4
+        assert notified[0] == []
+        assert len(notified[1]) == 4
         clients[1].wire.notify("notifications/of/my/own", b"{}")
         await peer.expect("notifications/of/my/own")
 
 
 @on_fake_clock
-async def test_tasks_pass_to_a_server_of_ones_own() -> None:
-    async with several(server={"capabilities": {"tasks": {"list": {}}, "logging": {}}}) as made:
-        client = await made.join()
+async def test_tasks_are_forwarded_to_a_dedicated_server() -> None:
+    async with several(server={"capabilities": {"tasks": {"list": {}}, "logging": {}}}) as harness:
+        client = await harness.join()
         assert client.server_capabilities.raw["tasks"] == {"list": {}}
         call = client.wire.call("tasks/list", b"{}")
-        while len(made.peers) < 2:
+        while len(harness.peers) < 2:
             await asyncio.sleep(0.01)
-        made.peers[1].on["logging/setLevel"] = {}
-        (await made.peers[1].expect("tasks/list")).answer({"tasks": []})
+        harness.peers[1].on["logging/setLevel"] = {}
+        (await harness.peers[1].expect("tasks/list")).respond({"tasks": []})
         assert await call.future == b'{"tasks": []}'
         await client.logging.set_level("error")
-        assert made.peers[1].got("logging/setLevel")
-        assert not made.peers[0].got("logging/setLevel")
+        assert harness.peers[1].got("logging/setLevel")
+        assert not harness.peers[0].got("logging/setLevel")
 
 
 @on_fake_clock
-async def test_notifications_before_the_first_request_reach_a_server_of_ones_own() -> None:
-    """Its server is started by them, and gets them before the first request."""
-    async with several() as made:
-        client = made.make(capabilities={"roots": {"listChanged": True}})
+async def test_notifications_before_the_first_request_reach_a_dedicated_server() -> None:
+    """They start the server, and are sent before the first request."""
+    async with several() as harness:
+        client = harness.make(capabilities={"roots": {"listChanged": True}})
         await client.open()
-        for _ in range(_back.MAX_UNSENT + 5):
+        for _ in range(_upstream.MAX_UNSENT + 5):
             client.wire.notify("notifications/roots/list_changed", b"{}")
         call = client.submit("tools/call", {"name": "t"})
-        while len(made.peers) < 2 or not made.peers[1].got("tools/call"):
+        while len(harness.peers) < 2 or not harness.peers[1].got("tools/call"):
             await asyncio.sleep(0.01)
-        methods = [one["method"] for one in made.peers[1].heard]
-        assert methods.count("notifications/roots/list_changed") == _back.MAX_UNSENT
+        methods = [message["method"] for message in harness.peers[1].received]
+        assert methods.count("notifications/roots/list_changed") == _upstream.MAX_UNSENT
         assert methods[-1] == "tools/call"
-        made.peers[1].got("tools/call")[0].answer({"content": []})
+        harness.peers[1].got("tools/call")[0].respond({"content": []})
         await call
 
 
 @on_fake_clock
-async def test_a_server_of_ones_own_ends_with_its_client() -> None:
-    async with several() as made:
-        client = await made.join()
+async def test_a_dedicated_server_stops_with_its_client() -> None:
+    async with several() as harness:
+        client = await harness.join()
         call = client.submit("tools/call", {"name": "t"})
-        while len(made.peers) < 2:
+        while len(harness.peers) < 2:
             await asyncio.sleep(0.01)
-        (await made.peers[1].expect("tools/call")).answer({"content": []})
+        (await harness.peers[1].expect("tools/call")).respond({"content": []})
         await call
         await client.stop()
-        await made.peers[1].until(lambda: "closed" in repr(made.peers[1]))
-        assert "open" in repr(made.peers[0])
+        await harness.peers[1].until(lambda: "closed" in repr(harness.peers[1]))
+        assert "open" in repr(harness.peers[0])
 
 
 @on_fake_clock
-async def test_a_server_of_ones_own_that_dies_is_started_again() -> None:
-    async with several() as made:
-        client = await made.join()
+async def test_a_dedicated_server_is_restarted() -> None:
+    async with several() as harness:
+        client = await harness.join()
         first = client.submit("tools/call", {"name": "t"})
-        while len(made.peers) < 2:
+        while len(harness.peers) < 2:
             await asyncio.sleep(0.01)
-        await made.peers[1].expect("tools/call")
-        made.peers[1].die()
+        await harness.peers[1].expect("tools/call")
+        harness.peers[1].crash()
         with pytest.raises(JsonRpcError, match="may have run"):
             await first
         second = client.submit("tools/call", {"name": "t"})
-        while len(made.peers) < 3:
+        while len(harness.peers) < 3:
             await asyncio.sleep(0.01)
-        (await made.peers[2].expect("tools/call")).answer({"content": []})
+        (await harness.peers[2].expect("tools/call")).respond({"content": []})
         await second
 
 
 @on_fake_clock
-async def test_there_are_not_more_servers_than_allowed() -> None:
-    async with several(max_children=1) as made:
-        one, two = await made.join(), await made.join()
+async def test_the_number_of_dedicated_servers_is_limited() -> None:
+    async with several(max_children=1) as harness:
+        one, two = await harness.join(), await harness.join()
         one.submit("tools/call", {"name": "t"})
-        with pytest.raises(JsonRpcError) as told:
+        with pytest.raises(JsonRpcError) as caught:
             await two.submit("tools/call", {"name": "t"})
-        assert told.value.data == {"reason": "busy", "mayHaveRun": False, "retryable": True}
+        assert caught.value.data == {"reason": "busy", "mayHaveRun": False, "retryable": True}
         two.wire.notify("notifications/roots/list_changed", b"{}")
         await one.stop()
-        await made.peers[1].until(lambda: "closed" in repr(made.peers[1]))
+        await harness.peers[1].until(lambda: "closed" in repr(harness.peers[1]))
         await asyncio.sleep(1)
         two.submit("tools/call", {"name": "t"})
-        while len(made.peers) < 3:
+        while len(harness.peers) < 3:
             await asyncio.sleep(0.01)
-        await made.peers[2].expect("tools/call")
+        await harness.peers[2].expect("tools/call")
 
 
 @on_fake_clock
-async def test_a_server_that_is_still_being_ended_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a process until it is gone: clients that come and go must not make more of them than allowed."""
-    is_over, stop = asyncio.Event(), _back.Back.stop
+async def test_a_server_that_is_being_stopped_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that connect and disconnect must not start more processes than allowed."""
+    is_over, stop = asyncio.Event(), _upstream.Upstream.stop
 
-    async def stop_slowly(back: _back.Back) -> None:
+    async def stop_slowly(upstream: _upstream.Upstream) -> None:
         await is_over.wait()
-        await stop(back)
+        await stop(upstream)
 
-    monkeypatch.setattr(_back.Back, "stop", stop_slowly)
-    async with several(max_children=1) as made:
-        one, two = await made.join(), await made.join()
+    monkeypatch.setattr(_upstream.Upstream, "stop", stop_slowly)
+    async with several(max_children=1) as harness:
+        one, two = await harness.join(), await harness.join()
         one.submit("tools/call", {"name": "t"})
         await asyncio.sleep(1)
         await one.stop()
-        with pytest.raises(JsonRpcError, match="too much to do"):
+        with pytest.raises(JsonRpcError, match="overloaded"):
             await two.submit("tools/call", {"name": "t"})
-        assert len(made.peers) == 2
+        assert len(harness.peers) == 2
         is_over.set()
         await asyncio.sleep(60)
         two.submit("tools/call", {"name": "t"})
         await asyncio.sleep(60)
-        assert made.peers[2].got("tools/call")
+        assert harness.peers[2].got("tools/call")
 
 
 @on_fake_clock
 async def test_clients_without_a_session_share_the_first_server() -> None:
-    async with several() as made:
-        client = await made.join(STATELESS)
-        made.peers[0].on["tools/call"] = {"content": []}
+    async with several() as harness:
+        client = await harness.join(STATELESS)
+        harness.peers[0].on["tools/call"] = {"content": []}
         await client.tools.call("t")
-        assert len(made.peers) == 1
+        assert len(harness.peers) == 1
 
 
-# --- its life ---------------------------------------------------------------------------------------------------------
+# --- start and shutdown -----------------------------------------------------------------------------------------------
 
 
 @on_fake_clock
-async def test_a_setting_that_is_none_is_refused_before_anything_is_started() -> None:
+async def test_an_unknown_setting_raises_before_the_server_is_started() -> None:
     async with ScriptedPeer() as peer:
         with pytest.raises(UsageError, match="no_such"):
             await Proxy(peer.target, settings={"no_such": 1}).open()
-        assert peer.heard == []
+        assert peer.received == []
 
 
 @on_fake_clock
-async def test_what_is_to_be_done_before_is_done_before() -> None:
+async def test_prepare_runs_before_the_server_is_started() -> None:
     async with ScriptedPeer() as peer:
         done: list[int] = []
 
         async def prepare() -> None:
-            done.append(len(peer.heard))
+            done.append(len(peer.received))
 
         proxy = Proxy(peer.target, prepare=prepare)
         await proxy.open()
@@ -262,28 +260,27 @@ async def test_what_is_to_be_done_before_is_done_before() -> None:
 
 
 @on_fake_clock
-async def test_a_server_without_a_name_gets_ours() -> None:
-    async with between(STATELESS) as made:
-        said = made.peer.introduction()
-        del said["_meta"]
-        made.peer.on["server/discover"] = said
-        made.peer.die()
+async def test_a_server_without_a_name_gets_the_name_of_the_target() -> None:
+    async with between(STATELESS) as harness:
+        result = harness.peer.handshake_result()
+        del result["_meta"]
+        harness.peer.on["server/discover"] = result
+        harness.peer.crash()
         await asyncio.sleep(3)
-        client = await made.join()
+        client = await harness.join()
         assert client.server_info is not None
         assert client.server_info.name == "behind"
 
 
 @on_fake_clock
-async def test_the_shutdown_of_one_that_was_never_opened_is_quiet() -> None:
+async def test_shutdown_without_open() -> None:
     proxy = Proxy(memory_pair("never").client)
     await proxy.shutdown()
     assert proxy.param_headers("t") == ()
 
 
 @pytest.mark.parametrize("version", ERAS)
-def test_it_can_stand_in_front_of_a_server_of_ours_in_the_same_process(version: str) -> None:
-    """Over the real clock, with our own server behind: list, call, read, prompt."""
+async def test_a_jackstay_server_in_the_same_process(version: str) -> None:
     server = Server("real", versions=(version,))
 
     @server.tool
@@ -294,73 +291,68 @@ def test_it_can_stand_in_front_of_a_server_of_ours_in_the_same_process(version: 
     def read(name: str) -> str:
         return f"about {name}"
 
-    async def test() -> None:
-        behind, front = memory_pair("behind"), memory_pair("front")
-        tasks = [asyncio.ensure_future(server.serve(behind.server))]
-        proxy = Proxy(behind.client)
-        await proxy.open()
-        tasks.append(asyncio.ensure_future(proxy.serve(front.server)))
-        async with connect(front.client) as client:
-            assert (await client.tools.call("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
-            assert [tool.name for tool in await client.tools.list()] == ["add"]
-            assert (await client.resources.read("a:x")).contents[0].raw["text"] == "about x"
-        await proxy.shutdown()
-        await asyncio.gather(*tasks)
-
-    asyncio.run(test())
+    upstream, downstream = memory_pair("upstream"), memory_pair("downstream")
+    tasks = [asyncio.ensure_future(server.serve(upstream.server))]
+    proxy = Proxy(upstream.client)
+    await proxy.open()
+    tasks.append(asyncio.ensure_future(proxy.serve(downstream.server)))
+    async with connect(downstream.client) as client:
+        assert (await client.tools.call("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+        assert [tool.name for tool in await client.tools.list()] == ["add"]
+        assert (await client.resources.read("a:x")).contents[0].raw["text"] == "about x"
+    await proxy.shutdown()
+    await asyncio.gather(*tasks)
 
 
-def test_it_serves_stdio_until_the_end_of_input(tmp_path: Path) -> None:
+def test_run_over_stdio_ends_with_the_input(tmp_path: Path) -> None:
     target = Spawning()
     proxy = Proxy(target)
     (tmp_path / "in").write_text('{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     with (
         (tmp_path / "in").open("rb") as stdin,
         (tmp_path / "out").open("wb") as stdout,
-        standing_in(stdin.fileno(), stdout.fileno()),
+        redirected_stdio(stdin.fileno(), stdout.fileno()),
     ):
         assert proxy.run() == 0
     assert b'"result":{}' in (tmp_path / "out").read_bytes()
     assert [peer.connections for peer in target.peers] == [1]
-    assert proxy.offering()[0].options.drain_timeout == _proxy.STDIO_DRAIN
+    assert proxy.current_config()[0].options.drain_timeout == _proxy.STDIO_DRAIN
 
 
-def test_it_serves_http_with_sessions_until_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_over_http_has_sessions_and_ends_on_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     target = Spawning()
     proxy = Proxy(target)
-    made: list[Any] = []
-    real = proxy.asgi
+    apps: list[Any] = []
+    asgi = proxy.asgi
 
-    def asgi(**options: Any) -> Any:
-        made.append(real(**options))
-        return made[0]
+    def keep_app(**options: Any) -> Any:
+        apps.append(asgi(**options))
+        return apps[0]
 
     async def interrupt() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.sleep(60)
 
-    monkeypatch.setattr(proxy, "asgi", asgi)
+    monkeypatch.setattr(proxy, "asgi", keep_app)
     proxy.on_startup(interrupt)
     assert proxy.run(transport="http", port=0) == 130
-    assert made[0].options.sessions is True
+    assert apps[0].options.sessions is True
     assert [peer.connections for peer in target.peers] == [1]
     assert "closed" in repr(target.peers[0])
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_when_the_process_must_end_at_once_the_servers_behind_are_killed_first(
-    transport: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A second signal, or an end that takes too long. With real processes: packages/jackstay/tests/cli/test_proxy.py."""
+def test_children_are_killed_before_the_process_exits_at_once(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a second signal, or when the shutdown takes too long."""
     done: list[object] = []
     monkeypatch.setattr(_proxy, "kill_children", lambda: done.append("killed"))
-    monkeypatch.setattr(Server, "run", lambda self, *, leave, **options: leave(7))
+    monkeypatch.setattr(Server, "run", lambda self, *, _exit, **options: _exit(7))
     proxy = Proxy(Spawning())
-    proxy.run(transport=transport, leave=done.append)
+    proxy.run(transport=transport, _exit=done.append)
     assert done == ["killed", 7]
 
 
-def test_it_is_mounted_with_sessions_unless_it_is_said_otherwise() -> None:
+def test_asgi_has_sessions_by_default() -> None:
     proxy = Proxy(memory_pair("never").client)
     assert proxy.asgi().options.sessions is True
     assert proxy.asgi(sessions=False).options.sessions is False

@@ -1,4 +1,4 @@
-"""What passes through a proxy, in every pair of eras: nothing is lost, nothing is added that the other side must not see."""
+"""Forwarded requests, results and notifications, in every pair of eras."""
 
 import asyncio
 import json
@@ -9,64 +9,64 @@ import pytest
 
 from jackstay.errors import JsonRpcError
 from jackstay.proxy import Proxy, ProxyOptions
-from jackstay.testing import Refusal, on_fake_clock
+from jackstay.testing import ScriptedError, on_fake_clock
 from jackstay.transport.http import http
 from jackstay.types import CallToolResult, Implementation, UnknownContent
 from scripted.between import ERAS, HANDSHAKE, PAIRS, STATELESS, Between, between
 from scripted.http import Mcp, MemoryHttp, Reply, Seen
 
 
-@pytest.mark.parametrize(("front", "back"), PAIRS)
+@pytest.mark.parametrize(("client_version", "server_version"), PAIRS)
 @on_fake_clock
-async def test_a_client_is_told_what_the_server_behind_is(front: str, back: str) -> None:
-    """The front declares what the server has: its name, its words, its capabilities."""
-    async with between(back, {"tools": {}, "experimental": {"own": {"depth": 3}}}) as made:
-        client = await made.join(front)
+async def test_a_client_receives_the_declarations_of_the_server(client_version: str, server_version: str) -> None:
+    """Name, instructions and capabilities."""
+    async with between(server_version, {"tools": {}, "experimental": {"own": {"depth": 3}}}) as harness:
+        client = await harness.join(client_version)
         assert client.server_info == Implementation(name="behind", version="1")
-        assert client.instructions == "ask nicely"
-        told = client.server_capabilities.raw
-        assert told["experimental"] == {"own": {"depth": 3}}
-        assert told["tools"] == {"listChanged": True}, "it may come back as another"
-        assert "logging" not in told
-        assert "resources" not in told
+        assert client.instructions == "be polite"
+        declared = client.server_capabilities.raw
+        assert declared["experimental"] == {"own": {"depth": 3}}
+        assert declared["tools"] == {"listChanged": True}, "the server may restart as another version"
+        assert "logging" not in declared
+        assert "resources" not in declared
 
 
-@pytest.mark.parametrize(("front", "back"), PAIRS)
+@pytest.mark.parametrize(("client_version", "server_version"), PAIRS)
 @on_fake_clock
-async def test_a_call_and_its_result_pass_as_they_are(front: str, back: str) -> None:
-    """Members and content that nobody knows are kept; arguments and the caller's own `_meta` arrive."""
+async def test_a_call_and_its_result_are_forwarded_unchanged(client_version: str, server_version: str) -> None:
+    """Unknown members and content are kept; arguments and the caller's own `_meta` are forwarded."""
     answer = {
         "content": [{"type": "hologram", "depth": 3}],
         "structuredContent": {"big": 12345678901234567890, "exact": 1.0},
-        "unheardOf": [1, {"x": None}],
+        "unknownMember": [1, {"x": None}],
         "_meta": {"org.example/trace": "t"},
     }
-    async with between(back) as made:
-        client = await made.join(front)
-        made.peer.on["tools/call"] = answer
+    async with between(server_version) as harness:
+        client = await harness.join(client_version)
+        harness.peer.on["tools/call"] = answer
         result = await client.tools.call(
-            "t", {"a": [1, None, "ä"], "_meta": "an argument of that name"}, meta={"org.example/mine": 7}
+            "t", {"a": [1, None, "ä"], "_meta": "an argument of that name"}, meta={"org.example/own": 7}
         )
         assert isinstance(result, CallToolResult)
         assert isinstance(result.content[0], UnknownContent)
-        told = result.raw
-        assert told["structuredContent"] == answer["structuredContent"]
-        assert told["unheardOf"] == answer["unheardOf"]
-        assert told["_meta"]["org.example/trace"] == "t"
-        call = (await made.peer.expect("tools/call")).params
+        raw = result.raw
+        assert raw["structuredContent"] == answer["structuredContent"]
+        assert raw["unknownMember"] == answer["unknownMember"]
+        assert raw["_meta"]["org.example/trace"] == "t"
+        call = (await harness.peer.expect("tools/call")).params
         assert call["arguments"] == {"a": [1, None, "ä"], "_meta": "an argument of that name"}
         assert call["name"] == "t"
-        assert call["_meta"]["org.example/mine"] == 7
+        assert call["_meta"]["org.example/own"] == 7
 
 
 @on_fake_clock
-async def test_a_result_is_not_made_again_between_two_of_one_era() -> None:
-    """Bytes are bytes: order, spaces and numbers of a result arrive as they were written."""
-    async with between() as made:
-        client = await made.join()
+async def test_a_result_is_not_encoded_again_within_one_era() -> None:
+    """Order, spaces and numbers of a result are unchanged."""
+    async with between() as harness:
+        client = await harness.join()
         call = client.submit("tools/call", {"name": "t", "arguments": {}})
-        heard = await made.peer.expect("tools/call")
-        made.peer.send(b'{"jsonrpc":"2.0","id":%d,"result":{ "z" : 1.50, "content":[ ] ,"a":1e2}}' % heard.id)
+        received = await harness.peer.expect("tools/call")
+        harness.peer.send(b'{"jsonrpc":"2.0","id":%d,"result":{ "z" : 1.50, "content":[ ] ,"a":1e2}}' % received.id)
         assert await call == {"z": 1.5, "content": [], "a": 100.0}
 
 
@@ -85,194 +85,188 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize(("front", "back"), PAIRS)
+@pytest.mark.parametrize(("client_version", "server_version"), PAIRS)
 @on_fake_clock
-async def test_every_other_request_passes_too(front: str, back: str) -> None:
+async def test_every_other_request_is_forwarded(client_version: str, server_version: str) -> None:
     """Lists with their cursors, resources, prompts, completion."""
-    async with between(back) as made:
-        client = await made.join(front)
+    async with between(server_version) as harness:
+        client = await harness.join(client_version)
         for method, params, answer in METHODS:
-            made.peer.on[method] = answer
+            harness.peer.on[method] = answer
             result = await client.submit(method, params)
             assert {name: result[name] for name in answer} == answer
-            heard = dict((await made.peer.expect(method)).params)
-            heard.pop("_meta", None)
-            assert heard == params
+            received = dict((await harness.peer.expect(method)).params)
+            received.pop("_meta", None)
+            assert received == params
 
 
-@pytest.mark.parametrize("back", ERAS)
+@pytest.mark.parametrize("server_version", ERAS)
 @on_fake_clock
-async def test_a_stateless_client_gets_what_its_revision_demands(back: str) -> None:
-    """2026-07-28: every result says what it is; lists say how long they may be kept: from an older server, not at all."""
-    async with between(back) as made:
-        client = await made.join(STATELESS)
-        made.peer.on["tools/list"] = {
+async def test_a_stateless_client_gets_the_members_that_its_revision_requires(server_version: str) -> None:
+    """2026-07-28: `resultType`, and caching hints in lists. Lists of an older server are not cacheable."""
+    async with between(server_version) as harness:
+        client = await harness.join(STATELESS)
+        harness.peer.on["tools/list"] = {
             "tools": [],
             "resultType": "complete",
             "ttlMs": 5,
             "cacheScope": "public",
         }
-        made.peer.on["prompts/list"] = {"prompts": []}
-        made.peer.on["tools/call"] = {"content": []}
+        harness.peer.on["prompts/list"] = {"prompts": []}
+        harness.peer.on["tools/call"] = {"content": []}
         tools = await client.submit("tools/list")
-        assert (tools["ttlMs"], tools["cacheScope"]) == (5, "public"), "the server's own word stands"
+        assert (tools["ttlMs"], tools["cacheScope"]) == (5, "public"), "the hints of the server are kept"
         prompts = await client.submit("prompts/list")
         assert prompts["resultType"] == "complete"
-        if back == HANDSHAKE:
+        if server_version == HANDSHAKE:
             assert (prompts["ttlMs"], prompts["cacheScope"]) == (0, "private")
         assert "ttlMs" not in await client.submit("tools/call", {"name": "t"})
 
 
-@pytest.mark.parametrize("code", [-32077, 0])
-@pytest.mark.parametrize(("front", "back"), PAIRS)
+@pytest.mark.parametrize(("client_version", "server_version"), PAIRS)
 @on_fake_clock
-async def test_an_error_of_the_server_passes_with_code_and_data(front: str, back: str, code: int) -> None:
-    def refuse(_: object) -> None:
-        raise Refusal(code, "not today", {"because": ["it", {"rains": True}]})
+async def test_an_error_of_the_server_keeps_code_and_data(client_version: str, server_version: str) -> None:
+    def respond_error(_: object) -> None:
+        raise ScriptedError(-32077, "not today", {"because": ["it", {"rains": True}]})
 
-    async with between(back) as made:
-        client = await made.join(front)
-        made.peer.on["tools/call"] = refuse
-        with pytest.raises(JsonRpcError) as told:
+    async with between(server_version) as harness:
+        client = await harness.join(client_version)
+        harness.peer.on["tools/call"] = respond_error
+        with pytest.raises(JsonRpcError) as caught:
             await client.tools.call("t")
-        assert told.value.code == code
-        assert told.value.message == "not today"
-        assert told.value.data == {"because": ["it", {"rains": True}]}
+        assert caught.value.code == -32077
+        assert caught.value.message == "not today"
+        assert caught.value.data == {"because": ["it", {"rains": True}]}
 
 
-@pytest.mark.parametrize(("front", "back"), PAIRS)
+@pytest.mark.parametrize(("client_version", "server_version"), PAIRS)
 @on_fake_clock
-async def test_progress_reaches_the_caller_under_its_own_token(front: str, back: str) -> None:
-    async with between(back) as made:
-        client = await made.join(front)
+async def test_progress_is_forwarded_with_the_token_of_the_client(client_version: str, server_version: str) -> None:
+    async with between(server_version) as harness:
+        client = await harness.join(client_version)
         seen: list[Any] = []
-        call = asyncio.ensure_future(client.tools.call("t", on_progress=lambda one: seen.append(one.raw)))
-        heard = await made.peer.expect("tools/call")
-        token = heard.params["_meta"]["progressToken"]
-        made.peer.notify("notifications/progress", progressToken=token, progress=1, total=2, extra="kept")
-        made.peer.notify("notifications/progress", progressToken=token, progress=2, message="done")
-        heard.answer({"content": []})
+        call = asyncio.ensure_future(client.tools.call("t", on_progress=lambda message: seen.append(message.raw)))
+        received = await harness.peer.expect("tools/call")
+        token = received.params["_meta"]["progressToken"]
+        harness.peer.notify("notifications/progress", progressToken=token, progress=1, total=2, extra="kept")
+        harness.peer.notify("notifications/progress", progressToken=token, progress=2, message="done")
+        received.respond({"content": []})
         await call
-        assert [(one["progress"], one.get("extra"), one.get("message")) for one in seen][-1] == (
+        assert [(each["progress"], each.get("extra"), each.get("message")) for each in seen][-1] == (
             2,
             None,
             "done",
         )
-        assert all(one["progressToken"] != "nobody's" for one in seen)
+        assert all(each["progressToken"] != "unknown" for each in seen)
 
 
 @on_fake_clock
-async def test_progress_is_not_asked_of_the_server_where_no_client_wants_it() -> None:
-    async with between() as made:
-        client = await made.join()
-        made.peer.on["tools/call"] = {"content": []}
+async def test_progress_is_requested_only_if_the_client_requests_it() -> None:
+    async with between() as harness:
+        client = await harness.join()
+        harness.peer.on["tools/call"] = {"content": []}
         await client.tools.call("t")
-        assert "_meta" not in (await made.peer.expect("tools/call")).params
+        assert "_meta" not in (await harness.peer.expect("tools/call")).params
 
 
-@pytest.mark.parametrize(("front", "back"), PAIRS)
+@pytest.mark.parametrize(("client_version", "server_version"), PAIRS)
 @on_fake_clock
-async def test_a_cancel_reaches_the_server(front: str, back: str) -> None:
-    """G11, through: the client gives up, the server is told once, with the id that it knows."""
-    async with between(back) as made:
-        client = await made.join(front)
+async def test_a_cancellation_reaches_the_server(client_version: str, server_version: str) -> None:
+    """The server is cancelled once, with its own request id (docs/guarantees.md G11)."""
+    async with between(server_version) as harness:
+        client = await harness.join(client_version)
         call = asyncio.ensure_future(client.tools.call("t"))
-        heard = await made.peer.expect("tools/call")
+        received = await harness.peer.expect("tools/call")
         call.cancel()
-        told = await made.peer.expect("notifications/cancelled")
-        assert told.params["requestId"] == heard.id
+        cancelled = await harness.peer.expect("notifications/cancelled")
+        assert cancelled.params["requestId"] == received.id
         with pytest.raises(asyncio.CancelledError):
             await call
-        made.peer.on["tools/list"] = {"tools": []}
+        harness.peer.on["tools/list"] = {"tools": []}
         assert await client.tools.list() == []
-        assert len(made.peer.got("notifications/cancelled")) == 1
+        assert len(harness.peer.got("notifications/cancelled")) == 1
 
 
 @on_fake_clock
-async def test_a_client_that_goes_cancels_what_it_asked() -> None:
-    async with between() as made:
-        client, other = await made.join(), await made.join()
+async def test_a_client_that_disconnects_cancels_its_calls() -> None:
+    async with between() as harness:
+        client, other = await harness.join(), await harness.join()
         call = client.submit("tools/call", {"name": "t", "arguments": {}})
-        heard = await made.peer.expect("tools/call")
+        received = await harness.peer.expect("tools/call")
         await client.stop()
-        told = await made.peer.expect("notifications/cancelled")
-        assert told.params["requestId"] == heard.id
+        cancelled = await harness.peer.expect("notifications/cancelled")
+        assert cancelled.params["requestId"] == received.id
         assert call.future.done()
-        made.peer.on["tools/list"] = {"tools": []}
+        harness.peer.on["tools/list"] = {"tools": []}
         assert await other.tools.list() == []
 
 
-@pytest.mark.parametrize("back", ERAS)
+@pytest.mark.parametrize("server_version", ERAS)
 @on_fake_clock
-async def test_everybody_gets_his_own_answer(back: str) -> None:
-    """Two clients of two eras on one server, answered in the wrong order, with equal ids on both sides."""
-    async with between(back) as made:
-        one, two = await made.join(HANDSHAKE), await made.join(STATELESS)
-        calls = [
-            client.submit("tools/call", {"name": name})
-            for client, name in ((one, "1"), (two, "2"), (one, "3"))
-        ]
-        heard = [await made.peer.expect("tools/call") for _ in calls]
-        assert made.peer.connections == 1
-        for each in reversed(heard):
-            each.answer({"content": [], "for": each.params["name"]})
+async def test_every_client_gets_its_own_response(server_version: str) -> None:
+    """Two clients of two eras with equal request ids at one server that responds in reverse order."""
+    async with between(server_version) as harness:
+        one, two = await harness.join(HANDSHAKE), await harness.join(STATELESS)
+        calls = [client.submit("tools/call", {"name": name}) for client, name in ((one, "1"), (two, "2"), (one, "3"))]
+        received = [await harness.peer.expect("tools/call") for _ in calls]
+        assert harness.peer.connections == 1
+        for each in reversed(received):
+            each.respond({"content": [], "for": each.params["name"]})
         assert [(await call)["for"] for call in calls] == ["1", "2", "3"]
 
 
 @on_fake_clock
-async def test_a_stateless_server_is_told_who_asks_and_what_he_can() -> None:
-    """2026-07-28: a server may ask only what the client of this very request declared. Tasks do not pass."""
-    async with between(STATELESS) as made:
-        made.peer.on["tools/call"] = {"content": []}
+async def test_a_stateless_server_gets_the_info_and_capabilities_of_the_client() -> None:
+    """2026-07-28: each request contains the capabilities of its client. Tasks are removed."""
+    async with between(STATELESS) as harness:
+        harness.peer.on["tools/call"] = {"content": []}
         tasks = {"io.modelcontextprotocol/tasks": {}, "org.example/other": {}}
         for version in ERAS:
-            client = await made.join(
+            client = await harness.join(
                 version,
-                client_info={"name": f"mine {version}", "version": "9"},
+                client_info={"name": f"client {version}", "version": "9"},
                 capabilities={"roots": {}, "tasks": {}, "extensions": tasks},
             )
             await client.tools.call("t")
-            meta = (await made.peer.expect("tools/call")).params["_meta"]
-            assert meta["io.modelcontextprotocol/clientInfo"]["name"] == f"mine {version}"
-            told = meta["io.modelcontextprotocol/clientCapabilities"]
-            assert told == {"roots": {}, "extensions": {"org.example/other": {}}}
+            meta = (await harness.peer.expect("tools/call")).params["_meta"]
+            assert meta["io.modelcontextprotocol/clientInfo"]["name"] == f"client {version}"
+            capabilities = meta["io.modelcontextprotocol/clientCapabilities"]
+            assert capabilities == {"roots": {}, "extensions": {"org.example/other": {}}}
             assert meta["io.modelcontextprotocol/protocolVersion"] == STATELESS
-        frame = made.peer.frames[-1]
-        assert frame.count(b"clientCapabilities") == 1, "a name that stands twice is refused by some"
+        frame = harness.peer.frames[-1]
+        assert frame.count(b"clientCapabilities") == 1, "some servers reject duplicate members"
 
 
 @on_fake_clock
-async def test_a_server_with_a_handshake_sees_nothing_of_the_other_era() -> None:
-    async with between() as made:
-        client = await made.join(STATELESS)
-        made.peer.on["tools/call"] = {"content": []}
+async def test_a_handshake_server_gets_no_stateless_members() -> None:
+    async with between() as harness:
+        client = await harness.join(STATELESS)
+        harness.peer.on["tools/call"] = {"content": []}
         await client.tools.call("t", meta={"io.modelcontextprotocol/logLevel": "debug"})
-        assert "io.modelcontextprotocol" not in json.dumps((await made.peer.expect("tools/call")).params)
+        assert "io.modelcontextprotocol" not in json.dumps((await harness.peer.expect("tools/call")).params)
 
 
 @on_fake_clock
-async def test_tasks_of_a_shared_server_are_not_shown_to_others() -> None:
-    """A list of tasks would be everybody's; with a server of one's own it is one's own (see test_proxy)."""
-    async with between(capabilities={"tools": {}, "tasks": {"list": {}}}) as made:
-        client = await made.join()
+async def test_tasks_of_a_shared_server_are_not_available() -> None:
+    """A list of tasks would contain tasks of all clients."""
+    async with between(capabilities={"tools": {}, "tasks": {"list": {}}}) as harness:
+        client = await harness.join()
         assert "tasks" not in client.server_capabilities.raw
         call = client.wire.call("tasks/list", b"{}")
-        with pytest.raises(JsonRpcError, match="--per-client") as told:
+        with pytest.raises(JsonRpcError, match="--per-client") as caught:
             await call.future
-        assert told.value.code == -32601
-        assert made.peer.got("tasks/list") == []
+        assert caught.value.code == -32601
+        assert harness.peer.got("tasks/list") == []
 
 
 @on_fake_clock
-async def test_a_header_that_a_tool_wants_is_learned_from_its_list_and_the_call_is_sent_again() -> None:
-    """2026-07-28 streamable HTTP: -32020 means refused before dispatch, so that once more is safe."""
+async def test_header_mismatch_fetches_the_tool_list_and_retries() -> None:
+    """2026-07-28 basic/transports: -32020 means rejected before dispatch, so a retry is safe."""
     region = {"type": "string", "x-mcp-header": "Region"}
     tool = {"name": "t", "inputSchema": {"type": "object", "properties": {"region": region}}}
 
     async def list_(seen: Seen, reply: Reply) -> None:
-        reply.result(
-            seen.id, {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-        )
+        reply.result(seen.id, {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
 
     async def call(seen: Seen, reply: Reply) -> None:
         if "mcp-param-region" in seen.headers:
@@ -287,110 +281,108 @@ async def test_a_header_that_a_tool_wants_is_learned_from_its_list_and_the_call_
         stack.push_async_callback(proxy.shutdown)
         client = await Between(server, proxy, stack).join(STATELESS)
         assert (await client.tools.call("t", {"region": "eu"})).content == []
-    assert len(server.heard("tools/call")) == 2
+    assert len(server.received("tools/call")) == 2
 
 
-@pytest.mark.parametrize("back", ERAS)
+@pytest.mark.parametrize("server_version", ERAS)
 @on_fake_clock
-async def test_a_code_of_a_server_without_headers_means_what_it_likes_and_its_call_is_not_sent_again(
-    back: str,
+async def test_header_mismatch_without_headers_is_not_retried(
+    server_version: str,
 ) -> None:
-    """-32020 is about headers over HTTP at 2026-07-28 alone. Elsewhere it is the server's own: the call may have run."""
+    """-32020 means a header mismatch only over HTTP in 2026-07-28. Otherwise the call may have run."""
 
     def call(_: object) -> None:
-        raise Refusal(-32020, "out of paper")
+        raise ScriptedError(-32020, "out of paper")
 
-    async with between(back) as made:
-        client = await made.join()
-        made.peer.on |= {"tools/call": call, "tools/list": {"tools": []}}
+    async with between(server_version) as harness:
+        client = await harness.join()
+        harness.peer.on |= {"tools/call": call, "tools/list": {"tools": []}}
         with pytest.raises(JsonRpcError, match="out of paper"):
             await client.submit("tools/call", {"name": "t"})
-        assert len(made.peer.got("tools/call")) == 1
+        assert len(harness.peer.got("tools/call")) == 1
 
 
 # --- subscriptions and levels -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("back", ERAS)
+@pytest.mark.parametrize("server_version", ERAS)
 @on_fake_clock
-async def test_two_subscriptions_to_one_resource_are_one_at_the_server(back: str) -> None:
-    """It is ended with the last of them, or when the last client is gone."""
-    async with between(back) as made:
-        peer = made.peer
+async def test_two_subscriptions_to_one_resource_are_one_at_the_server(server_version: str) -> None:
+    """It ends with the last of them, or when the last client disconnects."""
+    async with between(server_version) as harness:
+        peer = harness.peer
         peer.on |= {"resources/subscribe": {}, "resources/unsubscribe": {}}
 
         def listen(params: Any) -> None:
-            id = peer.heard[-1].id
+            id = peer.received[-1].id
             mark = {"io.modelcontextprotocol/subscriptionId": id}
-            peer.notify(
-                "notifications/subscriptions/acknowledged", notifications=params["notifications"], _meta=mark
-            )
+            peer.notify("notifications/subscriptions/acknowledged", notifications=params["notifications"], _meta=mark)
 
         peer.on["subscriptions/listen"] = listen
-        opens = "subscriptions/listen" if back == STATELESS else "resources/subscribe"
-        closes = "notifications/cancelled" if back == STATELESS else "resources/unsubscribe"
+        opens = "subscriptions/listen" if server_version == STATELESS else "resources/subscribe"
+        closes = "notifications/cancelled" if server_version == STATELESS else "resources/unsubscribe"
 
         def subscribed() -> int:
-            return sum("a:b" in json.dumps(one) for one in peer.got(opens))
+            return sum("a:b" in json.dumps(message) for message in peer.got(opens))
 
-        one, two, three = await made.join(), await made.join(STATELESS), await made.join()
+        one, two, three = await harness.join(), await harness.join(STATELESS), await harness.join()
         updates: list[str] = []
         await one.resources.subscribe("a:b", lambda _: updates.append("one"))
         await two.resources.subscribe("a:b", lambda _: updates.append("two"))
         assert subscribed() == 1
         peer.notify("notifications/resources/updated", uri="a:b")
-        await _until(lambda: sorted(updates) == ["one", "two"])
+        await _wait_until(lambda: sorted(updates) == ["one", "two"])
         await one.resources.unsubscribe("a:b")
         await two.resources.unsubscribe("a:b")
         await peer.expect(closes)
         await three.resources.subscribe("a:b")
-        await _until(lambda: subscribed() == 2)
+        await _wait_until(lambda: subscribed() == 2)
         await three.stop()
         await peer.expect(closes)
 
 
 @on_fake_clock
-async def test_a_part_of_a_resource_that_was_subscribed_to_is_told_of_as_it_came() -> None:
-    """2025-06-18 server/resources: an update may be of a sub-resource; what else it says is kept."""
-    async with between() as made:
-        made.peer.on["resources/subscribe"] = {}
-        one, two = await made.join(), await made.join(STATELESS)
+async def test_an_update_of_a_sub_resource_is_forwarded_unchanged() -> None:
+    """2025-06-18 server/resources: an update may concern a sub-resource. Other members are kept."""
+    async with between() as harness:
+        harness.peer.on["resources/subscribe"] = {}
+        one, two = await harness.join(), await harness.join(STATELESS)
         seen: list[Any] = []
         for client in (one, two):
-            client.on_notification(lambda told: seen.append(told.params))
+            client.on_notification(lambda notified: seen.append(notified.params))
             await client.resources.subscribe("a:b/")
-        made.peer.notify("notifications/resources/updated", uri="a:b/c", title="kept", _meta={"x": 1})
-        made.peer.notify("notifications/resources/updated", uri="z:other")
-        made.peer.notify("notifications/resources/updated", uri="a:b")
-        await _until(lambda: len(seen) == 2)
-        assert all(told["uri"] == "a:b/c" and told["title"] == "kept" for told in seen)
-        assert sorted(len(told["_meta"]) for told in seen) == [1, 2], (
-            "the stateless one has the mark of its subscription"
+        harness.peer.notify("notifications/resources/updated", uri="a:b/c", title="kept", _meta={"x": 1})
+        harness.peer.notify("notifications/resources/updated", uri="z:other")
+        harness.peer.notify("notifications/resources/updated", uri="a:b")
+        await _wait_until(lambda: len(seen) == 2)
+        assert all(update["uri"] == "a:b/c" and update["title"] == "kept" for update in seen)
+        assert sorted(len(update["_meta"]) for update in seen) == [1, 2], (
+            "the stateless client also gets its subscription id"
         )
 
 
-@pytest.mark.parametrize("front", ERAS)
+@pytest.mark.parametrize("client_version", ERAS)
 @on_fake_clock
-async def test_a_subscription_that_the_server_refuses_is_refused(front: str) -> None:
-    def refuse(_: object) -> None:
-        raise Refusal(-32002, "there is none")
+async def test_a_subscription_that_the_server_rejects_fails(client_version: str) -> None:
+    def respond_error(_: object) -> None:
+        raise ScriptedError(-32002, "there is none")
 
-    async with between() as made:
-        made.peer.on["resources/subscribe"] = refuse
-        client = await made.join(front)
+    async with between() as harness:
+        harness.peer.on["resources/subscribe"] = respond_error
+        client = await harness.join(client_version)
         with pytest.raises(Exception, match=r"there is none|resources\.subscribe"):
             await client.resources.subscribe("a:b")
 
 
 @on_fake_clock
-async def test_the_server_logs_as_much_as_the_most_curious_client_wants() -> None:
-    async with between() as made:
-        made.peer.on["logging/setLevel"] = {}
-        one, two = await made.join(), await made.join()
+async def test_the_server_gets_the_most_verbose_level() -> None:
+    async with between() as harness:
+        harness.peer.on["logging/setLevel"] = {}
+        one, two = await harness.join(), await harness.join()
         await one.logging.set_level("warning")
         await two.logging.set_level("debug")
         await one.logging.set_level("error")
-        assert [one.params["level"] for one in made.peer.got("logging/setLevel")] == [
+        assert [message.params["level"] for message in harness.peer.got("logging/setLevel")] == [
             "warning",
             "debug",
             "debug",
@@ -398,86 +390,84 @@ async def test_the_server_logs_as_much_as_the_most_curious_client_wants() -> Non
 
 
 @on_fake_clock
-async def test_a_level_is_said_with_each_request_to_a_stateless_server() -> None:
-    async with between(STATELESS) as made:
-        made.peer.on["tools/call"] = {"content": []}
-        client = await made.join()
+async def test_a_stateless_server_gets_the_level_with_each_request() -> None:
+    async with between(STATELESS) as harness:
+        harness.peer.on["tools/call"] = {"content": []}
+        client = await harness.join()
         await client.tools.call("t")
-        meta = (await made.peer.expect("tools/call")).params["_meta"]
+        meta = (await harness.peer.expect("tools/call")).params["_meta"]
         assert meta["io.modelcontextprotocol/logLevel"] == "info", (
-            "without one a stateless server logs nothing"
+            "without a level, a stateless server sends no log messages"
         )
         await client.logging.set_level("notice")
         await client.tools.call("t", meta={"a": 1})
-        meta = (await made.peer.expect("tools/call")).params["_meta"]
+        meta = (await harness.peer.expect("tools/call")).params["_meta"]
         assert (meta["io.modelcontextprotocol/logLevel"], meta["a"]) == ("notice", 1)
 
 
 @on_fake_clock
-async def test_a_level_that_the_server_refuses_is_refused() -> None:
-    def refuse(_: object) -> None:
-        raise Refusal(-32602, "no such level")
+async def test_a_level_that_the_server_rejects_fails() -> None:
+    def respond_error(_: object) -> None:
+        raise ScriptedError(-32602, "no such level")
 
-    async with between() as made:
-        made.peer.on["logging/setLevel"] = refuse
-        client = await made.join()
+    async with between() as harness:
+        harness.peer.on["logging/setLevel"] = respond_error
+        client = await harness.join()
         with pytest.raises(JsonRpcError, match="no such level"):
             await client.logging.set_level("debug")
         call = client.submit("logging/setLevel", {"level": "shrill"})
-        with pytest.raises(JsonRpcError) as told:
+        with pytest.raises(JsonRpcError) as caught:
             await call
-        assert told.value.code == -32602
+        assert caught.value.code == -32602
 
 
 @on_fake_clock
-async def test_changed_roots_are_told_to_a_server_that_knows_of_roots() -> None:
-    async with between() as made:
-        client = made.make()
+async def test_changed_roots_are_forwarded() -> None:
+    async with between() as harness:
+        client = harness.make()
         client.roots.set([])
         await client.open()
         client.roots.set([])
-        await made.peer.expect("notifications/roots/list_changed")
+        await harness.peer.expect("notifications/roots/list_changed")
         client.wire.notify("notifications/of/my/own", b'{"a":1}')
         await client.ping()
-        assert made.peer.got("notifications/of/my/own") == [], "a server that is shared is told what it knows"
+        assert harness.peer.got("notifications/of/my/own") == [], "other notifications are not sent to a shared server"
 
 
-@pytest.mark.parametrize("front", ERAS)
+@pytest.mark.parametrize("client_version", ERAS)
 @on_fake_clock
-async def test_a_subscription_that_is_cancelled_is_let_go(front: str) -> None:
-    async with between() as made:
-        client = await made.join(front)
-        if front == STATELESS:
-            made.peer.on["resources/subscribe"] = lambda params: {} if params["uri"] == "a:1" else None
-            call = client.submit(
-                "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["a:1", "a:2"]}}
-            )
-            await made.peer.expect("resources/subscribe", 2)
+async def test_a_cancelled_subscription_is_removed(client_version: str) -> None:
+    async with between() as harness:
+        client = await harness.join(client_version)
+        if client_version == STATELESS:
+            harness.peer.on["resources/subscribe"] = lambda params: {} if params["uri"] == "a:1" else None
+            call = client.submit("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["a:1", "a:2"]}})
+            await harness.peer.expect("resources/subscribe", 2)
         else:
             call = client.submit("resources/subscribe", {"uri": "a:2"})
-            await made.peer.expect("resources/subscribe")
+            await harness.peer.expect("resources/subscribe")
         call.cancel()
-        await made.peer.expect("notifications/cancelled")
-        if front == STATELESS:
-            assert (await made.peer.expect("resources/unsubscribe")).params["uri"] == "a:1"
-        assert made.proxy._eras.first is not None
-        assert made.proxy._eras.first.wanted_for("a:2") == []
+        await harness.peer.expect("notifications/cancelled")
+        if client_version == STATELESS:
+            assert (await harness.peer.expect("resources/unsubscribe")).params["uri"] == "a:1"
+        assert harness.proxy._eras.first is not None
+        assert harness.proxy._eras.first.subscriptions_for("a:2") == []
 
 
 @on_fake_clock
-async def test_progress_that_comes_after_the_answer_is_dropped() -> None:
-    async with between() as made:
-        client = await made.join()
+async def test_progress_after_the_response_is_dropped() -> None:
+    async with between() as harness:
+        client = await harness.join()
         seen: list[Any] = []
         call = asyncio.ensure_future(client.tools.call("t", on_progress=seen.append))
-        heard = await made.peer.expect("tools/call")
-        heard.answer({"content": []})
-        heard.progress(1)
+        received = await harness.peer.expect("tools/call")
+        received.respond({"content": []})
+        received.progress(1)
         await call
         await asyncio.sleep(0.1)
         assert seen == []
 
 
-async def _until(holds: Any) -> None:
-    while not holds():
+async def _wait_until(condition: Any) -> None:
+    while not condition():
         await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""What a proxy reports: numbers for Prometheus and a page for people, from rows."""
+"""The metrics and the status page of a proxy."""
 
 import pytest
 
@@ -21,20 +21,18 @@ def snapshot(*servers: ServerStatus, **more: int) -> Snapshot:
     return Snapshot(name=EVIL, servers=servers, in_flight=3, sessions=4, **more)
 
 
-@pytest.mark.parametrize(
-    ("servers", "state"),
-    [
+def test_state_of_a_snapshot() -> None:
+    rows: list[tuple[tuple[ServerStatus, ...], str]] = [
         ((), "ok"),
         ((UP,), "ok"),
         ((UP, DOWN), "down"),
         ((ServerStatus("handshake", "unresponsive", 0), UP), "unresponsive"),
-    ],
-)
-def test_a_proxy_is_ok_while_all_shared_servers_are(servers: tuple[ServerStatus, ...], state: str) -> None:
-    assert snapshot(*servers).state == state
+    ]
+    for servers, state in rows:
+        assert snapshot(*servers).state == state
 
 
-def test_metrics_are_prometheus_text() -> None:
+def test_metrics_text() -> None:
     report = Report()
     report.count("tools/call", "ok", 0.25)
     report.count("tools/call", "lost", 0.5)
@@ -61,20 +59,19 @@ def test_metrics_are_prometheus_text() -> None:
     assert "3 calls" in repr(report)
 
 
-def test_prometheus_itself_can_read_them() -> None:
+def test_metrics_are_valid_prometheus_text() -> None:
     parser = pytest.importorskip("prometheus_client.parser")
     report = Report()
     report.count("tools/call", "ok", 0.25)
     families = {
-        one.name: one.type
-        for one in parser.text_string_to_metric_families(metrics_text(report, snapshot(UP)))
+        family.name: family.type for family in parser.text_string_to_metric_families(metrics_text(report, snapshot(UP)))
     }
     assert families["jackstay_proxy_calls"] == "counter"
     assert families["jackstay_proxy_call_seconds"] == "summary"
     assert families["jackstay_proxy_server_up"] == "gauge"
 
 
-def test_a_page_shows_states_calls_and_stderr_escaped() -> None:
+def test_status_page_escapes_text_from_servers() -> None:
     report = Report()
     report.count("tools/call", "ok", 0.25)
     report.keep_line(EVIL)
@@ -87,7 +84,7 @@ def test_a_page_shows_states_calls_and_stderr_escaped() -> None:
     assert "(nothing)" in status_page(Report(), snapshot(UP))
 
 
-def test_what_is_kept_of_stderr_is_bounded() -> None:
+def test_stderr_lines_are_limited() -> None:
     report = Report()
     for number in range(MAX_LINES + 5):
         report.keep_line(f"{number} " + "x" * 10_000)

@@ -1,4 +1,4 @@
-"""The catalogue: lookups, lists and pages, while it changes and from many threads."""
+"""The catalogue: lookups, lists and pages, during changes and with several threads."""
 
 import sys
 import threading
@@ -50,7 +50,7 @@ TOOLS = [tool(f"t{number}") for number in range(30)]
 
 
 def names(page: bytes) -> list[str]:
-    return [one.name for one in decode(ListToolsResult, page).tools]
+    return [tool.name for tool in decode(ListToolsResult, page).tools]
 
 
 def read_all(catalogue: Catalogue, version: str = NOW) -> list[list[str]]:
@@ -64,13 +64,11 @@ def read_all(catalogue: Catalogue, version: str = NOW) -> list[list[str]]:
             return pages
 
 
-def test_every_list_and_every_change_has_a_row() -> None:
-    asked = {
-        name
-        for name, row in METHODS.items()
-        if name.endswith("/list") and row.params == "PaginatedRequestParams"
+def test_the_tables_of_lists_and_changes_are_complete() -> None:
+    requests = {
+        name for name, row in METHODS.items() if name.endswith("/list") and row.params == "PaginatedRequestParams"
     }
-    assert set(LISTS) == asked - {"tasks/list"}
+    assert set(LISTS) == requests - {"tasks/list"}
     assert set(LISTS.values()) == set(Kind) == set(CHANGES)
     assert set(CHANGES.values()) <= METHODS.keys()
 
@@ -88,7 +86,7 @@ def test_lists_are_in_the_order_of_registration() -> None:
     assert names(catalogue.page(Kind.TOOLS, NOW)) == ["z", "a", "m"]
 
 
-def test_every_kind_is_listed_and_found() -> None:
+def test_every_kind_is_listed() -> None:
     catalogue = Catalogue()
     catalogue.add_prompts(prompt("p"))
     catalogue.add_resources(resource("a://1"), resource("a://{key}"))
@@ -102,7 +100,7 @@ def test_every_kind_is_listed_and_found() -> None:
     assert repr(catalogue) == "<Catalogue 0 tools, 1 resources, 1 resourceTemplates, 1 prompts>"
 
 
-def test_a_static_resource_goes_before_a_template_and_templates_in_order() -> None:
+def test_static_resources_have_priority_over_templates_which_are_matched_in_order() -> None:
     catalogue = Catalogue()
     catalogue.add_resources(resource("a://{key}"), resource("a://x{key}"), resource("a://1"))
     for uri, key, variables in (
@@ -116,7 +114,7 @@ def test_a_static_resource_goes_before_a_template_and_templates_in_order() -> No
     assert catalogue.find_resource("b://1") is None
 
 
-def test_the_official_models_read_every_list_in_every_revision() -> None:
+def test_the_official_models_accept_every_list_in_every_revision() -> None:
     catalogue = Catalogue()
     catalogue.add_tools(*TOOLS[:3], tool("s", str))
     catalogue.add_prompts(prompt("p"))
@@ -131,7 +129,7 @@ def test_the_official_models_read_every_list_in_every_revision() -> None:
             )
 
 
-def test_a_list_is_encoded_once_until_something_changes() -> None:
+def test_encoded_lists_are_cached_until_a_change() -> None:
     catalogue = Catalogue()
     catalogue.add_tools(tool("a"))
     first = catalogue.page(Kind.TOOLS, NOW)
@@ -141,7 +139,7 @@ def test_a_list_is_encoded_once_until_something_changes() -> None:
     assert catalogue.page(Kind.TOOLS, NOW) != first
 
 
-def test_a_revision_gets_what_it_has() -> None:
+def test_the_members_of_a_list_depend_on_the_revision() -> None:
     catalogue = Catalogue(CatalogueOptions(ttl_ms=5, cache_scope="public"))
     catalogue.add_tools(tool("a"))
     for version, row in REVISIONS.items():
@@ -151,14 +149,15 @@ def test_a_revision_gets_what_it_has() -> None:
         assert page == {"tools": page["tools"], **hints}
 
 
-@pytest.mark.parametrize("size", [1, 7, 29, 30, 31])
-def test_pages_together_are_the_list(size: int) -> None:
-    catalogue = Catalogue(CatalogueOptions(page_size=size))
-    catalogue.add_tools(*TOOLS)
-    pages = read_all(catalogue)
-    assert [name for page in pages for name in page] == [entry.key for entry in TOOLS]
-    assert all(len(page) == size for page in pages[:-1])
-    assert len(pages) == -(-30 // size)
+def test_all_pages_together_are_the_list(subtests: pytest.Subtests) -> None:
+    for size in [1, 7, 29, 30, 31]:
+        with subtests.test(size=size):
+            catalogue = Catalogue(CatalogueOptions(page_size=size))
+            catalogue.add_tools(*TOOLS)
+            pages = read_all(catalogue)
+            assert [name for page in pages for name in page] == [entry.key for entry in TOOLS]
+            assert all(len(page) == size for page in pages[:-1])
+            assert len(pages) == -(-30 // size)
 
 
 def next_cursor(catalogue: Catalogue, cursor: str | None = None) -> str:
@@ -167,13 +166,13 @@ def next_cursor(catalogue: Catalogue, cursor: str | None = None) -> str:
     return found
 
 
-def test_a_cursor_holds_while_the_list_changes() -> None:
+def test_a_cursor_stays_valid_while_the_list_changes() -> None:
     catalogue = Catalogue(CatalogueOptions(page_size=10))
     catalogue.add_tools(*TOOLS)
     cursor = next_cursor(catalogue)
     catalogue.remove_tools("t0", "t3")
     assert names(catalogue.page(Kind.TOOLS, NOW, cursor))[0] == "t10"
-    catalogue.remove_tools("t9", "t10")  # also the one it names
+    catalogue.remove_tools("t9", "t10")  # t9 is in the cursor
     assert names(catalogue.page(Kind.TOOLS, NOW, cursor))[0] == "t11"
     catalogue.add_tools(tool("new"))
     assert read_all(catalogue)[-1][-1] == "new"
@@ -181,35 +180,36 @@ def test_a_cursor_holds_while_the_list_changes() -> None:
     assert names(catalogue.page(Kind.TOOLS, NOW, cursor)) == []
 
 
-def test_pages_at_odd_places_are_not_kept() -> None:
+def test_pages_at_unusual_offsets_are_not_cached() -> None:
     catalogue = Catalogue(CatalogueOptions(page_size=10))
     catalogue.add_tools(*TOOLS)
     cursor = next_cursor(catalogue)
     assert catalogue.page(Kind.TOOLS, NOW, cursor) is catalogue.page(Kind.TOOLS, NOW, cursor)
     catalogue.remove_tools("t0")
-    odd = catalogue.page(Kind.TOOLS, NOW, cursor)
-    assert catalogue.page(Kind.TOOLS, NOW, cursor) == odd
-    assert catalogue.page(Kind.TOOLS, NOW, cursor) is not odd
+    unusual = catalogue.page(Kind.TOOLS, NOW, cursor)
+    assert catalogue.page(Kind.TOOLS, NOW, cursor) == unusual
+    assert catalogue.page(Kind.TOOLS, NOW, cursor) is not unusual
 
 
-@pytest.mark.parametrize("cursor", ["", "7", "nonsense"])
-def test_a_bad_cursor_is_invalid_params(cursor: str) -> None:
-    with pytest.raises(ProtocolError) as caught:
-        Catalogue().page(Kind.TOOLS, NOW, cursor)
-    assert caught.value.code == -32602
+def test_a_bad_cursor_is_invalid_params(subtests: pytest.Subtests) -> None:
+    for cursor in ["", "7", "garbage"]:
+        with subtests.test(cursor=cursor):
+            with pytest.raises(ProtocolError) as caught:
+                Catalogue().page(Kind.TOOLS, NOW, cursor)
+            assert caught.value.code == -32602
 
 
-def test_a_cursor_of_another_list_is_a_bad_one() -> None:
+def test_a_cursor_of_another_list_is_invalid() -> None:
     catalogue = Catalogue(CatalogueOptions(page_size=1))
     catalogue.add_tools(tool("a"), tool("b"))
     with pytest.raises(ProtocolError):
         catalogue.page(Kind.PROMPTS, NOW, next_cursor(catalogue))
 
 
-def test_a_name_is_taken_once_and_nothing_is_added_otherwise() -> None:
+def test_a_duplicate_name_is_rejected_and_nothing_is_added() -> None:
     catalogue = Catalogue()
     catalogue.add_tools(tool("a"))
-    with pytest.raises(UsageError, match="tools has 'a' already; use another name"):
+    with pytest.raises(UsageError, match="duplicate entry in tools: 'a'; use another name"):
         catalogue.add_tools(tool("b"), tool("a"))
     with pytest.raises(UsageError):
         catalogue.add_tools(tool("c"), tool("c"))
@@ -217,7 +217,7 @@ def test_a_name_is_taken_once_and_nothing_is_added_otherwise() -> None:
     assert catalogue.version(Kind.TOOLS) == 1
 
 
-def test_what_replaces_another_stands_in_its_place() -> None:
+def test_a_replacement_keeps_its_position() -> None:
     catalogue = Catalogue()
     catalogue.add_tools(tool("a"), tool("b"))
     other = tool("a", str)
@@ -234,9 +234,9 @@ def test_resources_are_added_all_or_none() -> None:
     assert catalogue.resources == {}
 
 
-def test_changes_are_told_once_each_and_after_they_are_made() -> None:
-    told: list[tuple[Kind, int]] = []
-    catalogue = Catalogue(changed=lambda kind: told.append((kind, catalogue.version(kind))))
+def test_the_callback_is_called_once_after_each_change() -> None:
+    calls: list[tuple[Kind, int]] = []
+    catalogue = Catalogue(changed=lambda kind: calls.append((kind, catalogue.version(kind))))
     catalogue.add_tools(tool("a"), tool("b"))
     catalogue.add_resources(resource("a://1"), resource("a://{key}"))
     catalogue.add_resources(resource("a://2"))
@@ -245,13 +245,13 @@ def test_changes_are_told_once_each_and_after_they_are_made() -> None:
     catalogue.remove_resources("a://2")
     catalogue.remove_resources("a://{key}")
     catalogue.remove_prompts("p")
-    assert told == [
+    assert calls == [
         (Kind.TOOLS, 1), (Kind.RESOURCES, 1), (Kind.TEMPLATES, 1), (Kind.RESOURCES, 2), (Kind.PROMPTS, 1),
         (Kind.TOOLS, 2), (Kind.RESOURCES, 3), (Kind.TEMPLATES, 2), (Kind.PROMPTS, 2),
     ]  # fmt: skip
 
 
-def test_a_listener_may_change_the_catalogue() -> None:
+def test_the_callback_may_change_the_catalogue() -> None:
     catalogue = Catalogue()
 
     def changed(kind: Kind) -> None:
@@ -263,50 +263,53 @@ def test_a_listener_may_change_the_catalogue() -> None:
     assert list(catalogue.tools) == ["a", "b"]
 
 
-@pytest.mark.parametrize("remove", ["remove_tools", "remove_resources", "remove_prompts"])
-def test_what_is_not_there_cannot_be_removed(remove: str) -> None:
-    with pytest.raises(UsageError, match="has no 'a'"):
-        getattr(Catalogue(), remove)("a")
+def test_removing_an_unknown_entry_is_rejected(subtests: pytest.Subtests) -> None:
+    for remove in ["remove_tools", "remove_resources", "remove_prompts"]:
+        with subtests.test(remove=remove), pytest.raises(UsageError, match=r"no such entry in .*: 'a'"):
+            getattr(Catalogue(), remove)("a")
 
 
 def test_completions_are_added_and_replaced() -> None:
     catalogue = Catalogue()
-    one, two = (completion_from_function(PromptReference(name="p"), "a", lambda typed: []) for _ in range(2))
-    catalogue.add_completion(one)
-    with pytest.raises(UsageError, match="a of 'p' has a completion already"):
-        catalogue.add_completion(two)
-    catalogue.add_completion(two, replace=True)
-    assert catalogue.completions == {("ref/prompt", "p", "a"): two}
+    first, second = (completion_from_function(PromptReference(name="p"), "a", lambda value: []) for _ in range(2))
+    catalogue.add_completion(first)
+    with pytest.raises(UsageError, match="duplicate completion for argument 'a' of 'p'"):
+        catalogue.add_completion(second)
+    catalogue.add_completion(second, replace=True)
+    assert catalogue.completions == {("ref/prompt", "p", "a"): second}
 
 
-@pytest.mark.parametrize(
-    ("options", "path"),
-    [({"page_size": 0}, "page_size"), ({"page_size": 1.5}, "page_size"), ({"ttl_ms": -1}, "ttl_ms")],
-)
-def test_options_are_checked(options: Any, path: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        CatalogueOptions(**options)
-    assert caught.value.path == path
+def test_options_are_checked(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, str]] = [
+        ({"page_size": 0}, "page_size"),
+        ({"page_size": 1.5}, "page_size"),
+        ({"ttl_ms": -1}, "ttl_ms"),
+    ]
+    for options, path in cases:
+        with subtests.test(options=options, path=path):
+            with pytest.raises(UsageError) as caught:
+                CatalogueOptions(**options)
+            assert caught.value.path == path
 
 
-def test_repr_of_a_shelf_shows_its_state() -> None:
+def test_repr_of_a_listing() -> None:
     catalogue = Catalogue()
     catalogue.add_tools(tool("a"))
-    assert repr(catalogue._tools) == "<Shelf tools version 1: 1 entries>"
+    assert repr(catalogue._tools) == "<Listing tools version 1: 1 entries>"
 
 
-def test_threads_change_it_and_readers_see_whole_states() -> None:
+def test_concurrent_changes_and_consistent_reads() -> None:
     catalogue = Catalogue(CatalogueOptions(page_size=5))
     started = threading.Barrier(5)
     failures: list[BaseException] = []
     pairs = [[(tool(f"{thread}.{n}a"), tool(f"{thread}.{n}b")) for n in range(20)] for thread in range(4)]
 
-    def change(mine: list[tuple[ToolEntry, ToolEntry]]) -> None:
+    def change(entries: list[tuple[ToolEntry, ToolEntry]]) -> None:
         started.wait(5)
-        for one, two in mine:
-            catalogue.add_tools(one, two)
-        for one, two in mine[::2]:
-            catalogue.remove_tools(one.key, two.key)
+        for first, second in entries:
+            catalogue.add_tools(first, second)
+        for first, second in entries[::2]:
+            catalogue.remove_tools(first.key, second.key)
 
     def read() -> None:
         started.wait(5)
@@ -315,13 +318,13 @@ def test_threads_change_it_and_readers_see_whole_states() -> None:
                 seen = catalogue.tools
                 assert all(name[:-1] + ("b" if name[-1] == "a" else "a") in seen for name in seen)
                 catalogue.page(Kind.TOOLS, NOW)
-        except BaseException as error:  # noqa: BLE001 (told to the main thread)
+        except BaseException as error:  # noqa: BLE001  # reported by the main thread
             failures.append(error)
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
-        threads = [threading.Thread(target=change, args=(mine,)) for mine in pairs] + [
+        threads = [threading.Thread(target=change, args=(entries,)) for entries in pairs] + [
             threading.Thread(target=read)
         ]
         for thread in threads:
@@ -336,7 +339,7 @@ def test_threads_change_it_and_readers_see_whole_states() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=30), st.integers(1, 4))
-def test_what_is_there_all_the_time_is_read_exactly_once(changes: list[tuple[bool, int]], size: int) -> None:
+def test_entries_that_stay_are_listed_exactly_once(changes: list[tuple[bool, int]], size: int) -> None:
     catalogue = Catalogue(CatalogueOptions(page_size=size))
     catalogue.add_tools(*TOOLS[:10])
     seen: list[str] = []

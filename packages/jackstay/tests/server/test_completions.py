@@ -1,4 +1,4 @@
-"""Completers: what they are called with, and what they may answer."""
+"""Completion functions: their arguments and their results."""
 
 from typing import Any
 
@@ -17,48 +17,52 @@ class Context:
     pass
 
 
-def typed_only(typed: str) -> list[str]: ...
-def with_settled(typed: str, settled: dict[str, str]) -> list[str]: ...
-async def with_context(typed: str, context: Context) -> list[str]: ...
+def value_only(value: str) -> list[str]: ...
+def with_arguments(value: str, arguments: dict[str, str]) -> list[str]: ...
+async def with_context(value: str, context: Context) -> list[str]: ...
 
 
 def entry(call: Any, **keywords: Any) -> CompletionEntry:
     return completion_from_function(PROMPT, "tone", call, Context, **keywords)
 
 
-def test_the_key_is_what_is_completed() -> None:
+def test_completion_key() -> None:
     assert completion_key(PROMPT, "tone") == ("ref/prompt", "review", "tone")
     assert completion_key(TEMPLATE, "table") == ("ref/resource", "db://{table}", "table")
-    assert entry(typed_only).key == ("ref/prompt", "review", "tone")
+    assert entry(value_only).key == ("ref/prompt", "review", "tone")
 
 
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [(typed_only, ("ki",)), (with_settled, ("ki", {"a": "b"})), (with_context, ("ki", "C"))],
-)
-def test_a_completer_is_called_with(call: Any, expected: Any) -> None:
-    assert entry(call).bind("ki", {"a": "b"}, "C") == (expected, {})
+def test_bind(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, Any]] = [
+        (value_only, ("ki",)),
+        (with_arguments, ("ki", {"a": "b"})),
+        (with_context, ("ki", "C")),
+    ]
+    for call, expected in cases:
+        with subtests.test(call=call, expected=expected):
+            assert entry(call).bind("ki", {"a": "b"}, "C") == (expected, {})
 
 
-def test_nothing_settled_is_an_empty_dict() -> None:
-    assert entry(with_settled).bind("", None, None) == (("", {}), {})
+def test_no_resolved_arguments_are_an_empty_dict() -> None:
+    assert entry(with_arguments).bind("", None, None) == (("", {}), {})
 
 
-def test_it_runs_where_its_function_says() -> None:
+def test_async_and_blocking_functions() -> None:
     assert (entry(with_context).is_async, entry(with_context).is_blocking) == (True, False)
-    assert (entry(typed_only).is_async, entry(typed_only).is_blocking) == (False, True)
-    assert not entry(typed_only, blocking=False).is_blocking
+    assert (entry(value_only).is_async, entry(value_only).is_blocking) == (False, True)
+    assert not entry(value_only, blocking=False).is_blocking
 
 
-@pytest.mark.parametrize("call", [lambda: 1, lambda a, b, c: 1])
-def test_a_function_that_takes_anything_else_is_refused(call: Any) -> None:
-    with pytest.raises(UsageError, match="must take"):
-        entry(call)
+def test_a_function_with_other_parameters_is_rejected(subtests: pytest.Subtests) -> None:
+    cases: list[Any] = [lambda: 1, lambda a, b, c: 1]
+    for call in cases:
+        with subtests.test(call=call), pytest.raises(UsageError, match="must accept"):
+            entry(call)
 
 
 MANY = [str(number) for number in range(250)]
 
-ANSWERS: list[tuple[Any, dict[str, Any]]] = [
+RESULTS: list[tuple[Any, dict[str, Any]]] = [
     (None, {"values": []}),
     ([], {"values": []}),
     ("one", {"values": ["one"]}),
@@ -71,17 +75,19 @@ ANSWERS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "expected"), ANSWERS)
-def test_an_answer_has_at_most_a_hundred_values(value: Any, expected: dict[str, Any]) -> None:
-    assert msgspec.json.decode(entry(typed_only).answer(value)) == {"completion": expected}
+def test_a_result_has_at_most_a_hundred_values(subtests: pytest.Subtests) -> None:
+    for value, expected in RESULTS:
+        with subtests.test(value=value, expected=expected):
+            assert msgspec.json.decode(entry(value_only).encode_result(value)) == {"completion": expected}
 
 
-@pytest.mark.parametrize("value", [3, [1], ["a", None], {"a": 1}.values()])
-def test_what_is_not_strings_is_refused(value: Any) -> None:
-    with pytest.raises(UsageError, match="must be strings"):
-        entry(typed_only).answer(value)
+def test_values_must_be_strings(subtests: pytest.Subtests) -> None:
+    cases: list[Any] = [3, [1], ["a", None], {"a": 1}.values()]
+    for value in cases:
+        with subtests.test(value=value), pytest.raises(UsageError, match="must be str"):
+            entry(value_only).encode_result(value)
 
 
-def test_half_a_character_is_refused() -> None:
+def test_a_lone_surrogate_is_rejected() -> None:
     with pytest.raises(UsageError, match="surrogate"):
-        entry(typed_only).answer(["\ud800"])
+        entry(value_only).encode_result(["\ud800"])

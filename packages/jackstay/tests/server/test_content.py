@@ -1,4 +1,4 @@
-"""Values as blocks, and blocks as what a revision has."""
+"""Conversion of values to content blocks, and of blocks to what a revision supports."""
 
 import dataclasses
 import datetime
@@ -32,7 +32,7 @@ from jackstay.types import (
 )
 
 LINK = ResourceLink(uri="a://b", name="b")
-SOUND = AudioContent(data="AA==", mime_type="audio/wav")
+AUDIO = AudioContent(data="AA==", mime_type="audio/wav")
 
 
 class Model(pydantic.BaseModel):
@@ -55,28 +55,28 @@ VALUES: list[tuple[Any, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "expected"), VALUES)
-def test_a_value_is_encoded(value: object, expected: bytes) -> None:
-    assert encode_value(value) == expected
+def test_encode_value(subtests: pytest.Subtests) -> None:
+    for value, expected in VALUES:
+        with subtests.test(value=value, expected=expected):
+            assert encode_value(value) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "path", "said"),
-    [
-        ({"a": [math.nan]}, "$.a[0]", "nan is not a JSON number"),
-        (math.inf, "$", "inf is not a JSON number"),
-        ({"a": 1j}, "$.a", "an object of type complex has no form in JSON"),
+def test_values_without_a_json_form_are_rejected_with_their_path(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[object, str, str]] = [
+        ({"a": [math.nan]}, "$.a[0]", "cannot encode nan as JSON"),
+        (math.inf, "$", "cannot encode inf as JSON"),
+        ({"a": 1j}, "$.a", "cannot encode complex as JSON"),
         ({"a": "\ud800"}, "$.a", "lone surrogate"),
         ({"a": [None, 1j]}, "$.a[1]", "complex"),
-    ],
-)
-def test_what_json_cannot_say_is_named_with_its_place(value: object, path: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as caught:
-        encode_value(value)
-    assert caught.value.path == path
+    ]
+    for value, path, message in cases:
+        with subtests.test(value=value, path=path):
+            with pytest.raises(UsageError, match=message) as caught:
+                encode_value(value)
+            assert caught.value.path == path
 
 
-def test_a_refusal_that_nobody_can_place_is_told_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoding_error_without_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
     class Fickle(pydantic.BaseModel):
         def model_dump_json(self, **options: Any) -> str:
             raise ValueError("fickle")
@@ -96,7 +96,7 @@ BLOCKS: list[tuple[Any, list[Any]]] = [
     ([], [TextContent(text="[]")]),
     (b"\0\1", [TextContent(text="AAE=")]),
     (LINK, [LINK]),
-    (SOUND, [SOUND]),
+    (AUDIO, [AUDIO]),
     (Image(b"\0"), [ImageContent(data="AA==", mime_type="image/png")]),
     (Audio(b"\0", "audio/ogg"), [AudioContent(data="AA==", mime_type="audio/ogg")]),
     (["hi", LINK, 3], [TextContent(text="hi"), LINK, TextContent(text="3")]),
@@ -105,36 +105,37 @@ BLOCKS: list[tuple[Any, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "expected"), BLOCKS)
-def test_a_value_becomes_blocks(value: object, expected: list[Any]) -> None:
-    assert to_blocks(value) == expected
+def test_to_blocks(subtests: pytest.Subtests) -> None:
+    for value, expected in BLOCKS:
+        with subtests.test(value=value, expected=expected):
+            assert to_blocks(value) == expected
 
 
-def test_a_string_in_words_is_itself() -> None:
+def test_to_text() -> None:
     assert to_text("a") == "a"
     assert to_text(bytearray(b"\0")) == "AA=="
 
 
-def test_only_blocks_and_media_stand_for_themselves_in_a_list() -> None:
+def test_only_blocks_and_media_are_blocks() -> None:
     assert is_block(EmbeddedResource(resource=BlobResourceContents(uri="a://b", blob="")))
     assert is_block(Image(b""))
     assert not is_block("text")
-    assert not is_block({"type": "text", "text": "a dict is data, whatever it looks like"})
+    assert not is_block({"type": "text", "text": "a dict is data, not a block"})
 
 
-def written(version: str) -> list[dict[str, Any]]:
-    blocks: list[dict[str, Any]] = msgspec.json.decode(encode_blocks([to_block("a"), SOUND, LINK], version))
+def encoded_blocks(version: str) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = msgspec.json.decode(encode_blocks([to_block("a"), AUDIO, LINK], version))
     return blocks
 
 
-def test_a_block_that_a_revision_does_not_have_is_said_in_words() -> None:
-    assert [block["type"] for block in written("2024-11-05")] == ["text", "text", "text"]
-    assert [block["type"] for block in written("2025-03-26")] == ["text", "audio", "text"]
-    assert [block["type"] for block in written("2025-06-18")] == ["text", "audio", "resource_link"]
-    assert "audio/wav" in written("2024-11-05")[1]["text"]
-    assert written("2024-11-05")[2]["text"] == "b: a://b"
+def test_blocks_that_a_revision_lacks_are_sent_as_text() -> None:
+    assert [block["type"] for block in encoded_blocks("2024-11-05")] == ["text", "text", "text"]
+    assert [block["type"] for block in encoded_blocks("2025-03-26")] == ["text", "audio", "text"]
+    assert [block["type"] for block in encoded_blocks("2025-06-18")] == ["text", "audio", "resource_link"]
+    assert "audio/wav" in encoded_blocks("2024-11-05")[1]["text"]
+    assert encoded_blocks("2024-11-05")[2]["text"] == "b: a://b"
 
 
-def test_a_block_that_is_not_text_at_all_is_refused() -> None:
+def test_a_block_that_cannot_be_encoded_is_rejected() -> None:
     with pytest.raises(UsageError, match="lone surrogate"):
         encode_blocks([TextContent(text="\udfff")], "2025-11-25")

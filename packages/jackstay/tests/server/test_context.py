@@ -1,6 +1,7 @@
-"""What a handler can know and say: the same words in both eras, seen from the client."""
+"""`Context`: the request, notifications and requests to the client, in both eras."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from chaos.servers_own.conversation import ALL, HANDSHAKE, STATELESS, Peer, run, talking
+from chaos.servers_own.conversation import ALL, HANDSHAKE, STATELESS, Peer, connected
 from jackstay.errors import UsageError
 from jackstay.server import Context, Server
 from jackstay.types import SamplingMessage, TextContent
@@ -23,26 +24,26 @@ class Person:
 
 
 def serving(*functions: Callable[..., Any]) -> Server:
-    server = Server("context", keys=(b"0123456789abcdef",))
+    server = Server("context", request_state_secrets=(b"0123456789abcdef",))
     for function in functions:
         server.tool(function)
     return server
 
 
-async def answered(peer: Peer, name: str, *answers: Any) -> Any:
-    """Call a tool and answer its questions, in order, whatever the era."""
+async def respond(peer: Peer, name: str, *responses: Any) -> Any:
+    """Call a tool and respond to its requests, in order, in any era."""
     params: dict[str, Any] = {"name": name, "arguments": {}}
-    given = list(answers)
+    remaining = list(responses)
     if peer.version != STATELESS:
-        id = peer.ask("tools/call", params)
-        while given:
-            question = await peer.question()
-            peer.say({"jsonrpc": "2.0", "id": question["id"], "result": given.pop(0)})
+        id = peer.send_request("tools/call", params)
+        while remaining:
+            question = await peer.server_request()
+            peer.send({"jsonrpc": "2.0", "id": question["id"], "result": remaining.pop(0)})
         return (await peer.answer(id))["result"]
     result = await peer.result("tools/call", params)
     while result["resultType"] == "input_required":
-        responses = {key: given.pop(0) for key in result["inputRequests"]}
-        again = {**params, "inputResponses": responses, "requestState": result["requestState"]}
+        by_key = {key: remaining.pop(0) for key in result["inputRequests"]}
+        again = {**params, "inputResponses": by_key, "requestState": result["requestState"]}
         result = await peer.result("tools/call", again)
     return result
 
@@ -52,106 +53,92 @@ def text_of(result: Any) -> str:
     return str(result["content"][0]["text"])
 
 
-# --- what is known ----------------------------------------------------------------------------------------------------
+# --- the request ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ALL)
-def test_a_handler_knows_its_request_and_its_client(version: str) -> None:
+async def test_the_context_describes_the_request_and_the_client(subtests: pytest.Subtests) -> None:
+    seen: list[tuple[str, str]] = []
+
     async def look(ctx: Context) -> str:
         assert ctx.method == "tools/call"
-        assert ctx.version == version
-        assert ctx.request_id == "mine"
-        assert ctx.meta["mine"] == 1
+        assert ctx.request_id == "my-id"
+        assert ctx.meta["my-member"] == 1
         assert ctx.params["name"] == "look"
         assert ctx.client_capabilities.sampling is not None
         assert ctx.principal == ""
         assert not ctx.is_cancelled
+        seen.append((ctx.version, repr(ctx)))
         info = ctx.client_info
-        assert repr(ctx) == f"<Context tools/call 'mine' {version}>"
         return "none" if info is None else info.name
 
-    async def test() -> None:
-        async with talking(serving(look), version, {"sampling": {}}) as peer:
-            params = {"name": "look", "_meta": {"mine": 1}}
-            answer = await peer.request("tools/call", params, id="mine")
-            assert text_of(answer["result"]) == ("none" if version == STATELESS else "peer")
-
-    run(test)
-
-
-@pytest.mark.parametrize(
-    ("info", "name"), [({"name": "me", "version": "1"}, "me"), ({"name": 3}, "none"), (7, "none")]
-)
-def test_a_stateless_client_names_itself_or_not(info: Any, name: str) -> None:
-    async def look(ctx: Context) -> str:
-        return "none" if ctx.client_info is None else ctx.client_info.name
-
-    async def test() -> None:
-        async with talking(serving(look), STATELESS) as peer:
-            params = {"name": "look", "_meta": {"io.modelcontextprotocol/clientInfo": info}}
-            assert text_of(await peer.result("tools/call", params)) == name
-
-    run(test)
+    for version in ALL:
+        with subtests.test(version=version):
+            async with connected(serving(look), version, {"sampling": {}}) as peer:
+                params = {"name": "look", "_meta": {"my-member": 1}}
+                response = await peer.request("tools/call", params, id="my-id")
+                assert text_of(response["result"]) == ("none" if version == STATELESS else "peer")
+                assert seen[-1] == (version, f"<Context tools/call 'my-id' {version}>")
 
 
-def test_capabilities_that_cannot_be_read_are_none() -> None:
+async def test_client_info_is_optional_in_the_stateless_era(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, str]] = [({"name": "me", "version": "1"}, "me"), ({"name": 3}, "none"), (7, "none")]
+    for info, name in cases:
+        with subtests.test(info=info, name=name):
+
+            async def look(ctx: Context) -> str:
+                return "none" if ctx.client_info is None else ctx.client_info.name
+
+            async with connected(serving(look), STATELESS) as peer:
+                params = {"name": "look", "_meta": {"io.modelcontextprotocol/clientInfo": info}}
+                assert text_of(await peer.result("tools/call", params)) == name
+
+
+async def test_invalid_capabilities_are_ignored() -> None:
     async def look(ctx: Context) -> str:
         return str(ctx.client_capabilities.sampling)
 
-    async def test() -> None:
-        async with talking(serving(look), STATELESS, {"sampling": 3}) as peer:
-            assert await peer.text("look") == "None"
-
-    run(test)
+    async with connected(serving(look), STATELESS, {"sampling": 3}) as peer:
+        assert await peer.text("look") == "None"
 
 
-def test_a_request_without_meta_has_none() -> None:
+async def test_meta_is_empty_if_the_request_has_none() -> None:
     async def look(ctx: Context) -> str:
         return str(ctx.meta)
 
-    async def test() -> None:
-        async with talking(serving(look)) as peer:
-            assert await peer.text("look") == "{}"
-
-    run(test)
+    async with connected(serving(look)) as peer:
+        assert await peer.text("look") == "{}"
 
 
-def test_the_store_lives_as_long_as_the_connection() -> None:
+async def test_the_store_lives_as_long_as_the_connection() -> None:
     async def count(ctx: Context) -> int:
         ctx.store["count"] = ctx.store.get("count", 0) + 1
         return int(ctx.store["count"])
 
-    async def test() -> None:
-        server = serving(count)
-        async with talking(server) as one, talking(server) as other:
-            assert [await one.text("count"), await one.text("count")] == ["1", "2"]
-            assert await other.text("count") == "1"
-
-    run(test)
+    server = serving(count)
+    async with connected(server) as first, connected(server) as second:
+        assert [await first.text("count"), await first.text("count")] == ["1", "2"]
+        assert await second.text("count") == "1"
 
 
-def test_cancelled_is_set_for_who_asks_after_the_fact() -> None:
+async def test_cancelled_can_be_read_before_and_after_the_cancellation() -> None:
     seen: list[Context] = []
 
     async def look(ctx: Context) -> None:
         seen.append(ctx)
 
-    async def test() -> None:
-        async with talking(serving(look)) as peer:
-            await peer.call("look")
-            (ctx,) = seen
-            event = ctx.cancelled
-            assert not event.is_set()
-            ctx.cancel()
-            assert event.is_set()
-            assert ctx.cancelled is event
-            ctx._cancelled = None
-            assert ctx.cancelled.is_set()
-
-    run(test)
+    async with connected(serving(look)) as peer:
+        await peer.call("look")
+        (ctx,) = seen
+        event = ctx.cancelled
+        assert not event.is_set()
+        ctx.cancel()
+        assert event.is_set()
+        assert ctx.cancelled is event
+        ctx._cancelled = None
+        assert ctx.cancelled.is_set()
 
 
-# --- progress and logs ------------------------------------------------------------------------------------------------
+# --- progress and logging ---------------------------------------------------------------------------------------------
 
 
 async def work(ctx: Context) -> str:
@@ -166,25 +153,23 @@ def work_in_a_thread(ctx: Context) -> str:
     return "done"
 
 
-@pytest.mark.parametrize("version", ALL)
-@pytest.mark.parametrize("name", ["work", "work_in_a_thread", "work_in_place"])
-def test_progress_only_grows_and_comes_before_the_result(version: str, name: str) -> None:
-    async def test() -> None:
-        server = serving(work, work_in_a_thread)
-        server.tool(name="work_in_place", blocking=False)(work_in_a_thread)
-        async with talking(server, version) as peer:
-            params = {"name": name, "_meta": {"progressToken": "t"}}
-            id = peer.ask("tools/call", params)
-            await peer.answer(id)
-            steps = [note["params"] for note in peer.notes]
-            assert [step["progress"] for step in steps] == [1, 2, 3]
-            assert all(step["progressToken"] == "t" for step in steps)
-            assert ("message" in steps[0]) == (name == "work")
-
-    run(test)
+async def test_progress_increases_and_is_sent_before_the_result(subtests: pytest.Subtests) -> None:
+    for name in ["work", "work_in_a_thread", "work_in_place"]:
+        for version in ALL:
+            with subtests.test(version=version, name=name):
+                server = serving(work, work_in_a_thread)
+                server.tool(name="work_in_place", blocking=False)(work_in_a_thread)
+                async with connected(server, version) as peer:
+                    params = {"name": name, "_meta": {"progressToken": "t"}}
+                    id = peer.send_request("tools/call", params)
+                    await peer.answer(id)
+                    steps = [note["params"] for note in peer.notifications]
+                    assert [step["progress"] for step in steps] == [1, 2, 3]
+                    assert all(step["progressToken"] == "t" for step in steps)
+                    assert ("message" in steps[0]) == (name == "work")
 
 
-def test_no_token_no_progress_and_none_after_the_end() -> None:
+async def test_no_progress_without_a_token_nor_after_the_handler_has_returned() -> None:
     seen: list[Context] = []
 
     async def keep(ctx: Context) -> str:
@@ -192,388 +177,350 @@ def test_no_token_no_progress_and_none_after_the_end() -> None:
         ctx.progress(1)
         return "done"
 
-    async def test() -> None:
-        async with talking(serving(keep)) as peer:
-            await peer.text("keep")
-            assert peer.notes == []
-            await peer.result("tools/call", {"name": "keep", "_meta": {"progressToken": 1}})
-            assert len(peer.notes) == 1
-            seen[-1].progress(2)
-            seen[-1].log("error", "too late")
-            await peer.result("ping")
-            assert len(peer.notes) == 1
-
-    run(test)
+    async with connected(serving(keep)) as peer:
+        await peer.text("keep")
+        assert peer.notifications == []
+        await peer.result("tools/call", {"name": "keep", "_meta": {"progressToken": 1}})
+        assert len(peer.notifications) == 1
+        seen[-1].progress(2)
+        seen[-1].log("error", "too late")
+        await peer.result("ping")
+        assert len(peer.notifications) == 1
 
 
 async def shout(ctx: Context) -> str:
     ctx.log("debug", "quiet")
-    ctx.log("info", {"n": 1}, logger="mine")
+    ctx.log("info", {"n": 1}, logger="my-logger")
     ctx.log("error", "loud")
     return "done"
 
 
-@pytest.mark.parametrize("version", HANDSHAKE)
-@pytest.mark.parametrize(
-    ("level", "heard"),
-    [(None, ["info", "error"]), ("debug", ["debug", "info", "error"]), ("error", ["error"])],
-)
-def test_a_client_of_the_handshake_era_sets_its_level_once(
-    version: str, level: str | None, heard: list[str]
-) -> None:
-    async def test() -> None:
-        async with talking(serving(shout), version) as peer:
-            if level is not None:
-                await peer.result("logging/setLevel", {"level": level})
-            await peer.text("shout")
-            assert [note["params"]["level"] for note in peer.notes] == heard
-            assert {"level": "error", "data": "loud"} in [note["params"] for note in peer.notes]
-
-    run(test)
+async def test_in_the_handshake_era_the_log_level_is_set_for_the_connection(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str | None, list[str]]] = [
+        (None, ["info", "error"]),
+        ("debug", ["debug", "info", "error"]),
+        ("error", ["error"]),
+    ]
+    for level, expected in cases:
+        for version in HANDSHAKE:
+            with subtests.test(version=version, level=level, expected=expected):
+                async with connected(serving(shout), version) as peer:
+                    if level is not None:
+                        await peer.result("logging/setLevel", {"level": level})
+                    await peer.text("shout")
+                    assert [note["params"]["level"] for note in peer.notifications] == expected
+                    assert {"level": "error", "data": "loud"} in [note["params"] for note in peer.notifications]
 
 
-@pytest.mark.parametrize(("level", "heard"), [(None, []), ("info", ["info", "error"])])
-def test_a_stateless_client_sets_its_level_with_each_request(level: str | None, heard: list[str]) -> None:
-    async def test() -> None:
-        async with talking(serving(shout), STATELESS) as peer:
-            more = {} if level is None else {"_meta": {"io.modelcontextprotocol/logLevel": level}}
-            await peer.result("tools/call", {"name": "shout", **more})
-            assert [note["params"]["level"] for note in peer.notes] == heard
-            if heard:
-                assert peer.notes[0]["params"] == {"level": "info", "logger": "mine", "data": {"n": 1}}
+async def test_in_the_stateless_era_the_log_level_is_set_by_each_request(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str | None, list[str]]] = [(None, []), ("info", ["info", "error"])]
+    for level, expected in cases:
+        with subtests.test(level=level, expected=expected):
+            async with connected(serving(shout), STATELESS) as peer:
+                more = {} if level is None else {"_meta": {"io.modelcontextprotocol/logLevel": level}}
+                await peer.result("tools/call", {"name": "shout", **more})
+                assert [note["params"]["level"] for note in peer.notifications] == expected
+                if expected:
+                    assert peer.notifications[0]["params"] == {"level": "info", "logger": "my-logger", "data": {"n": 1}}
 
-    run(test)
 
-
-def test_a_level_that_is_none_and_data_that_is_no_json_are_refused() -> None:
+async def test_an_unknown_level_and_data_without_a_json_form_are_rejected() -> None:
     async def wrong(ctx: Context) -> str:
         with pytest.raises(UsageError, match="level must be one of"):
-            ctx.log("loud", "x")  # type: ignore[arg-type]  # that is the point
+            ctx.log("loud", "x")  # type: ignore[arg-type]  # wrong on purpose
         with pytest.raises(UsageError):
             ctx.log("error", object())
-        return "refused"
+        return "rejected"
 
-    async def test() -> None:
-        async with talking(serving(wrong)) as peer:
-            assert await peer.text("wrong") == "refused"
-
-    run(test)
+    async with connected(serving(wrong)) as peer:
+        assert await peer.text("wrong") == "rejected"
 
 
-# --- asking -----------------------------------------------------------------------------------------------------------
+# --- requests to the client -------------------------------------------------------------------------------------------
 
-ASKING = ["2025-06-18", "2025-11-25", STATELESS]
-
-
-@pytest.mark.parametrize("version", ASKING)
-def test_a_form_is_filled_in_as_its_class(version: str) -> None:
-    async def ask(ctx: Context) -> str:
-        answer = await ctx.elicit("who are you?", Person)
-        assert answer.is_accepted
-        assert isinstance(answer.data, Person)
-        return f"{answer.data.name} {answer.data.age}"
-
-    async def test() -> None:
-        async with talking(serving(ask), version, {"elicitation": {}}) as peer:
-            accept = {"action": "accept", "content": {"name": "Ada", "age": 36}}
-            assert text_of(await answered(peer, "ask", accept)) == "Ada 36"
-
-    run(test)
+WITH_ELICITATION = ["2025-06-18", "2025-11-25", STATELESS]
 
 
-@pytest.mark.parametrize("version", ASKING)
-@pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_user_may_say_no(version: str, action: str) -> None:
-    async def ask(ctx: Context) -> str:
-        answer = await ctx.elicit("who are you?", Person)
-        return f"{answer.action} {answer.content} {answer.data} {answer.is_accepted}"
+async def test_elicit_returns_the_content_as_an_instance_of_the_form(subtests: pytest.Subtests) -> None:
+    for version in WITH_ELICITATION:
+        with subtests.test(version=version):
 
-    async def test() -> None:
-        async with talking(serving(ask), version, EVERYTHING) as peer:
-            assert text_of(await answered(peer, "ask", {"action": action})) == f"{action} None None False"
+            async def requester(ctx: Context) -> str:
+                response = await ctx.elicit("who are you?", Person)
+                assert response.is_accepted
+                assert isinstance(response.data, Person)
+                return f"{response.data.name} {response.data.age}"
 
-    run(test)
-
-
-@pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
-def test_an_answer_that_does_not_fit_the_form_is_an_error(version: str) -> None:
-    """In both eras: asked again, a program that answers for its user would answer the same, eight times."""
-
-    async def ask(ctx: Context) -> str:
-        return str((await ctx.elicit("who?", Person)).data)
-
-    wrong = {"action": "accept", "content": {"name": 3}}
-
-    async def test() -> None:
-        async with talking(serving(ask), version, EVERYTHING) as peer:
-            assert (await answered(peer, "ask", wrong))["isError"] is True
-
-    run(test)
+            async with connected(serving(requester), version, {"elicitation": {}}) as peer:
+                accept = {"action": "accept", "content": {"name": "Ada", "age": 36}}
+                assert text_of(await respond(peer, "requester", accept)) == "Ada 36"
 
 
-@pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
-def test_a_user_is_sent_to_a_url(version: str) -> None:
-    async def send(ctx: Context) -> str:
-        return (await ctx.elicit_url("go", "https://example.org/pay", key="pay")).action
+async def test_a_user_may_decline_or_cancel(subtests: pytest.Subtests) -> None:
+    for action in ["decline", "cancel"]:
+        for version in WITH_ELICITATION:
+            with subtests.test(version=version, action=action):
 
-    async def test() -> None:
-        async with talking(serving(send), version, EVERYTHING) as peer:
-            if version == STATELESS:
-                asked = await peer.result("tools/call", {"name": "send"})
-                params = asked["inputRequests"]["pay"]["params"]
-                assert "elicitationId" not in params
-            else:
-                id = peer.ask("tools/call", {"name": "send"})
-                question = await peer.question()
-                params = question["params"]
-                assert params["elicitationId"]
-                peer.say({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})
-                assert text_of((await peer.answer(id))["result"]) == "accept"
-            assert (params["mode"], params["url"]) == ("url", "https://example.org/pay")
+                async def requester(ctx: Context) -> str:
+                    response = await ctx.elicit("who are you?", Person)
+                    return f"{response.action} {response.content} {response.data} {response.is_accepted}"
 
-    run(test)
+                async with connected(serving(requester), version, EVERYTHING) as peer:
+                    assert text_of(await respond(peer, "requester", {"action": action})) == f"{action} None None False"
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25", STATELESS])
-def test_the_clients_model_and_roots_are_asked(version: str) -> None:
-    async def ask(ctx: Context) -> str:
-        first = await ctx.sample("Capital of France?", max_tokens=10, system_prompt="brief", key="q")
-        message = SamplingMessage(role="assistant", content=TextContent(text="Paris"))
-        second = await ctx.sample(["sure?", message], temperature=0.5, more={"include_context": "none"})
-        roots = await ctx.roots()
-        return f"{first.text} {second.text} {[root.uri for root in roots]}"
+async def test_content_that_does_not_match_the_form_is_an_error(subtests: pytest.Subtests) -> None:
+    """Not requested again: a client that responds automatically would respond the same every time."""
 
-    said = {"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "m"}
+    for version in ["2025-11-25", STATELESS]:
+        with subtests.test(version=version):
 
-    async def test() -> None:
-        async with talking(serving(ask), version, EVERYTHING) as peer:
-            result = await answered(peer, "ask", said, said, {"roots": [{"uri": "file:///x"}]})
-            assert text_of(result) == "Paris Paris ['file:///x']"
+            async def requester(ctx: Context) -> str:
+                return str((await ctx.elicit("who?", Person)).data)
 
-    run(test)
+            wrong = {"action": "accept", "content": {"name": 3}}
+
+            async with connected(serving(requester), version, EVERYTHING) as peer:
+                assert (await respond(peer, "requester", wrong))["isError"] is True
 
 
-@pytest.mark.parametrize("version", ALL)
-@pytest.mark.parametrize("kind", ["elicit", "elicit_url", "sample", "roots"])
-def test_what_the_client_did_not_declare_is_not_asked(version: str, kind: str) -> None:
-    async def ask(ctx: Context) -> None:
-        if kind == "elicit":
-            await ctx.elicit("x", Person)
-        elif kind == "elicit_url":
-            await ctx.elicit_url("x", "https://example.org")
-        elif kind == "sample":
-            await ctx.sample("x")
-        else:
-            await ctx.roots()
+async def test_elicit_url(subtests: pytest.Subtests) -> None:
+    for version in ["2025-11-25", STATELESS]:
+        with subtests.test(version=version):
 
-    async def test() -> None:
-        async with talking(
-            serving(ask), version, {"elicitation": {"url": {}}} if kind == "elicit" else {}
-        ) as peer:
-            answer = await peer.request("tools/call", {"name": "ask"})
-            if version == STATELESS:
-                assert answer["error"]["code"] == -32021
-            else:
-                assert answer["result"]["isError"] is True
-            assert not peer.asked
+            async def send(ctx: Context) -> str:
+                return (await ctx.elicit_url("go", "https://example.org/pay", key="pay")).action
 
-    if kind == "elicit" and version == "2025-06-18":
-        return  # there `elicitation` alone means forms, whatever is in it
-    run(test)
+            async with connected(serving(send), version, EVERYTHING) as peer:
+                if version == STATELESS:
+                    result = await peer.result("tools/call", {"name": "send"})
+                    params = result["inputRequests"]["pay"]["params"]
+                    assert "elicitationId" not in params
+                else:
+                    id = peer.send_request("tools/call", {"name": "send"})
+                    question = await peer.server_request()
+                    params = question["params"]
+                    assert params["elicitationId"]
+                    peer.send({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})
+                    assert text_of((await peer.answer(id))["result"]) == "accept"
+                assert (params["mode"], params["url"]) == ("url", "https://example.org/pay")
 
 
-def test_a_completion_of_the_stateless_era_cannot_ask() -> None:
+async def test_sample_and_list_roots(subtests: pytest.Subtests) -> None:
+    for version in ["2024-11-05", "2025-11-25", STATELESS]:
+        with subtests.test(version=version):
+
+            async def requester(ctx: Context) -> str:
+                first = await ctx.sample("Capital of France?", max_tokens=10, system_prompt="brief", key="q")
+                message = SamplingMessage(role="assistant", content=TextContent(text="Paris"))
+                second = await ctx.sample(["sure?", message], temperature=0.5, extra={"include_context": "none"})
+                roots = await ctx.list_roots()
+                return f"{first.text} {second.text} {[root.uri for root in roots]}"
+
+            message = {"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "m"}
+
+            async with connected(serving(requester), version, EVERYTHING) as peer:
+                result = await respond(peer, "requester", message, message, {"roots": [{"uri": "file:///x"}]})
+                assert text_of(result) == "Paris Paris ['file:///x']"
+
+
+async def elicit(ctx: Context) -> None:
+    await ctx.elicit("x", Person)
+
+
+async def elicit_url(ctx: Context) -> None:
+    await ctx.elicit_url("x", "https://example.org")
+
+
+async def sample(ctx: Context) -> None:
+    await ctx.sample("x")
+
+
+async def list_roots(ctx: Context) -> None:
+    await ctx.list_roots()
+
+
+async def test_requests_that_need_an_undeclared_capability_are_not_sent(subtests: pytest.Subtests) -> None:
+    for version, handler in itertools.product(ALL, (elicit, elicit_url, sample, list_roots)):
+        if handler is elicit and version == "2025-06-18":
+            continue  # in this revision `elicitation` means forms, whatever its members are
+        with subtests.test(version=version, handler=handler.__name__):
+            declared: dict[str, Any] = {"elicitation": {"url": {}}} if handler is elicit else {}
+            async with connected(serving(handler), version, declared) as peer:
+                response = await peer.request("tools/call", {"name": handler.__name__})
+                if version == STATELESS:
+                    assert response["error"]["code"] == -32021
+                else:
+                    assert response["result"]["isError"] is True
+                assert not peer.server_requests
+
+
+async def test_a_completion_of_the_stateless_era_cannot_request_input() -> None:
     server = Server("completing")
     server.prompt(name="p")(lambda: "x")
 
     @server.completion("p", "a")
-    async def complete(typed: str, ctx: Context) -> list[str]:
-        with pytest.raises(UsageError, match="cannot ask"):
-            await ctx.roots()
-        return ["refused"]
+    async def complete(value: str, ctx: Context) -> list[str]:
+        with pytest.raises(UsageError, match="cannot request input"):
+            await ctx.list_roots()
+        return ["rejected"]
 
-    async def test() -> None:
-        async with talking(server, STATELESS, EVERYTHING) as peer:
-            asked = {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}}
-            assert (await peer.result("completion/complete", asked))["completion"]["values"] == ["refused"]
-
-    run(test)
+    async with connected(server, STATELESS, EVERYTHING) as peer:
+        params = {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}}
+        assert (await peer.result("completion/complete", params))["completion"]["values"] == ["rejected"]
 
 
-def test_a_question_to_a_client_that_gives_up_is_withdrawn() -> None:
-    async def ask(ctx: Context) -> None:
-        await ctx.roots()
+async def test_a_cancelled_call_cancels_its_request_to_the_client() -> None:
+    async def requester(ctx: Context) -> None:
+        await ctx.list_roots()
 
-    async def test() -> None:
-        async with talking(serving(ask), capabilities=EVERYTHING) as peer:
-            id = peer.ask("tools/call", {"name": "ask"})
-            question = await peer.question()
-            peer.notify("notifications/cancelled", {"requestId": id})
-            assert (await peer.note("notifications/cancelled"))["requestId"] == question["id"]
-
-    run(test)
+    async with connected(serving(requester), capabilities=EVERYTHING) as peer:
+        id = peer.send_request("tools/call", {"name": "requester"})
+        question = await peer.server_request()
+        peer.notify("notifications/cancelled", {"requestId": id})
+        assert (await peer.notification("notifications/cancelled"))["requestId"] == question["id"]
 
 
-# --- rounds (connection.md, section 7) --------------------------------------------------------------------------------
+# --- input rounds of the stateless era --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("version", "plain", "once"), [("2025-11-25", 1, 1), (STATELESS, 3, 1)])
-def test_work_before_a_question_is_done_once_a_round_unless_it_is_done_once(
-    version: str, plain: int, once: int
-) -> None:
+async def test_once_keeps_a_handler_from_repeating_work_in_every_round(version: str, plain: int, once: int) -> None:
     counts = {"plain": 0, "once": 0}
 
     async def compute() -> list[int]:
         counts["once"] += 1
         return [counts["once"]]
 
-    async def ask(ctx: Context) -> str:
+    async def requester(ctx: Context) -> str:
         counts["plain"] += 1
         value = await ctx.once("work", compute)
         assert await ctx.once("work", compute) == value
-        assert await ctx.once("sync", lambda: {"a": (1, 2)}) == {"a": [1, 2]}, "as JSON, in every era"
-        await ctx.roots(key="step1")
-        await ctx.roots(key="step2")
+        assert await ctx.once("sync", lambda: {"a": (1, 2)}) == {"a": [1, 2]}, "the JSON form, in every era"
+        await ctx.list_roots(key="step1")
+        await ctx.list_roots(key="step2")
         return str(value)
 
-    async def test() -> None:
-        async with talking(serving(ask), version, EVERYTHING) as peer:
-            roots: dict[str, Any] = {"roots": []}
-            assert text_of(await answered(peer, "ask", roots, roots)) == "[1]"
-            assert counts == {"plain": plain, "once": once}
-
-    run(test)
+    async with connected(serving(requester), version, EVERYTHING) as peer:
+        roots: dict[str, Any] = {"roots": []}
+        assert text_of(await respond(peer, "requester", roots, roots)) == "[1]"
+        assert counts == {"plain": plain, "once": once}
 
 
-def test_rounds_may_be_served_by_different_workers() -> None:
-    async def ask(ctx: Context) -> str:
+async def test_rounds_may_be_served_by_different_workers() -> None:
+    async def requester(ctx: Context) -> str:
         first = await ctx.elicit("a", Person, key="step1")
         second = await ctx.elicit("b", Person, key="step2")
         return f"{first.data.name} {second.data.name}"
 
-    async def test() -> None:
-        params: dict[str, Any] = {"name": "ask", "arguments": {}}
-        for name in ("Ada", "Bob", ""):
-            async with talking(serving(ask), STATELESS, EVERYTHING) as peer:  # a new server each time
-                result = await peer.result("tools/call", params)
-            if name:
-                answer = {"action": "accept", "content": {"name": name}}
-                (key,) = result["inputRequests"]
-                params = {**params, "requestState": result["requestState"], "inputResponses": {key: answer}}
-        assert text_of(result) == "Ada Bob"
-
-    run(test)
+    params: dict[str, Any] = {"name": "requester", "arguments": {}}
+    for name in ("Ada", "Bob", ""):
+        async with connected(serving(requester), STATELESS, EVERYTHING) as peer:  # a new server each time
+            result = await peer.result("tools/call", params)
+        if name:
+            answer = {"action": "accept", "content": {"name": name}}
+            (key,) = result["inputRequests"]
+            params = {**params, "requestState": result["requestState"], "inputResponses": {key: answer}}
+    assert text_of(result) == "Ada Bob"
 
 
-def test_a_state_of_one_tool_is_not_taken_by_another_nor_with_other_arguments() -> None:
-    async def one(ctx: Context, n: int = 0) -> str:
-        await ctx.roots()
-        return "one"
+async def test_a_request_state_is_bound_to_the_tool_and_the_arguments() -> None:
+    async def first(ctx: Context, n: int = 0) -> str:
+        await ctx.list_roots()
+        return "first"
 
-    async def two(ctx: Context) -> str:
-        await ctx.roots()
-        return "two"
+    async def second(ctx: Context) -> str:
+        await ctx.list_roots()
+        return "second"
 
-    async def test() -> None:
-        async with talking(serving(one, two), STATELESS, EVERYTHING) as peer:
-            state = (await peer.result("tools/call", {"name": "one"}))["requestState"]
-            for params in ({"name": "two"}, {"name": "one", "arguments": {"n": 1}}):
-                error = await peer.error("tools/call", {**params, "requestState": state})
-                assert error["code"] == -32602
-                assert "another request" in error["message"]
-
-    run(test)
+    async with connected(serving(first, second), STATELESS, EVERYTHING) as peer:
+        state = (await peer.result("tools/call", {"name": "first"}))["requestState"]
+        for params in ({"name": "second"}, {"name": "first", "arguments": {"n": 1}}):
+            error = await peer.error("tools/call", {**params, "requestState": state})
+            assert error["code"] == -32602
+            assert "another request" in error["message"]
 
 
-@pytest.mark.parametrize("group", ["gather", "task group"])
-@pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
-def test_questions_asked_side_by_side_are_one_round(group: str, version: str) -> None:
-    runs = []
+async def test_concurrent_requests_are_sent_in_one_round(subtests: pytest.Subtests) -> None:
+    runs: list[str] = []
 
-    async def ask(ctx: Context) -> str:
-        runs.append(1)
-        questions = [ctx.roots(key="client_roots"), ctx.elicit("who?", Person, key="user_name")]
-        if group == "gather":
-            roots, person = await asyncio.gather(*questions)
-        else:
-            async with asyncio.TaskGroup() as tasks:
-                made = [tasks.create_task(question) for question in questions]
-            roots, person = (task.result() for task in made)
+    async def with_gather(ctx: Context) -> str:
+        runs.append("gather")
+        roots, person = await asyncio.gather(ctx.list_roots(key="roots"), ctx.elicit("who?", Person, key="name"))
         return f"{len(roots)} {person.data.name}"
 
-    async def test() -> None:
-        async with talking(serving(ask), version, EVERYTHING) as peer:
-            answers = [{"roots": []}, {"action": "accept", "content": {"name": "Ada"}}]
-            assert text_of(await answered(peer, "ask", *answers)) == "0 Ada"
-            assert len(runs) == (2 if version == STATELESS else 1)
+    async def with_task_group(ctx: Context) -> str:
+        runs.append("task group")
+        async with asyncio.TaskGroup() as tasks:
+            roots = tasks.create_task(ctx.list_roots(key="roots"))
+            person = tasks.create_task(ctx.elicit("who?", Person, key="name"))
+        return f"{len(roots.result())} {person.result().data.name}"
 
-    run(test)
+    for version, handler in itertools.product(("2025-11-25", STATELESS), (with_gather, with_task_group)):
+        with subtests.test(version=version, handler=handler.__name__):
+            runs.clear()
+            async with connected(serving(handler), version, EVERYTHING) as peer:
+                responses = [{"roots": []}, {"action": "accept", "content": {"name": "Ada"}}]
+                assert text_of(await respond(peer, handler.__name__, *responses)) == "0 Ada"
+                assert len(runs) == (2 if version == STATELESS else 1)
 
 
-def test_an_accident_beside_a_question_is_an_accident() -> None:
+async def test_an_exception_beside_a_request_is_reported_as_an_error() -> None:
     async def fail() -> None:
         raise ValueError("secret")
 
-    async def ask(ctx: Context) -> None:
-        await asyncio.gather(ctx.roots(), fail())
+    async def requester(ctx: Context) -> None:
+        await asyncio.gather(ctx.list_roots(), fail())
 
-    async def test() -> None:
-        async with talking(serving(ask), STATELESS, EVERYTHING) as peer:
-            result = await peer.call("ask")
-            assert result["resultType"] == "complete"
-            assert result["isError"] is True
-
-    run(test)
+    async with connected(serving(requester), STATELESS, EVERYTHING) as peer:
+        result = await peer.call("requester")
+        assert result["resultType"] == "complete"
+        assert result["isError"] is True
 
 
 # --- blocking functions -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
-def test_a_blocking_function_waits_for_an_answer_in_its_thread(version: str) -> None:
-    def ask(ctx: Context) -> str:
-        assert threading.current_thread() is not threading.main_thread()
-        return str(len(ctx.wait(ctx.roots())))
+async def test_a_blocking_function_can_wait_for_a_response(subtests: pytest.Subtests) -> None:
+    for version in ["2025-11-25", STATELESS]:
+        with subtests.test(version=version):
 
-    async def test() -> None:
-        async with talking(serving(ask), version, EVERYTHING) as peer:
-            assert text_of(await answered(peer, "ask", {"roots": []})) == "0"
+            def requester(ctx: Context) -> str:
+                assert threading.current_thread() is not threading.main_thread()
+                return str(len(ctx.wait(ctx.list_roots())))
 
-    run(test)
+            async with connected(serving(requester), version, EVERYTHING) as peer:
+                assert text_of(await respond(peer, "requester", {"roots": []})) == "0"
 
 
-def test_waiting_on_the_loop_itself_is_refused() -> None:
-    async def ask(ctx: Context) -> str:
+async def test_wait_is_rejected_on_the_event_loop() -> None:
+    async def requester(ctx: Context) -> str:
         with pytest.raises(UsageError, match="use await here"):
-            ctx.wait(ctx.roots())
-        return "refused"
+            ctx.wait(ctx.list_roots())
+        return "rejected"
 
-    async def test() -> None:
-        async with talking(serving(ask), capabilities=EVERYTHING) as peer:
-            assert await peer.text("ask") == "refused"
-
-    run(test)
+    async with connected(serving(requester), capabilities=EVERYTHING) as peer:
+        assert await peer.text("requester") == "rejected"
 
 
-@pytest.mark.parametrize("is_blocking", [True, False])
-def test_progress_that_is_no_number_fails_its_tool_and_nothing_else(is_blocking: bool) -> None:
-    """Section 6: a function that is called in place is called by the connection itself, which must go on."""
-    server = Server("context")
+async def test_bad_progress_values_fail_only_the_tool(subtests: pytest.Subtests) -> None:
+    """A non-blocking function is called by the connection itself, which must continue."""
 
-    @server.tool(blocking=is_blocking)
-    def wrong(ctx: Context) -> str:
-        with pytest.raises(UsageError, match="total must be a number, not '10'"):
-            ctx.progress(1, "10")  # type: ignore[arg-type]  # as it may be called
-        with pytest.raises(UsageError, match="message must be a string, not 5"):
-            ctx.progress(1, message=5)  # type: ignore[arg-type]  # as above
-        ctx.progress("half")  # type: ignore[arg-type]  # as above
-        return "never"
+    for is_blocking in [True, False]:
+        with subtests.test(is_blocking=is_blocking):
+            server = Server("context")
 
-    async def test() -> None:
-        async with talking(server) as peer:
-            asked = {"name": "wrong", "_meta": {"progressToken": 1}}
-            assert (await peer.result("tools/call", asked))["isError"] is True
-            assert await peer.result("ping") == {}
-            assert peer.notes == []
+            @server.tool(blocking=is_blocking)
+            def wrong(ctx: Context) -> str:
+                with pytest.raises(UsageError, match="total must be an int or a float, not '10'"):
+                    ctx.progress(1, "10")  # type: ignore[arg-type]  # wrong on purpose
+                with pytest.raises(UsageError, match="message must be a str, not 5"):
+                    ctx.progress(1, message=5)  # type: ignore[arg-type]  # wrong on purpose
+                ctx.progress("half")  # type: ignore[arg-type]  # wrong on purpose
+                return "never"
 
-    run(test)
+            async with connected(server) as peer:
+                params = {"name": "wrong", "_meta": {"progressToken": 1}}
+                assert (await peer.result("tools/call", params))["isError"] is True
+                assert await peer.result("ping") == {}
+                assert peer.notifications == []

@@ -1,4 +1,4 @@
-"""What is read out of docstrings of three habits, and out of prose that has none."""
+"""Parsing of docstrings in three styles, and of prose."""
 
 import pytest
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from jackstay.server._docstrings import Docstring, read_docstring
 
-GOOGLE = """Say it.
+GOOGLE = """Print it.
 
     More of it.
 
@@ -20,7 +20,7 @@ GOOGLE = """Say it.
     Returns:
         A forecast.
     """
-NUMPY = """Say it.
+NUMPY = """Print it.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ NUMPY = """Say it.
     Forecast
         A forecast.
     """
-REST = """Say it.
+REST = """Print it.
 
     :param city: The city,
         in any spelling.
@@ -48,20 +48,20 @@ REST = """Say it.
 ROWS = [
     (None, "", {}),
     ("", "", {}),
-    ("Only words.", "Only words.", {}),
+    ("Only prose.", "Only prose.", {}),
     (
         GOOGLE,
-        "Say it.\n\nMore of it.\n\nReturns:\n    A forecast.",
+        "Print it.\n\nMore of it.\n\nReturns:\n    A forecast.",
         {"city": "The city, in any spelling.", "days": "How many.", "rest": "The rest."},
     ),
     (
         NUMPY,
-        "Say it.\n\nReturns\n-------\nForecast\n    A forecast.",
+        "Print it.\n\nReturns\n-------\nForecast\n    A forecast.",
         {"city": "The city, in any spelling.", "days": "How many.", "weeks": "How many."},
     ),
     (
         REST,
-        "Say it.\n\n:returns: A forecast.",
+        "Print it.\n\n:returns: A forecast.",
         {"city": "The city, in any spelling.", "days": "How many."},
     ),
     ("Args:", "", {}),
@@ -76,9 +76,10 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "description", "parameters"), ROWS)
-def test_a_docstring_says(text: str | None, description: str, parameters: dict[str, str]) -> None:
-    assert read_docstring(text) == Docstring(description, parameters)
+def test_read_docstring(subtests: pytest.Subtests) -> None:
+    for text, description, parameters in ROWS:
+        with subtests.test(text=text, description=description, parameters=parameters):
+            assert read_docstring(text) == Docstring(description, parameters)
 
 
 @given(st.text(alphabet="Args:Parameters\n -:param x\t*()", max_size=200))

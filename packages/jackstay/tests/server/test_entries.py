@@ -1,4 +1,4 @@
-"""Names, icons and where a function runs."""
+"""Checks of names, icons and scopes, and the choice of where a function runs."""
 
 from typing import Any
 
@@ -17,35 +17,36 @@ from jackstay.server._functions import Function
 from jackstay.types import Icon, Tool
 
 
-@pytest.mark.parametrize("name", ["a", "A.b-c_9", "x" * 128])
-def test_a_name_is_taken(name: str) -> None:
-    assert check_name(name, "name") == name
+def test_valid_names(subtests: pytest.Subtests) -> None:
+    for name in ["a", "A.b-c_9", "x" * 128]:
+        with subtests.test(name=name):
+            assert check_name(name, "name") == name
 
 
-@pytest.mark.parametrize("name", ["", "a b", "ü", "<lambda>", "a/b", "x" * 129, "a\n"])
-def test_what_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="name must be 1 to 128"):
-        check_name(name, "name")
+def test_invalid_names_are_rejected(subtests: pytest.Subtests) -> None:
+    for name in ["", "a b", "ü", "<lambda>", "a/b", "x" * 129, "a\n"]:
+        with subtests.test(name=name), pytest.raises(UsageError, match="name must be 1 to 128"):
+            check_name(name, "name")
 
 
-def test_an_icon_may_be_its_uri_alone() -> None:
+def test_an_icon_may_be_only_its_uri() -> None:
     whole = Icon(src="b", theme="dark")
     assert read_icons(["a", whole]) == [Icon(src="a"), whole]
     assert read_icons([]) is None
     assert read_icons(None) is None
 
 
-def test_meta_is_copied_and_nothing_where_it_is_empty() -> None:
-    given: dict[str, Any] = {"a": 1}
-    copy = check_meta(given)
-    assert copy == given
-    assert copy is not given
+def test_meta_is_copied_and_none_if_empty() -> None:
+    meta: dict[str, Any] = {"a": 1}
+    copy = check_meta(meta)
+    assert copy == meta
+    assert copy is not meta
     assert check_meta({}) is None
 
 
-def test_a_line_of_a_list_must_be_json() -> None:
+def test_a_list_item_must_have_a_json_form() -> None:
     assert encode_listed(Icon(src="a"), "icon") == b'{"src":"a"}'
-    with pytest.raises(UsageError, match="t cannot be listed: nan") as caught:
+    with pytest.raises(UsageError, match="t cannot be encoded: cannot encode nan") as caught:
         encode_listed(Tool(name="t", input_schema={"a": float("nan")}), "t")
     assert caught.value.path == "$.inputSchema.a"
 
@@ -54,24 +55,27 @@ async def later() -> None: ...
 def now() -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("call", "blocking", "expected"),
-    [(later, None, False), (later, False, False), (now, None, True), (now, True, True), (now, False, False)],
-)
-def test_a_plain_function_goes_to_the_pool_unless_it_never_waits(
-    call: Any, blocking: Any, expected: bool
-) -> None:
-    assert runs_blocking(Function(call), blocking) is expected
+def test_a_plain_function_runs_in_the_pool_unless_it_is_not_blocking(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, Any, bool]] = [
+        (later, None, False),
+        (later, False, False),
+        (now, None, True),
+        (now, True, True),
+        (now, False, False),
+    ]
+    for call, blocking, expected in cases:
+        with subtests.test(call=call, blocking=blocking, expected=expected):
+            assert runs_blocking(Function(call), blocking) is expected
 
 
-def test_an_async_function_cannot_be_run_in_a_thread() -> None:
-    with pytest.raises(UsageError, match="later is async"):
+def test_an_async_function_cannot_be_blocking() -> None:
+    with pytest.raises(UsageError, match="not possible for later: it is async"):
         runs_blocking(Function(later), True)
 
 
-def test_scopes_are_a_set_and_a_text_may_hold_several() -> None:
+def test_check_scopes() -> None:
     assert check_scopes(()) == frozenset()
     assert check_scopes("a b") == check_scopes(["a", "b"]) == {"a", "b"}
     for wrong in (['"'], ["ü"], ["a\\b"]):
-        with pytest.raises(UsageError, match="not a scope"):
+        with pytest.raises(UsageError, match="invalid scope"):
             check_scopes(wrong)

@@ -1,4 +1,4 @@
-"""`examples/everything.py` is run over stdio and over HTTP and used whole by our own client, in both eras."""
+"""`examples/everything.py` over stdio and HTTP, with this package's client, in both eras."""
 
 import asyncio
 import sys
@@ -22,17 +22,17 @@ EACH = pytest.mark.parametrize(
     [(transport, version) for transport in ("stdio", "http") for version in (HANDSHAKE, STATELESS)],
 )
 
-# What a person types into the forms of the example, field by field.
-TYPED: dict[str, Any] = {
+# What the user enters into the forms of the example, by field.
+ENTERED: dict[str, Any] = {
     "name": "Ada", "color": "blue", "ok": True, "context": "a storm", "username": "ada", "email": "ada@example.org",
-    "age": 36, "score": 1.5, "status": "inactive", "verified": False, "untitledSingle": "option1", "titledSingle": "value2",
-    "legacyEnum": "opt3", "untitledMulti": ["option1"], "titledMulti": ["value1", "value3"],
+    "age": 36, "score": 1.5, "status": "inactive", "verified": False, "untitledSingle": "option1",
+    "titledSingle": "value2", "legacyEnum": "opt3", "untitledMulti": ["option1"], "titledMulti": ["value1", "value3"],
 }  # fmt: skip
 
 
 @asynccontextmanager
 async def reached(transport: str) -> AsyncIterator[Target]:
-    """The example, over stdio or over HTTP on a port of its own choice."""
+    """A target for the example, over stdio or over HTTP on a free port."""
     if transport == "stdio":
         yield stdio(sys.executable, str(EXAMPLE))
         return
@@ -41,8 +41,8 @@ async def reached(transport: str) -> AsyncIterator[Target]:
     assert server.stderr is not None
     try:
         async with asyncio.timeout(20):
-            said = (await server.stderr.readline()).decode()
-        yield http(said.split()[-1])
+            line = (await server.stderr.readline()).decode()
+        yield http(line.split()[-1])
     finally:
         server.terminate()
         await server.communicate()
@@ -50,11 +50,11 @@ async def reached(transport: str) -> AsyncIterator[Target]:
 
 
 @asynccontextmanager
-async def everything(transport: str, version: str, *, can_answer: bool = True) -> AsyncIterator[Client]:
-    """Our client, with somebody behind it who answers everything, or nobody."""
+async def everything(transport: str, version: str, *, can_respond: bool = True) -> AsyncIterator[Client]:
+    """A client, with or without handlers for all requests of the server."""
     async with reached(transport) as target:
         client = connect(target, versions=(version,))
-        if can_answer:
+        if can_respond:
             client.roots.set([Root(uri="file:///harbour")])
             client.sampling.handle(complete)
             client.elicitation.handle(fill_in)
@@ -68,14 +68,14 @@ def complete(params: object) -> CreateMessageResult:
 
 def fill_in(params: Any) -> ElicitResult:
     fields = params.requested_schema.raw["properties"]
-    return ElicitResult(action="accept", content={field: TYPED[field] for field in fields})
+    return ElicitResult(action="accept", content={field: ENTERED[field] for field in fields})
 
 
 # (tool, arguments, what its text contains)
 CALLS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("test_simple_text", {}, "This is a simple text response for testing."),
     ("add", {"a": 19, "b": 23}, "42"),
-    ("test_header", {"region": "north"}, "You asked about north."),
+    ("test_header", {"region": "north"}, "Region: north"),
     ("json_schema_2020_12_tool", {"email": "ada@example.org"}, "ada@example.org"),
     ("test_tool_with_progress", {}, "Progress was reported."),
     ("test_tool_with_logging", {}, "Three messages were logged."),
@@ -99,116 +99,96 @@ CALLS: tuple[tuple[str, dict[str, Any], str], ...] = (
 
 
 @EACH
-def test_every_tool_answers(transport: str, version: str) -> None:
-    async def test() -> None:
-        async with everything(transport, version) as client:
-            for tool, arguments, text in CALLS:
-                result = await client.tools.call(tool, arguments)
-                assert not result.is_error, (tool, result.text)
-                assert text in result.text, tool
-            failed = await client.tools.call("test_error_handling")
-            assert (failed.is_error, failed.text) == (
-                True,
-                "This tool intentionally returns an error for testing",
-            )
-            assert (await client.tools.call("json_schema_2020_12_tool", {"name": "Ada"})).is_error
-            shown = {
-                "test_image_content": ["image"],
-                "test_audio_content": ["audio"],
-                "test_embedded_resource": ["resource"],
-                "test_multiple_content_types": ["text", "image", "resource"],
-            }
-            for tool, kinds in shown.items():
-                result = await client.tools.call(tool)
-                assert [block.raw["type"] for block in result.content] == kinds
-
-    asyncio.run(test())
-
-
-@EACH
-def test_resources_prompts_and_completion_answer(transport: str, version: str) -> None:
-    async def test() -> None:
-        async with everything(transport, version) as client:
-            uris = [resource.uri for resource in await client.resources.list()]
-            assert uris == ["test://static-text", "test://static-binary", "test://watched-resource"]
-            read = [(await client.resources.read(uri)).contents[0].raw for uri in uris]
-            assert [sorted(contents) for contents in read] == [
-                ["mimeType", "text", "uri"], ["blob", "mimeType", "uri"], ["mimeType", "text", "uri"],
-            ]  # fmt: skip
-            data = (await client.resources.read("test://template/123/data")).contents[0].raw
-            assert data["text"] == '{"id":"123","templateTest":true,"data":"Data for ID: 123"}'
-            with pytest.raises(JsonRpcError) as missing:
-                await client.resources.read("test://nowhere")
-            assert missing.value.code == (-32602 if version == STATELESS else -32002)
-            said = {
-                "test_simple_prompt": ({}, "This is a simple prompt for testing."),
-                "test_prompt_with_arguments": (
-                    {"arg1": "hello", "arg2": "world"},
-                    "arg1='hello', arg2='world'",
-                ),
-                "test_prompt_with_embedded_resource": ({"resourceUri": "test://x"}, "test://x"),
-                "test_prompt_with_image": ({}, "image/png"),
-                "test_input_required_result_prompt": ({}, "a storm"),
-            }
-            assert [prompt.name for prompt in await client.prompts.list()] == list(said)
-            for prompt, (arguments, text) in said.items():
-                assert text in str((await client.prompts.get(prompt, arguments)).raw)
-            reference = PromptReference(name="test_prompt_with_arguments")
-            found = await client.completion.complete(reference, "arg1", "ha")
-            assert list(found.values) == ["hawser", "halyard"]
-
-    asyncio.run(test())
-
-
-@EACH
-def test_a_client_that_cannot_answer_is_refused(transport: str, version: str) -> None:
-    async def test() -> None:
-        async with everything(transport, version, can_answer=False) as client:
-            if version == STATELESS:
-                with pytest.raises((CapabilityError, JsonRpcError)) as refused:
-                    await client.tools.call("test_missing_capability")
-                assert getattr(refused.value, "code", None) == -32021
-            else:
-                assert (await client.tools.call("test_missing_capability")).is_error
-
-    asyncio.run(test())
-
-
-@EACH
-def test_what_is_offered_changes_and_changes_back(transport: str, version: str) -> None:
-    async def test() -> None:
-        async with everything(transport, version) as client:
-            for said in ("added", "removed"):
-                assert (await client.tools.call("test_trigger_tool_change")).text == said
-                assert (await client.tools.call("test_trigger_prompt_change")).text == said
-                tools = [tool.name for tool in await client.tools.list()]
-                prompts = [prompt.name for prompt in await client.prompts.list()]
-                assert ("test_added_tool" in tools, "test_added_prompt" in prompts) == (said == "added",) * 2
-            assert (await client.tools.call("touch", {"uri": "test://watched-resource"})).text == "touched"
-
-    asyncio.run(test())
-
-
-@EACH
-def test_a_tool_that_holds_is_let_go_when_it_is_cancelled(transport: str, version: str) -> None:
-    async def test() -> None:
-        async with everything(transport, version) as client:
-            is_holding = asyncio.Event()
-            held = asyncio.create_task(client.tools.call("hold", on_progress=lambda *_: is_holding.set()))
-            await is_holding.wait()
-            held.cancel()
-            assert (await client.tools.call("cancelled")).text == "cancelled"
-
-    asyncio.run(test())
-
-
-def test_other_words_are_refused() -> None:
-    async def test() -> None:
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, str(EXAMPLE), "--toys", stderr=asyncio.subprocess.PIPE
+async def test_all_tools(transport: str, version: str) -> None:
+    async with everything(transport, version) as client:
+        for tool, arguments, text in CALLS:
+            result = await client.tools.call(tool, arguments)
+            assert not result.is_error, (tool, result.text)
+            assert text in result.text, tool
+        failed = await client.tools.call("test_error_handling")
+        assert (failed.is_error, failed.text) == (
+            True,
+            "This tool intentionally returns an error for testing",
         )
-        _, said = await child.communicate()
-        assert child.returncode == 2
-        assert b"usage:" in said
+        assert (await client.tools.call("json_schema_2020_12_tool", {"name": "Ada"})).is_error
+        contents = {
+            "test_image_content": ["image"],
+            "test_audio_content": ["audio"],
+            "test_embedded_resource": ["resource"],
+            "test_multiple_content_types": ["text", "image", "resource"],
+        }
+        for tool, kinds in contents.items():
+            result = await client.tools.call(tool)
+            assert [block.raw["type"] for block in result.content] == kinds
 
-    asyncio.run(test())
+
+@EACH
+async def test_resources_prompts_and_completion(transport: str, version: str) -> None:
+    async with everything(transport, version) as client:
+        uris = [resource.uri for resource in await client.resources.list()]
+        assert uris == ["test://static-text", "test://static-binary", "test://watched-resource"]
+        read = [(await client.resources.read(uri)).contents[0].raw for uri in uris]
+        assert [sorted(contents) for contents in read] == [
+            ["mimeType", "text", "uri"], ["blob", "mimeType", "uri"], ["mimeType", "text", "uri"],
+        ]  # fmt: skip
+        data = (await client.resources.read("test://template/123/data")).contents[0].raw
+        assert data["text"] == '{"id":"123","templateTest":true,"data":"Data for ID: 123"}'
+        with pytest.raises(JsonRpcError) as missing:
+            await client.resources.read("test://unknown")
+        assert missing.value.code == (-32602 if version == STATELESS else -32002)
+        prompts = {
+            "test_simple_prompt": ({}, "This is a simple prompt for testing."),
+            "test_prompt_with_arguments": (
+                {"arg1": "hello", "arg2": "world"},
+                "arg1='hello', arg2='world'",
+            ),
+            "test_prompt_with_embedded_resource": ({"resourceUri": "test://x"}, "test://x"),
+            "test_prompt_with_image": ({}, "image/png"),
+            "test_input_required_result_prompt": ({}, "a storm"),
+        }
+        assert [prompt.name for prompt in await client.prompts.list()] == list(prompts)
+        for prompt, (arguments, text) in prompts.items():
+            assert text in str((await client.prompts.get(prompt, arguments)).raw)
+        reference = PromptReference(name="test_prompt_with_arguments")
+        found = await client.completion.complete(reference, "arg1", "ha")
+        assert list(found.values) == ["hawser", "halyard"]
+
+
+@EACH
+async def test_a_client_without_handlers_gets_an_error(transport: str, version: str) -> None:
+    async with everything(transport, version, can_respond=False) as client:
+        if version == STATELESS:
+            with pytest.raises((CapabilityError, JsonRpcError)) as raised:
+                await client.tools.call("test_missing_capability")
+            assert getattr(raised.value, "code", None) == -32021
+        else:
+            assert (await client.tools.call("test_missing_capability")).is_error
+
+
+@EACH
+async def test_tools_and_prompts_are_added_and_removed(transport: str, version: str) -> None:
+    async with everything(transport, version) as client:
+        for text in ("added", "removed"):
+            assert (await client.tools.call("test_trigger_tool_change")).text == text
+            assert (await client.tools.call("test_trigger_prompt_change")).text == text
+            tools = [tool.name for tool in await client.tools.list()]
+            prompts = [prompt.name for prompt in await client.prompts.list()]
+            assert ("test_added_tool" in tools, "test_added_prompt" in prompts) == (text == "added",) * 2
+        assert (await client.tools.call("touch", {"uri": "test://watched-resource"})).text == "touched"
+
+
+@EACH
+async def test_a_waiting_tool_is_cancelled(transport: str, version: str) -> None:
+    async with everything(transport, version) as client:
+        is_waiting = asyncio.Event()
+        call = asyncio.create_task(client.tools.call("hold", on_progress=lambda *_: is_waiting.set()))
+        await is_waiting.wait()
+        call.cancel()
+        assert (await client.tools.call("cancelled")).text == "cancelled"
+
+
+async def test_unknown_arguments_are_rejected() -> None:
+    child = await asyncio.create_subprocess_exec(sys.executable, str(EXAMPLE), "--toys", stderr=asyncio.subprocess.PIPE)
+    _, errors = await child.communicate()
+    assert child.returncode == 2
+    assert b"usage:" in errors

@@ -1,4 +1,4 @@
-"""Hints that msgspec does not know, in words that it does."""
+"""Type hints that msgspec does not know, and hooks for pydantic models and paths."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ class Model(pydantic.BaseModel):
 
 
 class Documented:
-    documentation = "said by PEP 727"
+    documentation = "documented by PEP 727"
 
 
 META = msgspec.Meta
@@ -40,7 +40,7 @@ ROWS: list[tuple[Any, Any]] = [
     (list["int"], list["int"]),
     (Annotated[int, META(gt=1)], Annotated[int, META(gt=1)]),
     (Annotated[str, "the city"], Annotated[str, META(description="the city")]),
-    (Annotated[str, Documented()], Annotated[str, META(description="said by PEP 727")]),
+    (Annotated[str, Documented()], Annotated[str, META(description="documented by PEP 727")]),
     (Annotated[int, annotated_types.Gt(1)], Annotated[int, META(gt=1)]),
     (Annotated[int, annotated_types.MultipleOf(3)], Annotated[int, META(multiple_of=3)]),
     (Annotated[int, annotated_types.Interval(ge=1, lt=9)], Annotated[int, META(ge=1, lt=9)]),
@@ -59,9 +59,10 @@ ROWS: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("hint", "expected"), ROWS)
-def test_a_hint_is_adapted(hint: object, expected: object) -> None:
-    assert adapt(hint) == expected
+def test_adapt(subtests: pytest.Subtests) -> None:
+    for hint, expected in ROWS:
+        with subtests.test(hint=hint, expected=expected):
+            assert adapt(hint) == expected
 
 
 def test_examples_in_a_tuple_become_a_list() -> None:
@@ -71,12 +72,12 @@ def test_examples_in_a_tuple_become_a_list() -> None:
     assert adapt(Annotated[int, Note()]) == Annotated[int, META(examples=[1, 2])]
 
 
-def test_constraints_that_contradict_each_other_are_refused_as_msgspec_refuses_them() -> None:
+def test_constraints_that_msgspec_rejects() -> None:
     with pytest.raises(TypeError):
         adapt(Annotated[str, type("Bad", (), {"pattern": 3})()])
 
 
-def test_pydantic_models_and_paths_are_known() -> None:
+def test_pydantic_models_and_paths_are_recognized() -> None:
     assert is_pydantic(Model)
     assert not is_pydantic(int)
     assert not is_pydantic(Model(Count=1))
@@ -84,41 +85,39 @@ def test_pydantic_models_and_paths_are_known() -> None:
     assert not is_path("path")
 
 
-def test_pydantic_is_not_looked_for_where_it_was_never_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pydantic_nothing_is_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pydantic")
     assert not is_pydantic(Model)
 
 
-def test_importing_it_imports_no_pydantic() -> None:
+def test_the_import_does_not_load_pydantic() -> None:
     code = "import sys, jackstay.server._foreign; assert 'pydantic' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
 
 
-def test_foreign_objects_are_decoded() -> None:
+def test_decode_foreign() -> None:
     assert decode_foreign(Model, {"Count": 3}) == Model(Count=3)
     assert decode_foreign(PurePosixPath, "a/b") == PurePosixPath("a/b")
 
 
-@pytest.mark.parametrize(
-    ("cls", "value", "said"),
-    [
+def test_decode_foreign_raises_value_error(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[type, object, str]] = [
         (Model, {"Count": "x"}, "valid integer"),
         (Path, 3, "Expected `str`, got `int`"),
         (complex, 1, "`complex`"),
-    ],
-)
-def test_what_they_refuse_is_a_value_error(cls: type, value: object, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        decode_foreign(cls, value)
+    ]
+    for cls, value, message in cases:
+        with subtests.test(cls=cls, value=value), pytest.raises(ValueError, match=message):
+            decode_foreign(cls, value)
 
 
-def test_what_a_library_wrote_itself_is_believed() -> None:
+def test_accept_foreign_does_not_validate_models() -> None:
     assert isinstance(accept_foreign(Model, {"whatever": 1}), Model)
     assert isinstance(accept_foreign(pydantic.RootModel[list[int]], [1]), pydantic.RootModel)
     assert accept_foreign(Path, "a") == Path("a")
 
 
-def test_foreign_objects_are_encoded() -> None:
+def test_encode_foreign() -> None:
     encode = msgspec.json.Encoder(enc_hook=encode_foreign).encode
     assert encode([Model(Count=3), Path("a/b")]) == b'[{"Count":3},"a/b"]'
     with pytest.raises(TypeError, match="complex"):

@@ -1,4 +1,4 @@
-"""Forms: what a class becomes, what is refused, and what an answer becomes."""
+"""Elicitation forms from classes and JSON Schemas, and the conversion of responses."""
 
 import enum
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Colour(enum.Enum):
 class Car(msgspec.Struct):
     """A car."""
 
-    name: Annotated[str, msgspec.Meta(min_length=1, description="What it is called")]
+    name: Annotated[str, msgspec.Meta(min_length=1, description="Name of the car")]
     colour: Colour
     doors: int = 4
     price: float | None = None
@@ -45,13 +45,13 @@ class Loose(TypedDict):
     anything: Any
 
 
-def test_a_class_becomes_a_flat_form() -> None:
+def test_a_form_from_a_class() -> None:
     form = read_form(Car)
     assert form.schema["type"] == "object"
     assert form.schema["required"] == ["name", "colour"]
     assert form.schema.keys() == {"type", "properties", "required"}
     properties: Any = form.schema["properties"]
-    assert properties["name"] == {"type": "string", "minLength": 1, "description": "What it is called"}
+    assert properties["name"] == {"type": "string", "minLength": 1, "description": "Name of the car"}
     assert properties["colour"]["type"] == "string"
     assert properties["colour"]["enum"] == ["blue", "red"]
     assert properties["doors"] == {"type": "integer", "default": 4}
@@ -62,30 +62,29 @@ def test_a_class_becomes_a_flat_form() -> None:
     assert properties["other"]["enum"] == ["blue", "red"]
 
 
-def test_an_answer_becomes_the_class() -> None:
+def test_content_is_converted_to_the_class() -> None:
     form = read_form(Car)
     assert form.read({"name": "x", "colour": "red"}) == Car("x", Colour.RED)
-    with pytest.raises(UsageError, match="does not fit the form"):
+    with pytest.raises(UsageError, match="does not match the form"):
         form.read({"name": ""})
 
 
-READY = {
+SCHEMA = {
     "type": "object",
     "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"enum": ["x"]}}},
 }
 
 
-def test_a_ready_schema_is_taken_as_it_is() -> None:
-    form = read_form(READY)  # type: ignore[arg-type]  # JSON
-    assert form.schema == READY
+def test_a_form_from_a_schema() -> None:
+    form = read_form(SCHEMA)  # type: ignore[arg-type]  # JSON
+    assert form.schema == SCHEMA
     assert form.read({"a": 1}) == {"a": 1}
     body = RequestedSchema(properties={"a": StringSchema()})
     assert read_form(body).schema == {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
-@pytest.mark.parametrize(
-    ("form", "path"),
-    [
+def test_forms_that_are_not_flat_are_rejected_with_the_field(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, str]] = [
         (Nested, "Nested.car"),
         (Loose, "Loose.anything"),
         (int, "int"),
@@ -96,9 +95,9 @@ def test_a_ready_schema_is_taken_as_it_is() -> None:
         ({"type": "object", "properties": {"a": {"type": "array"}}}, "the form.a"),
         (Numbered, "Numbered.size"),
         ({"type": "object", "properties": {"a": {"type": "array", "items": {"enum": [1]}}}}, "the form.a"),
-    ],
-)
-def test_what_is_not_flat_is_refused_and_named(form: Any, path: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        read_form(form)
-    assert raised.value.path == path
+    ]
+    for form, path in cases:
+        with subtests.test(form=form, path=path):
+            with pytest.raises(UsageError) as raised:
+                read_form(form)
+            assert raised.value.path == path

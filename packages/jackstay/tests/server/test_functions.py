@@ -1,4 +1,4 @@
-"""Functions of every shape: what is read from them, what is bound, what is refused and why."""
+"""Inspection of functions: schemas, binding of arguments, and unsupported signatures."""
 
 import dataclasses
 import enum
@@ -51,12 +51,12 @@ SHARED = [1, 2]
 SENTINEL = object()
 
 
-def everything(  # noqa: PLR0917 (every kind of parameter)
+def everything(  # noqa: PLR0917  # every kind of parameter
     text: str,
     /,
     number: int,
     color: Color = Color.RED,
-    word: Literal["a", "b"] = "a",
+    choice: Literal["a", "b"] = "a",
     point: Point | None = None,
     trip: Trip | None = None,
     leg: Leg = Leg("Rome"),  # noqa: B008
@@ -73,7 +73,7 @@ def everything(  # noqa: PLR0917 (every kind of parameter)
     """Do everything.
 
     Args:
-        text: what to say
+        text: what to print
         limit: how many
     """
     return {}
@@ -91,7 +91,7 @@ def problems_of(function: Function, text: str | None) -> list[str]:
     return [str(problem) for problem in bound.problems]
 
 
-def test_everything_is_read() -> None:
+def test_schema_of_every_kind_of_parameter() -> None:
     function = Function(everything)
     schema = function.input_schema
     properties: Any = schema["properties"]
@@ -99,19 +99,19 @@ def test_everything_is_read() -> None:
     assert (function.name, function.description, function.is_async) == ("everything", "Do everything.", False)
     assert schema["required"] == ["text", "number"]
     assert schema["additionalProperties"] is False
-    assert properties["text"] == {"type": "string", "description": "what to say"}
+    assert properties["text"] == {"type": "string", "description": "what to print"}
     assert properties["limit"] == {"type": "integer", "maximum": 9, "default": 3, "description": "how many"}
     assert properties["shared"]["default"] == [1, 2]
     assert properties["color"]["default"] == "red"
     assert properties["leg"]["default"] == {"city": "Rome"}
     assert properties["implicit"] == {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}
-    # JSON has no word for it, so the schema has none either.
+    # The default has no JSON form, so the schema has none.
     assert properties["anything"] == {}
     assert function.returns == dict[str, int]
     assert repr(function).startswith("<Function everything(text, number, color")
 
 
-def test_everything_is_bound() -> None:
+def test_binding_of_every_kind_of_parameter() -> None:
     function = Function(everything)
     positional, keywords = call_of(function, '{"text":"a","number":1}')
     assert positional[:9] == ("a", 1, Color.RED, "a", None, None, Leg("Rome"), Model(a=1), Path("x"))
@@ -119,7 +119,7 @@ def test_everything_is_bound() -> None:
     assert positional[10:] == ((1, "a"), 3, None, SENTINEL)
     assert keywords == {"keyword": False}
     full = (
-        '{"text":"a","number":1,"color":"red","word":"b","point":{"x":1},"trip":{"legs":[{"city":"b"}]},"leg":{"city":"c"},'
+        '{"text":"a","number":1,"color":"red","choice":"b","point":{"x":1},"trip":{"legs":[{"city":"b"}]},"leg":{"city":"c"},'
         '"model":{"a":2},"path":"p","shared":[],"pair":[2,"b"],"limit":9,"implicit":null,"anything":{"z":1},"keyword":true}'
     )
     positional, keywords = call_of(function, full)
@@ -130,10 +130,10 @@ def test_everything_is_bound() -> None:
     assert everything(*positional, **keywords) == {}  # type: ignore[arg-type]
 
 
-def test_every_wrong_argument_is_named() -> None:
+def test_all_wrong_arguments_are_named() -> None:
     function = Function(everything)
-    said = problems_of(function, '{"number":"x","model":{},"limit":10,"shared":[1,"a"],"zz":1}')
-    assert said == [
+    problems = problems_of(function, '{"number":"x","model":{},"limit":10,"shared":[1,"a"],"zz":1}')
+    assert problems == [
         "text: missing",
         "number: expected int, got str",
         "model.a: Field required",
@@ -143,25 +143,25 @@ def test_every_wrong_argument_is_named() -> None:
     ]
 
 
-def test_absent_arguments_are_an_empty_object() -> None:
+def test_missing_arguments_are_an_empty_object() -> None:
     function = Function(lambda: 1)
     assert function.bind(None, None) == ((), {})
     assert function.input_schema == {"type": "object", "additionalProperties": False}
     assert problems_of(Function(everything), None) == ["text: missing", "number: missing"]
 
 
-def test_a_whole_number_with_a_point_is_an_integer_as_in_json_schema() -> None:
+def test_a_float_without_a_fraction_is_an_integer_as_in_json_schema() -> None:
     def count(n: int, names: list[dict[str, int]]) -> None: ...
 
     function = Function(count)
     assert call_of(function, '{"n":3.0,"names":[{"a":1e2}]}') == ((3, [{"a": 100}]), {})
     assert problems_of(function, '{"n":3.5,"names":[]}') == ["n: expected int, got float"]
-    # A double counts no further, and its digits are many.
+    # Beyond the precision of a float.
     assert problems_of(function, '{"n":1e308,"names":[]}') == ["n: expected int, got float"]
 
 
-def test_arguments_of_a_million_bytes_are_read_once() -> None:
-    """G20: while they are read nothing else is served, so what is not right at once is refused."""
+def test_large_arguments_are_decoded_only_once() -> None:
+    """docs/guarantees.md G20: decoding blocks the event loop, so there is no second attempt."""
 
     def count(n: int, text: str) -> None: ...
 
@@ -180,23 +180,22 @@ def optional(a: int, context: Context | None = None) -> None: ...
 def keyword(a: int, *, context: Context, b: int = 2) -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [
+def test_the_context_is_passed_and_not_part_of_the_schema(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, Call]] = [
         (first, (("C", 1), {})),
         (middle, ((1, "C", 2), {})),
         (optional, ((1, "C"), {})),
         (keyword, ((1,), {"context": "C", "b": 2})),
-    ],
-)
-def test_the_context_is_put_in_its_place_and_is_in_no_schema(call: Any, expected: Call) -> None:
-    function = Function(call, Context)
-    assert call_of(function, '{"a":1}', "C") == expected
-    assert "context" not in function.input_schema["properties"]  # type: ignore[operator]
-    assert problems_of(function, '{"a":1,"context":{}}') == ["context: unknown argument"]
+    ]
+    for call, expected in cases:
+        with subtests.test(call=call, expected=expected):
+            function = Function(call, Context)
+            assert call_of(function, '{"a":1}', "C") == expected
+            assert "context" not in function.input_schema["properties"]  # type: ignore[operator]
+            assert problems_of(function, '{"a":1,"context":{}}') == ["context: unknown argument"]
 
 
-def test_a_subclass_of_the_context_is_the_context() -> None:
+def test_a_parameter_may_have_a_subclass_of_the_context() -> None:
     class Richer(Context):
         pass
 
@@ -205,7 +204,7 @@ def test_a_subclass_of_the_context_is_the_context() -> None:
     assert Function(richer, Context).bind(None, "C") == (("C",), {})
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- kinds of functions -----------------------------------------------------------------------------------------------
 
 
 class Shop:
@@ -239,7 +238,7 @@ def wrapped(*args: Any, **keywords: Any) -> Any:
     return later(*args, **keywords)
 
 
-SHAPES: list[tuple[Callable[..., object], str, list[str], bool]] = [
+FUNCTIONS: list[tuple[Callable[..., object], str, list[str], bool]] = [
     (Shop().buy, "buy", ["item", "count"], False),
     (Shop.named, "named", ["item"], False),
     (Shop.plain, "plain", ["item"], False),
@@ -254,15 +253,16 @@ SHAPES: list[tuple[Callable[..., object], str, list[str], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "name", "parameters", "is_async"), SHAPES)
-def test_a_shape_is_read(call: Any, name: str, parameters: list[str], is_async: bool) -> None:
-    function = Function(call)
-    assert function.name == name
-    assert [parameter.name for parameter in function.parameters] == parameters
-    assert function.is_async is is_async
+def test_kinds_of_functions(subtests: pytest.Subtests) -> None:
+    for call, name, parameters, is_async in FUNCTIONS:
+        with subtests.test(call=call, name=name, parameters=parameters, is_async=is_async):
+            function = Function(call)
+            assert function.name == name
+            assert [parameter.name for parameter in function.parameters] == parameters
+            assert function.is_async is is_async
 
 
-def test_what_a_partial_settled_cannot_be_undone_by_the_caller() -> None:
+def test_arguments_of_a_partial_cannot_be_overridden() -> None:
     function = Function(functools.partial(later, fast=True))
     assert problems_of(function, '{"item":"a","count":1,"fast":false}') == ["fast: unknown argument"]
     positional, keywords = call_of(function, '{"item":"a","count":1}')
@@ -270,11 +270,11 @@ def test_what_a_partial_settled_cannot_be_undone_by_the_caller() -> None:
     assert bound.arguments == {"item": "a", "count": 1, "fast": True}
 
 
-def test_an_awaitable_is_seen_through() -> None:
+def test_the_result_type_of_an_awaitable() -> None:
     assert Function(returns_awaitable).returns is int
 
 
-def test_parameters_may_be_called_what_no_struct_member_could_be() -> None:
+def test_parameters_may_have_names_that_a_struct_field_cannot_have() -> None:
     def odd(__x: int, self: int, __doc__: int, p0: int) -> None: ...
 
     assert call_of(Function(odd), '{"__x":1,"self":2,"__doc__":3,"p0":4}') == ((1, 2, 3, 4), {})
@@ -288,7 +288,7 @@ def test_annotations_may_be_strings() -> None:
     assert function.returns is Trip
 
 
-def test_a_module_with_postponed_annotations_is_read() -> None:
+def test_postponed_annotations() -> None:
     source = "from __future__ import annotations\ndef f(point: Point, n: int = 1) -> Point: ...\n"
     module = types.ModuleType("postponed")
     module.__dict__["Point"] = Point
@@ -296,7 +296,7 @@ def test_a_module_with_postponed_annotations_is_read() -> None:
     assert call_of(Function(module.__dict__["f"]), '{"point":{"x":1}}') == ((Point(1), 1), {})
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
+# --- unsupported functions --------------------------------------------------------------------------------------------
 
 
 def starred(*args: int) -> None: ...
@@ -326,33 +326,32 @@ class Outer(pydantic.BaseModel):
 def clashing(a: Outer, b: msgspec.defstruct("Inner", ["x"])) -> None: ...  # type: ignore[valid-type]
 
 
-@pytest.mark.parametrize(
-    ("call", "path", "said"),
-    [
-        (starred, "starred(args)", r"\*args takes any number"),
-        (double_starred, "double_starred(keywords)", r"\*\*keywords takes arguments of any name"),
-        (impossible, "impossible(b)", r"impossible\(b\): the annotation cannot be used: JSON has no form for complex$"),
-        (unresolvable, "unresolvable(b)", "the annotation cannot be resolved: name 'NoSuchName'"),
-        (unresolvable_result, "unresolvable_result(return)", "cannot be resolved"),
-        (senseless, "senseless(a)", "annotation cannot be used"),
-        (contradictory, "contradictory(a)", "annotation cannot be used"),
-        (clashing, "clashing", "cannot be used together"),
-        (two_contexts, "two_contexts(b)", "only one parameter can be the context"),
-        (generates, "generates", "a request has one answer"),
-        (generates_later, "generates_later", "a request has one answer"),
+def test_unsupported_functions_are_rejected(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, str, str]] = [
+        (starred, "starred(args)", r"\*args is not supported"),
+        (double_starred, "double_starred(keywords)", r"\*\*keywords is not supported"),
+        (impossible, "impossible(b)", r"impossible\(b\): unsupported annotation: complex has no JSON form$"),
+        (unresolvable, "unresolvable(b)", "cannot resolve the annotation: name 'NoSuchName'"),
+        (unresolvable_result, "unresolvable_result(return)", "cannot resolve the annotation"),
+        (senseless, "senseless(a)", "unsupported annotation"),
+        (contradictory, "contradictory(a)", "unsupported annotation"),
+        (clashing, "clashing", "unsupported combination"),
+        (two_contexts, "two_contexts(b)", "only one parameter can be of type Context"),
+        (generates, "generates", "a request has one result"),
+        (generates_later, "generates_later", "a request has one result"),
         (Shop, "Shop", "is not a function"),
-        (Shop.__call__, "__call__(self)", "a method needs its object"),
+        (Shop.__call__, "__call__(self)", "cannot register an unbound method"),
         (3, "int", "is not a function"),
         (max, "max", "no signature"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_called_with_json_is_refused(call: Any, path: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as caught:
-        Function(call, Context)
-    assert caught.value.path == path
+    ]
+    for call, path, message in cases:
+        with subtests.test(call=call, path=path):
+            with pytest.raises(UsageError, match=message) as caught:
+                Function(call, Context)
+            assert caught.value.path == path
 
 
-def test_an_annotation_that_fails_only_among_the_others_is_still_refused() -> None:
+def test_an_annotation_that_fails_only_together_with_others_is_rejected() -> None:
     def fickle(a: int) -> None: ...
 
     class Odd(dict):  # type: ignore[type-arg]
@@ -360,25 +359,23 @@ def test_an_annotation_that_fails_only_among_the_others_is_still_refused() -> No
             return {}.items()
 
     fickle.__annotations__ = Odd(a="NoSuchName")
-    with pytest.raises(UsageError, match="cannot be resolved"):
+    with pytest.raises(UsageError, match="cannot resolve the annotation"):
         Function(fickle)
 
 
-# --- texts ------------------------------------------------------------------------------------------------------------
+# --- strings ----------------------------------------------------------------------------------------------------------
 
 
-def texts(
-    a: int, when: bool = False, color: Color = Color.RED, *, context: Context | None = None
-) -> None: ...
+def strings(a: int, when: bool = False, color: Color = Color.RED, *, context: Context | None = None) -> None: ...
 
 
-def test_texts_are_read_as_what_the_parameters_are() -> None:
-    function = Function(texts, Context)
-    assert function.bind_texts({"a": "3", "when": "true"}, "C") == ((3, True, Color.RED), {"context": "C"})
+def test_strings_are_converted_to_the_types_of_the_parameters() -> None:
+    function = Function(strings, Context)
+    assert function.bind_strings({"a": "3", "when": "true"}, "C") == ((3, True, Color.RED), {"context": "C"})
 
 
-def test_every_wrong_text_is_named() -> None:
-    bound = Function(texts, Context).bind_texts({"when": "x", "color": "blue", "zz": "1"}, None)
+def test_all_wrong_strings_are_named() -> None:
+    bound = Function(strings, Context).bind_strings({"when": "x", "color": "blue", "zz": "1"}, None)
     assert isinstance(bound, InvalidArguments)
     assert [str(problem) for problem in bound.problems] == [
         "a: missing",
@@ -394,18 +391,18 @@ def test_any_bytes_are_a_call_or_a_list_of_problems(data: bytes) -> None:
     assert isinstance(bound, tuple) or bound.problems
 
 
-# --- pydantic's Field in the place of a default -----------------------------------------------------------------------
+# --- pydantic's Field as a default ------------------------------------------------------------------------------------
 
 
 def fields(
     needed: int = pydantic.Field(description="how many"),
     number: int = pydantic.Field(3, ge=0),
     nothing: int | None = pydantic.Field(None),
-    made: list[int] = pydantic.Field(default_factory=list),  # noqa: B008 (as people write it)
+    made: list[int] = pydantic.Field(default_factory=list),  # noqa: B008  # a common style
 ) -> None: ...
 
 
-def test_a_field_in_the_place_of_a_default_says_what_it_says_in_a_model() -> None:
+def test_a_pydantic_field_as_a_default() -> None:
     function = Function(fields)
     assert function.input_schema["required"] == ["needed"]
     assert function.input_schema["properties"] == {

@@ -1,4 +1,4 @@
-"""Hooks before the first who serves and after the last, whoever that is."""
+"""Startup and shutdown hooks: before the first user of a server and after the last."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ async def served_once(server: Server) -> None:
 
 
 @on_fake_clock
-async def test_in_memory_hooks_run_around_each_time_that_it_is_served() -> None:
+async def test_hooks_run_each_time_that_the_server_is_served() -> None:
     server, order = hooked()
     await served_once(server)
     await served_once(server)
@@ -41,7 +41,7 @@ async def test_in_memory_hooks_run_around_each_time_that_it_is_served() -> None:
 
 
 @on_fake_clock
-async def test_connections_at_the_same_time_share_them() -> None:
+async def test_concurrent_connections_share_the_hooks() -> None:
     server, order = hooked()
     started = asyncio.Event()
 
@@ -57,9 +57,9 @@ async def test_connections_at_the_same_time_share_them() -> None:
 
 
 @on_fake_clock
-async def test_what_a_startup_hook_raises_is_raised_to_all_who_wait_and_nobody_is_served() -> None:
+async def test_an_exception_of_a_startup_hook_is_raised_to_all_waiting_users() -> None:
     server, order = hooked()
-    failures = [ValueError("not today")]
+    failures = [ValueError("not available")]
 
     @server.on_startup
     async def fail_once() -> None:
@@ -72,13 +72,11 @@ async def test_what_a_startup_hook_raises_is_raised_to_all_who_wait_and_nobody_i
         assert isinstance(failed, ValueError)
     assert order == ["started"]
     await served_once(server)
-    assert order == ["started", "served", "stopped"], (
-        "the hook that failed was tried again, the other was not"
-    )
+    assert order == ["started", "served", "stopped"], "only the hook that failed was called again"
 
 
 @on_fake_clock
-async def test_who_waits_takes_over_from_one_that_is_cancelled() -> None:
+async def test_a_waiting_user_runs_the_hooks_if_the_first_one_is_cancelled() -> None:
     lifetime, began = Lifetime(), list[int]()
 
     async def start() -> None:
@@ -98,7 +96,7 @@ async def test_who_waits_takes_over_from_one_that_is_cancelled() -> None:
 
 
 @on_fake_clock
-async def test_one_that_begins_while_hooks_shut_down_waits_for_them() -> None:
+async def test_a_new_user_waits_for_running_shutdown_hooks() -> None:
     server, order = hooked()
 
     @server.on_shutdown
@@ -115,19 +113,19 @@ async def test_one_that_begins_while_hooks_shut_down_waits_for_them() -> None:
 
 
 @on_fake_clock
-async def test_a_shutdown_of_nobody_in_particular_ends_it_for_all() -> None:
+async def test_a_shutdown_without_a_user_is_for_all_users() -> None:
     server, order = hooked()
-    assert await server.startup("one")
-    assert await server.startup("two")
-    await server.shutdown("one")
+    assert await server.startup("first")
+    assert await server.startup("second")
+    await server.shutdown("first")
     assert order == ["started"]
     await server.shutdown()
-    await server.shutdown("two")
+    await server.shutdown("second")
     assert order == ["started", "stopped"]
 
 
 @on_fake_clock
-async def test_hooks_share_their_time_and_each_has_a_moment(caplog: pytest.LogCaptureFixture) -> None:
+async def test_hooks_share_a_timeout_and_each_has_a_minimum(caplog: pytest.LogCaptureFixture) -> None:
     server, order = Server("x", shutdown_timeout=3), list[str]()
 
     @server.on_shutdown
@@ -142,7 +140,7 @@ async def test_hooks_share_their_time_and_each_has_a_moment(caplog: pytest.LogCa
 
     @server.on_shutdown
     async def quick() -> None:
-        await asyncio.sleep(_lifetime.HOOKS_TIMEOUT / 2)
+        await asyncio.sleep(_lifetime.MIN_HOOK_TIMEOUT / 2)
         order.append("quick")
 
     assert await server.startup()
@@ -152,7 +150,7 @@ async def test_hooks_share_their_time_and_each_has_a_moment(caplog: pytest.LogCa
     assert "took more than 1 s" in caplog.text
 
 
-def test_loops_of_several_threads_share_them() -> None:
+def test_event_loops_of_several_threads_share_the_hooks() -> None:
     server, order = hooked()
     inside, gate = threading.Barrier(3), threading.Event()
 

@@ -1,13 +1,11 @@
-"""The options of a server: rows with defaults, refused when wrong."""
-
-from typing import Any
+"""The options of a server: defaults, validation and documentation."""
 
 import msgspec
 import pytest
 
-from jackstay.errors import UsageError
+from jackstay.errors import UnexpectedOptionError, UsageError
 from jackstay.server import EVENTS, Options
-from jackstay.server._options import OFFERS, make_options
+from jackstay.server._options import CAPABILITIES, make_options
 from jackstay.server._server import ServerKeywords
 from scripted.places import ROOT
 
@@ -18,18 +16,18 @@ WRONG = [
     ("threads", 0),
     ("threads", 2000),
     ("threads", "many"),
-    ("offers", ("toys",)),
+    ("capabilities", ("toys",)),
     ("title", 5),
     ("instructions", ["be brief"]),
-    ("keys", (b"short",)),
-    ("keys", ("a text of sixteen",)),
+    ("request_state_secrets", (b"short",)),
+    ("request_state_secrets", ("sixteen characters",)),
     ("round_timeout", 0),
     ("round_timeout", float("nan")),
     ("round_timeout", "long"),
     ("drain_timeout", "long"),
     ("page_size", 0),
     ("ttl_ms", -1),
-    ("cache_scope", "mine"),
+    ("cache_scope", "shared"),
     ("versions", ()),
     ("versions", ("1999-01-01",)),
     ("max_concurrent", 0),
@@ -38,28 +36,29 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), WRONG)
-def test_a_wrong_value_is_refused_and_named(name: str, value: Any) -> None:
-    with pytest.raises(UsageError) as raised:
-        make_options(**{"name": "x", name: value})
-    assert raised.value.path == name
-    assert name in str(raised.value)
+def test_a_bad_value_is_rejected_with_the_name_of_the_option(subtests: pytest.Subtests) -> None:
+    for name, value in WRONG:
+        with subtests.test(name=name, value=value):
+            with pytest.raises(UsageError) as raised:
+                make_options(**{"name": "x", name: value})
+            assert raised.value.path == name
+            assert name in str(raised.value)
 
 
-def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(
-        UsageError, match=r"colour is no option of a server; the options are name, version"
-    ) as raised:
-        make_options(name="x", colour="red")
-    assert raised.value.path == "colour"
+def test_an_unknown_option_is_a_type_error_with_a_suggestion() -> None:
+    with pytest.raises(UnexpectedOptionError) as raised:
+        make_options(name="x", thread=3)
+    assert str(raised.value) == "Server() got an unexpected option 'thread'; did you mean 'threads'?"
+    assert raised.value.path == "thread"
+    assert isinstance(raised.value, TypeError)
 
 
-def test_every_row_has_a_default_but_the_name() -> None:
+def test_only_the_name_is_required() -> None:
     required = [field.name for field in msgspec.structs.fields(Options) if field.required]
     assert required == ["name"]
 
 
-def test_a_server_says_who_it_is_and_what_it_offers() -> None:
+def test_server_info_and_capabilities() -> None:
     options = make_options(
         name="x",
         version="2",
@@ -68,7 +67,7 @@ def test_a_server_says_who_it_is_and_what_it_offers() -> None:
         description="An x",
         icons=["https://x/i.png"],
     )
-    core = options.for_core(frozenset(OFFERS))
+    core = options.for_core(frozenset(CAPABILITIES))
     assert msgspec.json.decode(core.server_info) == {
         "name": "x",
         "version": "2",
@@ -77,7 +76,7 @@ def test_a_server_says_who_it_is_and_what_it_offers() -> None:
         "websiteUrl": "https://x",
         "icons": [{"src": "https://x/i.png"}],
     }
-    assert set(msgspec.json.decode(core.capabilities)) == {*OFFERS, "logging"}
+    assert set(msgspec.json.decode(core.capabilities)) == {*CAPABILITIES, "logging"}
     assert set(msgspec.json.decode(options.for_core(frozenset()).capabilities)) == {"logging"}
     assert options.for_catalogue().page_size == options.page_size
 
@@ -85,17 +84,19 @@ def test_a_server_says_who_it_is_and_what_it_offers() -> None:
 PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", [*Options.__struct_fields__, "middleware", "on_invalid_arguments"])
-def test_every_option_is_documented(name: str) -> None:
-    table = PAGE.partition("## Options")[2]
-    assert f"`{name}`" in table
+def test_every_option_is_documented(subtests: pytest.Subtests) -> None:
+    for name in [*Options.__struct_fields__, "middleware", "on_invalid_arguments"]:
+        with subtests.test(name=name):
+            table = PAGE.partition("## Options")[2]
+            assert f"`{name}`" in table
 
 
-@pytest.mark.parametrize("event", EVENTS)
-def test_every_event_is_documented_with_its_fields(event: str) -> None:
-    assert f"| `{event}` | {', '.join(EVENTS[event])} |" in PAGE
+def test_every_event_is_documented_with_its_fields(subtests: pytest.Subtests) -> None:
+    for event in EVENTS:
+        with subtests.test(event=event):
+            assert f"| `{event}` | {', '.join(EVENTS[event])} |" in PAGE
 
 
-def test_the_keywords_of_a_server_are_the_rows() -> None:
-    given = {"name", "version", "instructions"}
-    assert ServerKeywords.__annotations__.keys() | given == set(Options.__struct_fields__)
+def test_the_typed_keywords_are_the_options() -> None:
+    parameters = {"name", "version", "instructions"}
+    assert ServerKeywords.__annotations__.keys() | parameters == set(Options.__struct_fields__)

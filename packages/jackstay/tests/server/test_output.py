@@ -1,4 +1,4 @@
-"""What a return annotation promises, what an answer holds, and that the second keeps the first."""
+"""Output schemas from return annotations, and the encoding of results that conform to them."""
 
 import dataclasses
 import enum
@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from jackstay.errors import UsageError
 from jackstay.server._content import Audio, Image
-from jackstay.server._output import answer_content, error_result, read_output, ready_output
+from jackstay.server._output import encode_content_result, error_result, output_from_schema, read_output
 from jackstay.types import (
     CallToolResult,
     ImageContent,
@@ -60,21 +60,23 @@ class Holder:
     model: Model
 
 
-def decoded(answer: bytes) -> dict[str, Any]:
-    result: dict[str, Any] = msgspec.json.decode(answer)
+def decoded(encoded: bytes) -> dict[str, Any]:
+    result: dict[str, Any] = msgspec.json.decode(encoded)
     return result
 
 
 UNSTRUCTURED = [
-    Any, object, None, type(None), str, Annotated[str, "words"], TextContent, Image, Audio, CallToolResult,
-    list[TextContent], list[TextContent | ImageContent], list[str | Image], tuple[Image, ...], tuple[str, Image], TextContent | None, str | TextContent,
+    Any, object, None, type(None), str, Annotated[str, "a note"], TextContent, Image, Audio, CallToolResult,
+    list[TextContent], list[TextContent | ImageContent], list[str | Image], tuple[Image, ...],
+    tuple[str, Image], TextContent | None, str | TextContent,
     Annotated[list[ImageContent], "pictures"],
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("hint", UNSTRUCTURED)
-def test_content_promises_nothing(hint: object) -> None:
-    assert read_output(hint, "t").schema is None
+def test_annotations_of_content_have_no_schema(subtests: pytest.Subtests) -> None:
+    for hint in UNSTRUCTURED:
+        with subtests.test(hint=hint):
+            assert read_output(hint, "t").schema is None
 
 
 OBJECTS: list[tuple[Any, Any, dict[str, Any]]] = [
@@ -89,16 +91,17 @@ OBJECTS: list[tuple[Any, Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("hint", "value", "expected"), OBJECTS)
-def test_an_object_is_structured_and_said_in_words(hint: Any, value: Any, expected: dict[str, Any]) -> None:
-    output = read_output(hint, "t")
-    assert output.schema is not None
-    assert output.schema["type"] == "object"
-    result = decoded(output.answer(value, NOW))
-    assert result["structuredContent"] == expected
-    assert msgspec.json.decode(result["content"][0]["text"]) == expected
-    Draft202012Validator.check_schema(output.schema)
-    Draft202012Validator(output.schema).validate(expected)
+def test_objects_are_structured_and_also_sent_as_text(subtests: pytest.Subtests) -> None:
+    for hint, value, expected in OBJECTS:
+        with subtests.test(hint=hint, value=value, expected=expected):
+            output = read_output(hint, "t")
+            assert output.schema is not None
+            assert output.schema["type"] == "object"
+            result = decoded(output.encode_result(value, NOW))
+            assert result["structuredContent"] == expected
+            assert msgspec.json.decode(result["content"][0]["text"]) == expected
+            Draft202012Validator.check_schema(output.schema)
+            Draft202012Validator(output.schema).validate(expected)
 
 
 WRAPPED: list[tuple[Any, Any, Any, str]] = [
@@ -117,81 +120,80 @@ WRAPPED: list[tuple[Any, Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("hint", "value", "expected", "text"), WRAPPED)
-def test_anything_else_is_wrapped(hint: Any, value: Any, expected: Any, text: str) -> None:
-    output = read_output(hint, "t")
-    assert output.schema is not None
-    assert output.schema["required"] == ["result"]
-    result = decoded(output.answer(value, NOW))
-    assert result == {"content": [{"type": "text", "text": text}], "structuredContent": {"result": expected}}
-    Draft202012Validator.check_schema(output.schema)
-    Draft202012Validator(output.schema).validate(result["structuredContent"])
+def test_other_values_are_wrapped(subtests: pytest.Subtests) -> None:
+    for hint, value, expected, text in WRAPPED:
+        with subtests.test(hint=hint, value=value, expected=expected, text=text):
+            output = read_output(hint, "t")
+            assert output.schema is not None
+            assert output.schema["required"] == ["result"]
+            result = decoded(output.encode_result(value, NOW))
+            assert result == {"content": [{"type": "text", "text": text}], "structuredContent": {"result": expected}}
+            Draft202012Validator.check_schema(output.schema)
+            Draft202012Validator(output.schema).validate(result["structuredContent"])
 
 
-def test_text_is_structured_when_asked() -> None:
+def test_str_is_structured_with_structured_true() -> None:
     output = read_output(str, "t", structured=True)
-    assert decoded(output.answer("a", NOW))["structuredContent"] == {"result": "a"}
+    assert decoded(output.encode_result("a", NOW))["structuredContent"] == {"result": "a"}
 
 
-def test_structure_can_be_refused() -> None:
+def test_structured_false_sends_only_content() -> None:
     output = read_output(complex, "t", structured=False)
     assert output.schema is None
-    assert decoded(output.answer(3, NOW)) == {"content": [{"type": "text", "text": "3"}]}
+    assert decoded(output.encode_result(3, NOW)) == {"content": [{"type": "text", "text": "3"}]}
 
 
-def test_structure_needs_something_to_describe() -> None:
-    with pytest.raises(UsageError, match="does not say what structure"):
+def test_structured_true_needs_an_annotation_with_a_schema() -> None:
+    with pytest.raises(UsageError, match="needs a return annotation"):
         read_output(Any, "t", structured=True)
 
 
-@pytest.mark.parametrize("hint", [complex, list[int] | list[str], Annotated[int, msgspec.Meta(min_length=1)]])
-def test_an_impossible_annotation_says_what_to_do(hint: object) -> None:
-    with pytest.raises(UsageError, match=r"t\(return\).*structured=False"):
-        read_output(hint, "t")
+def test_the_error_for_an_unsupported_annotation_suggests_structured_false(subtests: pytest.Subtests) -> None:
+    cases: list[object] = [complex, list[int] | list[str], Annotated[int, msgspec.Meta(min_length=1)]]
+    for hint in cases:
+        with subtests.test(hint=hint), pytest.raises(UsageError, match=r"t\(return\).*structured=False"):
+            read_output(hint, "t")
 
 
-def test_a_revision_without_structure_gets_the_text_alone() -> None:
-    assert decoded(read_output(Point, "t").answer(Point(1), OLD)) == {
+def test_revisions_without_structured_output_get_only_the_text() -> None:
+    assert decoded(read_output(Point, "t").encode_result(Point(1), OLD)) == {
         "content": [{"type": "text", "text": '{"x":1}'}]
     }
-    assert decoded(read_output(int, "t").answer(1, OLD)) == {"content": [{"type": "text", "text": "1"}]}
+    assert decoded(read_output(int, "t").encode_result(1, OLD)) == {"content": [{"type": "text", "text": "1"}]}
 
 
-@pytest.mark.parametrize(
-    ("hint", "value", "said"),
-    [
+def test_values_that_violate_the_output_schema_are_rejected(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, Any, str]] = [
         (Point, {"x": "a"}, "Expected `int`"),
         (Point, Point("a"), "Expected `int`"),  # type: ignore[arg-type]
-        (Point, None, "must be an object"),
-        (dict[str, int], [1], "must be an object"),
+        (Point, None, "expected an object"),
+        (dict[str, int], [1], "expected an object"),
         (dict[str, int], {"a": "b"}, "Expected `int`"),
         (list[int], ["a"], "Expected `int`"),
         (int, None, "Expected `int`"),
         (Point, CallToolResult(content=[], structured_content={"x": "a"}), "Expected `int`"),
-        (int, CallToolResult(content=[], structured_content={}), "no member result"),
+        (int, CallToolResult(content=[], structured_content={}), "missing member 'result'"),
         (int, CallToolResult(content=[], structured_content={"result": "a"}), "Expected `int`"),
-    ],
-)
-def test_what_breaks_the_promise_is_not_sent(hint: Any, value: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        read_output(hint, "t").answer(value, NOW)
+    ]
+    for hint, value, message in cases:
+        with subtests.test(hint=hint, value=value), pytest.raises(UsageError, match=message):
+            read_output(hint, "t").encode_result(value, NOW)
 
 
-@pytest.mark.parametrize(
-    ("value", "said"), [(math.nan, "nan"), ([math.inf], "inf"), (1j, "complex"), ("\ud800", "surrogate")]
-)
-def test_what_json_cannot_say_is_not_sent(value: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        answer_content(value, NOW)
+def test_values_without_a_json_form_are_rejected(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, str]] = [(math.nan, "nan"), ([math.inf], "inf"), (1j, "complex"), ("\ud800", "surrogate")]
+    for value, message in cases:
+        with subtests.test(value=value), pytest.raises(UsageError, match=message):
+            encode_content_result(value, NOW)
 
 
-def test_content_is_content() -> None:
-    assert decoded(answer_content("hi", NOW)) == {"content": [{"type": "text", "text": "hi"}]}
-    assert decoded(answer_content(None, NOW)) == {"content": []}
-    assert decoded(answer_content(Image(b"\0"), NOW))["content"][0]["type"] == "image"
+def test_content_results() -> None:
+    assert decoded(encode_content_result("hi", NOW)) == {"content": [{"type": "text", "text": "hi"}]}
+    assert decoded(encode_content_result(None, NOW)) == {"content": []}
+    assert decoded(encode_content_result(Image(b"\0"), NOW))["content"][0]["type"] == "image"
 
 
-def test_a_result_is_sent_as_it_is() -> None:
+def test_a_result_object_is_sent_unchanged() -> None:
     result = CallToolResult(
         content=[TextContent(text="a")], structured_content={"x": 1}, is_error=True, meta={"k": None}
     )
@@ -203,36 +205,36 @@ def test_a_result_is_sent_as_it_is() -> None:
         "_meta": {"k": None},
         "vendor": [1],
     }
-    assert decoded(answer_content(result, NOW)) == expected
-    # An error need not have the shape that success has.
-    assert decoded(read_output(Trip, "t").answer(result, NOW)) == expected
+    assert decoded(encode_content_result(result, NOW)) == expected
+    # The structured content of an error need not conform to the schema.
+    assert decoded(read_output(Trip, "t").encode_result(result, NOW)) == expected
     del expected["structuredContent"]
-    assert decoded(answer_content(result, OLD)) == expected
+    assert decoded(encode_content_result(result, OLD)) == expected
 
 
-def test_a_result_is_put_into_what_the_revision_has() -> None:
+def test_the_content_of_a_result_object_is_adapted_to_the_revision() -> None:
     result = CallToolResult(content=[ResourceLink(uri="a://b", name="b")])
-    assert decoded(answer_content(result, OLD))["content"][0]["type"] == "text"
+    assert decoded(encode_content_result(result, OLD))["content"][0]["type"] == "text"
 
 
-def test_a_question_is_sent_as_it_is() -> None:
-    question = InputRequiredResult(request_state="s")
+def test_an_input_required_result_is_sent_unchanged() -> None:
+    result = InputRequiredResult(request_state="s")
     expected = {"resultType": "input_required", "requestState": "s"}
-    assert decoded(answer_content(question, "2026-07-28")) == expected
-    assert decoded(read_output(int, "t").answer(question, "2026-07-28")) == expected
+    assert decoded(encode_content_result(result, "2026-07-28")) == expected
+    assert decoded(read_output(int, "t").encode_result(result, "2026-07-28")) == expected
 
 
-def test_a_failure_is_a_result_in_words() -> None:
+def test_error_result() -> None:
     assert decoded(error_result("bad")) == {"content": [{"type": "text", "text": "bad"}], "isError": True}
     assert decoded(error_result("half \ud800"))["content"][0]["text"] == "half ?"
 
 
-def test_a_ready_schema_is_promised_and_checked_by_whoever_compiled_it() -> None:
-    assert ready_output(None, "t", None).schema is None
-    unchecked = ready_output({"type": "object"}, "t", None)
-    assert decoded(unchecked.answer({"a": 1}, NOW))["structuredContent"] == {"a": 1}
-    checked = ready_output({"type": "object"}, "t", lambda data: "no good")
-    with pytest.raises(UsageError, match="no good"):
-        checked.answer({"a": 1}, NOW)
-    with pytest.raises(UsageError, match="must be an object"):
-        unchecked.answer("text", NOW)
+def test_the_output_of_a_tool_with_a_json_schema() -> None:
+    assert output_from_schema(None, "t", None).schema is None
+    unchecked = output_from_schema({"type": "object"}, "t", None)
+    assert decoded(unchecked.encode_result({"a": 1}, NOW))["structuredContent"] == {"a": 1}
+    checked = output_from_schema({"type": "object"}, "t", lambda data: "not valid")
+    with pytest.raises(UsageError, match="not valid"):
+        checked.encode_result({"a": 1}, NOW)
+    with pytest.raises(UsageError, match="expected an object"):
+        unchecked.encode_result("text", NOW)

@@ -1,4 +1,4 @@
-"""Every wrong field is named, once, with its path."""
+"""All problems of invalid arguments are reported, once each, with their paths."""
 
 import dataclasses
 import enum
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackstay.server import _problems
-from jackstay.server._problems import InvalidArguments, Problem, collect, find_problems, spell_place
+from jackstay.server._problems import InvalidArguments, Problem, collect, find_problems, format_path
 
 
 class Color(enum.Enum):
@@ -63,7 +63,7 @@ class Crate(msgspec.Struct, Generic[T]):
     boxes: list[Box[T]] = []
 
 
-class Told(TypedDict):
+class Limits(TypedDict):
     many: Annotated[int, msgspec.Meta(ge=0)]
     few: NotRequired[Annotated[int, msgspec.Meta(ge=0)]]
 
@@ -83,7 +83,7 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True):
     boxed: Box[int] | None = None
     crated: Crate[int] | None = None
     open: Box | None = None  # type: ignore[type-arg]
-    told: Told | None = None
+    limits: Limits | None = None
     either: int | str = 1
     anything: Any = None
     plain: list = []  # type: ignore[type-arg]
@@ -93,7 +93,7 @@ ROWS: list[tuple[str, list[str]]] = [
     ('{"point":{"atX":1}}', []),
     ("{}", ["point: missing"]),
     ("[]", ["expected object, got array"]),
-    ("nonsense", ["JSON is malformed: invalid character (byte 4)"]),
+    ("garbage", ["JSON is malformed: invalid character (byte 0)"]),
     ('{"point":3}', ["point: expected object, got int"]),
     (
         '{"point":{"atX":"a","atY":null,"z":1},"zz":2}',
@@ -113,49 +113,55 @@ ROWS: list[tuple[str, list[str]]] = [
          "models[0].b: Field required"],
     ),
     ('{"point":{"atX":1},"color":"blue","limit":10}', ["color: invalid enum value 'blue'", "limit: expected int <= 9"]),
-    ('{"point":{"atX":1},"tagged":{"type":"t","n":"x","o":1}}', ["tagged.n: expected int, got str", "tagged.o: unknown member"]),
+    ('{"point":{"atX":1},"tagged":{"type":"t","n":"x","o":1}}',
+     ["tagged.n: expected int, got str", "tagged.o: unknown member"]),
     ('{"point":{"atX":1},"row":["x"]}', ["row: expected int, got str (at [0])"]),
     ('{"point":{"atX":1},"pair":["x",3]}', ["pair[0]: expected int, got str", "pair[1]: expected str, got int"]),
     ('{"point":{"atX":1},"pair":[1]}', ["pair: expected array of length 2"]),
     ('{"point":{"atX":1},"many":["x",1,"y"]}', ["many[0]: expected int, got str", "many[2]: expected int, got str"]),
-    ('{"point":{"atX":1},"views":{"a":["x"],"b":3}}', ["views.a[0]: expected int, got str", "views.b: expected array, got int"]),
-    ('{"point":{"atX":1},"boxed":{"item":"x","items":[1,"y"]}}', ["boxed.item: expected int, got str", "boxed.items[1]: expected int, got str"]),
-    ('{"point":{"atX":1},"crated":{"item":"x","boxes":[{}]}}', ["crated.item: expected int, got str", "crated.boxes[0].item: missing"]),
+    ('{"point":{"atX":1},"views":{"a":["x"],"b":3}}',
+     ["views.a[0]: expected int, got str", "views.b: expected array, got int"]),
+    ('{"point":{"atX":1},"boxed":{"item":"x","items":[1,"y"]}}',
+     ["boxed.item: expected int, got str", "boxed.items[1]: expected int, got str"]),
+    ('{"point":{"atX":1},"crated":{"item":"x","boxes":[{}]}}',
+     ["crated.item: expected int, got str", "crated.boxes[0].item: missing"]),
     ('{"point":{"atX":1},"open":{"items":{"a":3}}}', ["open.item: missing", "open.items: expected array, got object"]),
-    ('{"point":{"atX":1},"told":{"many":-1,"few":-1}}', ["told.many: expected int >= 0", "told.few: expected int >= 0"]),
+    ('{"point":{"atX":1},"limits":{"many":-1,"few":-1}}',
+     ["limits.many: expected int >= 0", "limits.few: expected int >= 0"]),
     ('{"point":{"atX":1},"either":[]}', ["either: expected int | str, got array"]),
     ('{"point":{"atX":1},"plain":3}', ["plain: expected array, got int"]),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "expected"), ROWS)
-def test_all_problems_are_named(text: str, expected: list[str]) -> None:
-    found = collect(find_problems(Arguments, text.encode()))
-    assert [str(problem) for problem in found.problems] == expected
+def test_all_problems_are_named(subtests: pytest.Subtests) -> None:
+    for text, expected in ROWS:
+        with subtests.test(text=text, expected=expected):
+            found = collect(find_problems(Arguments, text.encode()))
+            assert [str(problem) for problem in found.problems] == expected
 
 
-def test_places_are_spelled() -> None:
-    assert spell_place(()) == ""
-    assert spell_place(("legs", 2, "city")) == "legs[2].city"
-    assert spell_place(("a b", "c")) == "['a b'].c"
-    assert spell_place(("x" * 100,)) == "['" + "x" * 64 + "…']"
+def test_format_path() -> None:
+    assert format_path(()) == ""
+    assert format_path(("legs", 2, "city")) == "legs[2].city"
+    assert format_path(("a b", "c")) == "['a b'].c"
+    assert format_path(("x" * 100,)) == "['" + "x" * 64 + "…']"
 
 
-def test_the_text_has_a_line_for_each() -> None:
-    one, two = Problem("a", "missing"), Problem("", "odd")
-    assert InvalidArguments((one,)).text == "Invalid arguments: a: missing"
-    assert InvalidArguments((one, two)).text == "Invalid arguments:\n- a: missing\n- odd"
+def test_the_text_has_one_line_for_each_problem() -> None:
+    first, second = Problem("a", "missing"), Problem("", "odd")
+    assert InvalidArguments((first,)).text == "Invalid arguments: a: missing"
+    assert InvalidArguments((first, second)).text == "Invalid arguments:\n- a: missing\n- odd"
 
 
-def test_number_and_length_are_bounded() -> None:
+def test_the_number_and_length_of_problems_are_limited() -> None:
     found = collect(iter([(("a",), "x" * 1000)] * 1000))
-    assert len(found.problems) == _problems.MOST_PROBLEMS + 1
+    assert len(found.problems) == _problems.MAX_PROBLEMS + 1
     assert found.problems[-1].message == "and more"
-    assert len(found.problems[0].message) == _problems.LONGEST_PROBLEM + 1
+    assert len(found.problems[0].message) == _problems.MAX_PROBLEM_LENGTH + 1
 
 
-def test_of_an_argument_too_large_to_go_through_the_first_problem_is_named() -> None:
-    """G20: a search of megabytes, item by item, would keep every ping waiting."""
+def test_only_the_first_problem_of_a_large_argument_is_named() -> None:
+    """docs/guarantees.md G20: a search of megabytes, item by item, would block the event loop."""
 
     class Model(pydantic.BaseModel):
         a: int
@@ -167,9 +173,9 @@ def test_of_an_argument_too_large_to_go_through_the_first_problem_is_named() -> 
         models: list[Model]
         small: list[int]
 
-    long = "x" * _problems.LARGEST_SEARCHED
+    long = "x" * _problems.MAX_SEARCHED_BYTES
     wrong = {
-        "numbers": [*range(_problems.LARGEST_SEARCHED), "x", "y"],
+        "numbers": [*range(_problems.MAX_SEARCHED_BYTES), "x", "y"],
         "model": {"a": "x", "text": long},
         "models": [{"a": 1, "text": long}, {"a": "secret"}, {}],
         "small": ["x", "y"],
@@ -177,7 +183,7 @@ def test_of_an_argument_too_large_to_go_through_the_first_problem_is_named() -> 
     found = collect(find_problems(Large, msgspec.json.encode(wrong)))
     integer = "Input should be a valid integer, unable to parse string as an integer"
     assert [str(problem) for problem in found.problems] == [
-        f"numbers: expected int, got str (at [{_problems.LARGEST_SEARCHED}])",
+        f"numbers: expected int, got str (at [{_problems.MAX_SEARCHED_BYTES}])",
         f"model.a: {integer}",
         f"models: {integer} (at [1])",
         "small[0]: expected int, got str",
@@ -188,12 +194,12 @@ def test_of_an_argument_too_large_to_go_through_the_first_problem_is_named() -> 
     )
 
 
-def test_nesting_beyond_the_stack_is_a_problem_and_not_an_exception() -> None:
+def test_nesting_that_is_too_deep_is_a_problem_and_not_an_exception() -> None:
     found = collect(find_problems(Any, b"[" * 100_000))
     assert [str(problem) for problem in found.problems] == ["nested too deeply"]
 
 
-def test_a_model_that_fails_without_a_list_of_errors_is_named_as_a_whole() -> None:
+def test_a_model_that_raises_a_plain_value_error() -> None:
     class Odd(pydantic.BaseModel):
         @classmethod
         def model_validate_json(cls, *args: Any, **keywords: Any) -> "Odd":
@@ -205,18 +211,17 @@ def test_a_model_that_fails_without_a_list_of_errors_is_named_as_a_whole() -> No
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 99) | st.text(max_size=3),
     lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["atX", "legs", "a"]), inner, max_size=3)
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["atX", "legs", "a"]), inner, max_size=3)
     ),
 )
 
 
 @given(st.dictionaries(st.sampled_from(["point", "trip", "counts", "models", "color", "zz"]), JSON))
-def test_there_are_problems_exactly_where_the_decoder_refuses(value: dict[str, Any]) -> None:
+def test_there_are_problems_exactly_if_the_decoder_rejects_the_value(value: dict[str, Any]) -> None:
     data = msgspec.json.encode(value)
     try:
         msgspec.json.decode(data, type=Arguments, dec_hook=_problems.decode_foreign)
-        is_right = True
+        is_valid = True
     except msgspec.ValidationError:
-        is_right = False
-    assert (list(find_problems(Arguments, data)) == []) is is_right
+        is_valid = False
+    assert (list(find_problems(Arguments, data)) == []) is is_valid

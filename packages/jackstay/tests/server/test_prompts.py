@@ -1,4 +1,4 @@
-"""Prompts: arguments from parameters, conversations from what is returned."""
+"""Prompts from functions: arguments, and the encoding of messages."""
 
 import datetime
 import enum
@@ -33,7 +33,7 @@ class Context:
     pass
 
 
-def review(  # noqa: PLR0917 (every kind of argument)
+def review(  # noqa: PLR0917  # every kind of argument
     code: str, context: Context, tone: Tone | None = None, depth: int = 1, day: datetime.date | None = None,
     kind: Literal["a", "b"] = "a", anything: Any = None,
 ) -> str:  # fmt: skip
@@ -44,18 +44,18 @@ def review(  # noqa: PLR0917 (every kind of argument)
     return code
 
 
-def test_a_function_becomes_a_prompt() -> None:
+def test_a_prompt_from_a_function() -> None:
     prompt = prompt_from_function(review, Context)
     body = decode(Prompt, prompt.listed)
     assert (prompt.name, body.description, prompt.is_blocking) == ("review", "Review it.", True)
     assert body.arguments is not None
-    assert [(one.name, one.required) for one in body.arguments] == [
+    assert [(argument.name, argument.required) for argument in body.arguments] == [
         ("code", True), ("tone", False), ("depth", False), ("day", False), ("kind", False), ("anything", False),
     ]  # fmt: skip
     assert body.arguments[0].description == "what to read"
 
 
-def test_arguments_are_strings_read_as_what_the_parameters_are() -> None:
+def test_arguments_are_converted_from_strings() -> None:
     prompt = prompt_from_function(review, Context)
     bound = prompt.bind({"code": "x", "tone": "kind", "depth": "2", "day": "2026-01-02"}, "C")
     assert bound == (("x", "C", Tone.KIND, 2, datetime.date(2026, 1, 2), "a", None), {})
@@ -64,7 +64,7 @@ def test_arguments_are_strings_read_as_what_the_parameters_are() -> None:
     assert missing.text == "Invalid arguments: code: missing"
 
 
-def test_what_the_author_says_wins() -> None:
+def test_options_override_what_the_function_has() -> None:
     options = PromptOptions(name="r", title="R", description="D", icons=["i"], meta={"k": 1}, blocking=False)
     prompt = prompt_from_function(lambda: "x", options=options)
     assert not prompt.is_blocking
@@ -77,20 +77,23 @@ class Point(msgspec.Struct):
     x: int
 
 
-@pytest.mark.parametrize("hint", [list[str], dict[str, str], Point, str | list[str], tuple[int, int]])
-def test_a_parameter_that_a_string_cannot_say_is_refused(hint: Any) -> None:
-    def bad(a: Any) -> str: ...
+def test_parameters_that_cannot_be_read_from_a_string_are_rejected(subtests: pytest.Subtests) -> None:
+    cases: list[Any] = [list[str], dict[str, str], Point, str | list[str], tuple[int, int]]
+    for hint in cases:
+        with subtests.test(hint=hint):
 
-    bad.__annotations__["a"] = hint
-    with pytest.raises(UsageError, match=r"bad\(a\) cannot be given as a string"):
-        prompt_from_function(bad)
+            def bad(a: Any) -> str: ...
+
+            bad.__annotations__["a"] = hint
+            with pytest.raises(UsageError, match=r"bad\(a\): prompt arguments are strings"):
+                prompt_from_function(bad)
 
 
 def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": {"type": "text", "text": text}}
 
 
-ANSWERS: list[tuple[Any, list[Any]]] = [
+RESULTS: list[tuple[Any, list[Any]]] = [
     ("hi", [user("hi")]),
     (None, []),
     ([], []),
@@ -104,35 +107,34 @@ ANSWERS: list[tuple[Any, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "messages"), ANSWERS)
-def test_what_is_returned_becomes_messages(value: Any, messages: list[Any]) -> None:
-    answer = prompt_from_function(lambda: 1, options=PromptOptions(name="p")).answer(value, NOW)
-    assert msgspec.json.decode(answer) == {"messages": messages}
+def test_messages_of_returned_values(subtests: pytest.Subtests) -> None:
+    for value, messages in RESULTS:
+        with subtests.test(value=value, messages=messages):
+            encoded = prompt_from_function(lambda: 1, options=PromptOptions(name="p")).encode_result(value, NOW)
+            assert msgspec.json.decode(encoded) == {"messages": messages}
 
 
-def test_the_description_goes_with_the_messages() -> None:
-    answer = prompt_from_function(review, Context).answer("a", NOW)
-    assert msgspec.json.decode(answer)["description"] == "Review it."
+def test_the_result_has_the_description() -> None:
+    encoded = prompt_from_function(review, Context).encode_result("a", NOW)
+    assert msgspec.json.decode(encoded)["description"] == "Review it."
 
 
-def test_a_result_is_sent_as_it_is_in_what_the_revision_has() -> None:
-    sound = PromptMessage(role="user", content=AudioContent(data="AA==", mime_type="audio/wav"))
-    result = with_members(GetPromptResult(messages=[sound], description="mine"), {"vendor": 1})
+def test_a_result_object_is_sent_with_content_that_the_revision_supports() -> None:
+    audio = PromptMessage(role="user", content=AudioContent(data="AA==", mime_type="audio/wav"))
+    result = with_members(GetPromptResult(messages=[audio], description="my prompt"), {"vendor": 1})
     prompt = prompt_from_function(review, Context)
-    answer = msgspec.json.decode(prompt.answer(result, NOW))
-    assert (answer["description"], answer["vendor"]) == ("mine", 1)
-    assert answer["messages"][0]["content"]["type"] == "audio"
-    answer = msgspec.json.decode(prompt.answer(result, "2024-11-05"))
-    assert answer["messages"][0]["content"]["type"] == "text"
+    sent = msgspec.json.decode(prompt.encode_result(result, NOW))
+    assert (sent["description"], sent["vendor"]) == ("my prompt", 1)
+    assert sent["messages"][0]["content"]["type"] == "audio"
+    sent = msgspec.json.decode(prompt.encode_result(result, "2024-11-05"))
+    assert sent["messages"][0]["content"]["type"] == "text"
 
 
-def test_a_question_is_sent_as_it_is() -> None:
-    answer = prompt_from_function(review, Context).answer(
-        InputRequiredResult(request_state="s"), "2026-07-28"
-    )
-    assert msgspec.json.decode(answer) == {"resultType": "input_required", "requestState": "s"}
+def test_an_input_required_result_is_sent_unchanged() -> None:
+    encoded = prompt_from_function(review, Context).encode_result(InputRequiredResult(request_state="s"), "2026-07-28")
+    assert msgspec.json.decode(encoded) == {"resultType": "input_required", "requestState": "s"}
 
 
-def test_what_json_cannot_say_is_not_sent() -> None:
+def test_values_without_a_json_form_are_rejected() -> None:
     with pytest.raises(UsageError, match="complex"):
-        prompt_from_function(review, Context).answer(1j, NOW)
+        prompt_from_function(review, Context).encode_result(1j, NOW)

@@ -1,4 +1,4 @@
-"""Resources and templates, and the contents that they give."""
+"""Resources and templates from functions, and the encoding of their contents."""
 
 from typing import Any
 
@@ -40,19 +40,19 @@ def row(table: str, number: int, context: Context, limit: int = 9) -> str:
 
 def contents_of(value: Any, options: ResourceOptions | None = None, version: str = NOW) -> dict[str, Any]:
     result: dict[str, Any] = msgspec.json.decode(
-        resource_from_function(URI, note, options=options).answer(value, URI, version)
+        resource_from_function(URI, note, options=options).encode_result(value, URI, version)
     )
     return result
 
 
-def test_a_function_becomes_a_resource() -> None:
+def test_a_resource_from_a_function() -> None:
     resource = resource_from_function(URI, note)
     assert decode(Resource, resource.listed) == Resource(uri=URI, name="note", description="A note.")
     assert (resource.key, resource.template, resource.is_blocking) == (URI, None, True)
     assert resource.bind({}, "C") == ((), {})
 
 
-def test_a_function_becomes_a_template() -> None:
+def test_a_template_from_a_function() -> None:
     template = resource_from_function("db://{table}/{number}", row, Context)
     body = decode(ResourceTemplate, template.listed)
     assert (body.uri_template, body.name, body.description) == ("db://{table}/{number}", "row", "A row.")
@@ -73,7 +73,7 @@ LISTED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_what_the_author_says_wins() -> None:
+def test_options_override_what_the_function_has() -> None:
     resource = resource_from_function(URI, note, options=ResourceOptions(**ALL, size=3, blocking=False))
     assert msgspec.json.decode(resource.listed) == {"uri": URI, "size": 3, **LISTED}
     assert not resource.is_blocking
@@ -81,37 +81,38 @@ def test_what_the_author_says_wins() -> None:
     assert msgspec.json.decode(template.listed) == {"uriTemplate": "note://{key}", **LISTED}
 
 
-def test_a_template_may_allow_values_to_lead_anywhere() -> None:
+def test_allow_traversal() -> None:
     options = ResourceOptions(allow_traversal=True)
     template = resource_from_function("file:///{+path}", lambda path: path, options=options).template
     assert template is not None
     assert template.match("file:///../x") == {"path": "../x"}
 
 
-@pytest.mark.parametrize(
-    ("uri", "call", "said"),
-    [
-        ("db://{tabel}/{number}", row, "row has no parameter tabel"),
-        ("db://{table}", row, "row needs number"),
-        ("db://x", row, "row needs table"),
+def test_mismatches_and_invalid_uris_are_rejected(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, Any, str]] = [
+        ("db://{tabel}/{number}", row, "row has no parameter for the variable 'tabel'"),
+        ("db://{table}", row, "row requires the parameter 'number'"),
+        ("db://x", row, "row requires the parameter 'table'"),
         ("relative", note, "uri must be a URI"),
-        ("note://{id", note, "without its partner"),
-        ("note://id}", note, "without its partner"),
-    ],
-)
-def test_what_does_not_match_is_refused(uri: str, call: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        resource_from_function(uri, call, Context)
+        ("note://{id", note, "unbalanced braces"),
+        ("note://id}", note, "unbalanced braces"),
+    ]
+    for uri, call, message in cases:
+        with subtests.test(uri=uri), pytest.raises(UsageError, match=message):
+            resource_from_function(uri, call, Context)
 
 
-@pytest.mark.parametrize(
-    ("options", "path"),
-    [({"ttl_ms": -1}, "ttl_ms"), ({"ttl_ms": True}, "ttl_ms"), ({"cache_scope": "shared"}, "cache_scope")],
-)
-def test_cache_hints_are_checked(options: Any, path: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        ResourceOptions(**options)
-    assert caught.value.path == path
+def test_cache_hints_are_checked(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, str]] = [
+        ({"ttl_ms": -1}, "ttl_ms"),
+        ({"ttl_ms": True}, "ttl_ms"),
+        ({"cache_scope": "shared"}, "cache_scope"),
+    ]
+    for options, path in cases:
+        with subtests.test(options=options, path=path):
+            with pytest.raises(UsageError) as caught:
+                ResourceOptions(**options)
+            assert caught.value.path == path
 
 
 TEXT = TextResourceContents(uri="note://2", text="two")
@@ -130,33 +131,34 @@ CONTENTS: list[tuple[Any, list[dict[str, Any]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "expected"), CONTENTS)
-def test_what_is_returned_becomes_contents(value: Any, expected: list[dict[str, Any]]) -> None:
-    assert contents_of(value) == {"contents": expected}
+def test_contents_of_returned_values(subtests: pytest.Subtests) -> None:
+    for value, expected in CONTENTS:
+        with subtests.test(value=value, expected=expected):
+            assert contents_of(value) == {"contents": expected}
 
 
-def test_the_mime_type_is_the_authors() -> None:
+def test_an_explicit_mime_type_is_used() -> None:
     options = ResourceOptions(mime_type="text/markdown")
     for value in ("text", b"\0", {}):
         assert contents_of(value, options)["contents"][0]["mimeType"] == "text/markdown"
 
 
-def test_cache_hints_are_there_in_the_stateless_era_only() -> None:
+def test_cache_hints_are_sent_only_in_the_stateless_era() -> None:
     options = ResourceOptions(ttl_ms=5, cache_scope="public")
-    said = contents_of("a", options, STATELESS)
-    assert (said["ttlMs"], said["cacheScope"]) == (5, "public")
+    result = contents_of("a", options, STATELESS)
+    assert (result["ttlMs"], result["cacheScope"]) == (5, "public")
     assert contents_of("a", None, STATELESS)["ttlMs"] == 0
     own = ReadResourceResult(contents=[], ttl_ms=7, cache_scope="private")
     assert contents_of(own, options, STATELESS) == {"contents": [], "ttlMs": 7, "cacheScope": "private"}
     assert contents_of(own, options, NOW) == {"contents": []}
 
 
-def test_a_question_is_sent_as_it_is() -> None:
-    question = InputRequiredResult(request_state="s")
-    assert contents_of(question, None, STATELESS) == {"resultType": "input_required", "requestState": "s"}
+def test_an_input_required_result_is_sent_unchanged() -> None:
+    result = InputRequiredResult(request_state="s")
+    assert contents_of(result, None, STATELESS) == {"resultType": "input_required", "requestState": "s"}
 
 
-def test_what_json_cannot_say_is_not_sent() -> None:
+def test_values_without_a_json_form_are_rejected() -> None:
     with pytest.raises(UsageError, match="complex"):
         contents_of(1j)
     with pytest.raises(UsageError, match="surrogate"):

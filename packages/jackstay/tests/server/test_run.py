@@ -1,4 +1,4 @@
-"""The process that is a server: its signals, its limit, its end. Whole processes are in `tests/chaos/test_server.py`."""
+"""Running a server as a process: signals, shutdown and exit. Whole processes are in `tests/chaos/test_server.py`."""
 
 import asyncio
 import logging
@@ -7,31 +7,29 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from chaos.standing_in import standing_in
+from chaos.redirected_stdio import redirected_stdio
 from jackstay.errors import UsageError
 from jackstay.server import Server, _run
-from jackstay.server._run import SIGNALS, Ending, flush, run
+from jackstay.server._run import SIGNALS, Shutdown, flush, run
 
 META = (
-    '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
-    '"io.modelcontextprotocol/clientCapabilities":{}}'
+    '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}'
 )
 
 
 def never(code: int) -> None:
-    """How this process ends: it does not, not even in a test that has gone wrong."""
-    raise AssertionError(f"left with {code}")
+    """Replaces `os._exit`, so that a failed test does not end pytest."""
+    raise AssertionError(f"exited with {code}")
 
 
-def served(server: Server, tmp_path: Path, *tools: str, **options: Any) -> tuple[int, bytes]:
-    """Run it over files with one call of each tool."""
+def serve(server: Server, tmp_path: Path, *tools: str, **options: Any) -> tuple[int, bytes]:
+    """Run the server over files, with one call of each tool."""
     lines = [
         f'{{"jsonrpc":"2.0","id":{n},"method":"tools/call","params":{{"name":"{tool}",{META}}}}}\n'
         for n, tool in enumerate(tools, 1)
@@ -40,9 +38,9 @@ def served(server: Server, tmp_path: Path, *tools: str, **options: Any) -> tuple
     with (
         (tmp_path / "in").open("rb") as stdin,
         (tmp_path / "out").open("wb") as stdout,
-        standing_in(stdin.fileno(), stdout.fileno()),
+        redirected_stdio(stdin.fileno(), stdout.fileno()),
     ):
-        code = run(server, **{"leave": never, **options})
+        code = run(server, **{"exit_process": never, **options})
     return code, (tmp_path / "out").read_bytes()
 
 
@@ -52,24 +50,24 @@ def join_all_but(before: set[threading.Thread]) -> None:
         assert not thread.is_alive()
 
 
-def test_it_serves_until_the_end_of_input_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_run_serves_until_the_end_of_input_and_cleans_up(tmp_path: Path) -> None:
     server = Server("x")
     server.tool(name="echo", blocking=False)(lambda: "hello")
     handlers = [signal.getsignal(number) for number in SIGNALS]
-    code, said = served(server, tmp_path, "echo")
+    code, output = serve(server, tmp_path, "echo")
     assert code == 0
-    assert b"hello" in said
+    assert b"hello" in output
     assert [signal.getsignal(number) for number in SIGNALS] == handlers
     assert server.on_stdio_ending is None
     assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
 
 
-def test_startup_hooks_are_called_before_anybody_is_served(tmp_path: Path) -> None:
+def test_startup_hooks_run_before_the_first_request(tmp_path: Path) -> None:
     server = Server("x")
     order: list[str] = []
 
     @server.tool(blocking=False)
-    def say() -> None:
+    def tool() -> None:
         order.append("served")
 
     @server.on_startup
@@ -81,39 +79,39 @@ def test_startup_hooks_are_called_before_anybody_is_served(tmp_path: Path) -> No
     def second() -> None:
         order.append("second")
 
-    server.on_shutdown(lambda: order.append("over"))
-    assert served(server, tmp_path, "say")[0] == 0
-    assert order == ["first", "second", "served", "over"]
+    server.on_shutdown(lambda: order.append("stopped"))
+    assert serve(server, tmp_path, "tool")[0] == 0
+    assert order == ["first", "second", "served", "stopped"]
 
 
-def test_what_hooks_write_to_stdout_never_reaches_the_client(tmp_path: Path) -> None:
-    """G15: from before the first hook until after the last, the stream is the client's alone."""
+def test_output_of_hooks_on_stdout_does_not_reach_the_client(tmp_path: Path) -> None:
+    """docs/guarantees.md G15."""
     server = Server("x")
     server.tool(name="echo", blocking=False)(lambda: "hello")
     server.on_startup(lambda: os.write(1, b"starting\n"))
 
     @server.on_shutdown
-    async def over() -> None:  # on the loop: a thread that comes late would write to what is stdout then
-        os.write(1, b"over\n")
+    async def stop() -> None:  # async: a thread might write later, when stdout is restored
+        os.write(1, b"stopping\n")
 
-    _, said = served(server, tmp_path, "echo")
-    (line,) = said.splitlines()
+    _, output = serve(server, tmp_path, "echo")
+    (line,) = output.splitlines()
     assert msgspec.json.decode(line)["id"] == 1
 
 
-def test_what_a_startup_hook_raises_ends_it_and_nobody_is_served(tmp_path: Path) -> None:
+def test_an_exception_of_a_startup_hook_ends_the_server(tmp_path: Path) -> None:
     server = Server("x")
 
     @server.on_startup
     async def fail() -> None:
-        raise UsageError("not today")
+        raise UsageError("not available")
 
-    with pytest.raises(UsageError, match="not today"):
-        served(server, tmp_path, "say")
+    with pytest.raises(UsageError, match="not available"):
+        serve(server, tmp_path, "tool")
     assert (tmp_path / "out").read_bytes() == b""
 
 
-def test_a_signal_during_startup_ends_it_in_order(tmp_path: Path) -> None:
+def test_a_signal_during_startup(tmp_path: Path) -> None:
     server = Server("x")
     order: list[str] = []
 
@@ -123,29 +121,26 @@ def test_a_signal_during_startup_ends_it_in_order(tmp_path: Path) -> None:
         try:
             await asyncio.sleep(60)
         finally:
-            order.append("let go")
+            order.append("cancelled")
 
-    server.on_shutdown(lambda: order.append("over"))
-    assert served(server, tmp_path, "say") == (0, b"")
-    assert order == ["let go", "over"]
+    server.on_shutdown(lambda: order.append("stopped"))
+    assert serve(server, tmp_path, "tool") == (0, b"")
+    assert order == ["cancelled", "stopped"]
 
 
-def test_who_is_cancelled_while_it_starts_is_cancelled() -> None:
+async def test_startup_can_be_cancelled() -> None:
     server = Server("x")
     server.on_startup(asyncio.Event().wait)
 
-    async def test() -> None:
-        starting = asyncio.ensure_future(server.startup())
-        await asyncio.sleep(0)
-        starting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await starting
-        server.stop_starting()
-
-    asyncio.run(test())
+    starting = asyncio.ensure_future(server.startup())
+    await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    server.cancel_startup()
 
 
-def test_the_face_runs_it_and_a_loop_may_be_brought_along(tmp_path: Path) -> None:
+def test_server_run_with_a_loop_factory(tmp_path: Path) -> None:
     made: list[asyncio.AbstractEventLoop] = []
 
     def factory() -> asyncio.AbstractEventLoop:
@@ -155,33 +150,30 @@ def test_the_face_runs_it_and_a_loop_may_be_brought_along(tmp_path: Path) -> Non
     with (
         open(os.devnull, "rb") as stdin,
         (tmp_path / "out").open("wb") as stdout,
-        standing_in(stdin.fileno(), stdout.fileno()),
+        redirected_stdio(stdin.fileno(), stdout.fileno()),
     ):
-        assert Server("x").run(loop_factory=factory, leave=never) == 0
+        assert Server("x").run(loop_factory=factory, _exit=never) == 0
     assert made[0].is_closed()
 
 
-def test_inside_a_loop_it_says_what_to_use_instead() -> None:
-    async def test() -> None:
-        with pytest.raises(UsageError, match="serve_stdio"):
-            run(Server("x"))
-
-    asyncio.run(test())
+async def test_the_error_inside_an_event_loop_names_the_alternative() -> None:
+    with pytest.raises(UsageError, match="serve_stdio"):
+        run(Server("x"))
 
 
-def test_a_thread_that_hangs_is_left_by_ending_the_process(tmp_path: Path) -> None:
-    gate, left = threading.Event(), []
+def test_the_process_is_ended_if_a_thread_hangs(tmp_path: Path) -> None:
+    gate, codes = threading.Event(), []
     server = Server("x", drain_timeout=0.05)
     server.tool(name="hang")(lambda: gate.wait(10))
     before = set(threading.enumerate())
-    code, _ = served(server, tmp_path, "hang", leave=left.append)
-    assert (code, left) == (0, [0])
+    code, _ = serve(server, tmp_path, "hang", exit_process=codes.append)
+    assert (code, codes) == (0, [0])
     gate.set()
     join_all_but(before)
 
 
-def test_a_thread_of_the_loops_executor_is_left_too(tmp_path: Path) -> None:
-    gate, left = threading.Event(), []
+def test_the_process_is_ended_if_a_thread_of_the_executor_hangs(tmp_path: Path) -> None:
+    gate, codes = threading.Event(), []
     server = Server("x", drain_timeout=0.05)
 
     @server.tool
@@ -189,15 +181,15 @@ def test_a_thread_of_the_loops_executor_is_left_too(tmp_path: Path) -> None:
         await asyncio.to_thread(gate.wait, 10)
 
     before = set(threading.enumerate())
-    served(server, tmp_path, "hang", leave=left.append)
-    assert left == [0]
+    serve(server, tmp_path, "hang", exit_process=codes.append)
+    assert codes == [0]
     gate.set()
     join_all_but(before)
 
 
-def test_a_task_that_was_left_on_the_loop_is_cancelled(tmp_path: Path) -> None:
+def test_remaining_tasks_are_cancelled(tmp_path: Path) -> None:
     ended: list[str] = []
-    left: list[int] = []
+    codes: list[int] = []
     tasks: list[asyncio.Task[None]] = []
     server = Server("x")
 
@@ -213,122 +205,110 @@ def test_a_task_that_was_left_on_the_loop_is_cancelled(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         return "started"
 
-    served(server, tmp_path, "start", leave=left.append)
-    assert (ended, left) == (["cancelled"], [])
+    serve(server, tmp_path, "start", exit_process=codes.append)
+    assert (ended, codes) == (["cancelled"], [])
 
 
 # --- signals ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
-def test_a_signal_drains_and_a_second_one_leaves_at_once(number: signal.Signals, code: int) -> None:
-    async def test() -> None:
-        drained = asyncio.Event()
-        left: list[int] = []
-        ending = Ending(drained.set, asyncio.get_running_loop(), left.append, timeout=300.0)
-        ending.install()
-        try:
-            os.kill(os.getpid(), number)
-            await drained.wait()
-            assert (ending.code, left) == (code, [])
-            os.kill(os.getpid(), number)
-            assert left == [128 + number]
-        finally:
-            ending.restore()
-
-    asyncio.run(test())
-
-
-def test_the_end_of_the_terminal_is_not_the_end_of_a_server_under_nohup() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+async def test_the_first_signal_drains_and_the_second_exits(number: signal.Signals, code: int) -> None:
+    drained = asyncio.Event()
+    codes: list[int] = []
+    shutdown = Shutdown(drained.set, asyncio.get_running_loop(), codes.append, timeout=300.0)
+    shutdown.install()
     try:
-
-        async def test() -> None:
-            ending = Ending(lambda: None, asyncio.get_running_loop())
-            ending.install()
-            try:
-                assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-                assert signal.getsignal(signal.SIGTERM) == ending.ask
-            finally:
-                ending.restore()
-
-        asyncio.run(test())
+        os.kill(os.getpid(), number)
+        await drained.wait()
+        assert (shutdown.code, codes) == (code, [])
+        os.kill(os.getpid(), number)
+        assert codes == [128 + number]
     finally:
+        shutdown.restore()
+
+
+async def test_under_nohup_sighup_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    shutdown = Shutdown(lambda: None, asyncio.get_running_loop())
+    try:
+        shutdown.install()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) == shutdown.handle_signal
+    finally:
+        shutdown.restore()
         signal.signal(signal.SIGHUP, before)
 
 
-def test_the_watchdog_ends_what_does_not_end() -> None:
-    left, gone = [], threading.Event()
+def test_the_watchdog_exits_after_the_timeout() -> None:
+    codes, exited = [], threading.Event()
 
-    def leave(code: int) -> None:
-        left.append(code)
-        gone.set()
+    def exit_process(code: int) -> None:
+        codes.append(code)
+        exited.set()
 
     loop = asyncio.new_event_loop()
-    ending = Ending(lambda: None, loop, leave, timeout=0.01)
-    ending.code = 7
-    ending.begin()
-    ending.begin()
-    assert gone.wait(5)
-    assert left == [7]
-    ending.restore()
+    shutdown = Shutdown(lambda: None, loop, exit_process, timeout=0.01)
+    shutdown.code = 7
+    shutdown.begin()
+    shutdown.begin()
+    assert exited.wait(5)
+    assert codes == [7]
+    shutdown.restore()
     loop.close()
 
 
 @pytest.mark.parametrize("is_exiting", [True, False])
-def test_after_the_server_the_watchdog_ends_an_interpreter_that_exits_and_nothing_else(
+def test_after_run_the_watchdog_acts_only_during_interpreter_exit(
     is_exiting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it is the process's own. Whole processes are in tests/chaos/test_server.py."""
-    left, gone = [], threading.Event()
+    codes, exited = [], threading.Event()
     hooks: list[Any] = []
 
-    def leave(code: int) -> None:
-        left.append(code)
-        gone.set()
+    def exit_process(code: int) -> None:
+        codes.append(code)
+        exited.set()
 
-    monkeypatch.setattr(_run.os, "_exit", leave)
+    monkeypatch.setattr(_run.os, "_exit", exit_process)
     monkeypatch.setattr(threading, "_register_atexit", hooks.append)
     monkeypatch.setattr(_run, "LEFTOVERS_TIMEOUT", 0.0 if not is_exiting else 60.0)
     loop = asyncio.new_event_loop()
-    ending = Ending(lambda: None, loop, leave, timeout=0.01)
-    ending.restore()
-    assert hooks == [], "no end has begun"
-    ending.begin(60.0)
-    ending.restore()
+    shutdown = Shutdown(lambda: None, loop, exit_process, timeout=0.01)
+    shutdown.restore()
+    assert hooks == [], "no shutdown has started"
+    shutdown.begin(60.0)
+    shutdown.restore()
     (hook,) = hooks
     if is_exiting:
         hook()
-    ending.begin()
+    shutdown.begin()
     if is_exiting:
-        assert gone.wait(60)
-        assert left == [0]
+        assert exited.wait(60)
+        assert codes == [0]
     else:
-        while ending._deadline > time.monotonic():
-            time.sleep(0.001)
-        ending._watch()  # as the thread does it
-        assert left == []
+        shutdown._watch()  # what the thread runs
+        assert codes == []
     loop.close()
 
 
-def test_one_that_is_restored_while_the_interpreter_exits_is_told_so(
+def test_at_exit_during_interpreter_exit_calls_the_function_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def register(_: object) -> None:
         raise RuntimeError("can't register atexit after shutdown")
 
-    told: list[bool] = []
+    calls: list[bool] = []
     monkeypatch.setattr(threading, "_register_atexit", register)
-    _run._at_exit(lambda: told.append(True))
-    assert told == [True]
+    _run._at_exit(lambda: calls.append(True))
+    assert calls == [True]
 
 
-def test_startup_hooks_have_longer_after_the_end_of_input_and_then_the_rest_is_bounded(
+def test_startup_hooks_have_more_time_after_the_end_of_input(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     limits: list[float | None] = []
     order: list[str] = []
-    monkeypatch.setattr(Ending, "begin", lambda _, timeout=None: limits.append(timeout))
+    monkeypatch.setattr(Shutdown, "begin", lambda _, timeout=None: limits.append(timeout))
     server = Server("x")
     server.tool(name="echo", blocking=False)(lambda: order.append("served"))
     reading, writing = os.pipe()
@@ -339,11 +319,11 @@ def test_startup_hooks_have_longer_after_the_end_of_input_and_then_the_rest_is_b
         os.write(writing, request.encode())
         os.close(writing)
         while not limits:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
         order.append("started")
 
-    with open(os.devnull, "wb") as stdout, standing_in(reading, stdout.fileno()):
-        assert run(server, leave=never) == 0
+    with open(os.devnull, "wb") as stdout, redirected_stdio(reading, stdout.fileno()):
+        assert run(server, exit_process=never) == 0
     os.close(reading)
     assert order == ["started", "served"]
     assert limits[0] == _run.STARTUP_TIMEOUT
@@ -351,7 +331,7 @@ def test_startup_hooks_have_longer_after_the_end_of_input_and_then_the_rest_is_b
     assert limits[1:]
 
 
-def test_what_hangs_is_not_waited_for_when_it_is_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_in_time_does_not_wait_for_a_flush_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     gate, begun, ended = threading.Event(), threading.Event(), threading.Event()
 
     def flush() -> None:
@@ -366,75 +346,74 @@ def test_what_hangs_is_not_waited_for_when_it_is_flushed(monkeypatch: pytest.Mon
     assert ended.wait(60)
 
 
-def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a program that has not set logging up; pytest has, and anew for every call of a test."""
+def remove_log_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a program that has not configured logging; pytest has, again for every test."""
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     monkeypatch.setattr(logging.getLogger("jackstay"), "handlers", [])
 
 
-def test_a_library_is_silent_and_who_runs_a_server_hears_warnings(
+def test_warnings_are_logged_to_stderr_only_while_a_server_runs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Section 8: under `jackstay.*`, with a NullHandler, never on stdout."""
-    nobody_listens(monkeypatch)
+    remove_log_handlers(monkeypatch)
     Server("x")
     Server("y")
-    ours = logging.getLogger("jackstay")
-    assert [type(one) for one in ours.handlers] == [logging.NullHandler]
-    logging.getLogger("jackstay.server").warning("to nobody")
+    package_logger = logging.getLogger("jackstay")
+    assert [type(handler) for handler in package_logger.handlers] == [logging.NullHandler]
+    logging.getLogger("jackstay.server").warning("dropped")
     loop = asyncio.new_event_loop()
-    ending = Ending(lambda: None, loop)
-    ending.install()
+    shutdown = Shutdown(lambda: None, loop)
+    shutdown.install()
     logging.getLogger("jackstay.server").warning("to stderr")
-    ending.restore()
-    logging.getLogger("jackstay.server").warning("to nobody")
+    shutdown.restore()
+    logging.getLogger("jackstay.server").warning("dropped")
     loop.close()
     assert capsys.readouterr() == ("", "to stderr\n")
-    assert [type(one) for one in ours.handlers] == [logging.NullHandler]
+    assert [type(handler) for handler in package_logger.handlers] == [logging.NullHandler]
 
 
-def test_where_somebody_has_set_logging_up_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    nobody_listens(monkeypatch)
-    ours, theirs = logging.getLogger("jackstay"), logging.StreamHandler()
-    ours.addHandler(theirs)
+def test_configured_logging_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    remove_log_handlers(monkeypatch)
+    package_logger, handler = logging.getLogger("jackstay"), logging.StreamHandler()
+    package_logger.addHandler(handler)
     Server("x")
     loop = asyncio.new_event_loop()
-    ending = Ending(lambda: None, loop)
-    ending.install()
-    assert ours.handlers == [theirs]
-    ending.restore()
+    shutdown = Shutdown(lambda: None, loop)
+    shutdown.install()
+    assert package_logger.handlers == [handler]
+    shutdown.restore()
     loop.close()
 
 
-def test_more_time_for_handlers_is_more_time_for_the_process(
+def test_the_limit_of_the_shutdown_depends_on_the_drain_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[float] = []
+    timeouts: list[float] = []
 
-    class Seen(Ending):
-        def __init__(self, *words: Any) -> None:
-            given.append(words[-1])
-            super().__init__(*words)
+    class Recorded(Shutdown):
+        def __init__(self, *arguments: Any) -> None:
+            timeouts.append(arguments[-1])
+            super().__init__(*arguments)
 
-    monkeypatch.setattr(_run, "Ending", Seen)
+    monkeypatch.setattr(_run, "Shutdown", Recorded)
     for seconds in (1.0, 5.0):
-        served(Server("x", drain_timeout=seconds), tmp_path)
-    assert given == [_run.END_TIMEOUT, _run.END_TIMEOUT + 4.0]
+        serve(Server("x", drain_timeout=seconds), tmp_path)
+    assert timeouts == [_run.END_TIMEOUT, _run.END_TIMEOUT + 4.0]
 
 
-def test_no_signal_is_taken_on_another_thread() -> None:
+def test_no_signal_handlers_are_installed_on_another_thread() -> None:
     loop = asyncio.new_event_loop()
-    ending = Ending(lambda: None, loop)
+    shutdown = Shutdown(lambda: None, loop)
     before = signal.getsignal(signal.SIGTERM)
-    thread = threading.Thread(target=ending.install)
+    thread = threading.Thread(target=shutdown.install)
     thread.start()
     thread.join()
     assert signal.getsignal(signal.SIGTERM) is before
-    ending.restore()
+    shutdown.restore()
     loop.close()
 
 
-def test_flushing_survives_streams_that_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_ignores_closed_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_run.logging, "shutdown", lambda: None)
     closed = open(os.devnull, "w")  # noqa: SIM115  # closed here
     closed.close()
@@ -450,8 +429,8 @@ sys.exit(Server("x").run(loop_factory=uvloop.new_event_loop))
 """
 
 
-def test_a_server_whose_stdin_is_closed_ends_in_order_on_uvloop() -> None:
-    """libuv aborts the process when it closes a descriptor of its own whose number is below 3."""
+def test_a_server_with_closed_stdin_exits_cleanly_on_uvloop() -> None:
+    """libuv aborts the process when it closes a handle whose descriptor is below 3."""
     done = subprocess.run(
         ["/bin/sh", "-c", 'exec "$0" "$@" <&-', sys.executable, "-c", STDIO_ON_UVLOOP],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Schemas from hints: each is valid 2020-12, and the impossible ones say why."""
+"""JSON Schemas from type hints: valid 2020-12, and errors for unsupported hints."""
 
 import dataclasses
 import datetime
@@ -65,7 +65,7 @@ ROWS: list[tuple[Any, dict[str, Any]]] = [
     (list[int], {"type": "array", "items": {"type": "integer"}}),
     (dict[str, bool], {"type": "object", "additionalProperties": {"type": "boolean"}}),
     (datetime.date, {"type": "string", "format": "date"}),
-    # RFC 3339 wants an offset, and a plain datetime may have none.
+    # The format is that of RFC 3339, which requires an offset; a plain datetime may have none.
     (datetime.datetime, {"type": "string"}),
     (Annotated[datetime.datetime, msgspec.Meta(tz=True)], {"type": "string", "format": "date-time"}),
     (uuid.UUID, {"type": "string", "format": "uuid"}),
@@ -77,20 +77,21 @@ ROWS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("hint", "expected"), ROWS)
-def test_a_hint_has_a_schema(hint: object, expected: dict[str, Any]) -> None:
-    found = schemas_of([hint], "validation")
-    assert found.schemas == (expected,)
-    Draft202012Validator.check_schema({**found.schemas[0], "$defs": found.definitions})
+def test_schemas_of(subtests: pytest.Subtests) -> None:
+    for hint, expected in ROWS:
+        with subtests.test(hint=hint, expected=expected):
+            found = schemas_of([hint], "validation")
+            assert found.schemas == (expected,)
+            Draft202012Validator.check_schema({**found.schemas[0], "$defs": found.definitions})
 
 
-def test_a_class_that_two_hints_share_is_defined_once() -> None:
+def test_a_shared_class_is_defined_once() -> None:
     found = schemas_of([Trip, list[Leg]], "validation")
     assert set(found.definitions) == {"Trip", "Leg"}
     assert found.schemas[1] == {"type": "array", "items": {"$ref": "#/$defs/Leg"}}
 
 
-def test_a_flat_pydantic_model_is_described_in_place() -> None:
+def test_a_flat_pydantic_model_is_inlined() -> None:
     found = schemas_of([Inner], "validation")
     assert found.schemas[0]["properties"] == {"a": {"title": "A", "type": "integer"}}
     assert found.definitions == {}
@@ -102,39 +103,38 @@ def test_the_definitions_of_a_pydantic_model_are_lifted_to_the_root() -> None:
     assert found.schemas[0]["properties"] == {"inner": {"$ref": "#/$defs/Inner"}}
 
 
-def test_two_models_whose_parts_have_one_name_keep_both() -> None:
+def test_definitions_with_the_same_name_are_renamed() -> None:
     found = schemas_of([Outer, other_outer()], "validation")
     assert len(found.definitions) == 2
     for schema, value in zip(found.schemas, ({"inner": {"a": 1}}, {"inner": {"b": "x"}}), strict=True):
         Draft202012Validator({**schema, "$defs": found.definitions}).validate(value)
 
 
-def test_a_pydantic_part_and_a_struct_of_one_name_are_refused() -> None:
-    with pytest.raises(UnusableHintError, match="two different classes are called Inner"):
+def test_a_definition_and_a_struct_of_the_same_name_are_rejected() -> None:
+    with pytest.raises(UnusableHintError, match="two different classes have the name 'Inner'"):
         schemas_of([Outer, msgspec.defstruct("Inner", ["x"])], "validation")
 
 
-@pytest.mark.parametrize(
-    ("hint", "said"),
-    [
-        (complex, "JSON has no form for complex"),
-        (Callable[[int], int], "JSON has no form"),
+def test_unsupported_hints_are_rejected_with_one_line(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[object, str]] = [
+        (complex, "complex has no JSON form"),
+        (Callable[[int], int], "has no JSON form"),
         (list[int] | list[str], "more than one array-like"),
         (Inner | int, "custom type"),
         (Annotated[int, msgspec.Meta(min_length=1)], "min_length"),
-    ],
-)
-def test_an_impossible_hint_says_why_in_one_line(hint: object, said: str) -> None:
-    with pytest.raises(UnusableHintError, match=said) as caught:
-        schemas_of([hint], "validation")
-    assert "\n" not in str(caught.value)
+    ]
+    for hint, message in cases:
+        with subtests.test(hint=hint):
+            with pytest.raises(UnusableHintError, match=message) as caught:
+                schemas_of([hint], "validation")
+            assert "\n" not in str(caught.value)
 
 
-def test_an_object_without_members_is_the_form_that_the_specification_recommends() -> None:
+def test_an_object_without_members_has_the_form_that_mcp_recommends() -> None:
     assert object_schema({}, [], {}) == {"type": "object", "additionalProperties": False}
 
 
-def test_an_object_has_what_it_is_given() -> None:
+def test_object_schema() -> None:
     schema = object_schema({"a": {}}, ["a"], {"D": {}})
     expected = {"properties": {"a": {}}, "required": ["a"], "$defs": {"D": {}}}
     assert schema == {"type": "object", **expected, "additionalProperties": False}
@@ -145,7 +145,7 @@ def resolved(hint: object) -> dict[str, Any]:
     return resolve(found.schemas[0], found.definitions)
 
 
-def test_a_root_is_never_a_reference() -> None:
+def test_the_root_is_never_a_reference() -> None:
     assert resolved(Point) == {
         "title": "Point",
         "type": "object",
@@ -156,12 +156,12 @@ def test_a_root_is_never_a_reference() -> None:
     assert resolved(int) == {"type": "integer"}
 
 
-def test_a_root_that_refers_to_itself_keeps_its_definition() -> None:
+def test_a_recursive_root_keeps_its_definition() -> None:
     schema = resolved(Node)
     assert schema["type"] == "object"
     assert schema["$defs"].keys() == {"Node"}
     Draft202012Validator(schema).validate({"children": [{"children": []}]})
 
 
-def test_words_beside_a_reference_win_over_those_of_the_class() -> None:
-    assert resolved(Annotated[Point, msgspec.Meta(description="mine")])["description"] == "mine"
+def test_a_description_beside_a_reference_overrides_that_of_the_class() -> None:
+    assert resolved(Annotated[Point, msgspec.Meta(description="my point")])["description"] == "my point"

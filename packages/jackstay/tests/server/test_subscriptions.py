@@ -1,4 +1,4 @@
-"""Who hears of changes: everybody or nobody in the handshake era, who listens in the stateless one."""
+"""Notifications of changes and subscriptions, in both eras."""
 
 import asyncio
 import threading
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chaos.servers_own.conversation import HANDSHAKE, STATELESS, Peer, run, talking
+from chaos.servers_own.conversation import HANDSHAKE, STATELESS, Peer, connected
 from jackstay.protocol import REVISIONS
 from jackstay.server import Server, _subscriptions
 
@@ -17,7 +17,7 @@ def make() -> Server:
     server = Server("changing")
     server.tool(name="first", blocking=False)(lambda: None)
     server.resource("test://one", blocking=False)(lambda: "one")
-    server.prompt(name="say", blocking=False)(lambda: "say")
+    server.prompt(name="greet", blocking=False)(lambda: "greet")
     return server
 
 
@@ -26,183 +26,150 @@ def add(server: Server, name: str) -> None:
 
 
 async def listen(peer: Peer, id: Any, **wanted: Any) -> dict[str, Any]:
-    peer.ask("subscriptions/listen", {"notifications": wanted}, id=id)
-    acknowledged = await peer.note("notifications/subscriptions/acknowledged")
+    peer.send_request("subscriptions/listen", {"notifications": wanted}, id=id)
+    acknowledged = await peer.notification("notifications/subscriptions/acknowledged")
     assert acknowledged["_meta"] == {ID: id}
-    honoured: dict[str, Any] = acknowledged["notifications"]
-    return honoured
+    accepted: dict[str, Any] = acknowledged["notifications"]
+    return accepted
 
 
 # --- the handshake era ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", HANDSHAKE)
-def test_every_connection_is_told_of_every_list_that_changes(version: str) -> None:
-    async def test() -> None:
-        server = make()
-        async with talking(server, version) as one, talking(server, version) as other:
-            await one.result("ping")
-            await other.result("ping")
-            add(server, "second")
-            server.remove_prompt("say")
-            server.remove_resource("test://one")
-            for peer in (one, other):
-                for kind in ("tools", "prompts", "resources"):
-                    assert await peer.note(f"notifications/{kind}/list_changed") == {}
-
-    run(test)
+async def test_all_connections_are_notified_of_changed_lists(subtests: pytest.Subtests) -> None:
+    for version in HANDSHAKE:
+        with subtests.test(version=version):
+            server = make()
+            async with connected(server, version) as first, connected(server, version) as second:
+                await first.result("ping")
+                await second.result("ping")
+                add(server, "second")
+                server.remove_prompt("greet")
+                server.remove_resource("test://one")
+                for peer in (first, second):
+                    for kind in ("tools", "prompts", "resources"):
+                        assert await peer.notification(f"notifications/{kind}/list_changed") == {}
 
 
-def test_a_burst_of_changes_is_told_once() -> None:
-    async def test() -> None:
-        server = make()
-        async with talking(server) as peer:
-            await peer.result("ping")
-            for number in range(100):
-                add(server, f"tool_{number}")
-            await peer.note("notifications/tools/list_changed")
-            await peer.result("ping")
-            assert peer.notes == []
-
-    run(test)
+async def test_a_burst_of_changes_causes_one_notification() -> None:
+    server = make()
+    async with connected(server) as peer:
+        await peer.result("ping")
+        for number in range(100):
+            add(server, f"tool_{number}")
+        await peer.notification("notifications/tools/list_changed")
+        await peer.result("ping")
+        assert peer.notifications == []
 
 
-def test_changes_of_another_thread_are_told() -> None:
-    async def test() -> None:
-        server = make()
-        async with talking(server) as peer:
-            await peer.result("resources/subscribe", {"uri": "test://one"})
-            thread = threading.Thread(
-                target=lambda: (add(server, "second"), server.notify_resource_updated("test://one"))
-            )
-            thread.start()
-            await peer.note("notifications/tools/list_changed")
-            assert await peer.note("notifications/resources/updated") == {"uri": "test://one"}
-            thread.join()
-
-    run(test)
+async def test_changes_by_another_thread_are_notified() -> None:
+    server = make()
+    async with connected(server) as peer:
+        await peer.result("resources/subscribe", {"uri": "test://one"})
+        thread = threading.Thread(target=lambda: (add(server, "second"), server.notify_resource_updated("test://one")))
+        thread.start()
+        await peer.notification("notifications/tools/list_changed")
+        assert await peer.notification("notifications/resources/updated") == {"uri": "test://one"}
+        thread.join()
 
 
-def test_who_listens_is_kept_by_the_loops_thread_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two threads that make it at once would lose what was subscribed to in one of them."""
-    made_by: list[int] = []
-    init = _subscriptions.Listening.__init__
+async def test_subscriptions_are_created_only_by_the_thread_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If two threads created them at the same time, subscriptions would be lost."""
+    created_by: list[int] = []
+    init = _subscriptions.Subscriptions.__init__
 
-    def noted(self: Any, connection: Any) -> None:
-        made_by.append(threading.get_ident())
+    def recorded(self: Any, connection: Any) -> None:
+        created_by.append(threading.get_ident())
         init(self, connection)
 
-    monkeypatch.setattr(_subscriptions.Listening, "__init__", noted)
+    monkeypatch.setattr(_subscriptions.Subscriptions, "__init__", recorded)
 
-    async def test() -> None:
-        server = make()
-        async with talking(server) as peer:
-            await asyncio.to_thread(add, server, "second")
-            await peer.note("notifications/tools/list_changed")
-
-    run(test)
-    assert made_by == [threading.get_ident()]
+    server = make()
+    async with connected(server) as peer:
+        await asyncio.to_thread(add, server, "second")
+        await peer.notification("notifications/tools/list_changed")
+    assert created_by == [threading.get_ident()]
 
 
-def test_changes_made_while_the_loop_stands_still_are_told_when_it_goes_on() -> None:
+def test_changes_while_the_loop_is_stopped_are_notified_when_it_continues() -> None:
     loop = asyncio.new_event_loop()
     server = make()
-    talk = talking(server)
+    talk = connected(server)
     peer = loop.run_until_complete(talk.__aenter__())
     add(server, "second")
-    loop.run_until_complete(peer.note("notifications/tools/list_changed"))
+    loop.run_until_complete(peer.notification("notifications/tools/list_changed"))
     (connection,) = server._connections.values()
     loop.run_until_complete(talk.__aexit__(None, None, None))
     loop.close()
-    server.remember(connection)  # as one that was never closed
+    server.add_connection(connection)  # as if it had not been closed
     add(server, "third")
 
 
-def test_a_client_that_was_not_told_of_a_capability_is_not_told_of_its_changes() -> None:
-    async def test() -> None:
-        server = Server("empty")
-        async with talking(server) as peer:
-            add(server, "first")
-            await peer.result("ping")
-            assert peer.notes == []
-
-    run(test)
+async def test_without_the_declared_capability_there_are_no_notifications() -> None:
+    server = Server("empty")
+    async with connected(server) as peer:
+        add(server, "first")
+        await peer.result("ping")
+        assert peer.notifications == []
 
 
-def test_before_the_handshake_nothing_is_said() -> None:
-    async def test() -> None:
-        server = make()
-        async with talking(server, is_fresh=True) as peer:
-            add(server, "second")
-            await asyncio.sleep(0)
-            await peer.initialize()
-            await peer.result("ping")
-            assert peer.notes == []
-
-    run(test)
+async def test_before_the_handshake_there_are_no_notifications() -> None:
+    server = make()
+    async with connected(server, is_fresh=True) as peer:
+        add(server, "second")
+        await asyncio.sleep(0)
+        await peer.initialize()
+        await peer.result("ping")
+        assert peer.notifications == []
 
 
 def numbered() -> Server:
-    """As `make`, with a resource for every name."""
+    """As `make`, with a resource for every URI."""
     server = make()
     server.resource("test://{name}", name="numbered", blocking=False)(lambda name: name)
     return server
 
 
-def test_there_is_a_limit_to_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_subscriptions, "MOST_URIS", 2)
+async def test_the_number_of_subscriptions_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_subscriptions, "MAX_URIS", 2)
 
-    async def test() -> None:
-        async with talking(numbered()) as peer:
-            for number in range(2):
-                await peer.result("resources/subscribe", {"uri": f"test://{number}"})
-            error = await peer.error("resources/subscribe", {"uri": "test://3"})
-            assert error["message"] == "at most 2 resources can be subscribed to"
-            await peer.result("resources/subscribe", {"uri": "test://1"})  # it is, already
-            error = await peer.error("resources/subscribe", {"uri": "test://" + "x" * 16_384})
-            assert error["code"] == -32602
-
-    run(test)
+    async with connected(numbered()) as peer:
+        for number in range(2):
+            await peer.result("resources/subscribe", {"uri": f"test://{number}"})
+        error = await peer.error("resources/subscribe", {"uri": "test://3"})
+        assert error["message"] == "cannot subscribe to more than 2 resources"
+        await peer.result("resources/subscribe", {"uri": "test://1"})  # already subscribed
+        error = await peer.error("resources/subscribe", {"uri": "test://" + "x" * 16_384})
+        assert error["code"] == -32602
 
 
-def test_the_limit_is_that_of_all_subscriptions_of_a_client_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Section 6: a client may open as many as it may have requests in flight, each with what fits into a frame."""
-    monkeypatch.setattr(_subscriptions, "MOST_URIS", 3)
+async def test_the_limit_is_for_all_subscriptions_of_a_client_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the limit would be multiplied by the number of requests in flight."""
+    monkeypatch.setattr(_subscriptions, "MAX_URIS", 3)
 
-    async def test() -> None:
-        async with talking(numbered(), STATELESS) as peer:
-            long = "test://" + "x" * 16_384
-            first = await listen(peer, 1, resourceSubscriptions=["test://1", long, "test://2"])
-            assert first == {"resourceSubscriptions": ["test://1", "test://2"]}
-            second = await listen(peer, 2, resourceSubscriptions=["test://3", "test://4"])
-            assert second == {"resourceSubscriptions": ["test://3"]}
-            assert await listen(peer, 3, resourceSubscriptions=["test://5"]) == {"resourceSubscriptions": []}
-            peer.notify("notifications/cancelled", {"requestId": 1})
-            assert await listen(peer, 4, resourceSubscriptions=["test://5"]) == {
-                "resourceSubscriptions": ["test://5"]
-            }
-
-    run(test)
+    async with connected(numbered(), STATELESS) as peer:
+        long = "test://" + "x" * 16_384
+        first = await listen(peer, 1, resourceSubscriptions=["test://1", long, "test://2"])
+        assert first == {"resourceSubscriptions": ["test://1", "test://2"]}
+        second = await listen(peer, 2, resourceSubscriptions=["test://3", "test://4"])
+        assert second == {"resourceSubscriptions": ["test://3"]}
+        assert await listen(peer, 3, resourceSubscriptions=["test://5"]) == {"resourceSubscriptions": []}
+        peer.notify("notifications/cancelled", {"requestId": 1})
+        assert await listen(peer, 4, resourceSubscriptions=["test://5"]) == {"resourceSubscriptions": ["test://5"]}
 
 
 @pytest.mark.parametrize("version", [*HANDSHAKE, STATELESS])
-def test_what_does_not_exist_cannot_be_subscribed_to(version: str) -> None:
-    """A client could make up URIs without end; templates match what they would read."""
-
-    async def test() -> None:
-        async with talking(numbered(), version) as peer:
-            if version == STATELESS:
-                honoured = await listen(
-                    peer, 1, resourceSubscriptions=["made://up", "test://7", "test://one"]
-                )
-                assert honoured == {"resourceSubscriptions": ["test://7", "test://one"]}
-                return
-            error = await peer.error("resources/subscribe", {"uri": "made://up"})
-            assert error["code"] == REVISIONS[version].resource_not_found
-            await peer.result("resources/subscribe", {"uri": "test://7"})
-            await peer.result("resources/unsubscribe", {"uri": "made://up"})
-
-    run(test)
+async def test_only_existing_resources_can_be_subscribed_to(version: str) -> None:
+    """Otherwise a client could subscribe to any number of invented URIs."""
+    async with connected(numbered(), version) as peer:
+        if version == STATELESS:
+            accepted = await listen(peer, 1, resourceSubscriptions=["invented://uri", "test://7", "test://one"])
+            assert accepted == {"resourceSubscriptions": ["test://7", "test://one"]}
+            return
+        error = await peer.error("resources/subscribe", {"uri": "invented://uri"})
+        assert error["code"] == REVISIONS[version].resource_not_found
+        await peer.result("resources/subscribe", {"uri": "test://7"})
+        await peer.result("resources/unsubscribe", {"uri": "invented://uri"})
 
 
 def uri(number: int, size: int = 1000) -> str:
@@ -210,173 +177,140 @@ def uri(number: int, size: int = 1000) -> str:
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
-def test_the_bytes_of_all_uris_of_a_client_are_bounded(version: str) -> None:
-    async def test() -> None:
-        fits = _subscriptions.MAX_URI_BYTES // 1000
-        async with talking(numbered(), version) as peer:
-            if version == STATELESS:
-                wanted = [uri(number) for number in range(fits + 10)]
-                assert (
-                    len((await listen(peer, 1, resourceSubscriptions=wanted))["resourceSubscriptions"])
-                    == fits
-                )
-                assert await listen(peer, 2, resourceSubscriptions=[uri(0)]) == {"resourceSubscriptions": []}
-                peer.notify("notifications/cancelled", {"requestId": 1})
-                assert await listen(peer, 3, resourceSubscriptions=[uri(0)]) == {
-                    "resourceSubscriptions": [uri(0)]
-                }
-                return
-            for number in range(fits):
-                await peer.result("resources/subscribe", {"uri": uri(number)})
-            error = await peer.error("resources/subscribe", {"uri": uri(fits)})
-            assert error["message"] == "too many bytes of URIs are subscribed to"
-            await peer.result("resources/subscribe", {"uri": uri(0)})  # it is, already
-            await peer.result("resources/unsubscribe", {"uri": uri(0)})
-            await peer.result("resources/unsubscribe", {"uri": uri(0)})
-            await peer.result("resources/subscribe", {"uri": uri(fits)})
-
-    run(test)
+async def test_the_bytes_of_all_uris_of_a_client_are_limited(version: str) -> None:
+    fits = _subscriptions.MAX_URI_BYTES // 1000
+    async with connected(numbered(), version) as peer:
+        if version == STATELESS:
+            wanted = [uri(number) for number in range(fits + 10)]
+            assert len((await listen(peer, 1, resourceSubscriptions=wanted))["resourceSubscriptions"]) == fits
+            assert await listen(peer, 2, resourceSubscriptions=[uri(0)]) == {"resourceSubscriptions": []}
+            peer.notify("notifications/cancelled", {"requestId": 1})
+            assert await listen(peer, 3, resourceSubscriptions=[uri(0)]) == {"resourceSubscriptions": [uri(0)]}
+            return
+        for number in range(fits):
+            await peer.result("resources/subscribe", {"uri": uri(number)})
+        error = await peer.error("resources/subscribe", {"uri": uri(fits)})
+        assert error["message"] == "cannot subscribe: the limit for all URIs together is reached"
+        await peer.result("resources/subscribe", {"uri": uri(0)})  # already subscribed
+        await peer.result("resources/unsubscribe", {"uri": uri(0)})
+        await peer.result("resources/unsubscribe", {"uri": uri(0)})
+        await peer.result("resources/subscribe", {"uri": uri(fits)})
 
 
-def test_a_quota_is_shared_by_all_and_given_back() -> None:
+def test_quota() -> None:
     quota = _subscriptions.Quota(10, 15)
-    assert quota.take(10)
-    assert not quota.take(6)
-    assert quota.take(5)
+    assert quota.reserve(10)
+    assert not quota.reserve(6)
+    assert quota.reserve(5)
     quota.release(10)
-    assert (quota.used, quota.take(10)) == (5, True)
-    assert _subscriptions.Quota().take(2**60), "without a total only each connection is bounded"
+    assert (quota.used, quota.reserve(10)) == (5, True)
+    assert _subscriptions.Quota().reserve(2**60), "without a total there is only the limit of each connection"
 
 
 # --- the stateless era ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("id", [7, "seven"])
-def test_a_subscription_is_acknowledged_first_and_hears_what_it_asked_for(id: Any) -> None:
-    async def test() -> None:
-        server = make()
-        async with talking(server, STATELESS) as peer:
-            honoured = await listen(peer, id, toolsListChanged=True, resourceSubscriptions=["test://one"])
-            assert honoured == {"toolsListChanged": True, "resourceSubscriptions": ["test://one"]}
-            add(server, "second")
-            assert await peer.note("notifications/tools/list_changed") == {"_meta": {ID: id}}
-            server.notify_resource_updated("test://other")
-            server.notify_resource_updated("test://one")
-            said = await peer.note("notifications/resources/updated")
-            assert said == {"uri": "test://one", "_meta": {ID: id}}
-            server.remove_prompt("say")
-            server.remove_resource("test://one")
-            await peer.result("tools/list")
-            assert peer.notes == []
-
-    run(test)
-
-
-def test_only_what_is_offered_is_honoured() -> None:
-    async def test() -> None:
-        server = Server("tools only")
-        add(server, "first")
-        async with talking(server, STATELESS) as peer:
-            everything: dict[str, Any] = {
-                "toolsListChanged": True,
-                "promptsListChanged": True,
-                "resourcesListChanged": True,
-                "resourceSubscriptions": ["test://one"],
-            }
-            assert await listen(peer, 1, **everything) == {"toolsListChanged": True}
-            assert await listen(peer, 2, toolsListChanged=False) == {}
-
-    run(test)
+async def test_a_subscription_is_acknowledged_and_gets_the_requested_notifications(subtests: pytest.Subtests) -> None:
+    cases: list[Any] = [7, "seven"]
+    for id in cases:
+        with subtests.test(id=id):
+            server = make()
+            async with connected(server, STATELESS) as peer:
+                accepted = await listen(peer, id, toolsListChanged=True, resourceSubscriptions=["test://one"])
+                assert accepted == {"toolsListChanged": True, "resourceSubscriptions": ["test://one"]}
+                add(server, "second")
+                assert await peer.notification("notifications/tools/list_changed") == {"_meta": {ID: id}}
+                server.notify_resource_updated("test://other")
+                server.notify_resource_updated("test://one")
+                params = await peer.notification("notifications/resources/updated")
+                assert params == {"uri": "test://one", "_meta": {ID: id}}
+                server.remove_prompt("greet")
+                server.remove_resource("test://one")
+                await peer.result("tools/list")
+                assert peer.notifications == []
 
 
-def test_many_subscriptions_hear_each_for_itself() -> None:
-    async def test() -> None:
-        server = make()
-        async with talking(server, STATELESS) as peer:
-            await listen(peer, 1, toolsListChanged=True)
-            await listen(peer, 2, toolsListChanged=True, promptsListChanged=True)
-            add(server, "second")
-            heard = [await peer.note("notifications/tools/list_changed") for _ in range(2)]
-            assert heard == [{"_meta": {ID: 1}}, {"_meta": {ID: 2}}]
-            assert "2 subscriptions" in repr(next(iter(server._connections.values())).listening)
-
-    run(test)
-
-
-def test_a_cancelled_subscription_hears_nothing_more() -> None:
-    async def test() -> None:
-        server = make()
-        async with talking(server, STATELESS) as peer:
-            await listen(peer, 1, toolsListChanged=True)
-            peer.notify("notifications/cancelled", {"requestId": 1})
-            await peer.result("tools/list")
-            add(server, "second")
-            await peer.result("tools/list")
-            assert peer.notes == []
-            assert not [frame for frame in peer.frames if frame.get("id") == 1]
-
-    run(test)
+async def test_only_declared_capabilities_are_accepted() -> None:
+    server = Server("tools only")
+    add(server, "first")
+    async with connected(server, STATELESS) as peer:
+        everything: dict[str, Any] = {
+            "toolsListChanged": True,
+            "promptsListChanged": True,
+            "resourcesListChanged": True,
+            "resourceSubscriptions": ["test://one"],
+        }
+        assert await listen(peer, 1, **everything) == {"toolsListChanged": True}
+        assert await listen(peer, 2, toolsListChanged=False) == {}
 
 
-def test_without_a_subscription_nothing_is_said() -> None:
-    async def test() -> None:
-        server = make()
-        async with talking(server, STATELESS) as peer:
-            await peer.result("tools/list")
-            add(server, "second")
-            server.notify_resource_updated("test://one")
-            await peer.result("tools/list")
-            assert peer.notes == []
-
-    run(test)
+async def test_every_subscription_gets_its_own_notifications() -> None:
+    server = make()
+    async with connected(server, STATELESS) as peer:
+        await listen(peer, 1, toolsListChanged=True)
+        await listen(peer, 2, toolsListChanged=True, promptsListChanged=True)
+        add(server, "second")
+        received = [await peer.notification("notifications/tools/list_changed") for _ in range(2)]
+        assert received == [{"_meta": {ID: 1}}, {"_meta": {ID: 2}}]
+        assert "2 open requests" in repr(next(iter(server._connections.values())).subscriptions)
 
 
-def test_a_server_that_ends_says_so_in_both_ways() -> None:
-    async def test() -> None:
-        server = make()
-        async with talking(server, STATELESS) as peer:
-            await listen(peer, "s", toolsListChanged=True)
-            server.drain()
-            assert (await peer.note("notifications/cancelled"))["requestId"] == "s"
-            result = (await peer.answer("s"))["result"]
-            assert result["resultType"] == "complete"
-            assert result["_meta"][ID] == "s"
-
-    run(test)
+async def test_a_cancelled_subscription_gets_no_more_notifications() -> None:
+    server = make()
+    async with connected(server, STATELESS) as peer:
+        await listen(peer, 1, toolsListChanged=True)
+        peer.notify("notifications/cancelled", {"requestId": 1})
+        await peer.result("tools/list")
+        add(server, "second")
+        await peer.result("tools/list")
+        assert peer.notifications == []
+        assert not [frame for frame in peer.frames if frame.get("id") == 1]
 
 
-def test_a_filter_that_is_none_is_refused() -> None:
-    async def test() -> None:
-        async with talking(make(), STATELESS) as peer:
-            assert (await peer.error("subscriptions/listen", {}))["code"] == -32602
-
-    run(test)
-
-
-# --- what is said in somebody else's words ----------------------------------------------------------------------------
-
-
-def test_params_are_told_as_they_are_to_everybody_who_wants_to_hear() -> None:
-    """For a server that passes on what another said: nothing of it is lost, and a subscription's mark is added."""
-
-    async def test() -> None:
-        server = make()
-        async with talking(server, HANDSHAKE[-1]) as old, talking(server, STATELESS) as new:
-            await old.result("resources/subscribe", {"uri": "test://one"})
-            await listen(new, 7, toolsListChanged=True, resourceSubscriptions=["test://one"])
-            server.tell("notifications/tools/list_changed", "", b'{"a":1}')
-            server.tell(
-                "notifications/resources/updated", "test://one", b'{"uri":"test://one/2","_meta":{"b":2}}'
-            )
-            assert await old.note("notifications/tools/list_changed") == {"a": 1}
-            assert await new.note("notifications/tools/list_changed") == {"a": 1, "_meta": {ID: 7}}
-            told = {"uri": "test://one/2", "_meta": {"b": 2}}
-            assert await old.note("notifications/resources/updated") == told
-            assert await new.note("notifications/resources/updated") == {**told, "_meta": {"b": 2, ID: 7}}
-
-    run(test)
+async def test_without_a_subscription_there_are_no_notifications() -> None:
+    server = make()
+    async with connected(server, STATELESS) as peer:
+        await peer.result("tools/list")
+        add(server, "second")
+        server.notify_resource_updated("test://one")
+        await peer.result("tools/list")
+        assert peer.notifications == []
 
 
-def test_a_meta_that_is_none_gives_way_and_the_word_elsewhere_is_left_alone() -> None:
-    assert _subscriptions._marked(b'{"a":{"_meta":1}}', b'{"m":1}') == b'{"a":{"_meta":1},"_meta":{"m":1}}'
-    assert _subscriptions._marked(b'{"_meta":5}', b'{"m":1}') == b'{"_meta":{"m":1}}'
+async def test_draining_ends_subscriptions_with_a_notification_and_a_result() -> None:
+    server = make()
+    async with connected(server, STATELESS) as peer:
+        await listen(peer, "s", toolsListChanged=True)
+        server.drain()
+        assert (await peer.notification("notifications/cancelled"))["requestId"] == "s"
+        result = (await peer.answer("s"))["result"]
+        assert result["resultType"] == "complete"
+        assert result["_meta"][ID] == "s"
+
+
+async def test_a_missing_filter_is_rejected() -> None:
+    async with connected(make(), STATELESS) as peer:
+        assert (await peer.error("subscriptions/listen", {}))["code"] == -32602
+
+
+# --- notifications with params of the caller --------------------------------------------------------------------------
+
+
+async def test_params_are_sent_unchanged_to_all_subscribers() -> None:
+    """For a proxy: nothing is lost, and the subscription id is added."""
+    server = make()
+    async with connected(server, HANDSHAKE[-1]) as old, connected(server, STATELESS) as new:
+        await old.result("resources/subscribe", {"uri": "test://one"})
+        await listen(new, 7, toolsListChanged=True, resourceSubscriptions=["test://one"])
+        server.notify("notifications/tools/list_changed", "", b'{"a":1}')
+        server.notify("notifications/resources/updated", "test://one", b'{"uri":"test://one/2","_meta":{"b":2}}')
+        assert await old.notification("notifications/tools/list_changed") == {"a": 1}
+        assert await new.notification("notifications/tools/list_changed") == {"a": 1, "_meta": {ID: 7}}
+        params = {"uri": "test://one/2", "_meta": {"b": 2}}
+        assert await old.notification("notifications/resources/updated") == params
+        assert await new.notification("notifications/resources/updated") == {**params, "_meta": {"b": 2, ID: 7}}
+
+
+def test_with_meta_replaces_an_invalid_meta_and_ignores_nested_ones() -> None:
+    assert _subscriptions._with_meta(b'{"a":{"_meta":1}}', b'{"m":1}') == b'{"a":{"_meta":1},"_meta":{"m":1}}'
+    assert _subscriptions._with_meta(b'{"_meta":5}', b'{"m":1}') == b'{"_meta":{"m":1}}'

@@ -1,4 +1,4 @@
-"""Tracing: the caller's trace goes on, with OpenTelemetry's own SDK; and a missing library is named."""
+"""Tracing with the OpenTelemetry SDK: spans continue the trace of the client."""
 
 import sys
 
@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 
-from chaos.servers_own.conversation import run, talking
+from chaos.servers_own.conversation import connected
 from jackstay.errors import JsonRpcError, UsageError
 from jackstay.server import Server, trace_requests
 
@@ -16,7 +16,7 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 class Traced:
-    """A provider of its own, not the process's."""
+    """A tracer with its own provider, instead of the global one."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
@@ -25,11 +25,11 @@ class Traced:
         self.tracer = provider.get_tracer("tests")
 
     def spans(self) -> tuple[ReadableSpan, ...]:
-        """Those that have ended, in that order."""
+        """The finished spans in order."""
         return self._exporter.get_finished_spans()
 
 
-def test_a_request_is_a_span_of_the_callers_trace() -> None:
+async def test_the_span_of_a_request_continues_the_trace_of_the_client() -> None:
     """2026-07-28 basic/index: `traceparent` in `_meta`."""
     traced, inside = Traced(), []
     server = Server("traced")
@@ -41,13 +41,10 @@ def test_a_request_is_a_span_of_the_callers_trace() -> None:
 
     server.add_middleware(trace_requests(traced.tracer))
 
-    async def test() -> None:
-        async with talking(server) as peer:
-            trace = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=b", "other": 1, "baggage": 7}
-            await peer.result("tools/call", {"name": "echo", "_meta": trace})
-            await peer.result("tools/list")
-
-    run(test)
+    async with connected(server) as peer:
+        trace = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=b", "other": 1, "baggage": 7}
+        await peer.result("tools/call", {"name": "echo", "_meta": trace})
+        await peer.result("tools/list")
     call, listing = traced.spans()
     assert (call.name, listing.name) == ("tools/call echo", "tools/list")
     context = call.get_span_context()
@@ -56,46 +53,40 @@ def test_a_request_is_a_span_of_the_callers_trace() -> None:
     assert call.parent is not None
     assert f"{call.parent.span_id:016x}" == PARENT
     assert call.parent.trace_state.to_header() == "a=b"
-    assert inside == [context.span_id], "it is the current one in the handler"
+    assert inside == [context.span_id], "it is the current span in the handler"
     assert call.kind is SpanKind.SERVER
     assert (call.attributes or {})["mcp.method.name"] == "tools/call"
-    assert listing.parent is None, "no trace came with it"
+    assert listing.parent is None, "the request had no trace context"
 
 
-def test_a_request_that_fails_ends_its_span_as_an_error() -> None:
+async def test_a_request_that_fails_ends_its_span_as_an_error() -> None:
     traced = Traced()
     server = Server("traced")
 
     @server.tool(blocking=False)
     def broken() -> str:
-        raise JsonRpcError(-32000, "closed on Sundays")
+        raise JsonRpcError(-32000, "not available")
 
     server.add_middleware(trace_requests(traced.tracer))
 
-    async def test() -> None:
-        async with talking(server) as peer:
-            await peer.error("tools/call", {"name": "broken"})
-
-    run(test)
+    async with connected(server) as peer:
+        await peer.error("tools/call", {"name": "broken"})
     (span,) = traced.spans()
     assert span.status.status_code is StatusCode.ERROR
-    assert "closed on Sundays" in (span.status.description or "")
+    assert "not available" in (span.status.description or "")
 
 
-def test_without_a_provider_requests_are_served_as_ever() -> None:
-    """The library's own default: tracers that record nothing."""
+async def test_requests_are_served_without_a_provider() -> None:
+    """OpenTelemetry's default tracers record nothing."""
     server = Server("traced")
     server.tool(name="echo", blocking=False)(lambda: "x")
     server.add_middleware(trace_requests())
 
-    async def test() -> None:
-        async with talking(server) as peer:
-            assert (await peer.result("tools/call", {"name": "echo"}))["content"][0]["text"] == "x"
-
-    run(test)
+    async with connected(server) as peer:
+        assert (await peer.result("tools/call", {"name": "echo"}))["content"][0]["text"] == "x"
 
 
-def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_library_has_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("opentelemetry", "opentelemetry.trace"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UsageError, match=r"pip install 'jackstay\[otel\]'"):

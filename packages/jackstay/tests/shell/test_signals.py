@@ -1,4 +1,4 @@
-"""Work that ends in order: cancelled by the first signal; the second has the system's own meaning."""
+"""`cancel_on_signal()`: the first signal cancels the task, the second has its default action."""
 
 import asyncio
 import os
@@ -9,57 +9,56 @@ import threading
 
 import pytest
 
-from jackstay.shell import ending_in_order
+from jackstay.shell import cancel_on_signal
 from scripted.places import PYTHONPATH
 
 SOURCE = PYTHONPATH
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def interrupted_by(number: int) -> list[int]:
-    """Which signals came, after this one was sent and the work was cancelled; signals are then as they were."""
+    """Send a signal to a task that waits, and return the received signals."""
     loop = asyncio.get_running_loop()
-    with ending_in_order() as came:
+    with cancel_on_signal() as received:
         loop.call_soon(os.kill, os.getpid(), number)
         with pytest.raises(asyncio.CancelledError):
             await asyncio.sleep(50)
-        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            assert signal.getsignal(one) == signal.SIG_DFL  # the next one is at once
-    return came
+        for each in SIGNALS:
+            assert signal.getsignal(each) == signal.SIG_DFL  # the next one terminates
+    return received
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
-def test_the_first_signal_cancels_the_task_and_says_which_it_was(number: signal.Signals) -> None:
-    before = [signal.signal(one, signal.SIG_DFL) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+def test_the_first_signal_cancels_the_task_and_is_reported(number: signal.Signals) -> None:
+    before = [signal.signal(each, signal.SIG_DFL) for each in SIGNALS]
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         assert asyncio.run(interrupted_by(number)) == [number]
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     finally:
-        for one, handler in zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), before, strict=True):
-            signal.signal(one, handler)
+        for each, handler in zip(SIGNALS, before, strict=True):
+            signal.signal(each, handler)
 
 
-def test_what_must_not_outlive_the_process_is_ended_before_the_second_signal_ends_it(
+def test_the_callback_runs_before_the_second_signal_terminates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done: list[object] = []
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     async def work() -> None:
-        with ending_in_order(lambda: done.append(signal.getsignal(signal.SIGTERM))) as came:
+        with cancel_on_signal(lambda: done.append(signal.getsignal(signal.SIGTERM))) as received:
             os.kill(os.getpid(), signal.SIGTERM)
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.sleep(50)
-            assert came == [signal.SIGTERM]
+            assert received == [signal.SIGTERM]
             assert done == []
             again = signal.getsignal(signal.SIGTERM)
             assert callable(again)
             monkeypatch.setattr(os, "kill", lambda pid, number: done.append((pid, number)))
             again(signal.SIGTERM, None)
-        assert done == [signal.SIG_DFL, (os.getpid(), signal.SIGTERM)], (
-            "a third one is the system's, whatever hangs"
-        )
+        assert done == [signal.SIG_DFL, (os.getpid(), signal.SIGTERM)], "a third signal has its default action"
 
     try:
         asyncio.run(work())
@@ -68,15 +67,15 @@ def test_what_must_not_outlive_the_process_is_ended_before_the_second_signal_end
 
 
 def test_an_ignored_signal_stays_ignored() -> None:
-    """nohup."""
+    """As under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     async def work() -> list[int]:
-        with ending_in_order() as came:
+        with cancel_on_signal() as received:
             assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
             os.kill(os.getpid(), signal.SIGHUP)
             await asyncio.sleep(0)
-        return came
+        return received
 
     try:
         assert asyncio.run(work()) == []
@@ -84,13 +83,13 @@ def test_an_ignored_signal_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_off_the_main_thread_nothing_is_taken_over() -> None:
+def test_in_another_thread_signal_handlers_are_unchanged() -> None:
     before = signal.getsignal(signal.SIGTERM)
     seen: list[object] = []
 
     async def work() -> None:
-        with ending_in_order() as came:
-            seen.append((came, signal.getsignal(signal.SIGTERM) is before))
+        with cancel_on_signal() as received:
+            seen.append((received, signal.getsignal(signal.SIGTERM) is before))
 
     thread = threading.Thread(target=lambda: asyncio.run(work()))
     thread.start()
@@ -99,19 +98,19 @@ def test_off_the_main_thread_nothing_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "said"),
+    ("last", "output"),
     [("", ""), ("lambda: print('last', flush=True)", "last\n")],
-    ids=["nothing to do", "something to do"],
+    ids=["no callback", "callback"],
 )
-def test_a_second_signal_ends_the_process_without_a_word(last: str, said: str) -> None:
-    """While the first is still obeyed: work that takes its time to end. What must not outlive it is ended first."""
+def test_a_second_signal_terminates_silently(last: str, output: str) -> None:
+    """While the task is still handling its cancellation."""
     program = (
-        "import asyncio, signal\nfrom jackstay.shell import ending_in_order\n"
-        # A parent that ignores SIGINT (a background job of a shell) hands that down.
+        "import asyncio, signal\nfrom jackstay.shell import cancel_on_signal\n"
+        # A parent that ignores SIGINT (a background job of a shell) passes that on.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "async def main():\n"
-        f"    with ending_in_order({last}):\n"
-        "        try:\n            print('begun', flush=True)\n            await asyncio.sleep(50)\n"
+        f"    with cancel_on_signal({last}):\n"
+        "        try:\n            print('started', flush=True)\n            await asyncio.sleep(50)\n"
         "        finally:\n            print('ending', flush=True)\n            await asyncio.sleep(50)\n"
         "asyncio.run(main())\n"
     )
@@ -123,8 +122,8 @@ def test_a_second_signal_ends_the_process_without_a_word(last: str, said: str) -
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
     ) as process:
         assert process.stdout is not None
-        for line in ("begun\n", "ending\n"):
+        for line in ("started\n", "ending\n"):
             assert process.stdout.readline() == line
             process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=30) == (said, "")
+        assert process.communicate(timeout=30) == (output, "")
     assert process.returncode == -signal.SIGINT

@@ -1,4 +1,4 @@
-"""A client for blocking code: from any thread, under any loop, interrupted, forked, and left open."""
+"""The blocking client: from any thread, under a running loop, interrupted, forked, and left open."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from jackstay.client._subscriptions import Subscriptions
 from jackstay.errors import ClosedError, ShutdownError, StateError, TimeoutError, TransportError, UsageError
 from jackstay.sync import Client, connect, stdio
 from jackstay.sync._portal import portal
-from peers.answering import Answering, with_tools
+from peers.in_memory_server import InMemoryServer, with_tools
 from scripted.places import PYTHONPATH, TESTS
 
 SOURCE = PYTHONPATH
@@ -27,7 +27,7 @@ PEER = TESTS / "peers" / "stdio_server.py"
 
 
 def threads() -> list[str]:
-    # The idle threads of a server's pool are of another test, whose server lives as long as the process.
+    # The idle threads of a server's pool belong to another test.
     names = [thread.name for thread in threading.enumerate()]
     return [name for name in names if name.startswith("jackstay") and name != "jackstay-pool"]
 
@@ -38,17 +38,17 @@ def _nothing_is_left() -> object:
     assert threads() == []
 
 
-def hanging() -> Answering:
+def hanging() -> InMemoryServer:
     def answer(method: str, params: dict[str, Any]) -> Any:
         return {"tools": []} if method == "tools/list" else None
 
-    return Answering("hanging", answer)
+    return InMemoryServer("hanging", answer)
 
 
 # --- opening and closing ----------------------------------------------------------------------------------------------
 
 
-def test_a_real_server_is_opened_called_and_gone() -> None:
+def test_a_real_server_is_opened_called_and_closed() -> None:
     with connect(stdio(sys.executable, PEER)) as client:
         assert client.state == "ready"
         assert repr(client) == f"<sync.Client {client.settings.name} ready>"
@@ -57,7 +57,7 @@ def test_a_real_server_is_opened_called_and_gone() -> None:
     assert client.state == "closed"
 
 
-def test_what_is_known_of_the_server_can_be_read() -> None:
+def test_server_information_is_available() -> None:
     with connect(with_tools("one", "t")) as client:
         assert client.server_info is not None
         assert client.server_info.name == "one"
@@ -82,23 +82,23 @@ def test_all_clients_share_one_thread_which_ends_with_the_last() -> None:
 
 def test_a_client_that_cannot_be_opened_leaves_nothing() -> None:
     target = with_tools("gone")
-    target.refusal = TransportError("it is not there", permanent=True)
+    target.refusal = TransportError("not found", permanent=True)
     client = connect(target)
-    with pytest.raises(TransportError, match="it is not there"):
+    with pytest.raises(TransportError, match="not found"):
         client.open()
     assert threads() == []
-    with pytest.raises(ClosedError, match="it is not there"):
+    with pytest.raises(ClosedError, match="not found"):
         client.tools.call("t")
 
 
 def test_a_second_open_is_refused_and_changes_nothing() -> None:
     with connect(with_tools("one", "t")) as client:
-        with pytest.raises(StateError, match="opened once"):
+        with pytest.raises(StateError, match="already opened"):
             client.open()
         assert client.tools.call("t").text == "one.t({})"
 
 
-def test_before_it_is_opened_and_after_it_is_stopped_calls_fail_as_the_async_ones_do() -> None:
+def test_calls_fail_before_open_and_after_stop_as_in_the_async_client() -> None:
     client = connect(with_tools("one", "t"))
     assert client.state == "new"
     with pytest.raises(StateError, match="not open"):
@@ -113,21 +113,21 @@ def test_before_it_is_opened_and_after_it_is_stopped_calls_fail_as_the_async_one
         with pytest.raises(ClosedError, match="the client was stopped") as raised:
             use()
         assert raised.value.may_have_run is False
-    assert client.protocol_version == "2025-11-25", "what was known is still known"
+    assert client.protocol_version == "2025-11-25", "server information stays available"
     assert client.state == "closed"
-    with pytest.raises(StateError, match="opened once"):
+    with pytest.raises(StateError, match="already opened"):
         client.open()
 
 
 class Span:
-    """A span that says in `_meta` that it is one."""
+    """A span with trace context for `_meta`."""
 
     meta = {"traceparent": "00-1"}  # noqa: RUF012 (never changed)
 
     def end(self, request_id: int, error: BaseException | None) -> None: ...
 
 
-def test_requests_can_be_traced_and_left_untraced_again() -> None:
+def test_tracing_can_be_enabled_and_disabled() -> None:
     target = with_tools("one", "t")
     with connect(target) as client:
         client.trace_with(lambda method, name: Span())
@@ -186,7 +186,7 @@ def test_stopping_from_one_thread_ends_the_call_of_another() -> None:
     assert len(errors) == 1
 
 
-# --- calls under way --------------------------------------------------------------------------------------------------
+# --- calls in flight --------------------------------------------------------------------------------------------------
 
 
 def test_a_submitted_call_is_waited_for_later() -> None:
@@ -200,7 +200,7 @@ def test_a_submitted_call_is_waited_for_later() -> None:
         assert repr(call) == f"<Call {call.id} tools/call done>"
 
 
-def test_a_submitted_call_that_is_given_up_is_cancelled_on_the_wire() -> None:
+def test_a_cancelled_submitted_call_notifies_the_server() -> None:
     target = hanging()
     with connect(target) as client:
         call = client.submit("tools/call", {"name": "t", "arguments": {}})
@@ -213,22 +213,22 @@ def test_a_submitted_call_that_is_given_up_is_cancelled_on_the_wire() -> None:
         assert (raised.value.method, raised.value.request_id) == ("tools/call", call.id)
 
 
-def test_a_submitted_call_that_is_given_up_before_it_was_written_did_not_run() -> None:
+def test_a_submitted_call_cancelled_before_it_was_written_did_not_run() -> None:
     target = hanging()
     with connect(target) as client:
-        client._portal.ask(target.pair.client.stall)
+        client._portal.run_on_loop(target.pair.client.stall)
         call = client.submit("tools/call", {"name": "t", "arguments": {}})
         assert call.cancel() is True
         with pytest.raises(ShutdownError, match="cancelled") as raised:
             call.result()
         assert raised.value.may_have_run is False
-        client._portal.ask(target.pair.client.resume)
+        client._portal.run_on_loop(target.pair.client.resume)
         assert client.tools.list() == []
     assert target.methods() == ["tools/list"]
 
 
-def test_a_call_whose_waiting_is_cancelled_while_it_is_not_itself_may_have_run() -> None:
-    """A handler, or the end of the loop, may cancel any task of the loop."""
+def test_a_call_whose_task_is_cancelled_on_the_loop_may_have_run() -> None:
+    """A handler may cancel any task of the loop."""
     target = hanging()
     with connect(target) as client:
 
@@ -247,7 +247,7 @@ def _current_task() -> "asyncio.Task[Any]":
     return task
 
 
-def test_time_that_runs_out_is_our_error() -> None:
+def test_a_timeout_is_a_jackstay_timeout_error() -> None:
     with connect(hanging()) as client, pytest.raises(TimeoutError) as raised:
         client.tools.call("t", timeout=0.05)
     assert raised.value.sent is True
@@ -256,9 +256,13 @@ def test_time_that_runs_out_is_our_error() -> None:
 def test_ctrl_c_while_waiting_cancels_the_call_on_the_wire() -> None:
     target = hanging()
 
+    interrupted = threading.Event()
+
     def interrupt() -> None:
         target.wait_for("tools/call")
         os.kill(os.getpid(), signal.SIGINT)
+        while not interrupted.wait(2):  # CPython can miss a signal that arrives right before a blocking wait
+            os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = threading.Thread(target=interrupt)
@@ -267,10 +271,12 @@ def test_ctrl_c_while_waiting_cancels_the_call_on_the_wire() -> None:
         with connect(target) as client:
             with pytest.raises(KeyboardInterrupt):
                 client.tools.call("t")
+            interrupted.set()
             call, cancelled = target.wait_for("tools/call"), target.wait_for("notifications/cancelled")
             assert cancelled["params"]["requestId"] == call["id"]
-            assert client.state == "ready", "the client is as good as before"
+            assert client.state == "ready", "the client stays usable"
     finally:
+        interrupted.set()
         signal.signal(signal.SIGINT, before)
         worker.join()
 
@@ -278,10 +284,10 @@ def test_ctrl_c_while_waiting_cancels_the_call_on_the_wire() -> None:
 # --- handlers ---------------------------------------------------------------------------------------------------------
 
 
-def test_handlers_run_on_the_loops_thread_and_may_not_make_blocking_calls() -> None:
+def test_handlers_run_on_the_event_loop_thread_and_must_not_block() -> None:
     target = with_tools("one", "t")
     seen: list[object] = []
-    heard = threading.Event()
+    handled = threading.Event()
     client = connect(target)
 
     @client.on_notification
@@ -289,31 +295,31 @@ def test_handlers_run_on_the_loops_thread_and_may_not_make_blocking_calls() -> N
         seen.append(notification.method)
         seen.append(threading.current_thread().name)
         seen.append(client.state)
-        seen.append(client.protocol_version)  # what does not wait can be read
+        seen.append(client.protocol_version)  # properties do not block
         try:
             client.tools.call("t")
         except StateError as error:
             seen.append(str(error))
-        heard.set()
+        handled.set()
 
     with client:
-        portal().ask(target.send, {"method": "notifications/tools/list_changed"})
-        assert heard.wait(10)
+        portal().run_on_loop(target.send, {"method": "notifications/tools/list_changed"})
+        assert handled.wait(10)
     assert seen[:4] == ["notifications/tools/list_changed", "jackstay-sync", "ready", "2025-11-25"]
-    assert "inside a handler would wait for itself" in str(seen[4])
+    assert "inside a handler would deadlock" in str(seen[4])
     assert "tools/call" not in target.methods()
 
 
-def test_a_handler_that_comes_late_subscribes_on_the_loops_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stateless server must be asked for changes of lists: a request, which no other thread may make."""
+def test_a_handler_registered_late_subscribes_on_the_event_loop_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Subscribing to list changes sends a request, which only the event loop thread may do."""
     where: list[str] = []
-    monkeypatch.setattr(Subscriptions, "want_lists", lambda _: where.append(threading.current_thread().name))
+    monkeypatch.setattr(Subscriptions, "subscribe_to_lists", lambda _: where.append(threading.current_thread().name))
     with connect(with_tools("one", "t")) as client:
         client.on_notification(print)
     assert where == ["jackstay-sync"]
 
 
-def test_progress_and_events_are_heard() -> None:
+def test_progress_and_events_reach_their_handlers() -> None:
     def answer(method: str, params: dict[str, Any]) -> Any:
         if method == "ping":
             return {}
@@ -321,19 +327,19 @@ def test_progress_and_events_are_heard() -> None:
         target.send({"method": "notifications/progress", "params": report})
         return {"content": []}
 
-    target = Answering("one", answer)
+    target = InMemoryServer("one", answer)
     own: list[float] = []
-    every: list[float] = []
+    all_progress: list[float] = []
     events: list[str] = []
     client = connect(target)
-    client.on_progress(lambda progress: every.append(progress.progress))
+    client.on_progress(lambda progress: all_progress.append(progress.progress))
     unsubscribe = client.on_event(lambda name, fields: events.append(name))
     with client:
         client.tools.call("t", on_progress=lambda progress: own.append(progress.progress))
         unsubscribe()
         count = len(events)
         client.ping()
-    assert (own, every) == ([1], [1])
+    assert (own, all_progress) == ([1], [1])
     assert "jackstay.request.start" in events
     assert len(events) == count
 
@@ -367,8 +373,8 @@ def test_after_a_fork_a_client_is_refused_and_a_new_one_works() -> None:
         "                use()\n"
         "            except StateError as error:\n"
         "                print(error.state)\n"
-        "        with connect(target()) as mine:\n"
-        "            print(mine.tools.call('greet', {'who': 'child'}).text, flush=True)\n"
+        "        with connect(target()) as new:\n"
+        "            print(new.tools.call('greet', {'who': 'child'}).text, flush=True)\n"
         "        os._exit(5)\n"
         "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
         "    print(client.tools.call('greet', {'who': 'parent'}).text)\n"
@@ -411,17 +417,17 @@ def test_ctrl_c_in_a_script_ends_it_with_the_call_cancelled(tmp_path: Path) -> N
         call = next(message for message in map(json.loads, lines) if message.get("method") == "tools/call")
         process.send_signal(signal.SIGINT)
         rest = [json.loads(line) for line in lines]
-        _, complaint = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=30)
     assert [message["params"]["requestId"] for message in rest] == [call["id"]]
-    assert complaint.rstrip().endswith("KeyboardInterrupt")
+    assert stderr.rstrip().endswith("KeyboardInterrupt")
     assert process.returncode == -signal.SIGINT
 
 
-def test_a_client_is_made_by_connect() -> None:
+def test_connect_returns_a_blocking_client() -> None:
     assert isinstance(connect(with_tools("one")), Client)
 
 
-def test_a_server_at_a_url_has_its_target_here_too() -> None:
-    """README: `http(...)` stands where `stdio(...)` does, also for blocking code; loaded only when it is asked for."""
+def test_http_targets_are_exported() -> None:
+    """`http` is imported on first use."""
     assert sync.http is jackstay.http
     assert not hasattr(sync, "https")

@@ -1,4 +1,4 @@
-"""The blocking namespaces are the async ones: the same names, parameters, types; and each brings its call to the server."""
+"""The blocking API equals the async one: the same names, parameters and types; and each call reaches the server."""
 
 import inspect
 import json
@@ -6,8 +6,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
-import jackstay.client as async_room
-import jackstay.sync as sync_room
+import jackstay.client as async_api
+import jackstay.sync as sync_api
 from jackstay.errors import CapabilityError, JsonRpcError
 from jackstay.protocol.client import ClientKeywords
 from jackstay.sync import connect
@@ -20,7 +20,7 @@ from jackstay.types import (
     SamplingMessage,
     TextContent,
 )
-from peers.answering import Answering
+from peers.in_memory_server import InMemoryServer
 
 PAIRS = (
     "Tools",
@@ -37,12 +37,12 @@ PAIRS = (
 
 # `async with` is `with`; everything else has the same name.
 RENAMED = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
-# Made by `connect()` and by the client: nobody calls these.
+# Called by `connect()` and by the client only.
 UNCOMPARED = {"__init__"}
 
 
 def public(cls: type) -> dict[str, Any]:
-    """What a user may call or read: methods and properties, by name."""
+    """Return the public methods and properties by name."""
     return {
         name: member
         for name, member in vars(cls).items()
@@ -54,12 +54,12 @@ def public(cls: type) -> dict[str, Any]:
 DUNDERS = {"__getitem__", "__iter__", "__len__", "__contains__", "__repr__"}
 
 
-def shape(member: Any) -> tuple[Any, ...]:
-    """Parameters and types of a method or property, async or not; our own classes by name only."""
+def signature_of(member: Any) -> tuple[Any, ...]:
+    """Return parameters and types of a method or property, async or not; classes of the two packages by name only."""
     function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-    # `connect` names the client, and what it is made of, which it loads only when it is called.
-    later = {"Client": async_room.Client, "ClientKeywords": ClientKeywords}
-    known = later if function is async_room.connect else None
+    # `connect` imports these names only when it is called.
+    later = {"Client": async_api.Client, "ClientKeywords": ClientKeywords}
+    known = later if function is async_api.connect else None
     hints = {name: _named(hint) for name, hint in get_type_hints(function, localns=known).items()}
     parameters = [
         (parameter.name, parameter.kind, parameter.default)
@@ -79,27 +79,27 @@ def _named(hint: Any) -> str:
     )
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_the_two_faces_have_the_same_signatures(name: str) -> None:
-    one, other = public(getattr(async_room, name)), public(getattr(sync_room, name))
-    expected = {RENAMED.get(method, method): member for method, member in one.items()}
-    assert set(other) - {"settings", "cache"} == set(expected), "one face has what the other has not"
-    for method, member in expected.items():
-        assert shape(other[method]) == shape(member), f"{name}.{method}"
+def test_the_two_apis_have_the_same_signatures() -> None:
+    for name in PAIRS:
+        async_members, sync_members = public(getattr(async_api, name)), public(getattr(sync_api, name))
+        expected = {RENAMED.get(method, method): member for method, member in async_members.items()}
+        assert set(sync_members) - {"settings", "cache"} == set(expected), f"the members of {name} differ"
+        for method, member in expected.items():
+            assert signature_of(sync_members[method]) == signature_of(member), f"{name}.{method}"
 
 
 def test_connect_has_the_same_signature() -> None:
-    assert shape(sync_room.connect) == shape(async_room.connect)
+    assert signature_of(sync_api.connect) == signature_of(async_api.connect)
 
 
 def test_no_namespace_is_missing() -> None:
     attributes = {"cache", "settings"}
-    target = Answering("x", lambda method, params: None)
-    one = {name for name in vars(async_room.connect(target)) if not name.startswith("_")}
-    client = sync_room.connect(target)
-    other = {name for name in vars(client) if not name.startswith("_")} | attributes
-    # `wire` is for who passes messages on, which cannot be done while waiting for one of them.
-    assert one - {"wire"} == other
+    target = InMemoryServer("x", lambda method, params: None)
+    async_names = {name for name in vars(async_api.connect(target)) if not name.startswith("_")}
+    client = sync_api.connect(target)
+    sync_names = {name for name in vars(client) if not name.startswith("_")} | attributes
+    # `wire` is for proxies, which cannot forward messages while they block.
+    assert async_names - {"wire"} == sync_names
     assert client.cache is client._client.cache
     assert client.settings.name == "x"
 
@@ -115,7 +115,7 @@ EVERYTHING = {
     "sampling": {},
     "roots": {},
 }
-ANSWERS: dict[str, Any] = {
+RESULTS: dict[str, Any] = {
     "tools/list": {"tools": [{"name": "t", "inputSchema": {}, "mode": "stateless"}]},
     "tools/call": {"content": [{"type": "text", "text": "called"}]},
     "resources/list": {"resources": [{"uri": "a://b", "name": "n"}]},
@@ -136,11 +136,11 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-def server() -> Answering:
-    return Answering("all", lambda method, params: ANSWERS[method], capabilities=EVERYTHING)
+def server() -> InMemoryServer:
+    return InMemoryServer("all", lambda method, params: RESULTS[method], capabilities=EVERYTHING)
 
 
-def test_every_call_reaches_the_server_and_its_result_comes_back() -> None:
+def test_every_call_reaches_the_server_and_returns_its_result() -> None:
     target = server()
     with connect(target) as client:
         assert [tool.name for tool in client.tools.list()] == ["t"]
@@ -155,35 +155,33 @@ def test_every_call_reaches_the_server_and_its_result_comes_back() -> None:
         assert client.prompts.get("p", {"a": "b"}).messages == []
         assert client.completion.complete(PromptReference(name="p"), "a", "o").values == ["one"]
         client.logging.set_level("info")
-        asked = CreateMessageRequestParams(
+        params = CreateMessageRequestParams(
             messages=[SamplingMessage(role="user", content=TextContent(text="hi"))], max_tokens=1
         )
-        assert client.sampling.create_message(asked).model == "m"
+        assert client.sampling.create_message(params).model == "m"
         assert client.roots.list()[0].uri == "file:///a"
         client.roots.set(["file:///b"])
-    assert target.methods() == [*ANSWERS, "notifications/roots/list_changed"] or set(target.methods()) >= set(
-        ANSWERS
-    )
+    assert target.methods() == [*RESULTS, "notifications/roots/list_changed"] or set(target.methods()) >= set(RESULTS)
 
 
-def test_errors_are_the_same_ones() -> None:
+def test_errors_are_those_of_the_async_api() -> None:
     def refuse(method: str, params: dict[str, Any]) -> Any:
         raise JsonRpcError(-32602, "no such tool")
 
-    with connect(Answering("x", refuse)) as client:
+    with connect(InMemoryServer("x", refuse)) as client:
         with pytest.raises(JsonRpcError, match="no such tool"):
             client.tools.call("t")
         with pytest.raises(CapabilityError):
             client.prompts.list()
 
 
-def test_handlers_answer_what_a_server_asks() -> None:
+def test_handlers_run_for_requests_of_the_server() -> None:
     target = server()
     client = connect(target)
 
     @client.sampling.handle
     def sample(params: CreateMessageRequestParams) -> CreateMessageResult:
-        return CreateMessageResult(role="assistant", content=TextContent(text="mine"), model="m")
+        return CreateMessageResult(role="assistant", content=TextContent(text="sampled here"), model="m")
 
     @client.elicitation.handle
     async def elicit(params: object) -> ElicitResult:
@@ -204,10 +202,10 @@ def test_handlers_answer_what_a_server_asks() -> None:
                 ("roots/list", {}),
             ]
         ):
-            client._portal.ask(target.send, {"id": f"s{id}", "method": method, "params": params})
+            client._portal.run_on_loop(target.send, {"id": f"s{id}", "method": method, "params": params})
         with target.arrived:
             assert target.arrived.wait_for(lambda: sum("result" in sent for sent in target.received) == 3, 10)
     answers = {sent["id"]: sent["result"] for sent in target.received if "result" in sent}
-    assert answers["s0"]["content"]["text"] == "mine"
+    assert answers["s0"]["content"]["text"] == "sampled here"
     assert answers["s1"] == {"action": "decline"}
     assert json.dumps(answers["s2"]) == '{"roots": [{"uri": "file:///a"}]}'

@@ -1,4 +1,4 @@
-"""A fleet for blocking code: the same as the async one, on the one thread."""
+"""The blocking fleet."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ import pytest
 
 from jackstay.errors import ClosedError, StateError, TransportError, UsageError
 from jackstay.sync import Client, Fleet
-from peers.answering import with_tools
+from peers.in_memory_server import with_tools
 from scripted.places import TESTS
 
 PEER = TESTS / "peers" / "stdio_server.py"
@@ -23,14 +23,14 @@ def _nothing_is_left() -> object:
 
 def test_tools_of_all_servers_are_one_list_and_called_by_their_names_in_it() -> None:
     gone = with_tools("gone")
-    gone.refusal = TransportError("it is not there", permanent=True)
+    gone.refusal = TransportError("not found", permanent=True)
     with Fleet({"one": with_tools("one", "t"), "gone": gone}, separator=".") as fleet:
         assert [tool.name for tool in fleet.tools()] == ["one.t"]
         assert dict(fleet.names) == {"one.t": ("one", "t")}
         assert fleet.name_of("one", "t") == "one.t"
         assert fleet.call("one.t", {"n": 1}, timeout=5).text == 'one.t({"n": 1})'
         assert fleet.states == {"one": "ready", "gone": "closed"}
-        assert str(fleet.errors["gone"]) == "it is not there"
+        assert str(fleet.errors["gone"]) == "not found"
         assert repr(fleet) == "<sync.Fleet one ready, gone closed>"
         with pytest.raises(UsageError):
             fleet.call("one.other")
@@ -42,22 +42,22 @@ def test_a_fleet_is_a_collection_of_clients_by_name() -> None:
         assert isinstance(fleet["one"], Client)
         assert fleet["one"].tools.call("t").text == "one.t({})"
         fleet["one"].stop()
-        assert fleet["two"].tools.call("t").text == "two.t({})", "the thread is the fleet's, too"
+        assert fleet["two"].tools.call("t").text == "two.t({})", "the fleet keeps the thread running"
 
 
 def test_a_fleet_is_opened_once_and_a_failed_one_leaves_nothing() -> None:
     with Fleet({"one": with_tools("one", "t")}) as fleet:
-        with pytest.raises(StateError, match="opened once"):
+        with pytest.raises(StateError, match="already opened"):
             fleet.open()
         assert fleet.call("one__t").text == "one.t({})"
     gone = with_tools("gone")
-    gone.refusal = TransportError("it is not there", permanent=True)
+    gone.refusal = TransportError("not found", permanent=True)
     fleet = Fleet({"gone": gone}, require_all=True)
-    with pytest.raises(TransportError, match="it is not there"):
+    with pytest.raises(TransportError, match="not found"):
         fleet.open()
 
 
-def test_before_it_is_opened_and_after_it_is_stopped_calls_fail() -> None:
+def test_calls_fail_before_open_and_after_stop() -> None:
     fleet = Fleet({"one": with_tools("one", "t")})
     with pytest.raises(StateError, match="not open"):
         fleet.tools()

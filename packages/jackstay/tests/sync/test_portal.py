@@ -1,4 +1,4 @@
-"""The one thread: started by the first, gone with the last, and never a place to wait for oneself."""
+"""The event loop thread: started by the first owner, ended with the last, and protected against deadlocks."""
 
 import asyncio
 import contextvars
@@ -14,7 +14,7 @@ import pytest
 
 from jackstay.errors import ClosedError, ShutdownError, StateError
 from jackstay.sync import _portal
-from jackstay.sync._portal import Passage, Portal, portal
+from jackstay.sync._portal import ClientPortal, Portal, portal
 from scripted.places import PYTHONPATH
 
 SOURCE = PYTHONPATH
@@ -42,6 +42,17 @@ def run_fresh(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def interrupt(started: threading.Event, ended: threading.Event) -> None:
+    """Send SIGINT to this process after `started` until `ended`.
+
+    CPython can miss a signal that arrives right before a blocking wait, so it is repeated.
+    """
+    started.wait(10)
+    os.kill(os.getpid(), signal.SIGINT)
+    while not ended.wait(2):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> object:
     assert threads() == []
@@ -50,37 +61,37 @@ def _nothing_is_left() -> object:
     assert repr(portal()) == "<Portal idle, 0 open, 0 waiting>"
 
 
-# --- its life ---------------------------------------------------------------------------------------------------------
+# --- lifetime ---------------------------------------------------------------------------------------------------------
 
 
-def test_there_is_no_thread_before_work_and_none_after_it() -> None:
+def test_there_is_no_thread_before_and_after_use() -> None:
     assert portal().wait(where) != threading.get_ident()
 
 
-def test_it_is_one_thread_for_all_who_hold_it_and_ends_with_the_last() -> None:
-    assert portal().hold("one", nothing) is True
-    assert portal().hold("one", nothing) is False
-    assert portal().hold("two", nothing) is True
+def test_one_thread_serves_all_owners_and_ends_with_the_last() -> None:
+    assert portal().register("one", nothing) is True
+    assert portal().register("one", nothing) is False
+    assert portal().register("two", nothing) is True
     (thread,) = threads()
     assert thread.daemon
     assert portal().wait(where) == portal().wait(where) == thread.ident
     assert repr(portal()) == "<Portal running, 2 open, 0 waiting>"
-    portal().drop("one")
+    portal().unregister("one")
     assert threads() == [thread]
-    portal().drop("one")
-    portal().drop("two")
+    portal().unregister("one")
+    portal().unregister("two")
     assert threads() == []
 
 
 def test_it_is_started_again_after_it_ended() -> None:
     for _ in range(3):
-        portal().hold("one", nothing)
+        portal().register("one", nothing)
         assert len(threads()) == 1
-        portal().drop("one")
+        portal().unregister("one")
         assert threads() == []
 
 
-def test_many_threads_share_it_while_it_comes_and_goes() -> None:
+def test_many_threads_share_it_while_it_starts_and_ends() -> None:
     seen: list[int] = []
     begin = threading.Barrier(8)
 
@@ -98,7 +109,7 @@ def test_many_threads_share_it_while_it_comes_and_goes() -> None:
     assert len(seen) == 400
 
 
-def test_what_a_handler_began_and_nobody_awaits_is_cancelled_at_the_end() -> None:
+def test_tasks_left_by_handlers_are_cancelled_at_the_end() -> None:
     ended = threading.Event()
 
     async def forgotten() -> None:
@@ -118,30 +129,30 @@ def test_what_a_handler_began_and_nobody_awaits_is_cancelled_at_the_end() -> Non
     assert kept[0].cancelled()
 
 
-# --- work -------------------------------------------------------------------------------------------------------------
+# --- running coroutines -----------------------------------------------------------------------------------------------
 
 
-def test_work_returns_and_raises_what_it_would_there() -> None:
-    async def add(one: int, two: int = 1) -> int:
-        return one + two
+def test_wait_returns_the_result_and_raises_the_exception() -> None:
+    async def add(first: int, second: int = 1) -> int:
+        return first + second
 
     async def fail() -> None:
         raise ValueError("why")
 
-    assert portal().wait(add, 1, two=2) == 3
+    assert portal().wait(add, 1, second=2) == 3
     with pytest.raises(ValueError, match="why"):
         portal().wait(fail)
-    assert portal().ask(lambda number: number + 1, 1) == 2
+    assert portal().run_on_loop(lambda number: number + 1, 1) == 2
 
 
-def test_work_sees_the_context_of_who_brought_it() -> None:
+def test_context_variables_of_the_caller_are_visible() -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
-    variable.set("mine")
+    variable.set("value")
 
-    async def look() -> str:
+    async def read() -> str:
         return variable.get()
 
-    assert portal().wait(look) == "mine"
+    assert portal().wait(read) == "value"
 
 
 def test_it_works_under_a_running_loop() -> None:
@@ -151,7 +162,7 @@ def test_it_works_under_a_running_loop() -> None:
     assert asyncio.run(main()) != threading.get_ident()
 
 
-def test_work_that_was_cancelled_over_there_is_a_shutdown() -> None:
+def test_a_coroutine_cancelled_on_the_loop_is_a_shutdown() -> None:
     async def cancel_itself() -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -162,24 +173,20 @@ def test_work_that_was_cancelled_over_there_is_a_shutdown() -> None:
         portal().wait(cancel_itself)
 
 
-def test_a_wait_that_is_interrupted_cancels_the_work_and_sees_it_end() -> None:
-    begun, ended = threading.Event(), threading.Event()
+def test_an_interrupted_wait_cancels_the_coroutine_and_waits_for_its_end() -> None:
+    started, ended = threading.Event(), threading.Event()
 
     async def work() -> None:
-        begun.set()
+        started.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            await asyncio.sleep(0)  # what it takes to tell a server
+            await asyncio.sleep(0)  # as a notification to the server takes
             ended.set()
             raise
 
-    def interrupt() -> None:
-        begun.wait(10)
-        os.kill(os.getpid(), signal.SIGINT)
-
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    worker = threading.Thread(target=interrupt)
+    worker = threading.Thread(target=interrupt, args=(started, ended))
     worker.start()
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -190,23 +197,19 @@ def test_a_wait_that_is_interrupted_cancels_the_work_and_sees_it_end() -> None:
     assert ended.is_set()
 
 
-def test_work_that_ended_well_in_spite_of_the_interruption_is_still_an_interruption() -> None:
-    begun = threading.Event()
+def test_an_interrupted_wait_raises_even_if_the_coroutine_succeeds() -> None:
+    started, ended = threading.Event(), threading.Event()
 
     async def work() -> str:
-        begun.set()
+        started.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            pass
+            ended.set()
         return "done"
 
-    def interrupt() -> None:
-        begun.wait(10)
-        os.kill(os.getpid(), signal.SIGINT)
-
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    worker = threading.Thread(target=interrupt)
+    worker = threading.Thread(target=interrupt, args=(started, ended))
     worker.start()
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -216,59 +219,59 @@ def test_work_that_ended_well_in_spite_of_the_interruption_is_still_an_interrupt
         worker.join()
 
 
-@pytest.mark.parametrize("is_begun", [False, True])
-def test_an_interruption_while_the_work_is_brought_over_neither_hangs_nor_loses_it(
-    is_begun: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_scheduled", [False, True])
+def test_an_interruption_while_the_coroutine_is_scheduled_neither_hangs_nor_leaks(
+    is_scheduled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, ended = threading.Event(), threading.Event()
+    started, ended = threading.Event(), threading.Event()
 
     async def work() -> None:
-        begun.set()
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
 
-    portal().hold("one", nothing)
+    portal().register("one", nothing)
     loop = portal()._loop
     assert loop is not None
-    bring = loop.call_soon_threadsafe
+    schedule = loop.call_soon_threadsafe
 
     def interrupted(callback: Callable[..., object], *args: object, context: object = None) -> object:
         monkeypatch.undo()
-        if is_begun:
-            bring(callback, *args)
-            begun.wait(10)
+        if is_scheduled:
+            schedule(callback, *args)
+            started.wait(10)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(loop, "call_soon_threadsafe", interrupted)
     try:
         with pytest.raises(KeyboardInterrupt):
             portal().wait(work)
-        assert begun.is_set() == ended.is_set() == is_begun
+        assert started.is_set() == ended.is_set() == is_scheduled
         assert portal().wait(where) == threads()[0].ident
     finally:
-        portal().drop("one")
+        portal().unregister("one")
 
 
-# --- what would wait for ever -----------------------------------------------------------------------------------------
+# --- deadlocks --------------------------------------------------------------------------------------------------------
 
 
 def test_a_blocking_call_on_the_thread_itself_is_refused() -> None:
     async def handler() -> None:
         portal().wait(nothing)
 
-    async def holder() -> None:
-        portal().hold("one", nothing)
+    async def owner() -> None:
+        portal().register("one", nothing)
 
-    for work in (handler, holder):
-        with pytest.raises(StateError, match="inside a handler would wait for itself"):
+    for work in (handler, owner):
+        with pytest.raises(StateError, match="inside a handler would deadlock"):
             portal().wait(work)
 
 
-def test_what_does_not_wait_may_be_asked_there() -> None:
+def test_run_on_loop_works_on_the_event_loop_thread() -> None:
     async def handler() -> int:
-        return portal().ask(threading.get_ident)
+        return portal().run_on_loop(threading.get_ident)
 
     assert portal().wait(handler) != threading.get_ident()
 
@@ -281,37 +284,37 @@ def test_a_handler_may_wait_on_another_thread() -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
-def test_a_handler_that_ends_the_program_ends_only_itself(
+def test_system_exit_in_a_handler_does_not_end_the_thread(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def handler() -> None:
         raise error
 
-    portal().hold("one", nothing)
+    portal().register("one", nothing)
     try:
         with caplog.at_level(logging.ERROR), pytest.raises(type(error)):
             portal().wait(handler)
         assert portal().wait(where) == threads()[0].ident
     finally:
-        portal().drop("one")
-    assert "a handler tried to end the program" in caplog.text
+        portal().unregister("one")
+    assert "a handler raised KeyboardInterrupt or SystemExit" in caplog.text
 
 
 # --- fork -------------------------------------------------------------------------------------------------------------
 
 
-def test_in_the_child_of_a_fork_the_old_one_is_refused_and_a_new_one_works(
+def test_in_the_child_of_a_fork_the_old_portal_is_refused_and_a_new_one_works(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     old = portal()
     monkeypatch.setattr(_portal, "_portal", old)
-    monkeypatch.setattr(_portal, "_abandoned", [])
-    _portal._forget()
+    monkeypatch.setattr(_portal, "_parent_portals", [])
+    _portal._reset_after_fork()
     assert portal() is not old
-    with pytest.raises(StateError, match=r"made before fork\(\)"):
+    with pytest.raises(StateError, match=r"created before fork\(\)"):
         old.wait(nothing)
-    with pytest.raises(StateError, match=r"made before fork\(\)"):
-        old.hold("one", nothing)
+    with pytest.raises(StateError, match=r"created before fork\(\)"):
+        old.register("one", nothing)
     assert portal().wait(where) != threading.get_ident()
 
 
@@ -323,7 +326,7 @@ def test_a_real_fork_while_the_lock_is_held_does_not_hang_the_child() -> None:
         "from jackstay.sync._portal import portal\n"
         "async def nothing(): return 'worked'\n"
         "old = portal()\n"
-        "old.hold('one', nothing)\n"
+        "old.register('one', nothing)\n"
         "old._lock.acquire()\n"
         "child = os.fork()\n"
         "if child == 0:\n"
@@ -335,18 +338,18 @@ def test_a_real_fork_while_the_lock_is_held_does_not_hang_the_child() -> None:
         "old._lock.release()\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
         "print(old.wait(nothing))\n"
-        "old.drop('one')\n"
+        "old.unregister('one')\n"
     )
     assert (done.stdout, done.stderr, done.returncode) == ("worked\n7\nworked\n", "", 0)
 
 
-def test_what_a_handler_began_and_does_not_end_is_left_after_a_while(
+def test_a_task_that_ignores_cancellation_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever stops the last client waits for the thread: nobody's handler may make that for ever."""
-    monkeypatch.setattr(_portal, "STUBBORN_SECONDS", 0.01)
+    """`stop()` of the last client waits for the thread and must not hang."""
+    monkeypatch.setattr(_portal, "CANCEL_GRACE_SECONDS", 0.01)
 
-    async def stubborn() -> None:
+    async def ignoring() -> None:
         while True:
             try:
                 await asyncio.Event().wait()
@@ -360,52 +363,52 @@ def test_what_a_handler_began_and_does_not_end_is_left_after_a_while(
             raise ValueError
 
     async def begin() -> None:
-        kept.extend(asyncio.get_running_loop().create_task(work()) for work in (stubborn, failing))
+        kept.extend(asyncio.get_running_loop().create_task(work()) for work in (ignoring, failing))
         await asyncio.sleep(0)
 
     kept: list[asyncio.Task[None]] = []
     portal().wait(begin)
-    assert "a handler does not end, and is left: <Task" in caplog.text
+    assert "a task of a handler did not end after cancellation: <Task" in caplog.text
     assert kept[1].done()
 
 
-# --- the passage of one client ----------------------------------------------------------------------------------------
+# --- the portal of one client -----------------------------------------------------------------------------------------
 
 
-def test_a_passage_leads_to_the_portal_until_its_end() -> None:
-    passage = Passage()
-    assert passage.portal is portal()
-    assert passage.wait(where) != threading.get_ident()
-    assert passage.submit(lambda number: number + 1, 1) == 2
-    passage.end = ShutdownError()
-    for use in (lambda: passage.wait(where), lambda: passage.submit(threading.get_ident)):
+def test_a_client_portal_works_until_the_client_is_closed() -> None:
+    client_portal = ClientPortal()
+    assert client_portal.portal is portal()
+    assert client_portal.wait(where) != threading.get_ident()
+    assert client_portal.submit(lambda number: number + 1, 1) == 2
+    client_portal.closed_by = ShutdownError()
+    for use in (lambda: client_portal.wait(where), lambda: client_portal.submit(threading.get_ident)):
         with pytest.raises(ClosedError, match="the client was stopped"):
             use()
 
 
-def test_a_passage_that_another_thread_shuts_on_the_way_is_shut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client has ended and its loop is gone, between our look and our arrival: not an error about loops."""
-    passage = Passage()
+def test_a_client_portal_closed_by_another_thread_meanwhile_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client is closed after the first check and before the coroutine runs."""
+    client_portal = ClientPortal()
 
     def too_late(function: Callable[..., object]) -> object:
-        passage.end = ShutdownError()
+        client_portal.closed_by = ShutdownError()
         return wait(function)
 
     wait = portal().wait
     monkeypatch.setattr(portal(), "wait", too_late)
-    for use in (lambda: passage.wait(where), lambda: passage.submit(threading.get_ident)):
-        passage.end = None
+    for use in (lambda: client_portal.wait(where), lambda: client_portal.submit(threading.get_ident)):
+        client_portal.closed_by = None
         with pytest.raises(ClosedError, match="the client was stopped"):
             use()
 
 
-# --- the interpreter's exit -------------------------------------------------------------------------------------------
+# --- interpreter exit -------------------------------------------------------------------------------------------------
 
 
-def test_a_pool_that_cannot_be_shut_down_any_more_is_left_to_the_interpreter(
+def test_an_executor_that_cannot_be_shut_down_is_left_to_the_interpreter(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From Python 3.12 on an interpreter that exits starts no thread, and the pool of a loop needs one to end."""
+    """From Python 3.12 on no thread can be started at exit, which shutting down the executor needs."""
 
     async def refuse(_: asyncio.AbstractEventLoop) -> None:
         raise RuntimeError("can't create new thread at interpreter shutdown")
@@ -415,38 +418,38 @@ def test_a_pool_that_cannot_be_shut_down_any_more_is_left_to_the_interpreter(
     assert capsys.readouterr().err == ""
 
 
-def test_a_pool_that_was_used_does_not_disturb_the_exit() -> None:
+def test_the_default_executor_does_not_block_the_exit() -> None:
     done = run_fresh(
         "import asyncio\n"
         "from jackstay.sync._portal import portal\n"
         "async def end(): print('ended', flush=True)\n"
         "async def use(): await asyncio.to_thread(print, 'used', flush=True)\n"
-        "portal().hold('one', end)\n"
+        "portal().register('one', end)\n"
         "portal().wait(use)\n"
     )
     assert (done.stdout, done.stderr, done.returncode) == ("used\nended\n", "", 0)
 
 
-def test_what_is_open_when_the_interpreter_exits_is_stopped() -> None:
+def test_open_clients_are_closed_at_interpreter_exit() -> None:
     done = run_fresh(
         "from jackstay.sync._portal import portal\n"
         "async def end(): print('ended', flush=True)\n"
         "async def fail(): raise ValueError\n"
-        "portal().hold('one', fail)\n"
-        "portal().hold('two', end)\n"
+        "portal().register('one', fail)\n"
+        "portal().register('two', end)\n"
     )
     assert (done.stdout, done.stderr, done.returncode) == ("ended\n", "", 0)
 
 
-def test_at_the_end_everything_is_stopped_and_nothing_held() -> None:
+def test_close_all_closes_and_unregisters_all_owners() -> None:
     ended: list[str] = []
 
     async def end() -> None:
         ended.append("one")
 
-    portal().hold("one", end)
-    portal().end_all()
-    portal().end_all()
+    portal().register("one", end)
+    portal().close_all()
+    portal().close_all()
     assert ended == ["one"]
 
 
@@ -461,6 +464,6 @@ def test_importing_registers_nothing() -> None:
     assert done.stderr == ""
 
 
-def test_a_portal_is_the_processes_own() -> None:
+def test_another_portal_of_the_process_is_refused() -> None:
     with pytest.raises(StateError):
         Portal().wait(nothing)

@@ -1,4 +1,4 @@
-"""A toolbox for blocking code: the same as the async one, on the one thread."""
+"""The blocking toolbox."""
 
 import inspect
 from typing import Any
@@ -10,14 +10,14 @@ from jackstay.errors import ClosedError, UsageError
 from jackstay.models import ModelCall
 from jackstay.models import Toolbox as AsyncToolbox
 from jackstay.sync import Fleet, Toolbox, connect
-from peers.answering import with_tools
+from peers.in_memory_server import with_tools
 
 
 def call(name: str) -> Any:
     return {"type": "tool_use", "id": "1", "name": name, "input": {"n": 1}}
 
 
-def test_a_client_is_a_toolbox_without_a_loop() -> None:
+def test_a_client_is_a_toolbox() -> None:
     with connect(with_tools("one", "t")) as client:
         toolbox = Toolbox(client, "anthropic")
         assert [tool["name"] for tool in toolbox.definitions()] == ["t"]
@@ -38,7 +38,7 @@ def test_a_fleet_is_one_toolbox() -> None:
 
 
 def public(cls: type) -> dict[str, Any]:
-    """What a user may call or read, with its parameters and types."""
+    """Return the public members with their parameters and types."""
     return {
         name: inspect.signature(member.fget if isinstance(member, property) else member)
         for name, member in vars(cls).items()
@@ -46,12 +46,12 @@ def public(cls: type) -> dict[str, Any]:
     }
 
 
-def test_the_two_faces_are_the_same() -> None:
+def test_the_two_apis_have_the_same_signatures() -> None:
     assert public(Toolbox) == public(AsyncToolbox)
 
 
 def test_an_async_client_is_refused() -> None:
     with pytest.raises(
-        UsageError, match=r"of jackstay\.sync, not jackstay\.client\._client\.Client; .*jackstay\.models"
+        UsageError, match=r"of jackstay\.sync, got jackstay\.client\._client\.Client; .*jackstay\.models"
     ):
         Toolbox(connect_async(with_tools("one")), "openai")  # type: ignore[arg-type]  # the mistake that is tested

@@ -1,4 +1,4 @@
-"""The recorder: nothing is changed by it, everything that passes is written, and a full disk ends nothing but the file."""
+"""The recorder: it changes nothing, writes every message, and a full disk ends only the file."""
 
 import asyncio
 import errno
@@ -13,11 +13,11 @@ import pytest
 
 from jackstay.client import connect
 from jackstay.errors import FrameTooLargeError, OutcomeUnknownError, TransportError, UsageError
-from jackstay.testing import Recorder, ScriptedPeer, memory_pair, on_fake_clock, recorded
+from jackstay.testing import RecordingHandler, ScriptedPeer, memory_pair, on_fake_clock, recorded
 from jackstay.testing._recording import read_recording
-from jackstay.transport import ExchangeOwner, ExchangeTransport, MemoryTransport
+from jackstay.transport import ExchangeHandler, ExchangeTransport, MemoryTransport
 from jackstay.transport.http import http
-from scripted.tapes import messages
+from scripted.cassettes import messages
 
 TEXT = {"content": [{"type": "text", "text": "done"}]}
 
@@ -26,18 +26,18 @@ def rows(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-async def opened(target: Any, owner: Recorder) -> Any:
-    owner.transport = await target.open(owner, 1 << 20, 1.0)
-    return owner.transport
+async def opened(target: Any, handler: RecordingHandler) -> Any:
+    handler.transport = await target.open(handler, 1 << 20, 1.0)
+    return handler.transport
 
 
 @on_fake_clock
-async def test_a_conversation_is_written_in_its_order_and_read_by_nobody_else(tmp_path: Path) -> None:
+async def test_messages_are_written_in_order_to_a_private_file(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     async with ScriptedPeer() as peer:
         peer.on["tools/call"] = TEXT
         target = recorded(peer.target, path)
-        assert not path.exists(), "before it is opened"
+        assert not path.exists(), "created on open"
         async with connect(target) as client:
             assert (await client.tools.call("pay", {"order": 7})).text == "done"
             peer.notify("notifications/tools/list_changed")
@@ -46,8 +46,8 @@ async def test_a_conversation_is_written_in_its_order_and_read_by_nobody_else(tm
     header, *lines = rows(path)
     assert (header["jackstay"], header["version"], header["target"]) == ("recording", 1, "scripted")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    said = [(row["from"], row["message"].get("method")) for row in lines[:-1]]
-    assert said == [
+    written = [(row["from"], row["message"].get("method")) for row in lines[:-1]]
+    assert written == [
         ("client", "server/discover"),
         ("server", None),
         ("client", "initialize"),
@@ -59,16 +59,16 @@ async def test_a_conversation_is_written_in_its_order_and_read_by_nobody_else(tm
     ]
     assert (lines[-1]["from"], lines[-1]["ended"]) == ("client", "closed")
     assert [row["at"] for row in lines] == sorted(row["at"] for row in lines)
-    assert messages(path, "client") == [dict(message) for message in peer.heard], "as the server got them"
+    assert messages(path, "client") == [dict(message) for message in peer.received], "as the server received them"
 
 
 @on_fake_clock
-async def test_a_server_that_dies_and_comes_back_is_two_connections_in_one_file(tmp_path: Path) -> None:
+async def test_a_restarted_server_is_two_connections_in_one_file(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     async with ScriptedPeer() as peer, connect(recorded(peer.target, path)) as client:
         call = client.submit("tools/call", {"name": "a"})
         await peer.expect("tools/call")
-        peer.die(TransportError("the server x exited", exit_code=3, stderr_tail="secret words"))
+        peer.crash(TransportError("the server x exited", exit_code=3, stderr_tail="secret"))
         with pytest.raises(OutcomeUnknownError):
             await call
         await client.ready()
@@ -86,11 +86,11 @@ async def test_a_server_that_dies_and_comes_back_is_two_connections_in_one_file(
 
 
 @on_fake_clock
-async def test_what_was_taken_back_or_never_sent_is_not_written(tmp_path: Path) -> None:
+async def test_withdrawn_and_unsent_frames_are_not_written(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     pair = memory_pair()
-    owner = Recorder()
-    transport = await opened(recorded(pair.client, path), owner)
+    handler = RecordingHandler()
+    transport = await opened(recorded(pair.client, path), handler)
     for number in (1, 2, 3):
         assert transport.send(b'{"jsonrpc":"2.0","method":"m%d"}' % number, number)
     assert transport.withdraw(2)
@@ -98,13 +98,13 @@ async def test_what_was_taken_back_or_never_sent_is_not_written(tmp_path: Path) 
     with pytest.raises(FrameTooLargeError):
         transport.send(b"x" * (1 << 21), 4)
     assert messages(path, "client") == [], "nothing was sent yet"
-    server = await pair.server.open(Recorder(), 1 << 20, 1.0)
+    server = await pair.server.open(RecordingHandler(), 1 << 20, 1.0)
     assert await transport.flush()
     assert [message["method"] for message in messages(path, "client")] == ["m1", "m3"]
     assert transport.send(b'{"jsonrpc":"2.0","method":"m5"}', 5)
     await transport.close()
     await transport.close()
-    assert [message["method"] for message in messages(path, "client")] == ["m1", "m3"], "dropped with the end"
+    assert [message["method"] for message in messages(path, "client")] == ["m1", "m3"], "dropped by close()"
     assert not transport.send(b"{}", 6)
     assert len(rows(path)) == 4, "header, two messages, one end"
     assert repr(transport).startswith("<RecordedTransport <MemoryTransport")
@@ -112,29 +112,29 @@ async def test_what_was_taken_back_or_never_sent_is_not_written(tmp_path: Path) 
 
 
 @on_fake_clock
-async def test_what_a_server_said_before_it_died_is_written_before_its_end(tmp_path: Path) -> None:
+async def test_frames_of_a_server_are_written_before_its_end(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     pair = memory_pair()
-    owner = Recorder()
-    owner.pulls = False
-    transport = await opened(recorded(pair.client, path), owner)
-    server = await pair.server.open(Recorder(), 1 << 22, 1.0)
+    handler = RecordingHandler()
+    handler.pulls = False
+    transport = await opened(recorded(pair.client, path), handler)
+    server = await pair.server.open(RecordingHandler(), 1 << 22, 1.0)
     server.send(b"x" * (1 << 21), 1)
     server.send(b"last words", 2)
-    await owner.until(lambda: owner.arrivals)
+    await handler.until(lambda: handler.arrivals)
     transport.next_frame()
     await server.flush()
     await server.close()
-    await owner.until(lambda: owner.ends)
-    owner.pull()
+    await handler.until(lambda: handler.ends)
+    handler.pull()
     await transport.close()
-    over, words, end = rows(path)[1:]
+    over, text, end = rows(path)[1:]
     assert "is over the limit" in over["note"]
-    assert (words["text"], end["from"], end["ended"]) == ("last words", "server", "the other end was closed")
+    assert (text["text"], end["from"], end["ended"]) == ("last words", "server", "the other end was closed")
 
 
 @on_fake_clock
-async def test_redacted_names_stand_in_the_header_and_their_values_nowhere(tmp_path: Path) -> None:
+async def test_redacted_names_are_in_the_header_and_their_values_nowhere(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     async with ScriptedPeer() as peer:
         peer.on["tools/call"] = {"content": [], "structuredContent": {"deep": [{"token": "t0p"}]}}
@@ -151,66 +151,66 @@ async def test_redacted_names_stand_in_the_header_and_their_values_nowhere(tmp_p
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_that_cannot_be_written_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_unusable_files_are_rejected_before_anything_starts(tmp_path: Path) -> None:
     target = memory_pair().client
     there = tmp_path / "there"
-    there.write_text("mine")
-    with pytest.raises(UsageError, match="is there already, and a recording is not overwritten unasked"):
+    there.write_text("original")
+    with pytest.raises(UsageError, match="exists; pass overwrite=True or append=True"):
         recorded(target, there)
-    assert there.read_text() == "mine"
+    assert there.read_text() == "original"
     (tmp_path / "dangling").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists; pass"):
         recorded(target, tmp_path / "dangling")
     with pytest.raises(UsageError, match="is a directory"):
         recorded(target, tmp_path, overwrite=True)
-    with pytest.raises(UsageError, match=r"there is no directory .*nowhere"):
+    with pytest.raises(UsageError, match=r"the directory .*nowhere. does not exist"):
         recorded(target, tmp_path / "nowhere" / "x")
-    with pytest.raises(UsageError, match="takes a target"):
+    with pytest.raises(UsageError, match="expected a target"):
         recorded("uvx", there)  # type: ignore[arg-type]  # the mistake
-    with pytest.raises(UsageError, match="redact takes"):
+    with pytest.raises(UsageError, match="redact must be"):
         recorded(target, tmp_path / "x", redact="token")
-    with pytest.raises(UsageError, match="overwritten or gone on with, not both"):
+    with pytest.raises(UsageError, match="overwrite and append cannot be combined"):
         recorded(target, tmp_path / "x", overwrite=True, append=True)
     with pytest.raises(UsageError, match="line 1 is not the header of a recording"):
         recorded(target, there, append=True)
     there.write_text('{"jackstay":"recording","version":1,"redacted":["b","a"]}\n')
-    with pytest.raises(UsageError, match="was recorded with a, b redacted: redact the same"):
+    with pytest.raises(UsageError, match="was recorded with a, b redacted; redact the same"):
         recorded(target, there, append=True)
     assert recorded(target, there, append=True, redact=["a", "b"]).error is None
 
 
 @on_fake_clock
-async def test_a_file_that_appears_meanwhile_is_not_overwritten_and_nothing_is_left_open(
+async def test_a_file_that_appears_meanwhile_is_not_overwritten(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "x.jsonl"
     pair = memory_pair()
     target = recorded(pair.client, path)
-    path.write_text("mine")
+    path.write_text("original")
     with pytest.raises(TransportError, match=r"cannot write the recording .*: File exists") as caught:
-        await target.open(Recorder(), 1 << 20, 1.0)
+        await target.open(RecordingHandler(), 1 << 20, 1.0)
     assert caught.value.permanent
     assert pair.client.transports == []
-    assert path.read_text() == "mine"
+    assert path.read_text() == "original"
 
 
 @on_fake_clock
-async def test_a_file_is_overwritten_where_that_was_asked_for(tmp_path: Path) -> None:
+async def test_overwrite_replaces_the_file_on_open(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text("old " * 1000)
     target = recorded(memory_pair().client, path, overwrite=True)
-    assert path.read_text().startswith("old"), "before it is opened"
+    assert path.read_text().startswith("old"), "created on open"
     for _ in range(2):
-        transport = await target.open(Recorder(), 1 << 20, 1.0)
+        transport = await target.open(RecordingHandler(), 1 << 20, 1.0)
         await transport.close()
     assert [row.get("connection") for row in rows(path)] == [None, 1, 2]
 
 
 @pytest.mark.parametrize("taken", [0, 10])
-def test_a_full_disk_ends_the_recording_at_a_whole_line_and_not_the_conversation(
+def test_a_full_disk_ends_the_recording_at_a_whole_line_but_not_the_connection(
     taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The disk takes `taken` bytes of the fourth line and then no more."""
+    """The disk accepts `taken` bytes of the fourth line and then no more."""
     path = tmp_path / "x.jsonl"
     write, lines = os.write, []
 
@@ -227,7 +227,7 @@ def test_a_full_disk_ends_the_recording_at_a_whole_line_and_not_the_conversation
     monkeypatch.setattr(os, "write", full)
 
     @on_fake_clock
-    async def talk() -> None:
+    async def connect_and_close() -> None:
         async with ScriptedPeer("2026-07-28") as peer:
             peer.on["tools/call"] = TEXT
             target = recorded(peer.target, path)
@@ -237,31 +237,31 @@ def test_a_full_disk_ends_the_recording_at_a_whole_line_and_not_the_conversation
             assert target.error is not None
 
     with caplog.at_level(logging.ERROR, "jackstay.testing"):
-        talk()
-    (said,) = caplog.messages
-    assert said == f"the recording {path} ends here: No space left on device; the conversation goes on"
-    assert len(read_recording(path).entries) == 2, "up to the last whole line"
+        connect_and_close()
+    (message,) = caplog.messages
+    assert message == f"the recording {path} stops: No space left on device; the connection continues"
+    assert len(read_recording(path).entries) == 2, "up to the last complete line"
     assert len(lines) == (5 if taken else 4), "it is not tried again"
 
 
-def test_a_device_that_is_full_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_device_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     @on_fake_clock
-    async def talk() -> None:
+    async def connect_and_close() -> None:
         target = recorded(memory_pair().client, "/dev/full", overwrite=True)
         for _ in range(2):
-            transport = await target.open(Recorder(), 1 << 20, 1.0)
+            transport = await target.open(RecordingHandler(), 1 << 20, 1.0)
             await transport.close()
         assert isinstance(target.error, OSError)
 
-    talk()
+    connect_and_close()
     assert len(caplog.messages) == 1
 
 
 # --- over HTTP --------------------------------------------------------------------------------------------------------
 
 
-class HttpRecorder(Recorder):
-    """An owner that hears of single requests."""
+class HttpRecorder(RecordingHandler):
+    """A handler of single requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -280,12 +280,12 @@ class HttpRecorder(Recorder):
     def started(self, id: int) -> None:
         self.calls.append(("started", id))
 
-    def marked_arguments(self, tool: str) -> Any:
+    def header_params(self, tool: str) -> Any:
         return [tool]
 
 
 class HttpLike:
-    """A target in memory that says it is HTTP, and lets a test lose what it wants."""
+    """An in-memory target that claims to be HTTP."""
 
     is_http = True
     name = "web"
@@ -294,73 +294,69 @@ class HttpLike:
     def __init__(self) -> None:
         self.pair = memory_pair()
         self.calls: list[Any] = []
-        self.owner: Any = None
+        self.handler: Any = None
 
-    async def open(self, owner: Any, max_frame_bytes: int, close_step: float) -> Any:
+    async def open(self, handler: Any, max_frame_bytes: int, close_step: float) -> Any:
         outer = self
-        self.owner = owner
+        self.handler = handler
 
         class Exchanging(MemoryTransport):
-            def hang_up(self, id: int) -> None:
-                outer.calls.append(("hang_up", id))
+            def abort(self, id: int) -> None:
+                outer.calls.append(("abort", id))
 
-            def renew(self, owner: ExchangeOwner) -> None:
+            def renew(self, handler: ExchangeHandler) -> None:
                 outer.calls.append("renew")
-                outer.owner = owner
+                outer.handler = handler
 
-        transport = Exchanging(self.pair.client, owner, max_frame_bytes)
+        transport = Exchanging(self.pair.client, handler, max_frame_bytes)
         self.pair.client.transports.append(transport)
         return transport
 
 
 @on_fake_clock
-async def test_over_http_single_requests_are_lost_hung_up_and_renewed(tmp_path: Path) -> None:
+async def test_over_http_lost_and_aborted_requests_are_recorded(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    web, owner = HttpLike(), HttpRecorder()
+    web, handler = HttpLike(), HttpRecorder()
     target = recorded(web, path)
     assert (target.is_http, target.init_timeout, target.name) == (True, 7.0, "web")
-    transport = await opened(target, owner)
+    transport = await opened(target, handler)
     assert isinstance(transport, ExchangeTransport)
     assert transport.send(b'{"jsonrpc":"2.0","id":1,"method":"a"}', 1)
-    assert messages(path, "client")[0]["id"] == 1, "nobody tells when it is written"
-    web.owner.exchange_lost(1, TransportError("gone", stderr_tail="secret"), False)
-    web.owner.session_lost(2)
-    web.owner.session_lost(0)
-    web.owner.queued(5)
-    web.owner.started(5)
-    assert owner.calls[-2:] == [("queued", 5), ("started", 5)]
-    transport.hang_up(3)
+    assert messages(path, "client")[0]["id"] == 1, "HTTP does not report when it is written"
+    web.handler.exchange_lost(1, TransportError("gone", stderr_tail="secret"), False)
+    web.handler.session_lost(2)
+    web.handler.session_lost(0)
+    web.handler.queued(5)
+    web.handler.started(5)
+    assert handler.calls[-2:] == [("queued", 5), ("started", 5)]
+    transport.abort(3)
     later = HttpRecorder()
     transport.renew(later)
-    web.owner.exchange_lost(4, TransportError("gone again"), True)
-    assert (owner.lost, later.lost) == ([(1, "gone", False), 2, 0], [(4, "gone again", True)])
-    assert web.owner.marked_arguments("t") == ["t"]
-    assert web.calls == [("hang_up", 3), "renew"]
+    web.handler.exchange_lost(4, TransportError("gone again"), True)
+    assert (handler.lost, later.lost) == ([(1, "gone", False), 2, 0], [(4, "gone again", True)])
+    assert web.handler.header_params("t") == ["t"]
+    assert web.calls == [("abort", 3), "renew"]
     await transport.close()
-    said = [
-        {key: row[key] for key in ("lost", "why", "hung_up", "ended") if key in row} for row in rows(path)[2:]
-    ]
-    assert said == [
+    events = [{key: row[key] for key in ("lost", "why", "aborted", "ended") if key in row} for row in rows(path)[2:]]
+    assert events == [
         {"lost": 1, "why": "gone"},
-        {"lost": 2, "why": "the server forgot the session"},
-        {"hung_up": 3},
+        {"lost": 2, "why": "the server dropped the session"},
+        {"aborted": 3},
         {"lost": 4, "why": "gone again"},
         {"ended": "closed"},
     ]
 
 
 @on_fake_clock
-async def test_an_owner_that_cannot_hear_of_single_requests_is_refused(tmp_path: Path) -> None:
+async def test_a_handler_that_is_not_an_exchange_handler_is_rejected(tmp_path: Path) -> None:
     target = recorded(http("http://127.0.0.1:9/mcp"), tmp_path / "x")
-    with pytest.raises(UsageError, match="ExchangeOwner"):
-        await target.open(Recorder(), 1 << 20, 1.0)
+    with pytest.raises(UsageError, match="ExchangeHandler"):
+        await target.open(RecordingHandler(), 1 << 20, 1.0)
 
 
 @pytest.mark.parametrize("how", [{"overwrite": True}, {"append": True}])
 @on_fake_clock
-async def test_a_file_that_was_there_is_read_by_nobody_else_either(
-    how: dict[str, bool], tmp_path: Path
-) -> None:
+async def test_an_existing_file_becomes_private(how: dict[str, bool], tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     async with ScriptedPeer() as peer:
         async with connect(recorded(peer.target, path)):
@@ -376,13 +372,13 @@ async def test_a_file_that_was_there_is_read_by_nobody_else_either(
 @on_fake_clock
 async def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
     other, path = tmp_path / "other", tmp_path / "x.jsonl"
-    other.write_text("mine")
+    other.write_text("original")
     other.chmod(0o644)
     path.symlink_to(other)
     async with ScriptedPeer() as peer:
         with pytest.raises(TransportError, match="it is a symbolic link"):
             await connect(recorded(peer.target, path, overwrite=True)).open()
-    assert other.read_text() == "mine"
+    assert other.read_text() == "original"
     assert stat.S_IMODE(other.stat().st_mode) == 0o644
 
 
@@ -390,13 +386,13 @@ async def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
 async def test_a_file_whose_mode_cannot_be_changed_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(errno.EPERM, "not yours")
+    def reject(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "not permitted")
 
-    monkeypatch.setattr(os, "fchmod", refuse)
+    monkeypatch.setattr(os, "fchmod", reject)
     path = tmp_path / "x.jsonl"
-    path.write_text("somebody else's")
+    path.write_text("foreign")
     async with ScriptedPeer() as peer:
-        with pytest.raises(TransportError, match="not yours"):
+        with pytest.raises(TransportError, match="not permitted"):
             await connect(recorded(peer.target, path, overwrite=True)).open()
-    assert path.read_text() == "somebody else's"
+    assert path.read_text() == "foreign"

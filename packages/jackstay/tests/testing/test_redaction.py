@@ -1,4 +1,4 @@
-"""What is not written: the values of members with certain names, at any depth, and nothing else."""
+"""Redaction of members by name, at any depth."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ def redacted(message: Any, *names: str) -> Any:
     return json.loads(frame)
 
 
-# names, message, what is written
+# Names, message, redacted message.
 ROWS = [
     (["token"], {"params": {"token": "x"}}, {"params": {"token": REDACTED}}),
     (["token"], {"params": {"a": [{"token": {"deep": 1}}]}}, {"params": {"a": [{"token": {}}]}}),
@@ -29,45 +29,71 @@ ROWS = [
     # JSON inside a string, at any depth of strings
     (["token"], {"result": {"text": '{"token": "x", "n": 1}'}}, {"result": {"text": '{"token":"[redacted]","n":1}'}}),
     (["token"], {"result": {"text": ' [{"token" : ["x"]}]'}}, {"result": {"text": '[{"token":[]}]'}}),
-    (["token"], {"params": {"a": json.dumps({"b": json.dumps({"token": "x"})})}}, {"params": {"a": json.dumps({"b": '{"token":"[redacted]"}'}, separators=(",", ":"))}}),
+    (
+        ["token"],
+        {"params": {"a": json.dumps({"b": json.dumps({"token": "x"})})}},
+        {"params": {"a": json.dumps({"b": '{"token":"[redacted]"}'}, separators=(",", ":"))}},
+    ),
     (["token"], {"params": {"a": '{"t\\u006fken": "x"}'}}, {"params": {"a": '{"token":"[redacted]"}'}}),
-    # what looks like JSON and cannot be read
+    # strings that look like JSON but are invalid
     (["token"], {"result": {"text": '{"token": "x"}\n{"token": "y"}'}}, {"result": {"text": REDACTED}}),
     (["token"], {"result": {"text": '{"token": "x'}}, {"result": {"text": REDACTED}}),
     (["token"], {"result": {"text": '{"token": "x', "token": 1}}, {"result": {"text": REDACTED, "token": REDACTED}}),
-    # words stay, unless they stand beside structured content that had the name
-    (["token"], {"result": {"text": 'the "token": x', "token": 1}}, {"result": {"text": 'the "token": x', "token": REDACTED}}),
+    # other text is unchanged, except beside redacted structured content
     (
         ["token"],
-        {"result": {"content": [{"type": "text", "text": "it is x"}, {"type": "image", "data": "y"}], "structuredContent": {"a": [{"token": "x"}]}}},
-        {"result": {"content": [{"type": "text", "text": REDACTED}, {"type": "image", "data": "y"}], "structuredContent": {"a": [{"token": REDACTED}]}}},
+        {"result": {"text": 'the "token": x', "token": 1}},
+        {"result": {"text": 'the "token": x', "token": REDACTED}},
     ),
     (
         ["token"],
-        {"result": {"content": [{"type": "text", "text": "it is x"}], "structuredContent": {"a": 1}, "_meta": {"token": 1}}},
-        {"result": {"content": [{"type": "text", "text": "it is x"}], "structuredContent": {"a": 1}, "_meta": {"token": REDACTED}}},
+        {
+            "result": {
+                "content": [{"type": "text", "text": "it is x"}, {"type": "image", "data": "y"}],
+                "structuredContent": {"a": [{"token": "x"}]},
+            }
+        },
+        {
+            "result": {
+                "content": [{"type": "text", "text": REDACTED}, {"type": "image", "data": "y"}],
+                "structuredContent": {"a": [{"token": REDACTED}]},
+            }
+        },
     ),
-]  # fmt: skip
+    (
+        ["token"],
+        {
+            "result": {
+                "content": [{"type": "text", "text": "it is x"}],
+                "structuredContent": {"a": 1},
+                "_meta": {"token": 1},
+            }
+        },
+        {
+            "result": {
+                "content": [{"type": "text", "text": "it is x"}],
+                "structuredContent": {"a": 1},
+                "_meta": {"token": REDACTED},
+            }
+        },
+    ),
+]
 
 
-@pytest.mark.parametrize(("names", "message", "written"), ROWS)
-def test_values_are_replaced_at_any_depth(names: list[str], message: Any, written: Any) -> None:
-    assert redacted(message, *names) == written
+def test_values_are_replaced_at_any_depth() -> None:
+    for names, message, written in ROWS:
+        assert redacted(message, *names) == written, message
 
 
-def test_what_is_compared_has_one_shape() -> None:
-    """A secret that was a text and is an object is still not compared."""
+def test_compared_values_have_one_shape() -> None:
+    """A secret that was a string and is an object still matches."""
     redaction = Redaction(["token"])
     assert redaction.of({"token": {"deep": 1}}) == redaction.of({"token": "x"}) == {"token": REDACTED}
 
 
-def test_what_describes_an_argument_is_kept() -> None:
-    """A schema that says what a password is holds none; without it a client could not call the tool."""
-    tools = {
-        "result": {
-            "tools": [{"name": "login", "inputSchema": {"properties": {"password": {"type": "string"}}}}]
-        }
-    }
+def test_schemas_are_not_redacted() -> None:
+    """A schema has no secrets, and without it a client could not call the tool."""
+    tools = {"result": {"tools": [{"name": "login", "inputSchema": {"properties": {"password": {"type": "string"}}}}]}}
     assert redacted(tools, "password") == tools
 
 
@@ -76,7 +102,7 @@ def test_a_message_without_the_name_is_the_same_bytes() -> None:
     assert Redaction(["token"]).of_frame(frame) is frame
     assert Redaction().of_frame(b'{"params":{"token":1}}') == b'{"params":{"token":1}}'
     text = b'{"params": {"text" : "token"}}'
-    assert Redaction(["token"]).of_frame(text) is text, "a value is no name"
+    assert Redaction(["token"]).of_frame(text) is text, "a value is not a name"
 
 
 def test_a_name_that_is_spelled_with_escapes_is_found() -> None:
@@ -84,14 +110,14 @@ def test_a_name_that_is_spelled_with_escapes_is_found() -> None:
     assert frame == b'{"params":{"token":"[redacted]"}}'
 
 
-def test_what_cannot_be_looked_into_is_not_kept() -> None:
+def test_a_frame_that_cannot_be_decoded_is_not_kept() -> None:
     frame = b'{"params":{"token":1,"n":' + b"9" * 5000 + b"}}"
     assert Redaction(["token"]).of_frame(frame) is None
 
 
 @pytest.mark.parametrize("names", ["token", ["", "x"], [1]])
-def test_what_is_no_list_of_names_is_refused(names: Any) -> None:
-    with pytest.raises(UsageError, match="redact takes a list of names"):
+def test_invalid_names_are_rejected(names: Any) -> None:
+    with pytest.raises(UsageError, match="redact must be a list"):
         Redaction(names)
 
 
@@ -106,13 +132,13 @@ def test_what_is_no_list_of_names_is_refused(names: Any) -> None:
         rb'{"params":{"a":"{\"token\" \n : \"SECRET\"}"},"params":{}}',
     ],
 )
-def test_of_members_with_the_same_name_none_is_written_but_the_last(frame: bytes) -> None:
+def test_of_duplicate_members_only_the_last_is_written(frame: bytes) -> None:
     written = Redaction(["token"]).of_frame(frame)
     assert written is not None
     assert b"SECRET" not in written
 
 
-def test_a_name_with_escapes_of_its_own_is_found_inside_strings() -> None:
+def test_a_name_with_escapes_is_found_inside_strings() -> None:
     name = 'a"b'
     message = {"params": {"x": json.dumps({"y": json.dumps({name: "SECRET"})})}}
     written = Redaction([name]).of_frame(json.dumps(message).encode())
@@ -128,7 +154,7 @@ def test_json_inside_a_string_is_compared_as_it_is_written() -> None:
         assert redaction.of(json.loads(written)["params"]) == redaction.of({"a": json.dumps({"token": now})})
 
 
-def test_what_our_own_server_repeats_as_text_is_redacted() -> None:
+def test_structured_content_repeated_as_text_is_redacted() -> None:
     structured = {"token": "SECRET", "name": "ann"}
     content = [{"type": "text", "text": json.dumps(structured, indent=2)}]
     written = redacted({"result": {"content": content, "structuredContent": structured}}, "token")

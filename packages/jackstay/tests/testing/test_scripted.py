@@ -1,4 +1,4 @@
-"""The scripted peer, used as somebody would who tests code of his own with it."""
+"""The scripted peer, used as in tests of user code."""
 
 import asyncio
 import re
@@ -9,7 +9,7 @@ import pytest
 from jackstay.client import connect
 from jackstay.errors import FrameTooLargeError, JsonRpcError, OutcomeUnknownError, TransportError, UsageError
 from jackstay.protocol import VERSIONS
-from jackstay.testing import Heard, Refusal, ScriptedPeer, on_fake_clock
+from jackstay.testing import ReceivedMessage, ScriptedError, ScriptedPeer, on_fake_clock
 from jackstay.types import CreateMessageResult, TextContent
 from scripted.places import ROOT
 
@@ -17,8 +17,7 @@ TEXT = {"content": [{"type": "text", "text": "done"}]}
 
 
 @on_fake_clock
-async def test_a_request_is_expected_reported_on_and_answered() -> None:
-    """Expect this, answer so."""
+async def test_a_request_is_expected_and_gets_progress_and_a_response() -> None:
     reports: list[float] = []
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         calling = asyncio.ensure_future(
@@ -29,7 +28,7 @@ async def test_a_request_is_expected_reported_on_and_answered() -> None:
         assert request == peer.got("tools/call")[0]
         request.progress(1, total=2, message="half")
         await asyncio.sleep(1)
-        request.answer(TEXT)
+        request.respond(TEXT)
         assert (await calling).text == "done"
         assert reports == [1.0]
         (initialized,) = peer.got("notifications/initialized")
@@ -38,18 +37,18 @@ async def test_a_request_is_expected_reported_on_and_answered() -> None:
 
 
 @on_fake_clock
-async def test_progress_that_nobody_asked_for_is_refused() -> None:
+async def test_progress_without_a_token_is_rejected() -> None:
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         call = client.submit("tools/call", {"name": "x"})
         request = await peer.expect("tools/call")
         with pytest.raises(UsageError, match="on_progress"):
             request.progress(1)
-        request.answer(TEXT)
+        request.respond(TEXT)
         await call
 
 
 @on_fake_clock
-async def test_each_message_is_expected_once_and_any_can_be_had_by_its_number() -> None:
+async def test_each_message_is_expected_once_or_by_its_number() -> None:
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         calls = [client.submit("tools/call", {"name": name}) for name in "abc"]
         names = [(await peer.expect("tools/call")).params["name"] for _ in range(2)]
@@ -57,7 +56,7 @@ async def test_each_message_is_expected_once_and_any_can_be_had_by_its_number() 
         assert (await peer.expect("tools/call", count=1)).params["name"] == "a"
         assert (await peer.expect("tools/call")).params["name"] == "b", "from there on"
         for request in peer.got("tools/call"):
-            request.refuse(-32602, "no such tool", {"known": []})
+            request.respond_error(-32602, "no such tool", {"known": []})
         for call in calls:
             with pytest.raises(JsonRpcError) as caught:
                 await call
@@ -65,26 +64,25 @@ async def test_each_message_is_expected_once_and_any_can_be_had_by_its_number() 
 
 
 @on_fake_clock
-async def test_standing_answers_are_values_functions_or_refusals() -> None:
+async def test_automatic_responses_are_values_functions_or_errors() -> None:
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         peer.on["tools/call"] = lambda params: {"content": [{"type": "text", "text": params["name"].upper()}]}
         assert (await client.tools.call("shout")).text == "SHOUT"
 
-        def refuse(params: dict[str, Any]) -> None:
-            raise Refusal(-32000, "closed on Sundays")
+        def fail(params: dict[str, Any]) -> None:
+            raise ScriptedError(-32000, "closed on Sundays")
 
-        peer.on["tools/call"] = refuse
+        peer.on["tools/call"] = fail
         with pytest.raises(JsonRpcError, match="closed on Sundays"):
             await client.tools.call("shout")
         peer.on["ping"] = None
         pinging = asyncio.ensure_future(client.ping(timeout=5))
-        (await peer.expect("ping")).answer()
+        (await peer.expect("ping")).respond()
         await pinging
 
 
 @on_fake_clock
-async def test_it_asks_and_notifies() -> None:
-    """Send that."""
+async def test_it_sends_requests_and_notifications() -> None:
     notes: list[str] = []
     async with ScriptedPeer() as peer:
         client = connect(peer.target)
@@ -96,9 +94,9 @@ async def test_it_asks_and_notifies() -> None:
         client.on_notification(lambda note: notes.append(note.method))
         async with client:
             peer.notify("notifications/tools/list_changed")
-            peer.ask("q", "sampling/createMessage", {"messages": [], "maxTokens": 1})
-            answer = await peer.answer_to("q")
-            assert isinstance(answer, Heard)
+            peer.request("q", "sampling/createMessage", {"messages": [], "maxTokens": 1})
+            answer = await peer.response_to("q")
+            assert isinstance(answer, ReceivedMessage)
             assert answer["result"]["model"] == "mine"
             peer.send(b"Starting server...")
             await client.ping()
@@ -106,45 +104,42 @@ async def test_it_asks_and_notifies() -> None:
 
 
 @on_fake_clock
-async def test_it_dies_in_the_middle_of_a_call_and_comes_back() -> None:
-    """Die here. G1 and G5 as a user of the client would test them in his own code."""
+async def test_it_crashes_during_a_call_and_accepts_the_next_connection() -> None:
+    """docs/guarantees.md G1 and G5, as tested in user code."""
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         calling = asyncio.ensure_future(client.tools.call("pay"))
         await peer.expect("tools/call")
-        peer.die(TransportError("it exploded", exit_code=1))
-        with pytest.raises(OutcomeUnknownError, match="it exploded"):
+        peer.crash(TransportError("crashed", exit_code=1))
+        with pytest.raises(OutcomeUnknownError, match="crashed"):
             await calling
         await client.ready()
         assert peer.connections == 2
         peer.on["tools/call"] = TEXT
         assert (await client.tools.call("pay")).text == "done"
-        peer.returns = False
-        peer.die()
+        peer.reopens = False
+        peer.crash()
         await peer.until(lambda: repr(peer).count("closed"))
-        with pytest.raises(AssertionError, match="nobody is connected"):
+        with pytest.raises(AssertionError, match="no client is connected"):
             peer.notify("x")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_it_speaks_every_revision(version: str) -> None:
-    @on_fake_clock
-    async def test() -> None:
-        async with ScriptedPeer(version, {"tools": {}}, name="it") as peer, connect(peer.target) as client:
-            assert client.protocol_version == version
-            assert client.server_info is not None
-            assert client.server_info.name == "it"
-            assert client.server_capabilities.resources is None
-
-    test()
+@on_fake_clock
+async def test_it_supports_every_revision(version: str) -> None:
+    async with ScriptedPeer(version, {"tools": {}}, name="it") as peer, connect(peer.target) as client:
+        assert client.protocol_version == version
+        assert client.server_info is not None
+        assert client.server_info.name == "it"
+        assert client.server_capabilities.resources is None
 
 
-def test_a_revision_that_does_not_exist_is_refused() -> None:
+def test_an_unknown_revision_is_rejected() -> None:
     with pytest.raises(UsageError, match="2025-11-25, 2026-07-28, not '1999-01-01'"):
         ScriptedPeer("1999-01-01")
 
 
 @on_fake_clock
-async def test_a_frame_that_is_too_large_for_it_fails_the_test_that_sent_it() -> None:
+async def test_a_frame_over_the_limit_fails_the_test() -> None:
     peer = ScriptedPeer()
     await peer.open()
 
@@ -152,14 +147,14 @@ async def test_a_frame_that_is_too_large_for_it_fails_the_test_that_sent_it() ->
         def next_frame(self) -> Any:
             return FrameTooLargeError(2, 1)
 
-    transport, peer._transport = peer._transport, Large()  # type: ignore[assignment]  # more than a test can send
+    transport, peer._transport = peer._transport, Large()  # type: ignore[assignment]  # larger than a test can send
     with pytest.raises(FrameTooLargeError):
         peer.frames_arrived()
     peer._transport = transport
     await peer.close()
 
 
-def test_the_example_of_the_page_is_a_test_that_passes_and_can_fail() -> None:
+def test_the_example_in_the_docs_passes_and_can_fail() -> None:
     """docs/client.md, "Testing your own code"."""
     page = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"## Testing your own code.*?```python(?: test)?\n(.*?)```", page, re.DOTALL)

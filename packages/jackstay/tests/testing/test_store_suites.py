@@ -10,7 +10,7 @@ from jackstay.errors import TransportError
 from jackstay.oauth import MemoryStore
 from jackstay.oauth import _store as stores
 from jackstay.server import ChangeBus, MemoryChanges
-from jackstay.server.http import MemoryEvents, MemorySessions, SessionRecord
+from jackstay.server.http import MemoryEventStore, MemorySessionStore, SessionRecord
 from jackstay.testing import store_suites
 from jackstay.testing.store_suites import (
     ChangeBusSuite,
@@ -35,12 +35,12 @@ def failures(suite: object) -> set[str]:
 # --- session stores ---------------------------------------------------------------------------------------------------
 
 
-class NeverForgets(MemorySessions):
+class NeverForgets(MemorySessionStore):
     async def delete(self, id: str) -> None:
         pass
 
 
-class NeverExpires(MemorySessions):
+class NeverExpires(MemorySessionStore):
     async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
         await super().save(id, record, 1e9)
 
@@ -48,24 +48,24 @@ class NeverExpires(MemorySessions):
         return await super().load(id, 1e9)
 
 
-class NeverTouched(MemorySessions):
+class NeverTouched(MemorySessionStore):
     async def load(self, id: str, ttl: float) -> SessionRecord | None:
         row = self._rows.get(id)
         return None if row is None or row[1] <= self._clock() else row[0]
 
 
-class LosesParts(MemorySessions):
+class LosesParts(MemorySessionStore):
     async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
         await super().save(id, SessionRecord(record.client, record.principal), ttl)
 
 
-class FirstWins(MemorySessions):
+class FirstWins(MemorySessionStore):
     async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
         if id not in self._rows:
             await super().save(id, record, ttl)
 
 
-class MixesUp(MemorySessions):
+class MixesUp(MemorySessionStore):
     async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
         await super().save(id.lower(), record, ttl)
 
@@ -77,34 +77,34 @@ class MixesUp(MemorySessions):
     ("store", "expected"),
     [
         (NeverForgets, "a_record_that_was_deleted_is_unknown"),
-        (NeverExpires, "a_record_is_forgotten_after_its_time"),
-        (NeverTouched, "loading_starts_its_time_again"),
-        (LosesParts, "a_record_comes_back_as_it_was_saved"),
-        (FirstWins, "the_last_one_saved_counts"),
+        (NeverExpires, "a_record_expires"),
+        (NeverTouched, "loading_restarts_the_time_to_live"),
+        (LosesParts, "load_returns_the_saved_record"),
+        (FirstWins, "save_replaces_an_earlier_record"),
         (MixesUp, "an_id_that_was_never_saved_is_unknown"),
     ],
 )
 def test_a_defect_of_a_session_store_is_found(
-    store: type[MemorySessions], expected: str, monkeypatch: pytest.MonkeyPatch
+    store: type[MemorySessionStore], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_suites, "GUARD_SECONDS", 1.0)
 
     class Suite(SessionStoreSuite):
-        def make(self) -> MemorySessions:
+        def make(self) -> MemorySessionStore:
             return store()
 
     found = set()
     try:
         found = failures(Suite())
     except TimeoutError:
-        found = {"a_record_is_forgotten_after_its_time"}  # waited for in vain, which fails the test too
+        found = {"a_record_expires"}  # the test timed out
     assert expected in found
 
 
 # --- event stores -----------------------------------------------------------------------------------------------------
 
 
-class OneStream(MemoryEvents):
+class OneStream(MemoryEventStore):
     async def append(self, session: str, stream: str, number: int, data: bytes) -> None:
         await super().append(session, "one", number, data)
 
@@ -112,7 +112,7 @@ class OneStream(MemoryEvents):
         return await super().replay(session, "one", after)
 
 
-class OneSession(MemoryEvents):
+class OneSession(MemoryEventStore):
     async def append(self, session: str, stream: str, number: int, data: bytes) -> None:
         await super().append("one", stream, number, data)
 
@@ -120,22 +120,22 @@ class OneSession(MemoryEvents):
         return await super().replay("one", stream, after)
 
 
-class OffByOne(MemoryEvents):
+class OffByOne(MemoryEventStore):
     async def replay(self, session: str, stream: str, after: int) -> list[tuple[int, bytes]] | None:
         return await super().replay(session, stream, after - 1 if after else 0)
 
 
-class KnowsEverything(MemoryEvents):
+class KnowsEverything(MemoryEventStore):
     async def replay(self, session: str, stream: str, after: int) -> list[tuple[int, bytes]] | None:
         return await super().replay(session, stream, after) or []
 
 
-class NeverForgetsEvents(MemoryEvents):
+class NeverForgetsEvents(MemoryEventStore):
     async def forget(self, session: str) -> None:
         pass
 
 
-class TextOnly(MemoryEvents):
+class TextOnly(MemoryEventStore):
     async def append(self, session: str, stream: str, number: int, data: bytes) -> None:
         await super().append(session, stream, number, data.decode("ascii", "ignore").encode())
 
@@ -143,18 +143,18 @@ class TextOnly(MemoryEvents):
 @pytest.mark.parametrize(
     ("store", "expected"),
     [
-        (OneStream, "never_another_streams_events_are_given"),
-        (OneSession, "never_another_streams_events_are_given"),
-        (OffByOne, "what_came_after_an_event_is_given_in_order"),
-        (KnowsEverything, "a_stream_that_was_never_kept_is_unknown"),
+        (OneStream, "replay_returns_only_events_of_the_stream"),
+        (OneSession, "replay_returns_only_events_of_the_stream"),
+        (OffByOne, "replay_returns_later_events_in_order"),
+        (KnowsEverything, "an_unknown_stream_is_distinct_from_one_without_later_events"),
         (NeverForgetsEvents, "a_session_that_was_forgotten_is_unknown"),
-        (TextOnly, "data_is_kept_to_the_byte"),
-        (lambda: MemoryEvents(max_events=10), "what_came_after_an_event_is_given_in_order"),
+        (TextOnly, "data_is_unchanged"),
+        (lambda: MemoryEventStore(max_events=10), "replay_returns_later_events_in_order"),
     ],
 )
-def test_a_defect_of_an_event_store_is_found(store: Callable[[], MemoryEvents], expected: str) -> None:
+def test_a_defect_of_an_event_store_is_found(store: Callable[[], MemoryEventStore], expected: str) -> None:
     class Suite(EventStoreSuite):
-        def make(self) -> MemoryEvents:
+        def make(self) -> MemoryEventStore:
             return store()
 
     assert expected in failures(Suite())
@@ -163,18 +163,18 @@ def test_a_defect_of_an_event_store_is_found(store: Callable[[], MemoryEvents], 
 # --- buses ------------------------------------------------------------------------------------------------------------
 
 
-class Deaf(MemoryChanges):
+class LosesChanges(MemoryChanges):
     def publish(self, method: str, uri: str) -> None:
         pass
 
 
-class Stubborn(MemoryChanges):
+class KeepsListeners(MemoryChanges):
     def listen(self, listener: Callable[[str, str], None]) -> Callable[[], None]:
         super().listen(listener)
         return lambda: None
 
 
-class Twice(MemoryChanges):
+class PublishesTwice(MemoryChanges):
     def publish(self, method: str, uri: str) -> None:
         super().publish(method, uri)
         super().publish(method, uri)
@@ -183,25 +183,23 @@ class Twice(MemoryChanges):
 @pytest.mark.parametrize(
     ("bus", "expected"),
     [
-        (Deaf, "a_change_reaches_every_listener"),
-        (Twice, "a_change_reaches_every_listener"),
-        (Stubborn, "who_has_stopped_listening_hears_nothing"),
+        (LosesChanges, "a_change_reaches_every_listener"),
+        (PublishesTwice, "a_change_reaches_every_listener"),
+        (KeepsListeners, "a_removed_listener_receives_nothing"),
     ],
 )
-def test_a_defect_of_a_bus_is_found(
-    bus: type[MemoryChanges], expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_defect_of_a_bus_is_found(bus: type[MemoryChanges], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_suites, "GUARD_SECONDS", 0.2)
 
     class Suite(ChangeBusSuite):
         def make(self) -> tuple[ChangeBus, ChangeBus]:
-            one = bus()
-            return one, one
+            shared = bus()
+            return shared, shared
 
     assert expected in failures(Suite())
 
 
-def test_a_suite_must_be_told_what_to_test() -> None:
+def test_make_must_be_implemented() -> None:
     for suite in (SessionStoreSuite(), EventStoreSuite(), ChangeBusSuite()):
         with pytest.raises(NotImplementedError):
             suite.make()
@@ -246,10 +244,10 @@ def token_suite(kind: type[MemoryStore]) -> TokenStoreSuite:
 
 
 TOKEN_DEFECTS: list[tuple[type[MemoryStore], str]] = [
-    (KeepsOld, "the_value_that_was_saved_last_is_loaded_by_everybody"),
-    (KeepsOld, "a_key_is_forgotten_with_none"),
+    (KeepsOld, "the_last_saved_value_is_loaded_through_every_handle"),
+    (KeepsOld, "saving_none_deletes_a_key"),
     (SavesLater, "a_save_that_is_cancelled_is_finished_or_was_never_begun"),
-    (LocksNothing, "one_at_a_time_has_the_lock_of_a_key"),
+    (LocksNothing, "the_lock_of_a_key_is_exclusive"),
 ]
 
 
@@ -266,19 +264,19 @@ def test_a_token_store_with_one_lock_for_all_keys_or_one_that_stays_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stores, "LOCK_SECONDS", 0.2)
-    kept: list[object] = []
+    locks: list[object] = []
 
     class Stays(MemoryStore):
         @contextlib.asynccontextmanager
         async def lock(self, key: str) -> AsyncIterator[None]:
             manager = super().lock(key)
-            kept.append(manager)  # else it is released when it is collected
+            locks.append(manager)  # otherwise garbage collection releases it
             await manager.__aenter__()
             yield
 
     for kind, test in (
-        (LocksEverything, "the_locks_of_two_keys_are_two"),
-        (Stays, "a_lock_ends_with_its_holder"),
+        (LocksEverything, "locks_of_two_keys_are_independent"),
+        (Stays, "a_lock_is_released_on_errors"),
     ):
-        with pytest.raises(TransportError, match="seems to hang"):
+        with pytest.raises(TransportError, match="has held the lock"):
             getattr(token_suite(kind), f"test_{test}")()

@@ -1,4 +1,4 @@
-"""What the transport of a child does between its parts; whole processes that misbehave stand in tests/chaos."""
+"""The transport of a child process; tests with misbehaving processes are in tests/chaos."""
 
 import asyncio
 import os
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from jackstay.errors import FrameTooLargeError, ProtocolError
-from jackstay.testing.transport_suite import Recorder, run
+from jackstay.testing.transport_suite import RecordingHandler, run
 from jackstay.transport import _child, stdio
-from jackstay.transport._child import ChildTransport, Life
-from jackstay.transport._intake import FULL_BYTES
+from jackstay.transport._child import ChildState, ChildTransport
+from jackstay.transport._frame_reader import FULL_BYTES
 from scripted.places import TESTS
 
 MISBEHAVING = str(TESTS / "chaos" / "servers" / "misbehaving.py")
@@ -19,231 +19,192 @@ CAT = "import os\nwhile data := os.read(0, 65536):\n    while data: data = data[
 
 
 async def started(
-    owner: Recorder, *arguments: str, framing: str = "lines", step: float = 10.0, stderr: str = "log"
+    handler: RecordingHandler, *arguments: str, framing: str = "lines", step: float = 10.0, stderr: str = "log"
 ) -> ChildTransport:
     target = stdio(sys.executable, "-I", "-S", *arguments, framing=framing, stderr=stderr, name="child")
-    transport = await target.open(owner, 1_000_000, step)
-    owner.transport = transport
+    transport = await target.open(handler, 1_000_000, step)
+    handler.transport = transport
     assert isinstance(transport, ChildTransport)
     return transport
 
 
 @pytest.mark.parametrize("framing", ["lines", "content-length"])
 @pytest.mark.parametrize("stderr", ["log", "inherit"])
-def test_frames_travel_in_either_framing_and_with_any_stderr(framing: str, stderr: str) -> None:
-    async def test() -> None:
-        owner = Recorder()
-        transport = await started(owner, "-c", CAT, framing=framing, stderr=stderr)
-        assert "open" in repr(transport)
-        for number in range(1, 11):
-            assert transport.send(b'{"n":%d}' % number, number)
-        await owner.until(lambda: len(owner.frames) == 10)
-        assert owner.frames == [b'{"n":%d}' % number for number in range(1, 11)]
-        with pytest.raises(FrameTooLargeError):
-            transport.send(b"x" * 1_000_001, 11)
-        await transport.close()
-        assert "closed" in repr(transport)
-
-    run(test)
+async def test_frames_are_sent_and_received_in_either_framing(framing: str, stderr: str) -> None:
+    handler = RecordingHandler()
+    transport = await started(handler, "-c", CAT, framing=framing, stderr=stderr)
+    assert "open" in repr(transport)
+    for number in range(1, 11):
+        assert transport.send(b'{"n":%d}' % number, number)
+    await handler.until(lambda: len(handler.frames) == 10)
+    assert handler.frames == [b'{"n":%d}' % number for number in range(1, 11)]
+    with pytest.raises(FrameTooLargeError):
+        transport.send(b"x" * 1_000_001, 11)
+    await transport.close()
+    assert "closed" in repr(transport)
 
 
-def test_a_child_with_an_inherited_stderr_ends_without_last_words_and_leaves_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_with_an_inherited_stderr_has_no_stderr_tail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def test() -> None:
-        owner = Recorder()
-        transport = await started(owner, "-c", "raise SystemExit(4)", stderr="inherit")
-        await owner.until(lambda: owner.ends)
-        ((error, code, _),) = owner.ends
+        handler = RecordingHandler()
+        transport = await started(handler, "-c", "raise SystemExit(4)", stderr="inherit")
+        await handler.until(lambda: handler.ends)
+        ((error, code, _),) = handler.ends
         assert code == 4
-        assert str(error) == "the server child exited [exit code 4]"
+        assert str(error) == "the server 'child' exited [exit code 4]"
         await transport.close()
 
     run(test)
-    assert list(tmp_path.iterdir()) == [], "inherit is no path"
+    assert list(tmp_path.iterdir()) == [], "'inherit' is not a path"
 
 
-def test_a_child_without_a_stderr_of_ours_is_reported_in_time_too() -> None:
-    async def test() -> None:
-        owner = Recorder()
-        transport = await started(owner, MISBEHAVING, "closes_stdout_only", stderr="inherit")
-        await owner.until(lambda: owner.ends)
-        assert str(owner.ends[0][0]) == "the server child closed its stdout"
-        await transport.close()
-
-    run(test)
+async def test_a_child_without_a_stderr_pipe_is_reported_in_time() -> None:
+    handler = RecordingHandler()
+    transport = await started(handler, MISBEHAVING, "closes_stdout_only", stderr="inherit")
+    await handler.until(lambda: handler.ends)
+    assert str(handler.ends[0][0]) == "the server 'child' closed its stdout"
+    await transport.close()
 
 
-def test_a_framing_that_is_lost_is_a_fault_and_then_the_end() -> None:
-    async def test() -> None:
-        owner = Recorder()
-        transport = await started(owner, MISBEHAVING, "prints_junk", framing="content-length")
-        await owner.until(lambda: owner.ends)
-        (fault,) = owner.frames
-        ((error, code, was_silent),) = owner.ends
-        assert isinstance(fault, ProtocolError)
-        assert error is fault
-        assert (code, was_silent) == (None, False)
-        await transport.close()
-
-    run(test)
+async def test_a_lost_framing_is_an_error_and_then_the_end() -> None:
+    handler = RecordingHandler()
+    transport = await started(handler, MISBEHAVING, "prints_junk", framing="content-length")
+    await handler.until(lambda: handler.ends)
+    (fault,) = handler.frames
+    ((error, code, was_silent),) = handler.ends
+    assert isinstance(fault, ProtocolError)
+    assert error is fault
+    assert (code, was_silent) == (None, False)
+    await transport.close()
 
 
-def test_a_loss_found_by_a_late_pull_is_told_and_not_from_inside_the_pull() -> None:
-    async def test() -> None:
-        owner = Recorder()
-        owner.pulls = False
-        said = r'import os; os.write(1, b"Content-Length: 1\r\n\r\n1junk\n"); os.read(0, 1)'
-        transport = await started(owner, "-c", said, framing="content-length")
-        await owner.until(lambda: owner.arrivals)
-        assert owner.ends == []
-        while not isinstance(transport.next_frame(), ProtocolError):
-            await asyncio.sleep(0)
-        assert owner.ends == []
-        await owner.until(lambda: owner.ends)
-        await transport.close()
-
-    run(test)
-
-
-def test_an_owner_that_does_not_pull_stops_the_reading_until_it_does() -> None:
-    lines = 5000
-    flood = f"import os, sys\nfor n in range({lines}): sys.stdout.write('x' * 999 + '\\n')\nsys.stdout.flush(); os.read(0, 1)"
-
-    async def test() -> None:
-        owner = Recorder()
-        owner.pulls = False
-        transport = await started(owner, "-c", flood)
-        while transport._stdout._is_reading:
-            await asyncio.sleep(0)
-        assert transport._intake._framer.buffered < 2 * FULL_BYTES
-        owner.pulls = True
-        owner.pull()
-        await owner.until(lambda: len(owner.frames) == lines)
-        assert transport._stdout._is_reading
-        await transport.close()
-
-    run(test)
-
-
-def test_what_a_child_said_is_all_read_at_its_end_although_the_owner_does_not_pull() -> None:
-    flood = "import sys\nfor n in range(320): sys.stdout.write('x' * 999 + '\\n')"
-
-    async def test() -> None:
-        owner = Recorder()
-        owner.pulls = False
-        transport = await started(owner, "-c", flood)
-        await owner.until(lambda: owner.ends)
-        owner.pull()
-        assert len(owner.frames) == 320
-        await transport.close()
-
-    run(test)
-
-
-def test_frames_sent_after_the_first_sign_are_kept_and_surely_not_sent() -> None:
-    async def test() -> None:
-        owner = Recorder()
-        transport = await started(owner, MISBEHAVING, "closes_stdout_only")
-        while transport._life is Life.OPEN:
-            await asyncio.sleep(0)
-        assert transport._life is Life.ENDING
-        assert transport.send(b'{"late":true}', 1), "to say busy would be a lie"
+async def test_a_lost_framing_found_by_a_pull_is_reported_after_the_pull() -> None:
+    handler = RecordingHandler()
+    handler.pulls = False
+    program = r'import os; os.write(1, b"Content-Length: 1\r\n\r\n1junk\n"); os.read(0, 1)'
+    transport = await started(handler, "-c", program, framing="content-length")
+    await handler.until(lambda: handler.arrivals)
+    assert handler.ends == []
+    while not isinstance(transport.next_frame(), ProtocolError):
         await asyncio.sleep(0)
-        assert transport.withdraw(1)
-        assert transport.send(b'{"late":true}', 2)
-        await owner.until(lambda: owner.ends)
-        assert owner.through == 0
-        assert not transport.send(b"{}", 3)
-        await transport.close()
-
-    run(test)
+    assert handler.ends == []
+    await handler.until(lambda: handler.ends)
+    await transport.close()
 
 
-def test_a_close_between_the_first_sign_and_the_report_is_silent() -> None:
-    async def test() -> None:
-        owner = Recorder()
-        transport = await started(owner, MISBEHAVING, "closes_stdout_only")
-        while transport._life is Life.OPEN:
-            await asyncio.sleep(0)
-        await transport.close()
-        transport._report_late()
-        transport._report()
-        assert owner.ends == []
+async def test_reading_stops_while_the_handler_does_not_pull() -> None:
+    lines = 5000
+    flood = (
+        f"import os, sys\nfor n in range({lines}): sys.stdout.write('x' * 999 + '\\n')\n"
+        "sys.stdout.flush(); os.read(0, 1)"
+    )
+    handler = RecordingHandler()
+    handler.pulls = False
+    transport = await started(handler, "-c", flood)
+    while transport._stdout._is_reading:
+        await asyncio.sleep(0)
+    assert transport._frames._framer.buffered < 2 * FULL_BYTES
+    handler.pulls = True
+    handler.pull()
+    await handler.until(lambda: len(handler.frames) == lines)
+    assert transport._stdout._is_reading
+    await transport.close()
 
-    run(test)
+
+async def test_everything_is_read_at_the_end_even_if_the_handler_does_not_pull() -> None:
+    flood = "import sys\nfor n in range(320): sys.stdout.write('x' * 999 + '\\n')"
+    handler = RecordingHandler()
+    handler.pulls = False
+    transport = await started(handler, "-c", flood)
+    await handler.until(lambda: handler.ends)
+    handler.pull()
+    assert len(handler.frames) == 320
+    await transport.close()
 
 
-def test_what_is_said_while_it_is_being_closed_is_read_and_dropped() -> None:
+async def test_frames_sent_after_the_first_sign_of_an_end_are_not_sent() -> None:
+    handler = RecordingHandler()
+    transport = await started(handler, MISBEHAVING, "closes_stdout_only")
+    while transport._state is ChildState.OPEN:
+        await asyncio.sleep(0)
+    assert transport._state is ChildState.ENDING
+    assert transport.send(b'{"late":true}', 1), "not busy"
+    await asyncio.sleep(0)
+    assert transport.withdraw(1)
+    assert transport.send(b'{"late":true}', 2)
+    await handler.until(lambda: handler.ends)
+    assert handler.through == 0
+    assert not transport.send(b"{}", 3)
+    await transport.close()
+
+
+async def test_a_close_before_the_report_suppresses_it() -> None:
+    handler = RecordingHandler()
+    transport = await started(handler, MISBEHAVING, "closes_stdout_only")
+    while transport._state is ChildState.OPEN:
+        await asyncio.sleep(0)
+    await transport.close()
+    transport._report_late()
+    transport._report()
+    assert handler.ends == []
+
+
+async def test_output_during_close_is_read_and_dropped() -> None:
     talker = "import os\nos.read(0, 1)\nfor _ in range(40): os.write(1, b'x' * 65536)\n"
-
-    async def test() -> None:
-        owner = Recorder()
-        transport = await started(owner, "-c", talker)
-        await transport.close()
-        assert owner.arrivals == 0
-        assert transport._process.exit_code == 0, "it could write all it had to say"
-
-    run(test)
+    handler = RecordingHandler()
+    transport = await started(handler, "-c", talker)
+    await transport.close()
+    assert handler.arrivals == 0
+    assert transport._process.exit_code == 0, "it could write everything"
 
 
-def test_the_report_at_the_latest_delivers_what_the_loop_has_not_come_to(
+async def test_the_late_report_delivers_data_that_is_still_in_the_pipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The timer and the data may be due in one turn of the loop: the data comes first all the same."""
-
-    async def test() -> None:
-        owner = Recorder()
-        transport = await started(owner, MISBEHAVING, "never_answers")
-        transport._stdout.pause()
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
-        os.write(writer, b'{"answer":1}\nhalf')
-        transport._stdout._fd = reader  # as if a grandchild held it
-        transport._sign("exited")
-        transport._stdout.pause()
-        transport._report_late()
-        assert owner.frames == [b'{"answer":1}', b"half"]
-        assert owner.frames_at_end == 2
-        await transport.close()
-        os.close(reader)
-        os.close(writer)
-
-    run(test)
+    """The timer and the data may be due in one iteration of the loop: the data is delivered first."""
+    handler = RecordingHandler()
+    transport = await started(handler, MISBEHAVING, "never_answers")
+    transport._stdout.pause()
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.write(writer, b'{"answer":1}\nhalf')
+    transport._stdout._fd = reader  # as if a grandchild kept it open
+    transport._begin_ending("exited")
+    transport._stdout.pause()
+    transport._report_late()
+    assert handler.frames == [b'{"answer":1}', b"half"]
+    assert handler.frames_at_end == 2
+    await transport.close()
+    os.close(reader)
+    os.close(writer)
 
 
 @pytest.mark.parametrize(("name", "code"), [("ignores_the_end_of_its_input", -15), ("ignores_sigterm", -9)])
-def test_the_ladder_goes_as_far_as_it_must_for_two_who_close(name: str, code: int) -> None:
-    async def test() -> None:
-        owner = Recorder()
-        transport = await started(owner, MISBEHAVING, name, step=0.05)
-        await owner.until(lambda: owner.frames)
-        await asyncio.gather(transport.close(), transport.close())
-        assert transport._process.exit_code == code
-
-    run(test)
+async def test_close_escalates_signals_for_two_concurrent_callers(name: str, code: int) -> None:
+    handler = RecordingHandler()
+    transport = await started(handler, MISBEHAVING, name, step=0.05)
+    await handler.until(lambda: handler.frames)
+    await asyncio.gather(transport.close(), transport.close())
+    assert transport._process.exit_code == code
 
 
-def test_a_write_that_fails_is_a_sign() -> None:
-    async def test() -> None:
-        owner = Recorder()
-        transport = await started(owner, MISBEHAVING, "closes_stdin_only", step=0.05)
-        await owner.until(lambda: owner.frames)
-        assert transport.send(b"{}", 1)
-        await owner.until(lambda: owner.ends)
-        assert "does not read its stdin" in str(owner.ends[0][0])
-        await transport.close()
-
-    run(test)
+async def test_a_failed_write_is_a_sign_of_the_end() -> None:
+    handler = RecordingHandler()
+    transport = await started(handler, MISBEHAVING, "closes_stdin_only", step=0.05)
+    await handler.until(lambda: handler.frames)
+    assert transport.send(b"{}", 1)
+    await handler.until(lambda: handler.ends)
+    assert "does not read its stdin" in str(handler.ends[0][0])
+    await transport.close()
 
 
-def test_a_loop_that_ends_in_the_middle_of_the_ladder_leaves_nothing() -> None:
+def test_a_loop_that_ends_during_close_leaves_nothing() -> None:
     async def main() -> None:
-        owner = Recorder()
-        transport = await started(owner, MISBEHAVING, "ignores_sigterm", step=30.0)
-        await owner.until(lambda: owner.frames)
+        handler = RecordingHandler()
+        transport = await started(handler, MISBEHAVING, "ignores_sigterm", step=30.0)
+        await handler.until(lambda: handler.frames)
         closing = asyncio.ensure_future(transport.close())
         await asyncio.sleep(0)
         assert not closing.done()
@@ -251,5 +212,5 @@ def test_a_loop_that_ends_in_the_middle_of_the_ladder_leaves_nothing() -> None:
     asyncio.run(main())
 
 
-def test_the_numbers_are_the_designs() -> None:
+def test_the_constants() -> None:
     assert _child.REPORT_AFTER == 0.1

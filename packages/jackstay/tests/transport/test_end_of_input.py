@@ -1,4 +1,4 @@
-"""The end of a descriptor's input, noticed while nobody reads it."""
+"""Detection of the end of input without reading."""
 
 import os
 import pty
@@ -11,7 +11,7 @@ import pytest
 from chaos.leftovers import nothing_left
 from jackstay.transport._end_of_input import EndOfInput
 
-# Far longer than any of it takes.
+# Longer than any test takes.
 PATIENCE = 60.0
 
 
@@ -31,45 +31,45 @@ def test_a_pipe_that_was_closed_with_something_in_it() -> None:
     os.write(writing, b"unread")
     end, ended = watched(reading)
     assert repr(end) == "<EndOfInput>"
-    assert not ended.is_set(), "what can be read is not the end"
+    assert not ended.is_set(), "unread data is not the end"
     os.close(writing)
     assert ended.wait(PATIENCE)
-    assert end.has_come
-    assert repr(end) == "<EndOfInput has come>"
+    assert end.has_ended
+    assert repr(end) == "<EndOfInput has ended>"
     end.stop()
     assert os.read(reading, 10) == b"unread"
     os.close(reading)
 
 
 def test_a_socket_whose_other_end_sends_no_more() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        end, ended = watched(ours.fileno())
-        theirs.shutdown(socket.SHUT_WR)
+    near, far = socket.socketpair()
+    with near, far:
+        end, ended = watched(near.fileno())
+        far.shutdown(socket.SHUT_WR)
         assert ended.wait(PATIENCE)
         end.stop()
 
 
 def test_a_terminal_that_hangs_up() -> None:
-    ours, theirs = pty.openpty()
-    end, ended = watched(theirs)
-    os.close(ours)
+    near, far = pty.openpty()
+    end, ended = watched(far)
+    os.close(near)
     assert ended.wait(PATIENCE)
     end.stop()
-    os.close(theirs)
+    os.close(far)
 
 
-def test_one_that_is_stopped_tells_nobody() -> None:
+def test_a_stopped_watcher_does_not_call_back() -> None:
     reading, writing = os.pipe()
     end, ended = watched(reading)
     end.stop()
     os.close(writing)
     os.close(reading)
     assert not ended.is_set()
-    assert not end.has_come
+    assert not end.has_ended
 
 
-def test_an_end_that_was_there_before_is_noticed() -> None:
+def test_an_earlier_end_is_detected() -> None:
     reading, writing = os.pipe()
     os.close(writing)
     end, ended = watched(reading)

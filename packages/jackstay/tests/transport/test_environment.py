@@ -1,7 +1,6 @@
-"""What a child sees and which file is run: tables, and a small PATH in a folder."""
+"""The environment of a child, and the lookup of executables."""
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from jackstay.errors import TransportError, UsageError
 from jackstay.transport._environment import check_environment, child_environment, find_executable
 
-OURS = {
+ENVIRON = {
     "HOME": "/h",
     "LOGNAME": "l",
     "PATH": "/p",
@@ -24,29 +23,27 @@ OURS = {
     "TOKEN": "secret",
     "LCX": "1",
 }
-ALWAYS = {name: value for name, value in OURS.items() if name not in ("TOKEN", "LCX")}
+ALWAYS = {name: value for name, value in ENVIRON.items() if name not in ("TOKEN", "LCX")}
 
 ROWS: list[tuple[dict[str, str] | None, bool | list[str], dict[str, str]]] = [
     (None, False, ALWAYS),
     ({}, False, ALWAYS),
     ({"A": "1"}, False, {**ALWAYS, "A": "1"}),
     ({"PATH": "/q"}, False, {**ALWAYS, "PATH": "/q"}),
-    (None, True, OURS),
-    ({"TOKEN": "other"}, True, {**OURS, "TOKEN": "other"}),
+    (None, True, ENVIRON),
+    ({"TOKEN": "other"}, True, {**ENVIRON, "TOKEN": "other"}),
     (None, ["TOKEN", "ABSENT"], {**ALWAYS, "TOKEN": "secret"}),
     (None, [], ALWAYS),
 ]
 
 
-@pytest.mark.parametrize(("env", "inherit_env", "expected"), ROWS)
-def test_a_child_sees_what_it_needs_and_what_is_asked_for(
-    env: dict[str, str] | None, inherit_env: bool | list[str], expected: dict[str, str]
-) -> None:
-    check_environment(env, inherit_env)
-    assert child_environment(OURS, env, inherit_env) == expected
+def test_the_environment_of_a_child() -> None:
+    for env, inherit_env, expected in ROWS:
+        check_environment(env, inherit_env)
+        assert child_environment(ENVIRON, env, inherit_env) == expected
 
 
-REFUSED: list[tuple[object, object, str]] = [
+INVALID: list[tuple[object, object, str]] = [
     ({"A": 1}, False, "env"),
     ({1: "A"}, False, "env"),
     ({"": "x"}, False, "env"),
@@ -60,14 +57,12 @@ REFUSED: list[tuple[object, object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("env", "inherit_env", "path"), REFUSED)
-def test_what_no_program_can_be_given_is_refused_without_showing_values(
-    env: dict[str, str], inherit_env: Iterable[str], path: str
-) -> None:
-    with pytest.raises(UsageError) as caught:
-        check_environment(env, inherit_env)
-    assert caught.value.path == path
-    assert "hidden" not in str(caught.value)
+def test_invalid_variables_are_rejected_without_showing_values() -> None:
+    for env, inherit_env, path in INVALID:
+        with pytest.raises(UsageError) as caught:
+            check_environment(env, inherit_env)
+        assert caught.value.path == path
+        assert "hidden" not in str(caught.value)
 
 
 @pytest.fixture
@@ -81,44 +76,40 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_command_is_found_on_the_path_in_a_folder_or_where_it_is(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_is_found_on_the_path_or_by_its_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = str(folder / "server")
     assert find_executable("server", {"PATH": f"/nowhere::{folder}"}, None) == expected
     assert find_executable(expected, {}, None) == expected
     assert find_executable("./server", {}, str(folder)) == expected
     both = {"PATH": os.pathsep.join([str(folder / "first"), str(folder / "second")])}
-    assert find_executable("both", both, None) == str(folder / "second" / "both"), "as a shell would"
+    assert find_executable("both", both, None) == str(folder / "second" / "both"), "like a shell"
     monkeypatch.chdir(folder)
     assert find_executable("./server", {}, None) == expected
-    assert find_executable("server", {"PATH": "."}, None) == expected, (
-        "absolute, wherever the child then runs"
-    )
+    assert find_executable("server", {"PATH": "."}, None) == expected, "absolute"
     assert os.path.isabs(find_executable("sh", {}, None)), "without a PATH, the system's default"
 
 
 @pytest.mark.parametrize(
-    ("command", "path", "cwd", "said", "details"),
+    ("command", "path", "cwd", "message", "details"),
     [
-        ("absent", "/a:/b", None, "it is not on the PATH searched, /a:/b", {"path": "/a:/b"}),
-        ("a-folder", "{}", None, "it is not on the PATH searched", {"path": "{}"}),
+        ("absent", "/a:/b", None, "not found on PATH /a:/b", {"path": "/a:/b"}),
+        ("a-folder", "{}", None, "not found on PATH", {"path": "{}"}),
         (
             "python x.py",
             "/a",
             None,
-            "there is no such file; give a command and each of its arguments",
+            "no such file; pass the command and its arguments",
             {"path": "/a"},
         ),
-        ("python ./x.py", "/a", None, "there is no such file; give a command and each of its arguments", {}),
+        ("python ./x.py", "/a", None, "no such file; pass the command and its arguments", {}),
         ("plain", "{}", None, "{}/plain is not executable", {"path": "{}"}),
-        ("./absent", "", "{}", "there is no file {}/./absent", {}),
-        ("absent", "", None, "there is no file absent", {}),
+        ("./absent", "", "{}", "no such file: {}/./absent", {}),
+        ("absent", "", None, "no such file: absent", {}),
         ("server", "{}", "{}/gone", "the working directory {}/gone does not exist", {"cwd": "{}/gone"}),
     ],
 )
-def test_what_cannot_be_run_is_told_with_what_was_searched(
-    folder: Path, *, command: str, path: str, cwd: str | None, said: str, details: dict[str, str]
+def test_the_error_for_a_missing_command_has_the_searched_path(
+    folder: Path, *, command: str, path: str, cwd: str | None, message: str, details: dict[str, str]
 ) -> None:
     def fill(text: str) -> str:
         return text.replace("{}", str(folder))
@@ -127,5 +118,5 @@ def test_what_cannot_be_run_is_told_with_what_was_searched(
         find_executable(command, {"PATH": fill(path)}, None if cwd is None else fill(cwd))
     assert caught.value.permanent
     assert not caught.value.retryable
-    assert str(caught.value).startswith(f"cannot start '{command}': {fill(said)}")
+    assert str(caught.value).startswith(f"cannot start '{command}': {fill(message)}")
     assert caught.value.details == {"command": command, **{k: fill(v) for k, v in details.items()}}

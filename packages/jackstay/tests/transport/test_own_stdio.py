@@ -1,4 +1,4 @@
-"""A server's own stdio, in this process with pipes put in place of 0, 1 and 2, and as a process of its own."""
+"""stdio of the own process: in this process with replaced descriptors, and in a child process."""
 
 import asyncio
 import contextlib
@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from chaos.standing_in import standing_in
+from chaos.redirected_stdio import redirected_stdio
 from jackstay.errors import FrameTooLargeError, ProtocolError, TransportError, UsageError
-from jackstay.testing.transport_suite import Recorder, run
+from jackstay.testing.transport_suite import RecordingHandler, run
 from jackstay.transport import own_stdio
-from jackstay.transport._intake import FULL_BYTES
-from jackstay.transport._own_stdio import BY_HAND, OwnStdioTransport
+from jackstay.transport._frame_reader import FULL_BYTES
+from jackstay.transport._own_stdio import INTERACTIVE_HINT, OwnStdioTransport
 from scripted.places import PYTHONPATH, ROOT
 
 OWN_ECHO = str(ROOT / "tests" / "chaos" / "servers" / "own_echo.py")
@@ -45,23 +45,23 @@ def ends() -> Iterator[Ends]:
     ends.close(*ends.fds)
 
 
-async def opened(owner: Recorder, framing: str = "lines", limit: int = 10_000_000) -> OwnStdioTransport:
-    transport = await own_stdio(framing).open(owner, limit, 1.0)
-    owner.transport = transport
+async def opened(handler: RecordingHandler, framing: str = "lines", limit: int = 10_000_000) -> OwnStdioTransport:
+    transport = await own_stdio(framing).open(handler, limit, 1.0)
+    handler.transport = transport
     return transport
 
 
-def test_frames_travel_and_everything_is_put_back(ends: Ends) -> None:
+def test_frames_are_sent_and_received_and_descriptors_restored(ends: Ends) -> None:
     async def test() -> None:
-        owner = Recorder()
-        transport = await opened(owner)
+        handler = RecordingHandler()
+        transport = await opened(handler)
         assert os.fstat(0) == os.stat("/dev/null")
         os.write(ends.to_server, b"one\ntwo\n")
-        await owner.until(lambda: len(owner.frames) == 2)
+        await handler.until(lambda: len(handler.frames) == 2)
         assert transport.send(b"answer", 1)
         assert transport.send(b"taken back", 2)
         assert transport.withdraw(2)
-        await owner.until(lambda: owner.through == 1)
+        await handler.until(lambda: handler.through == 1)
         assert os.read(ends.from_server, 100) == b"answer\n"
         assert "open" in repr(transport)
         await transport.close()
@@ -73,112 +73,112 @@ def test_frames_travel_and_everything_is_put_back(ends: Ends) -> None:
         assert os.get_blocking(1)
         os.write(1, b"back")
         assert os.read(ends.from_server, 100) == b"back"
-        assert owner.ends == []
+        assert handler.ends == []
 
-    with standing_in(ends.stdin, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout):
         run(test)
 
 
-def test_a_mode_that_was_found_is_put_back_as_it_was(ends: Ends) -> None:
+def test_the_blocking_mode_is_restored(ends: Ends) -> None:
     os.set_blocking(ends.stdin, False)
     os.set_blocking(ends.stdout, False)
 
     async def test() -> None:
-        transport = await opened(Recorder())
+        transport = await opened(RecordingHandler())
         await transport.close()
         assert not os.get_blocking(0)
         assert not os.get_blocking(1)
 
-    with standing_in(ends.stdin, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout):
         run(test)
 
 
-def test_the_end_of_stdin_is_the_end_and_what_was_asked_is_still_answered(ends: Ends) -> None:
+def test_responses_can_be_sent_after_the_end_of_stdin(ends: Ends) -> None:
     async def test() -> None:
-        owner = Recorder()
-        transport = await opened(owner)
+        handler = RecordingHandler()
+        transport = await opened(handler)
         os.write(ends.to_server, b"one\nunended")
         ends.close(ends.to_server)
-        await owner.until(lambda: owner.ends)
-        assert owner.frames == [b"one", b"unended"]
-        assert owner.frames_at_end == 2
-        ((error, code, was_silent),) = owner.ends
-        assert str(error) == "the client closed our stdin"
+        await handler.until(lambda: handler.ends)
+        assert handler.frames == [b"one", b"unended"]
+        assert handler.frames_at_end == 2
+        ((error, code, was_silent),) = handler.ends
+        assert str(error) == "the client closed stdin"
         assert (code, was_silent) == (None, False)
         assert "down" in repr(transport)
         assert transport.send(b"answer", 1)
-        await owner.until(lambda: owner.through == 1)
+        await handler.until(lambda: handler.through == 1)
         assert os.read(ends.from_server, 100) == b"answer\n"
         await transport.close()
 
-    with standing_in(ends.stdin, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout):
         run(test)
 
 
-def test_a_stdout_that_nobody_reads_any_more_is_final(ends: Ends) -> None:
+def test_a_closed_stdout_ends_the_connection(ends: Ends) -> None:
     async def test() -> None:
-        owner = Recorder()
-        transport = await opened(owner)
+        handler = RecordingHandler()
+        transport = await opened(handler)
         ends.close(ends.from_server)
         os.write(ends.to_server, b"last words\n")
         assert transport.send(b"answer", 1)
-        await owner.until(lambda: owner.ends)
-        assert owner.frames == [b"last words"], "what it still said comes first"
-        assert "closed our stdout (Broken pipe)" in str(owner.ends[0][0])
+        await handler.until(lambda: handler.ends)
+        assert handler.frames == [b"last words"], "delivered first"
+        assert "closed stdout (Broken pipe)" in str(handler.ends[0][0])
         assert not transport.send(b"answer", 2)
         ends.close(ends.to_server)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await transport.close()
-        assert len(owner.ends) == 1
+        assert len(handler.ends) == 1
 
-    with standing_in(ends.stdin, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout):
         run(test)
 
 
-def test_a_lost_framing_and_a_frame_over_the_limit_are_told(ends: Ends) -> None:
+def test_a_lost_framing_and_a_frame_over_the_limit_are_reported(ends: Ends) -> None:
     async def test() -> None:
-        owner = Recorder()
-        transport = await opened(owner, "content-length", limit=10)
+        handler = RecordingHandler()
+        transport = await opened(handler, "content-length", limit=10)
         with pytest.raises(FrameTooLargeError):
             transport.send(b"x" * 11, 1)
         os.write(ends.to_server, b"{}\n")
-        await owner.until(lambda: owner.ends)
-        assert isinstance(owner.ends[0][0], ProtocolError)
+        await handler.until(lambda: handler.ends)
+        assert isinstance(handler.ends[0][0], ProtocolError)
         await transport.close()
 
-    with standing_in(ends.stdin, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout):
         run(test)
 
 
-def test_an_owner_that_does_not_pull_stops_the_reading(ends: Ends, tmp_path: Path) -> None:
+def test_reading_stops_while_the_handler_does_not_pull(ends: Ends, tmp_path: Path) -> None:
     lines = 4000
     (tmp_path / "in").write_bytes((b"x" * 999 + b"\n") * lines)
 
     async def test() -> None:
-        owner = Recorder()
-        owner.pulls = False
-        transport = await opened(owner)
-        while not transport._intake.is_full():
+        handler = RecordingHandler()
+        handler.pulls = False
+        transport = await opened(handler)
+        while not transport._frames.is_full():
             await asyncio.sleep(0)
-        assert transport._intake._framer.buffered < 2 * FULL_BYTES
-        assert owner.ends == []
-        owner.pulls = True
-        owner.pull()
-        await owner.until(lambda: owner.ends)
-        assert len(owner.frames) == lines
+        assert transport._frames._framer.buffered < 2 * FULL_BYTES
+        assert handler.ends == []
+        handler.pulls = True
+        handler.pull()
+        await handler.until(lambda: handler.ends)
+        assert len(handler.frames) == lines
         await transport.close()
 
     stdin = os.open(tmp_path / "in", os.O_RDONLY)
-    with standing_in(stdin, ends.stdout):
+    with redirected_stdio(stdin, ends.stdout):
         run(test)
     os.close(stdin)
 
 
 def test_a_slow_reader_of_stdout_makes_it_busy(ends: Ends) -> None:
     async def test() -> None:
-        owner = Recorder()
-        transport = await opened(owner)
+        handler = RecordingHandler()
+        transport = await opened(handler)
         taken = 0
         while transport.send(b"x" * 100_000, taken + 1):
             taken += 1
@@ -190,24 +190,24 @@ def test_a_slow_reader_of_stdout_makes_it_busy(ends: Ends) -> None:
                 size += len(os.read(ends.from_server, 1_000_000))
             except BlockingIOError:
                 await asyncio.sleep(0)
-        assert owner.rooms == 1
+        assert handler.room_calls == 1
         await transport.close()
 
-    with standing_in(ends.stdin, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout):
         run(test)
 
 
-def test_a_stdout_that_is_also_stderr_keeps_its_blocking_mode_and_carries_everything(ends: Ends) -> None:
+def test_a_stdout_shared_with_stderr_keeps_its_blocking_mode(ends: Ends) -> None:
     async def test() -> None:
-        owner = Recorder()
-        transport = await opened(owner)
+        handler = RecordingHandler()
+        transport = await opened(handler)
         assert os.get_blocking(2)
         frame = b"x" * 200_000
         assert transport.send(frame, 1)
         received = bytearray()
         os.set_blocking(ends.from_server, False)
         while len(received) < 200_001:
-            assert os.get_blocking(2), "whoever writes to stderr relies on it"
+            assert os.get_blocking(2), "writers to stderr rely on it"
             try:
                 received += os.read(ends.from_server, 1_000_000)
             except BlockingIOError:
@@ -215,37 +215,37 @@ def test_a_stdout_that_is_also_stderr_keeps_its_blocking_mode_and_carries_everyt
         assert received == frame + b"\n"
         await transport.close()
 
-    with standing_in(ends.stdin, ends.stdout, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout, ends.stdout):
         run(test)
 
 
-def test_one_server_at_a_time_has_them(ends: Ends) -> None:
+def test_only_one_server_at_a_time(ends: Ends) -> None:
     async def test() -> None:
-        first = await opened(Recorder())
-        with pytest.raises(TransportError, match="taken by another") as caught:
-            await opened(Recorder())
+        first = await opened(RecordingHandler())
+        with pytest.raises(TransportError, match="in use by another") as caught:
+            await opened(RecordingHandler())
         assert caught.value.permanent
         await first.close()
-        second = await opened(Recorder())
+        second = await opened(RecordingHandler())
         await second.close()
 
-    with standing_in(ends.stdin, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout):
         run(test)
 
 
-def test_who_holds_them_has_them_before_and_after_a_transport(ends: Ends) -> None:
-    """G15: code of others runs then, too, and what it writes to stdout is not for the client."""
+def test_acquired_descriptors_outlive_a_transport(ends: Ends) -> None:
+    """docs/guarantees.md G15: user code that runs then cannot write to the client."""
 
     async def test() -> None:
         target = own_stdio("lines")
-        with target.held():
+        with target.acquired():
             os.write(1, b"before")
-            with pytest.raises(TransportError, match="taken by another"):
-                await opened(Recorder())
-            owner = Recorder()
-            owner.transport = transport = await target.open(owner, 1000, 1.0)
+            with pytest.raises(TransportError, match="in use by another"):
+                await opened(RecordingHandler())
+            handler = RecordingHandler()
+            handler.transport = transport = await target.open(handler, 1000, 1.0)
             os.write(ends.to_server, b"one\n")
-            await owner.until(lambda: len(owner.frames) == 1)
+            await handler.until(lambda: len(handler.frames) == 1)
             assert transport.send(b"answer", 1)
             assert await transport.flush()
             await transport.close()
@@ -254,16 +254,16 @@ def test_who_holds_them_has_them_before_and_after_a_transport(ends: Ends) -> Non
         os.write(1, b"back")
         assert os.read(ends.from_server, 100) == b"back"
         assert os.get_blocking(0)
-        await (await opened(Recorder())).close()
+        await (await opened(RecordingHandler())).close()
 
-    with standing_in(ends.stdin, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout):
         run(test)
 
 
-def test_the_end_is_noticed_while_the_owner_does_not_pull(ends: Ends) -> None:
-    """G12: nothing more is read then, and what was sent before the end is delivered first."""
+def test_the_end_is_detected_while_the_handler_does_not_pull(ends: Ends) -> None:
+    """docs/guarantees.md G12; frames before the end are delivered first."""
 
-    class Idle(Recorder):
+    class Idle(RecordingHandler):
         is_idle = True
 
         def frames_arrived(self) -> None:
@@ -271,88 +271,88 @@ def test_the_end_is_noticed_while_the_owner_does_not_pull(ends: Ends) -> None:
                 super().frames_arrived()
 
     async def test() -> None:
-        owner = Idle()
-        told = threading.Event()
+        handler = Idle()
+        has_ended = threading.Event()
         target = own_stdio("lines")
-        target.on_end_of_input = told.set
-        owner.transport = transport = await target.open(owner, 10_000_000, 1.0)
+        target.on_end_of_input = has_ended.set
+        handler.transport = transport = await target.open(handler, 10_000_000, 1.0)
         os.set_blocking(ends.to_server, False)
         sent = 0
-        while not transport._intake.is_full():  # it stops reading
+        while not transport._frames.is_full():  # it stops reading
             sent += os.write(ends.to_server, b"line\n" * 1000)
             await asyncio.sleep(0)
         with contextlib.suppress(BlockingIOError):  # and the pipe is full
             while True:
                 sent += os.write(ends.to_server, b"line\n" * 100)
         ends.close(ends.to_server)
-        await owner.until(lambda: owner.ends)
-        assert told.is_set()
-        owner.is_idle = False
-        owner.frames_arrived()
-        assert len(b"\n".join(owner.frames)) + 1 == sent
+        await handler.until(lambda: handler.ends)
+        assert has_ended.is_set()
+        handler.is_idle = False
+        handler.frames_arrived()
+        assert len(b"\n".join(handler.frames)) + 1 == sent
         await transport.close()
 
-    with standing_in(ends.stdin, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout):
         run(test)
 
 
-def test_an_end_that_came_before_the_transport_is_its_end(ends: Ends) -> None:
+def test_an_earlier_end_of_input_ends_the_transport(ends: Ends) -> None:
     async def test() -> None:
-        told = threading.Event()
+        has_ended = threading.Event()
         target = own_stdio("lines")
-        target.on_end_of_input = told.set
-        with target.held():
+        target.on_end_of_input = has_ended.set
+        with target.acquired():
             os.write(ends.to_server, b"one\n")
             ends.close(ends.to_server)
-            assert await asyncio.to_thread(told.wait, 60)
-            owner = Recorder()
-            owner.transport = transport = await target.open(owner, 1000, 1.0)
-            await owner.until(lambda: owner.ends)
-            assert owner.frames == [b"one"]
+            assert await asyncio.to_thread(has_ended.wait, 60)
+            handler = RecordingHandler()
+            handler.transport = transport = await target.open(handler, 1000, 1.0)
+            await handler.until(lambda: handler.ends)
+            assert handler.frames == [b"one"]
             await transport.close()
             transport.input_ended()
 
-    with standing_in(ends.stdin, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout):
         run(test)
 
 
 def test_a_closed_stdin_is_the_end_at_once(ends: Ends) -> None:
     async def test() -> None:
-        owner = Recorder()
-        transport = await opened(owner)
-        assert os.fstat(0) == os.stat("/dev/null"), "so that it does not become somebody's"
-        await owner.until(lambda: owner.ends)
-        assert owner.ends[0][2]
+        handler = RecordingHandler()
+        transport = await opened(handler)
+        assert os.fstat(0) == os.stat("/dev/null"), "so that it is not reused"
+        await handler.until(lambda: handler.ends)
+        assert handler.ends[0][2]
         await transport.close()
         with pytest.raises(OSError, match="Bad file"):
             os.fstat(0)
-        again = await opened(owner)
+        again = await opened(handler)
         await again.close()
         await asyncio.sleep(0)
-        assert len(owner.ends) == 1, "closed before it was told"
+        assert len(handler.ends) == 1, "closed before the report"
 
     async def with_a_loop_above_zero() -> None:
         os.close(0)
         await test()
 
-    with standing_in(ends.stdin, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout):
         run(with_a_loop_above_zero)
 
 
-def test_a_closed_stdout_is_refused_and_can_be_tried_again(ends: Ends) -> None:
+def test_a_closed_stdout_is_rejected_and_can_be_retried(ends: Ends) -> None:
     async def test() -> None:
         os.close(1)
         with pytest.raises(TransportError, match="stdout is closed") as caught:
-            await opened(Recorder())
+            await opened(RecordingHandler())
         assert caught.value.permanent
         os.dup2(ends.stdout, 1)
-        await (await opened(Recorder())).close()
+        await (await opened(RecordingHandler())).close()
 
-    with standing_in(ends.stdin, ends.stdout):
+    with redirected_stdio(ends.stdin, ends.stdout):
         run(test)
 
 
-def test_an_unknown_framing_is_refused() -> None:
+def test_an_unknown_framing_is_rejected() -> None:
     with pytest.raises(UsageError) as caught:
         own_stdio("xml")
     assert caught.value.path == "framing"
@@ -361,7 +361,7 @@ def test_an_unknown_framing_is_refused() -> None:
     assert "lines" in repr(target)
 
 
-# --- as a process of its own ------------------------------------------------------------------------------------------
+# --- in a child process -----------------------------------------------------------------------------------------------
 
 ENVIRONMENT = {
     **os.environ,
@@ -381,10 +381,7 @@ LOOPS = [
         ("uvloop",),
         id="uvloop",
         marks=pytest.mark.skipif(
-            subprocess.run(
-                [sys.executable, "-c", "import uvloop"], capture_output=True, check=False
-            ).returncode
-            != 0,
+            subprocess.run([sys.executable, "-c", "import uvloop"], capture_output=True, check=False).returncode != 0,
             reason="uvloop is an extra",
         ),
     ),
@@ -408,7 +405,7 @@ def test_from_a_file_to_a_file(tmp_path: Path, loop: tuple[str, ...]) -> None:
     expected = [
         *MOVED_PRINTS,
         "blocking afterwards: True True",
-        "the end: the client closed our stdin, silent: False",
+        "the end: the client closed stdin, silent: False",
     ]
     assert lines_of(done.stderr) == expected
 
@@ -452,7 +449,7 @@ def test_with_closed_descriptors(redirections: str) -> None:
         check=False,
     )
     if "2>&-" in redirections:
-        # The script's own words to a stderr that is closed go nowhere; that they do not go to stdout is the point.
+        # Messages of the script to a closed stderr are lost; they must not appear on stdout.
         assert b"print of" not in done.stdout
     else:
         assert done.returncode == 0
@@ -472,7 +469,7 @@ def test_with_stdout_and_stderr_in_one_pipe() -> None:
     lines = done.stdout.splitlines()
     assert [line for line in lines if line.startswith(b'{"n"')] == FRAMES.splitlines()
     assert b"blocking afterwards: True True" in lines
-    assert BY_HAND.splitlines()[0] not in lines, "a client never sees it"
+    assert INTERACTIVE_HINT.splitlines()[0] not in lines, "not shown to a client"
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -490,11 +487,9 @@ def test_on_a_terminal(loop: tuple[str, ...]) -> None:
         os.close(terminal)
         assert server.poll() is None
         os.close(controller)  # hung up
-        assert server.wait(30) in (0, 1, 120), (
-            "it has ended; its words to a terminal that is gone may have failed"
-        )
+        assert server.wait(30) in (0, 1, 120), "it has exited, maybe with a failed write to the terminal"
         assert b"a print of a child's" in shown
-        assert bytes(shown).count(BY_HAND) == 1, "who started it by hand is told what it waits for"
+        assert bytes(shown).count(INTERACTIVE_HINT) == 1, "the hint is shown once"
     finally:
         server.kill()
         server.wait()

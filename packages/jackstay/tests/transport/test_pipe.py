@@ -6,7 +6,6 @@ import pty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jackstay.testing.transport_suite import run
 from jackstay.transport._pipe import DRAIN_BYTES, READ_BYTES, UNWAITING_BYTES, ReadPipe, WritePipe
 
 
@@ -25,7 +24,7 @@ def pipe() -> Iterator[tuple[int, int]]:
                 pass  # closed by the test
 
 
-class Heard:
+class Received:
     def __init__(self) -> None:
         self.data = bytearray()
         self.ends = 0
@@ -48,160 +47,136 @@ class Heard:
             await self.changed.wait()
 
 
-def test_bytes_are_heard_and_then_the_end_once() -> None:
-    async def test() -> None:
-        heard = Heard()
-        with pipe() as (reader, writer):
-            reading = heard.reading(reader)
-            assert "paused" in repr(reading)
-            reading.resume()
-            reading.resume()
-            assert "reading" in repr(reading)
-            os.write(writer, b"hello")
-            await heard.until(5)
-            os.close(writer)
-            while not heard.ends:
-                await asyncio.sleep(0)
-            reading.resume()
-            reading.drain()
-            assert (heard.data, heard.ends, reading.has_ended) == (b"hello", 1, True)
-            assert "ended" in repr(reading)
-
-    run(test)
-
-
-def test_a_paused_pipe_is_not_read_until_it_is_resumed() -> None:
-    async def test() -> None:
-        heard = Heard()
-        with pipe() as (reader, writer):
-            reading = heard.reading(reader)
-            reading.resume()
-            reading.pause()
-            reading.pause()
-            os.write(writer, b"hello")
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert heard.data == b""
-            reading.resume()
-            await heard.until(5)
-            reading.stop()
-
-    run(test)
-
-
-def test_a_drain_reads_what_is_there_and_no_more_than_its_limit() -> None:
-    async def test() -> None:
-        heard = Heard()
-        with pipe() as (reader, writer):
-            reading = heard.reading(reader)
-            os.write(writer, b"x" * 60_000)
-            reading.drain()
-            assert len(heard.data) == 60_000
-            reading.drain()
-            assert heard.ends == 0, "held open, and empty"
-        heard = Heard()
-        endless = os.open("/dev/zero", os.O_RDONLY)
-        heard.reading(endless).drain()
-        os.close(endless)
-        assert DRAIN_BYTES <= len(heard.data) <= DRAIN_BYTES + READ_BYTES
-
-    run(test)
-
-
-def test_an_error_is_an_end() -> None:
-    async def test() -> None:
-        heard = Heard()
-        controller, terminal = pty.openpty()
-        reading = heard.reading(terminal)
+async def test_bytes_are_received_and_then_the_end_once() -> None:
+    received = Received()
+    with pipe() as (reader, writer):
+        reading = received.reading(reader)
+        assert "paused" in repr(reading)
         reading.resume()
-        os.close(controller)
-        while not heard.ends:
+        reading.resume()
+        assert "reading" in repr(reading)
+        os.write(writer, b"hello")
+        await received.until(5)
+        os.close(writer)
+        while not received.ends:
             await asyncio.sleep(0)
-        os.close(terminal)
-        folder = os.open("/", os.O_RDONLY)  # reading a folder fails with EISDIR
-        heard.reading(folder).drain()
-        os.close(folder)
-        assert heard.ends == 2
-
-    run(test)
+        reading.resume()
+        reading.drain()
+        assert (received.data, received.ends, reading.has_ended) == (b"hello", 1, True)
+        assert "ended" in repr(reading)
 
 
-def test_a_write_says_what_was_taken_and_a_watch_calls_once_when_there_is_room() -> None:
-    async def test() -> None:
-        with pipe() as (reader, writer):
-            writing = WritePipe(asyncio.get_running_loop(), writer)
-            assert writing.write(b"x" * 1_000_000) == 65_536
+async def test_a_paused_pipe_is_not_read_until_it_is_resumed() -> None:
+    received = Received()
+    with pipe() as (reader, writer):
+        reading = received.reading(reader)
+        reading.resume()
+        reading.pause()
+        reading.pause()
+        os.write(writer, b"hello")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert received.data == b""
+        reading.resume()
+        await received.until(5)
+        reading.stop()
+
+
+async def test_a_drain_reads_what_is_there_and_no_more_than_its_limit() -> None:
+    received = Received()
+    with pipe() as (reader, writer):
+        reading = received.reading(reader)
+        os.write(writer, b"x" * 60_000)
+        reading.drain()
+        assert len(received.data) == 60_000
+        reading.drain()
+        assert received.ends == 0, "open and empty"
+    received = Received()
+    endless = os.open("/dev/zero", os.O_RDONLY)
+    received.reading(endless).drain()
+    os.close(endless)
+    assert DRAIN_BYTES <= len(received.data) <= DRAIN_BYTES + READ_BYTES
+
+
+async def test_an_error_is_an_end() -> None:
+    received = Received()
+    controller, terminal = pty.openpty()
+    reading = received.reading(terminal)
+    reading.resume()
+    os.close(controller)
+    while not received.ends:
+        await asyncio.sleep(0)
+    os.close(terminal)
+    folder = os.open("/", os.O_RDONLY)  # reading a directory fails with EISDIR
+    received.reading(folder).drain()
+    os.close(folder)
+    assert received.ends == 2
+
+
+async def test_a_write_returns_what_was_accepted_and_a_watch_calls_once() -> None:
+    with pipe() as (reader, writer):
+        writing = WritePipe(asyncio.get_running_loop(), writer)
+        assert writing.write(b"x" * 1_000_000) == 65_536
+        assert writing.write(b"x") == 0
+        has_room = asyncio.Event()
+        writing.watch(has_room.set)
+        writing.watch(has_room.set)
+        assert "full" in repr(writing)
+        await asyncio.sleep(0)
+        assert not has_room.is_set()
+        os.read(reader, 65_536)
+        await has_room.wait()
+        assert "full" not in repr(writing)
+        writing.unwatch()
+
+
+async def test_a_watch_can_be_renewed_in_its_callback() -> None:
+    with pipe() as (_, writer):
+        writing = WritePipe(asyncio.get_running_loop(), writer)
+        calls = []
+        is_done = asyncio.Event()
+
+        def again() -> None:
+            calls.append(1)
+            if len(calls) < 3:
+                writing.watch(again)
+            else:
+                is_done.set()
+
+        writing.watch(again)
+        await is_done.wait()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(calls) == 3
+
+
+async def test_a_due_callback_is_not_called_after_unwatch() -> None:
+    with pipe() as (_, writer):
+        writing = WritePipe(asyncio.get_running_loop(), writer)
+        calls: list[int] = []
+        writing.watch(lambda: calls.append(1))
+        writing.unwatch()
+        writing._became_writable()
+        assert calls == []
+
+
+async def test_a_blocking_descriptor_is_written_to_only_when_writable_and_little() -> None:
+    with pipe() as (reader, writer):
+        os.set_blocking(writer, True)
+        writing = WritePipe(asyncio.get_running_loop(), writer, must_not_wait=True)
+        assert writing.write(b"x" * 1_000_000) == 0, "not known to be writable"
+        total = 0
+        while total < 65_536:
+            is_writable = asyncio.Event()
+            writing.watch(is_writable.set)
+            await is_writable.wait()
+            total += writing.write(b"x" * 1_000_000)
             assert writing.write(b"x") == 0
-            has_room = asyncio.Event()
-            writing.watch(has_room.set)
-            writing.watch(has_room.set)
-            assert "full" in repr(writing)
-            await asyncio.sleep(0)
-            assert not has_room.is_set()
-            os.read(reader, 65_536)
-            await has_room.wait()
-            assert "full" not in repr(writing)
-            writing.unwatch()
-
-    run(test)
-
-
-def test_whoever_asks_again_when_called_is_called_again() -> None:
-    async def test() -> None:
-        with pipe() as (_, writer):
-            writing = WritePipe(asyncio.get_running_loop(), writer)
-            calls = []
-            is_done = asyncio.Event()
-
-            def again() -> None:
-                calls.append(1)
-                if len(calls) < 3:
-                    writing.watch(again)
-                else:
-                    is_done.set()
-
-            writing.watch(again)
-            await is_done.wait()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert len(calls) == 3
-
-    run(test)
-
-
-def test_a_call_that_is_due_when_the_watch_is_given_up_is_not_made() -> None:
-    async def test() -> None:
-        with pipe() as (_, writer):
-            writing = WritePipe(asyncio.get_running_loop(), writer)
-            calls: list[int] = []
-            writing.watch(lambda: calls.append(1))
-            writing.unwatch()
-            writing._became_writable()
-            assert calls == []
-
-    run(test)
-
-
-def test_a_blocking_descriptor_is_written_to_only_when_writable_and_little() -> None:
-    async def test() -> None:
-        with pipe() as (reader, writer):
-            os.set_blocking(writer, True)
-            writing = WritePipe(asyncio.get_running_loop(), writer, must_not_wait=True)
-            assert writing.write(b"x" * 1_000_000) == 0, "not known to be writable"
-            total = 0
-            while total < 65_536:
-                is_writable = asyncio.Event()
-                writing.watch(is_writable.set)
-                await is_writable.wait()
-                total += writing.write(b"x" * 1_000_000)
-                assert writing.write(b"x") == 0
-            assert total == 65_536
-            assert total % UNWAITING_BYTES == 0
-            full = asyncio.Event()
-            writing.watch(full.set)
-            await asyncio.sleep(0)
-            assert not full.is_set()
-            writing.unwatch()
-            os.read(reader, 65_536)
-
-    run(test)
+        assert total == 65_536
+        assert total % UNWAITING_BYTES == 0
+        full = asyncio.Event()
+        writing.watch(full.set)
+        await asyncio.sleep(0)
+        assert not full.is_set()
+        writing.unwatch()
+        os.read(reader, 65_536)

@@ -1,4 +1,4 @@
-"""Children are started off the loop, or not at all; a start that is not wanted leaves nothing (the fixture looks)."""
+"""Starting children in a thread; a cancelled start leaves nothing behind (checked by a fixture)."""
 
 import asyncio
 import errno
@@ -22,7 +22,7 @@ def command(executable: str, *arguments: str) -> Command:
     return Command(executable, arguments, {}, None, False)
 
 
-def test_a_child_is_started_in_another_thread_with_pipes_and_a_group_of_its_own(
+async def test_a_child_is_started_in_another_thread_with_its_own_process_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     threads = []
@@ -33,48 +33,37 @@ def test_a_child_is_started_in_another_thread_with_pipes_and_a_group_of_its_own(
         return start(command)
 
     monkeypatch.setattr(_spawn, "_start", watched)
-
-    async def test() -> None:
-        child = await spawn(WAITS)
-        assert threads[0] is not threading.main_thread()
-        assert None not in (child.stdin, child.stdout, child.stderr)
-        discard(child)
-        assert child.returncode == -signal.SIGKILL
-        kill_group(child.pid, signal.SIGKILL)  # gone: nothing happens
-
-    run(test)
+    child = await spawn(WAITS)
+    assert threads[0] is not threading.main_thread()
+    assert None not in (child.stdin, child.stdout, child.stderr)
+    discard(child)
+    assert child.returncode == -signal.SIGKILL
+    kill_group(child.pid, signal.SIGKILL)  # exited: nothing happens
 
 
-def test_an_inherited_stderr_is_no_pipe() -> None:
-    async def test() -> None:
-        child = await spawn(Command("/bin/cat", (), {}, None, inherits_stderr=True))
-        assert child.stderr is None
-        discard(child)
-
-    run(test)
+async def test_an_inherited_stderr_is_not_a_pipe() -> None:
+    child = await spawn(Command("/bin/cat", (), {}, None, inherits_stderr=True))
+    assert child.stderr is None
+    discard(child)
 
 
-def test_what_exec_says_about_a_file_is_told_as_permanent(tmp_path: Path) -> None:
+async def test_errors_of_exec_are_permanent(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
     format_error = tmp_path / "format"
     format_error.write_bytes(b"\x00\x01\x02")
     format_error.chmod(0o755)
-
-    async def test() -> None:
-        for path, said in (
-            (script, "interpreter that its first line names, is not there"),
-            (format_error, "Exec format error"),
-            (tmp_path, "Permission denied"),
-        ):
-            with pytest.raises(TransportError, match=said) as caught:
-                await spawn(command(str(path)))
-            assert caught.value.permanent
-            assert caught.value.details == {"command": str(path)}
-            assert isinstance(caught.value.__cause__, OSError)
-
-    run(test)
+    for path, message in (
+        (script, "interpreter named in its first line, does not exist"),
+        (format_error, "Exec format error"),
+        (tmp_path, "Permission denied"),
+    ):
+        with pytest.raises(TransportError, match=message) as caught:
+            await spawn(command(str(path)))
+        assert caught.value.permanent
+        assert caught.value.details == {"command": str(path)}
+        assert isinstance(caught.value.__cause__, OSError)
 
 
 @pytest.mark.parametrize(
@@ -88,25 +77,21 @@ def test_what_exec_says_about_a_file_is_told_as_permanent(tmp_path: Path) -> Non
         (subprocess.SubprocessError("Exception occurred in preexec_fn."), True),
     ],
 )
-def test_only_what_may_pass_is_worth_another_try(
+async def test_only_transient_errors_are_retryable(
     monkeypatch: pytest.MonkeyPatch, failure: Exception, is_permanent: bool
 ) -> None:
     def fail(command: Command) -> Child:
         raise failure
 
     monkeypatch.setattr(_spawn, "_start", fail)
-
-    async def test() -> None:
-        with pytest.raises(TransportError) as caught:
-            await spawn(WAITS)
-        assert caught.value.permanent is is_permanent
-        assert caught.value.__cause__ is failure
-
-    run(test)
+    with pytest.raises(TransportError) as caught:
+        await spawn(WAITS)
+    assert caught.value.permanent is is_permanent
+    assert caught.value.__cause__ is failure
 
 
-class Held:
-    """A start that is held where the test wants it."""
+class BlockedStart:
+    """A start that is blocked until the test continues it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, before: bool, fails: bool = False) -> None:
         self.is_there = threading.Event()
@@ -129,82 +114,66 @@ class Held:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_start_cancelled_while_it_is_under_way_is_undone_before_the_cancellation_is_told(
+async def test_a_start_cancelled_in_progress_is_undone_before_cancelled_error(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    held = Held(monkeypatch, before=True, fails=fails)
-
-    async def test() -> None:
-        starting = asyncio.ensure_future(spawn(WAITS))
-        await asyncio.to_thread(held.is_there.wait)
-        starting.cancel()
-        await asyncio.sleep(0)
-        assert not starting.done()
-        held.may_go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await starting
-        assert [child.returncode for child in held.children] == ([] if fails else [-9])
-
-    run(test)
+    blocked = BlockedStart(monkeypatch, before=True, fails=fails)
+    starting = asyncio.ensure_future(spawn(WAITS))
+    await asyncio.to_thread(blocked.is_there.wait)
+    starting.cancel()
+    await asyncio.sleep(0)
+    assert not starting.done()
+    blocked.may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert [child.returncode for child in blocked.children] == ([] if fails else [-9])
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_start_cancelled_when_it_has_just_succeeded_is_undone(
+async def test_a_start_cancelled_when_it_has_just_succeeded_is_undone(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    held = Held(monkeypatch, before=False, fails=fails)
+    blocked = BlockedStart(monkeypatch, before=False, fails=fails)
     settle = _spawn._Start._settle
+    starting: asyncio.Future[Child]
 
-    async def test() -> None:
-        starting: asyncio.Future[Child]
+    def cancel_then_settle(start: _spawn._Start, child: Child | None, error: BaseException | None) -> None:
+        settle(start, child, error)
+        starting.cancel()
 
-        def cancel_then_settle(
-            start: _spawn._Start, child: Child | None, error: BaseException | None
-        ) -> None:
-            settle(start, child, error)
-            starting.cancel()
-
-        monkeypatch.setattr(_spawn._Start, "_settle", cancel_then_settle)
-        starting = asyncio.ensure_future(spawn(WAITS))
-        with pytest.raises(asyncio.CancelledError):
-            await starting
-        assert [child.returncode for child in held.children] == ([] if fails else [-9])
-
-    run(test)
+    monkeypatch.setattr(_spawn._Start, "_settle", cancel_then_settle)
+    starting = asyncio.ensure_future(spawn(WAITS))
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert [child.returncode for child in blocked.children] == ([] if fails else [-9])
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_start_cancelled_between_the_thread_and_the_loop_is_undone(
+async def test_a_start_cancelled_between_the_thread_and_the_loop_is_undone(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    held = Held(monkeypatch, before=False, fails=fails)
+    blocked = BlockedStart(monkeypatch, before=False, fails=fails)
     settle = _spawn._Start._settle
+    starting: asyncio.Future[Child]
+    loop = asyncio.get_running_loop()
 
-    async def test() -> None:
-        starting: asyncio.Future[Child]
-        loop = asyncio.get_running_loop()
+    def cancel_and_settle_later(start: _spawn._Start, child: Child | None, error: BaseException | None) -> None:
+        starting.cancel()
+        loop.call_soon(loop.call_soon, loop.call_soon, settle, start, child, error)
 
-        def cancel_and_settle_later(
-            start: _spawn._Start, child: Child | None, error: BaseException | None
-        ) -> None:
-            starting.cancel()
-            loop.call_soon(loop.call_soon, loop.call_soon, settle, start, child, error)
-
-        monkeypatch.setattr(_spawn._Start, "_settle", cancel_and_settle_later)
-        starting = asyncio.ensure_future(spawn(WAITS))
-        with pytest.raises(asyncio.CancelledError):
-            await starting
-        assert [child.returncode for child in held.children] == ([] if fails else [-9])
-
-    run(test)
+    monkeypatch.setattr(_spawn._Start, "_settle", cancel_and_settle_later)
+    starting = asyncio.ensure_future(spawn(WAITS))
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert [child.returncode for child in blocked.children] == ([] if fails else [-9])
 
 
-def test_a_second_cancellation_is_obeyed_and_still_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = Held(monkeypatch, before=True)
+def test_a_second_cancellation_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = BlockedStart(monkeypatch, before=True)
 
     async def test() -> None:
         starting = asyncio.ensure_future(spawn(WAITS))
-        await asyncio.to_thread(held.is_there.wait)
+        await asyncio.to_thread(blocked.is_there.wait)
         starting.cancel()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -213,11 +182,11 @@ def test_a_second_cancellation_is_obeyed_and_still_nothing_is_left(monkeypatch: 
             await starting
 
     run(test)
-    held.may_go_on.set()  # the loop has gone by now
+    blocked.may_go_on.set()  # the loop is closed by now
 
 
-def test_a_start_whose_loop_has_gone_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = Held(monkeypatch, before=True)
+def test_a_start_whose_loop_is_closed_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = BlockedStart(monkeypatch, before=True)
     loop = asyncio.new_event_loop()
 
     async def begin() -> None:
@@ -225,4 +194,4 @@ def test_a_start_whose_loop_has_gone_is_undone(monkeypatch: pytest.MonkeyPatch) 
 
     loop.run_until_complete(begin())
     loop.close()
-    held.may_go_on.set()
+    blocked.may_go_on.set()

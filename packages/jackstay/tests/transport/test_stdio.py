@@ -1,4 +1,4 @@
-"""`stdio()` says how to start a server, refuses what cannot work, and works on every loop."""
+"""`stdio()`: arguments, names, and child processes on every loop."""
 
 import asyncio
 import logging
@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from jackstay.errors import TransportError, UsageError
-from jackstay.testing.transport_suite import Recorder, run
+from jackstay.testing.transport_suite import RecordingHandler, run
 from jackstay.transport import _process, stdio
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _uvloop_is_warm() -> None:
-    """uvloop opens a pipe for signals with its first loop and keeps it for ever: that one is not ours."""
+    """uvloop opens a pipe for signals with its first loop and keeps it."""
     try:
         import uvloop
     except ImportError:
@@ -30,23 +30,20 @@ ECHO = ("-I", "-S", "-c", "import sys\nfor line in sys.stdin: print(line, end=''
 
 
 async def echoes(target: Any = None) -> None:
-    owner = Recorder()
-    transport = await (target or stdio(sys.executable, *ECHO)).open(owner, 1000, 10.0)
-    owner.transport = transport
+    handler = RecordingHandler()
+    transport = await (target or stdio(sys.executable, *ECHO)).open(handler, 1000, 10.0)
+    handler.transport = transport
     assert transport.send(b"hello", 1)
-    await owner.until(lambda: owner.frames)
-    assert owner.frames == [b"hello"]
+    await handler.until(lambda: handler.frames)
+    assert handler.frames == [b"hello"]
     await transport.close()
 
 
-def test_one_target_starts_a_new_child_each_time() -> None:
-    async def test() -> None:
-        target = stdio(sys.executable, *ECHO)
-        for _ in range(3):
-            await echoes(target)
-        await asyncio.gather(*(echoes(target) for _ in range(5)))
-
-    run(test)
+async def test_one_target_starts_a_new_child_each_time() -> None:
+    target = stdio(sys.executable, *ECHO)
+    for _ in range(3):
+        await echoes(target)
+    await asyncio.gather(*(echoes(target) for _ in range(5)))
 
 
 def on_a_thread(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -55,7 +52,7 @@ def on_a_thread(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     def work() -> None:
         try:
             asyncio.run(main())
-        except BaseException as error:  # noqa: BLE001  told to the thread that waits
+        except BaseException as error:  # noqa: BLE001  # raised again in the waiting thread
             failures.append(error)
 
     thread = threading.Thread(target=work)
@@ -87,7 +84,7 @@ def test_it_works_on_any_loop_in_any_thread(
     on(echoes)
 
 
-def test_the_loop_policy_is_never_asked_for_a_child_watcher(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_child_watcher_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("the child watcher was touched")
 
@@ -97,12 +94,11 @@ def test_the_loop_policy_is_never_asked_for_a_child_watcher(monkeypatch: pytest.
     run(echoes)
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- invalid arguments ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "path"),
-    [
+def test_invalid_arguments_are_rejected() -> None:
+    for arguments, options, path in [
         (("",), {}, "command"),
         (("a\0b",), {}, "command"),
         ((3,), {}, "command"),
@@ -114,37 +110,32 @@ def test_the_loop_policy_is_never_asked_for_a_child_watcher(monkeypatch: pytest.
         (("a",), {"inherit_env": 3}, "inherit_env"),
         (("a",), {"inherit_env": "HOME"}, "inherit_env"),
         (("a",), {"stderr": None}, "stderr"),
-    ],
-)
-def test_what_can_be_seen_to_be_wrong_is_refused_at_once(arguments: Any, options: Any, path: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        stdio(*arguments, **options)
-    assert caught.value.path == path
+    ]:
+        with pytest.raises(UsageError) as caught:
+            stdio(*arguments, **options)
+        assert caught.value.path == path
 
 
-def test_names_to_hand_on_that_can_be_read_once_are_read_once() -> None:
+def test_inherit_env_may_be_an_iterator() -> None:
     target = stdio("a", inherit_env=(name for name in ("TOKEN", "KEY")))
     assert target._inherit_env == ("TOKEN", "KEY")
 
 
-def test_windows_is_told_of_wsl(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_on_windows_suggests_wsl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "name", "nt")
     with pytest.raises(UsageError, match="WSL"):
         stdio("server")
 
 
-def test_what_is_not_there_is_told_when_it_is_opened_and_is_permanent(tmp_path: Path) -> None:
-    async def test() -> None:
-        for target in (
-            stdio("no-such-command", env={"PATH": "/nowhere"}),
-            stdio(sys.executable, cwd=tmp_path / "gone"),
-            stdio(sys.executable, stderr=tmp_path / "gone" / "log"),
-        ):
-            with pytest.raises(TransportError) as caught:
-                await target.open(Recorder(), 1000, 1.0)
-            assert caught.value.permanent
-
-    run(test)
+async def test_a_missing_command_is_a_permanent_error_of_open(tmp_path: Path) -> None:
+    for target in (
+        stdio("no-such-command", env={"PATH": "/nowhere"}),
+        stdio(sys.executable, cwd=tmp_path / "gone"),
+        stdio(sys.executable, stderr=tmp_path / "gone" / "log"),
+    ):
+        with pytest.raises(TransportError) as caught:
+            await target.open(RecordingHandler(), 1000, 1.0)
+        assert caught.value.permanent
 
 
 def test_a_start_that_fails_closes_the_file_for_stderr(tmp_path: Path) -> None:
@@ -154,30 +145,25 @@ def test_a_start_that_fails_closes_the_file_for_stderr(tmp_path: Path) -> None:
 
     async def test() -> None:
         with pytest.raises(TransportError, match="interpreter"):
-            await stdio(script, stderr=tmp_path / "log").open(Recorder(), 1000, 1.0)
+            await stdio(script, stderr=tmp_path / "log").open(RecordingHandler(), 1000, 1.0)
 
     run(test)
     assert (tmp_path / "log").exists()
 
 
-def test_the_executable_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_executable_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "server").symlink_to("/bin/cat")
     target = stdio("server", env={"PATH": str(tmp_path)})
-
-    async def test() -> None:
-        await echoes(target)
-        monkeypatch.setattr("jackstay.transport._stdio.find_executable", None)
-        await echoes(target)
-
-    run(test)
+    await echoes(target)
+    monkeypatch.setattr("jackstay.transport._stdio.find_executable", None)
+    await echoes(target)
 
 
-# --- what it is called ------------------------------------------------------------------------------------------------
+# --- names ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name", "init_timeout"),
-    [
+def test_the_name_of_a_target() -> None:
+    for arguments, name, init_timeout in [
         (("server",), "server", None),
         (("/usr/bin/server", "-x"), "server", None),
         (("uvx", "mcp-server-git", "--repository", "."), "mcp-server-git", 30.0),
@@ -196,14 +182,10 @@ def test_the_executable_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.Mo
         (("env", "A=1", "server", "x.py"), "server", None),
         (("env",), "env", None),
         (("/",), "/", None),
-    ],
-)
-def test_a_target_is_called_after_its_command_or_what_a_launcher_launches(
-    arguments: tuple[str, ...], name: str, init_timeout: float | None
-) -> None:
-    target = stdio(*arguments)
-    assert (target.name, target.init_timeout, target.is_http) == (name, init_timeout, False)
-    assert stdio(*arguments, name="mine").name == "mine"
+    ]:
+        target = stdio(*arguments)
+        assert (target.name, target.init_timeout, target.is_http) == (name, init_timeout, False)
+        assert stdio(*arguments, name="mine").name == "mine"
 
 
 def test_neither_arguments_nor_variables_are_shown() -> None:
@@ -214,12 +196,10 @@ def test_neither_arguments_nor_variables_are_shown() -> None:
 
 def test_stderr_goes_to_the_log_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        owner = Recorder()
-        target = stdio(
-            sys.executable, "-I", "-S", "-c", "import sys; print('a word', file=sys.stderr)", name="git"
-        )
-        transport = await target.open(owner, 1000, 10.0)
-        await owner.until(lambda: owner.ends)
+        handler = RecordingHandler()
+        target = stdio(sys.executable, "-I", "-S", "-c", "import sys; print('a word', file=sys.stderr)", name="git")
+        transport = await target.open(handler, 1000, 10.0)
+        await handler.until(lambda: handler.ends)
         await transport.close()
 
     with caplog.at_level(logging.INFO, "jackstay.server.git"):
@@ -227,7 +207,7 @@ def test_stderr_goes_to_the_log_of_the_server(caplog: pytest.LogCaptureFixture) 
     assert caplog.record_tuples == [("jackstay.server.git", logging.INFO, "a word")]
 
 
-def test_the_same_command_can_send_its_stderr_elsewhere() -> None:
+def test_with_stderr_returns_a_copy() -> None:
     lines: list[str] = []
     target = stdio("server", "-x", env={"A": "1"})
     other = target.with_stderr(lines.append)
@@ -237,7 +217,7 @@ def test_the_same_command_can_send_its_stderr_elsewhere() -> None:
         target.with_stderr(5)  # type: ignore[arg-type]
 
 
-def test_a_command_in_a_list_is_shown_as_it_should_be_written() -> None:
+def test_the_error_for_a_list_shows_the_correct_call() -> None:
     command: Any = ["python", "flaky.py"]
     with pytest.raises(UsageError, match=r"stdio\('python', 'flaky.py'\)"):
         stdio(command)

@@ -1,4 +1,4 @@
-"""The rules about descriptors 0, 1 and 2, one by one; whole servers stand in test_own_stdio."""
+"""Moving and restoring descriptors 0, 1 and 2; whole servers are in test_own_stdio."""
 
 import fcntl
 import os
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from chaos.standing_in import standing_in
+from chaos.redirected_stdio import redirected_stdio
 from jackstay.transport import _streams
 from jackstay.transport._streams import Streams, is_open
 
@@ -17,15 +17,15 @@ def kind(fd: int) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def test_all_three_moved_descriptors_are_high_and_closed_on_exec() -> None:
+def test_the_moved_descriptors_are_above_2_and_close_on_exec() -> None:
     reader, writer = os.pipe()
-    with standing_in(reader, writer):
+    with redirected_stdio(reader, writer):
         streams = Streams()
         assert streams.input is not None
         for fd in (streams.input, streams.output, streams._null):
             assert fd > 2
             assert not os.get_inheritable(fd)
-        assert all(map(os.get_inheritable, (0, 1))), "children must find something there"
+        assert all(map(os.get_inheritable, (0, 1))), "for children"
         assert kind(1) == kind(2)
         streams.restore()
     os.close(reader)
@@ -34,11 +34,11 @@ def test_all_three_moved_descriptors_are_high_and_closed_on_exec() -> None:
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="only Linux has pipes of another size")
 @pytest.mark.parametrize(("before", "after"), [(65_536, _streams.PIPE_BYTES), (1_048_576, 1_048_576)])
-def test_stdout_holds_a_long_list_whole_and_a_larger_pipe_is_left_alone(before: int, after: int) -> None:
-    """design/performance.md: a list of 100 tools is written at once, not half and half."""
+def test_stdout_is_enlarged_unless_it_is_larger(before: int, after: int) -> None:
+    """A list of 100 tools is written at once."""
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, before)
-    with standing_in(reader, writer):
+    with redirected_stdio(reader, writer):
         Streams().restore()
     assert fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ) == after
     os.close(reader)
@@ -46,7 +46,7 @@ def test_stdout_holds_a_long_list_whole_and_a_larger_pipe_is_left_alone(before: 
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="only Linux has pipes of another size")
-def test_a_user_whose_pipes_are_used_up_is_served_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_that_cannot_be_enlarged_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(fd: int, command: int, argument: int = 0) -> int:
         if command == fcntl.F_SETPIPE_SZ:
             raise PermissionError(1, "over the limit of the user")
@@ -55,18 +55,15 @@ def test_a_user_whose_pipes_are_used_up_is_served_all_the_same(monkeypatch: pyte
     plain = fcntl.fcntl
     reader, writer = os.pipe()
     monkeypatch.setattr(fcntl, "fcntl", refuse)
-    with standing_in(reader, writer):
+    with redirected_stdio(reader, writer):
         Streams().restore()
     assert plain(writer, fcntl.F_GETPIPE_SZ) == 65_536
     os.close(reader)
     os.close(writer)
 
 
-# what stdin and stdout are -> (can stdin be watched, must stdout not wait)
-@pytest.mark.parametrize(
-    ("what", "is_watchable"), [("pipe", True), ("socket", True), ("file", False), ("null", False)]
-)
-def test_what_can_be_watched(what: str, is_watchable: bool, tmp_path: object) -> None:
+@pytest.mark.parametrize(("what", "is_watchable"), [("pipe", True), ("socket", True), ("file", False), ("null", False)])
+def test_pipes_and_sockets_can_be_watched(what: str, is_watchable: bool, tmp_path: object) -> None:
     if what == "pipe":
         fds = list(os.pipe())
     elif what == "socket":
@@ -74,7 +71,7 @@ def test_what_can_be_watched(what: str, is_watchable: bool, tmp_path: object) ->
     else:
         path = os.devnull if what == "null" else f"{tmp_path}/file"
         fds = [os.open(path, os.O_RDWR | os.O_CREAT) for _ in range(2)]
-    with standing_in(fds[0], fds[1]):
+    with redirected_stdio(fds[0], fds[1]):
         streams = Streams()
         assert streams.is_input_watchable is is_watchable
         assert not streams.must_not_wait
@@ -86,9 +83,9 @@ def test_what_can_be_watched(what: str, is_watchable: bool, tmp_path: object) ->
         os.close(fd)
 
 
-def test_one_description_for_stderr_too_is_found_and_keeps_its_mode() -> None:
+def test_a_description_shared_with_stderr_keeps_its_mode() -> None:
     ends = [end.detach() for end in socket.socketpair()]
-    with standing_in(ends[0], ends[0], ends[0]):
+    with redirected_stdio(ends[0], ends[0], ends[0]):
         streams = Streams()
         assert streams.must_not_wait
         assert streams.is_input_shared
@@ -98,11 +95,11 @@ def test_one_description_for_stderr_too_is_found_and_keeps_its_mode() -> None:
         os.close(fd)
 
 
-def test_the_same_file_opened_twice_is_not_one_description(tmp_path: object) -> None:
+def test_a_file_opened_twice_is_not_shared(tmp_path: object) -> None:
     fifo = f"{tmp_path}/fifo"
     os.mkfifo(fifo)
     fds = [os.open(fifo, os.O_RDWR) for _ in range(2)]
-    with standing_in(None, fds[0], fds[1]):
+    with redirected_stdio(None, fds[0], fds[1]):
         streams = Streams()
         assert not streams.must_not_wait
         assert not os.get_blocking(streams.output)
@@ -112,10 +109,10 @@ def test_the_same_file_opened_twice_is_not_one_description(tmp_path: object) -> 
         os.close(fd)
 
 
-def test_without_a_stderr_prints_go_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_stderr_prints_are_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "__stderr__", None)
     reader, writer = os.pipe()
-    with standing_in(reader, writer):
+    with redirected_stdio(reader, writer):
         streams = Streams()
         assert kind(1) == kind(0)
         streams.restore()
@@ -123,29 +120,29 @@ def test_without_a_stderr_prints_go_nowhere(monkeypatch: pytest.MonkeyPatch) -> 
     os.close(writer)
 
 
-def test_a_descriptor_that_was_closed_when_python_started_is_somebody_elses(
+def test_a_descriptor_that_was_closed_at_startup_is_not_touched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "__stdin__", None)
     assert not is_open(0)
     reader, writer = os.pipe()
-    with standing_in(reader, writer):
+    with redirected_stdio(reader, writer):
         before = kind(0)
         streams = Streams()
         assert streams.input is None
-        assert kind(0) == before, "the loop's own, perhaps"
+        assert kind(0) == before, "it may belong to the loop"
         streams.restore()
         assert kind(0) == before
     os.close(reader)
     os.close(writer)
 
 
-def test_what_was_printed_meanwhile_does_not_come_out_on_the_stdout_that_is_put_back(
+def test_buffered_prints_do_not_appear_on_the_restored_stdout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reader, writer = os.pipe()
     errors, to_errors = os.pipe()
-    with standing_in(None, writer, to_errors), open(1, "w", closefd=False) as standard:
+    with redirected_stdio(None, writer, to_errors), open(1, "w", closefd=False) as standard:
         monkeypatch.setattr(sys, "stdout", standard)
         streams = Streams()
         standard.write("printed")
@@ -159,25 +156,23 @@ def test_what_was_printed_meanwhile_does_not_come_out_on_the_stdout_that_is_put_
 
 
 @pytest.mark.parametrize("stdout", [None, "closed"])
-def test_a_stdout_object_that_cannot_be_flushed_is_no_reason_to_fail(
-    monkeypatch: pytest.MonkeyPatch, stdout: str | None
-) -> None:
+def test_a_stdout_that_cannot_be_flushed_is_ignored(monkeypatch: pytest.MonkeyPatch, stdout: str | None) -> None:
     file = None
     if stdout == "closed":
         with open(os.devnull, "w") as file:
             pass
     monkeypatch.setattr(sys, "stdout", file)
     reader, writer = os.pipe()
-    with standing_in(reader, writer):
+    with redirected_stdio(reader, writer):
         Streams().restore()
     os.close(reader)
     os.close(writer)
     assert _streams.is_open(1)
 
 
-def test_a_free_zero_is_kept_from_becoming_somebodys_and_freed_again() -> None:
+def test_a_closed_stdin_is_reserved_and_closed_again() -> None:
     reader, writer = os.pipe()
-    with standing_in(reader, writer):
+    with redirected_stdio(reader, writer):
         os.close(0)
         streams = Streams()
         assert streams.input is None
@@ -188,8 +183,8 @@ def test_a_free_zero_is_kept_from_becoming_somebodys_and_freed_again() -> None:
     os.close(writer)
 
 
-def test_a_closed_stdout_is_refused_before_anything_is_moved() -> None:
-    with standing_in():
+def test_a_closed_stdout_is_rejected_before_anything_is_moved() -> None:
+    with redirected_stdio():
         before = kind(0)
         os.close(1)
         with pytest.raises(OSError, match="stdout is closed"):

@@ -1,4 +1,4 @@
-"""What all bodies share: kept members, `raw`, nulls, and the promises that hold for every class in the public list."""
+"""What all bodies share: extra members, `raw`, nulls, and properties of every public class."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ from jackstay.types import (
     encode_json,
     with_members,
 )
-from jackstay.types._body import Kept, constant
+from jackstay.types._body import ExtraMembers, constant
 
 BODIES = [
     value
@@ -37,32 +37,32 @@ TOOL = {
 }
 
 
-def test_the_public_list_holds_every_body() -> None:
+def test_every_body_is_public() -> None:
     def below(cls: type[Body]) -> set[type[Body]]:
         return {cls}.union(*(below(child) for child in cls.__subclasses__()))
 
-    ours = {cls for cls in below(Body) if cls.__module__.startswith("jackstay.types")}
-    assert ours == set(BODIES)
+    bodies = {cls for cls in below(Body) if cls.__module__.startswith("jackstay.types")}
+    assert bodies == set(BODIES)
 
 
-@pytest.mark.parametrize("cls", BODIES, ids=lambda cls: cls.__name__)
-def test_every_class_is_frozen_documented_and_spelled_in_camel_case(cls: type[Body]) -> None:
-    config = cls.__struct_config__
-    assert config.frozen
-    assert config.omit_defaults
-    assert config.forbid_unknown_fields
-    assert config.tag is None
-    assert cls.__doc__
-    for name, wire_name in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
-        head, *rest = name.split("_")
-        camel = head + "".join(word.capitalize() for word in rest)
-        assert wire_name in (camel, EXCEPTIONS.get((cls.__name__, name)) or EXCEPTIONS.get(name))
-    assert get_type_hints(cls)
+def test_every_class_is_frozen_documented_and_has_camel_case_wire_names() -> None:
+    for cls in BODIES:
+        config = cls.__struct_config__
+        assert config.frozen, cls
+        assert config.omit_defaults, cls
+        assert config.forbid_unknown_fields, cls
+        assert config.tag is None, cls
+        assert cls.__doc__, cls
+        for name, wire_name in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
+            head, *rest = name.split("_")
+            camel = head + "".join(word.capitalize() for word in rest)
+            assert wire_name in (camel, EXCEPTIONS.get((cls.__name__, name)) or EXCEPTIONS.get(name)), cls
+        assert get_type_hints(cls), cls
 
 
-# Python names that are not the wire's in snake_case; with a class where only that class has it.
+# Python names that do not correspond to the wire name.
 EXCEPTIONS = {
-    "kept": "*",
+    "extra": "*",
     "meta": "_meta",
     "arguments_json": "arguments",
     "schema": "$schema",
@@ -75,7 +75,7 @@ EXCEPTIONS = {
 }
 
 
-def test_unknown_members_are_beside_the_fields_and_come_back() -> None:
+def test_unknown_members_are_preserved() -> None:
     tool = decode(Tool, json.dumps(TOOL).encode())
     assert tool.name == "t"
     assert tool.title is None
@@ -86,7 +86,7 @@ def test_unknown_members_are_beside_the_fields_and_come_back() -> None:
 
 def test_a_body_without_unknown_members_has_none() -> None:
     tool = decode(Tool, b'{"name":"t","inputSchema":{}}')
-    assert tool.kept is None
+    assert tool.extra is None
     assert tool.unknown == {}
     assert tool == Tool("t", {})
 
@@ -99,7 +99,7 @@ def test_raw_is_a_copy_at_every_call() -> None:
     assert tool.raw == TOOL
 
 
-def test_raw_refuses_what_stayed_in_its_bytes_and_cannot_be_decoded() -> None:
+def test_raw_raises_for_an_undecoded_member_that_is_invalid() -> None:
     for text in (b'{"a":1e999}', b'{"a":"\xff"}'):
         params = decode(CallToolRequestParams, b'{"name":"n","arguments":' + text + b"}")
         with pytest.raises(ProtocolError):
@@ -108,7 +108,7 @@ def test_raw_refuses_what_stayed_in_its_bytes_and_cannot_be_decoded() -> None:
             params.has("name")
 
 
-def test_has_tells_a_null_from_nothing() -> None:
+def test_has_distinguishes_null_from_absent() -> None:
     tool = decode(Tool, json.dumps(TOOL).encode())
     assert tool.has("title")
     assert tool.has("name")
@@ -116,23 +116,23 @@ def test_has_tells_a_null_from_nothing() -> None:
     assert not tool.has("description")
 
 
-@pytest.mark.parametrize("more", [b"", b',"x-vendor":{"big":[1]}', b',"title":null'])
-def test_a_body_does_not_keep_its_frame_alive(more: bytes) -> None:
-    frame = b'{"tools":[{"name":"' + b"n" * 1_000_000 + b'","inputSchema":{"a":[{}]}' + more + b"}]}"
-    before = sys.getrefcount(frame)
-    result = decode(ListToolsResult, frame)
-    raw = result.raw
-    assert sys.getrefcount(frame) == before
-    assert raw["tools"][0]["name"] == result.tools[0].name
+def test_a_body_does_not_keep_its_frame_alive() -> None:
+    for more in (b"", b',"x-vendor":{"big":[1]}', b',"title":null'):
+        frame = b'{"tools":[{"name":"' + b"n" * 1_000_000 + b'","inputSchema":{"a":[{}]}' + more + b"}]}"
+        before = sys.getrefcount(frame)
+        result = decode(ListToolsResult, frame)
+        raw = result.raw
+        assert sys.getrefcount(frame) == before
+        assert raw["tools"][0]["name"] == result.tools[0].name
 
 
-def test_a_body_moved_to_a_new_parent_takes_its_unknown_members_along() -> None:
+def test_a_body_in_a_new_parent_keeps_its_unknown_members() -> None:
     tool = decode(ListToolsResult, json.dumps({"tools": [TOOL]}).encode()).tools[0]
     moved = ListToolsResult([tool, Tool("other", {})], next_cursor="")
     assert moved.raw == {"tools": [TOOL, {"name": "other", "inputSchema": {}}], "nextCursor": ""}
 
 
-def test_bodies_with_kept_members_compare_copy_and_replace() -> None:
+def test_bodies_with_extra_members_compare_copy_and_replace() -> None:
     tool = decode(Tool, json.dumps(TOOL).encode())
     assert tool == decode(Tool, json.dumps(TOOL).encode()) != Tool("t", {"type": "object"})
     assert copy.deepcopy(tool) == copy.copy(tool) == tool
@@ -140,11 +140,11 @@ def test_bodies_with_kept_members_compare_copy_and_replace() -> None:
     assert repr(TextContent("x")) == "TextContent(text='x', type='text')"
 
 
-def test_a_wire_member_cannot_reach_the_field_that_keeps_members() -> None:
+def test_a_wire_member_cannot_set_the_extra_field() -> None:
     for value in (1, None, {"members": {}}):
-        members = {"name": "t", "inputSchema": {}, "*": value, "kept": value}
+        members = {"name": "t", "inputSchema": {}, "*": value, "extra": value}
         tool = decode(Tool, json.dumps(members).encode())
-        assert tool.kept == Kept({"*": value, "kept": value})
+        assert tool.extra == ExtraMembers({"*": value, "extra": value})
         assert tool.raw == members
 
 
@@ -155,13 +155,13 @@ def test_members_can_be_added_by_wire_name() -> None:
     assert tool == decode(Tool, encode_json(tool))
 
 
-def test_a_member_with_a_field_of_its_own_is_not_added_beside_it() -> None:
+def test_a_member_with_a_field_cannot_be_added() -> None:
     with pytest.raises(UsageError) as caught:
         with_members(Tool("t", {}), {"inputSchema": {}})
     assert caught.value.path == "inputSchema"
 
 
-def test_a_constant_is_always_written_and_need_not_be_said() -> None:
+def test_a_constant_is_always_written_and_may_be_omitted() -> None:
     class Marked(Body, frozen=True):
         kind: str = constant("marked")
 
@@ -169,6 +169,6 @@ def test_a_constant_is_always_written_and_need_not_be_said() -> None:
     assert encode_json(TextContent("x")) == b'{"text":"x","type":"text"}'
 
 
-def test_plain_msgspec_refuses_to_write_a_body_with_kept_members_rather_than_lose_them() -> None:
+def test_plain_msgspec_raises_for_a_body_with_extra_members() -> None:
     with pytest.raises(TypeError):
         msgspec.json.encode(with_members(TextContent("x"), {"vendor": 1}))

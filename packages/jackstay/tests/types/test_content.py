@@ -1,13 +1,10 @@
-"""Content blocks and resource contents: which class each becomes, in each place where it may stand."""
+"""Classes of content blocks and resource contents."""
 
 import json
-
-import pytest
 
 from jackstay.types import (
     AudioContent,
     BlobResourceContents,
-    Body,
     CallToolResult,
     EmbeddedResource,
     ImageContent,
@@ -32,7 +29,7 @@ RESOURCE = {"type": "resource", "resource": {"uri": "file:///a", "text": "t"}}
 TOOL_USE = {"type": "tool_use", "id": "1", "name": "n", "input": {"a": 1}}
 TOOL_RESULT = {"type": "tool_result", "toolUseId": "1", "content": [TEXT, IMAGE], "structuredContent": [1]}
 
-# block, its class in a tool's result, its class in a conversation with a model
+# Block, its class in a tool result, its class in sampling.
 BLOCKS = [
     (TEXT, TextContent, TextContent),
     (IMAGE, ImageContent, ImageContent),
@@ -53,21 +50,19 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize(("block", "in_result", "in_sampling"), BLOCKS, ids=lambda value: str(value)[:30])
-def test_a_block_becomes_what_it_is_where_it_stands(
-    block: dict, in_result: type[Body], in_sampling: type[Body]
-) -> None:
-    result = {"content": [TEXT, block]}
-    decoded = decode(CallToolResult, json.dumps(result).encode())
-    assert type(decoded.content[1]) is in_result
-    assert decoded.raw == result
-    message = {"role": "user", "content": [block, TEXT]}
-    sampled = decode(SamplingMessage, json.dumps(message).encode())
-    assert type(sampled.content[0]) is in_sampling
-    assert sampled.raw == message
+def test_the_class_of_a_block_depends_on_its_type_and_context() -> None:
+    for block, in_result, in_sampling in BLOCKS:
+        result = {"content": [TEXT, block]}
+        decoded = decode(CallToolResult, json.dumps(result).encode())
+        assert type(decoded.content[1]) is in_result
+        assert decoded.raw == result
+        message = {"role": "user", "content": [block, TEXT]}
+        sampled = decode(SamplingMessage, json.dumps(message).encode())
+        assert type(sampled.content[0]) is in_sampling
+        assert sampled.raw == message
 
 
-def test_an_unknown_block_says_its_type_and_shows_all_of_it() -> None:
+def test_an_unknown_block_has_its_type_and_raw() -> None:
     block = decode(UnknownContent, b'{"type":"video","frames":[1]}')
     assert block.type == "video"
     assert block.raw == {"type": "video", "frames": [1]}
@@ -75,25 +70,22 @@ def test_an_unknown_block_says_its_type_and_shows_all_of_it() -> None:
     assert UnknownContent().raw == {}
 
 
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
+def test_contents_are_chosen_by_their_members() -> None:
+    for members, expected in [
         ({"uri": "u", "text": "t"}, TextResourceContents),
         ({"uri": "u", "blob": "b"}, BlobResourceContents),
         ({"uri": "u", "text": "t", "blob": "b"}, TextResourceContents),
         ({"uri": "u"}, ResourceContents),
-    ],
-)
-def test_contents_are_chosen_by_what_they_hold(members: dict, expected: type[Body]) -> None:
-    assert choose_contents(members) is expected
-    block = {"type": "resource", "resource": members}
-    decoded = decode(EmbeddedResource, json.dumps(block).encode())
-    assert type(decoded.resource) is expected
-    assert isinstance(decoded.resource, ResourceContents)
-    assert decoded.raw == block
+    ]:
+        assert choose_contents(members) is expected
+        block = {"type": "resource", "resource": members}
+        decoded = decode(EmbeddedResource, json.dumps(block).encode())
+        assert type(decoded.resource) is expected
+        assert isinstance(decoded.resource, ResourceContents)
+        assert decoded.raw == block
 
 
-def test_blocks_are_made_with_few_words() -> None:
+def test_blocks_have_positional_arguments() -> None:
     made = [
         TextContent("t"),
         ImageContent("aGk=", "image/png"),
@@ -103,13 +95,11 @@ def test_blocks_are_made_with_few_words() -> None:
     ]
     assert json.loads(encode_json(made)) == [TEXT, IMAGE, AUDIO, LINK, RESOURCE]
     assert ToolUseContent("1", "n", {"a": 1}).raw == TOOL_USE
-    result = ToolResultContent(
-        "1", [TextContent("t"), ImageContent("aGk=", "image/png")], structured_content=[1]
-    )
+    result = ToolResultContent("1", [TextContent("t"), ImageContent("aGk=", "image/png")], structured_content=[1])
     assert result.raw == TOOL_RESULT
 
 
-def test_the_text_of_blocks_is_that_of_the_text_blocks() -> None:
+def test_joined_text_joins_the_text_blocks() -> None:
     blocks = [
         TextContent("a"),
         ImageContent("", "image/png"),

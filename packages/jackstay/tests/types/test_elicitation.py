@@ -1,4 +1,4 @@
-"""Elicitation: which class each field of a form becomes, the two modes, and what comes back."""
+"""Elicitation: classes of form fields, modes and results."""
 
 import json
 
@@ -6,7 +6,6 @@ import pytest
 
 from jackstay.errors import ProtocolError
 from jackstay.types import (
-    Body,
     BooleanSchema,
     ElicitationCompleteNotificationParams,
     ElicitRequestFormParams,
@@ -30,7 +29,7 @@ from jackstay.types import (
     encode_json,
 )
 
-# a field of a form, and its class
+# A field of a form, and its class.
 FIELDS = [
     ({"type": "string"}, StringSchema),
     ({"type": "string", "format": "phone", "minLength": 1, "default": "d"}, StringSchema),
@@ -41,7 +40,10 @@ FIELDS = [
     ({"type": "string", "enum": ["a"], "enumNames": ["A"]}, LegacyTitledEnumSchema),
     ({"type": "string", "oneOf": [{"const": "a", "title": "A"}]}, TitledSingleSelectEnumSchema),
     ({"type": "array", "items": {"type": "string", "enum": ["a"]}, "minItems": 1}, UntitledMultiSelectEnumSchema),
-    ({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}, "default": ["a"]}, TitledMultiSelectEnumSchema),
+    (
+        {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}, "default": ["a"]},
+        TitledMultiSelectEnumSchema,
+    ),
     ({"type": "array", "items": {"type": "string"}}, UnknownSchema),
     ({"type": "array", "items": {"enum": ["a"]}}, UnknownSchema),
     ({"type": "array", "items": []}, UnknownSchema),
@@ -51,28 +53,28 @@ FIELDS = [
     ({"type": None}, UnknownSchema),
     ({"enum": ["a"]}, UnknownSchema),
     ({}, UnknownSchema),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("field", "expected"), FIELDS, ids=lambda value: str(value)[:40])
-def test_a_field_of_a_form_becomes_what_it_is(field: dict, expected: type[Body]) -> None:
-    members = {
-        "message": "m",
-        "requestedSchema": {"type": "object", "properties": {"f": field, "g": {"type": "string"}}},
-    }
-    params = decode(ElicitRequestParams, json.dumps(members).encode())
-    assert type(params) is ElicitRequestFormParams
-    assert type(params.requested_schema.properties["f"]) is expected
-    assert params.raw == members
+def test_the_class_of_a_form_field() -> None:
+    for field, expected in FIELDS:
+        members = {
+            "message": "m",
+            "requestedSchema": {"type": "object", "properties": {"f": field, "g": {"type": "string"}}},
+        }
+        params = decode(ElicitRequestParams, json.dumps(members).encode())
+        assert type(params) is ElicitRequestFormParams
+        assert type(params.requested_schema.properties["f"]) is expected
+        assert params.raw == members
 
 
-def test_the_order_of_the_fields_is_kept() -> None:
+def test_the_order_of_the_fields_is_preserved() -> None:
     names = ["zebra", "apple", "mango"]
     members = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
     assert list(decode(RequestedSchema, json.dumps(members).encode()).properties) == names
 
 
-# body, and what is written of it
+# Body, and its JSON.
 WRITTEN = [
     (
         ElicitRequestFormParams(
@@ -122,35 +124,35 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize(("body", "members"), WRITTEN, ids=lambda value: type(value).__name__)
-def test_bodies_are_written_and_read_back(body: Body, members: dict) -> None:
-    assert json.loads(encode_json(body)) == members
-    assert decode(type(body), encode_json(body)) == body
+def test_bodies_round_trip() -> None:
+    for body, members in WRITTEN:
+        assert json.loads(encode_json(body)) == members
+        assert decode(type(body), encode_json(body)) == body
 
 
-@pytest.mark.parametrize("mode", ["form", None, "url", "voice", 5])
-def test_the_mode_decides_and_an_unknown_one_is_refused(mode: object) -> None:
-    members = {
-        "message": "m",
-        "mode": mode,
-        "url": "u",
-        "requestedSchema": {"type": "object", "properties": {}},
-    }
-    expected = {
-        "form": ElicitRequestFormParams,
-        None: ElicitRequestFormParams,
-        "url": ElicitRequestURLParams,
-    }.get(mode)
-    if expected is None:
-        with pytest.raises(ProtocolError):
-            decode(ElicitRequestParams, json.dumps(members).encode())
-    else:
-        params = decode(ElicitRequestParams, json.dumps(members).encode())
-        assert type(params) is expected
-        assert params.raw == members
+def test_the_mode_selects_the_class_and_an_unknown_one_is_rejected() -> None:
+    for mode in ["form", None, "url", "voice", 5]:
+        members = {
+            "message": "m",
+            "mode": mode,
+            "url": "u",
+            "requestedSchema": {"type": "object", "properties": {}},
+        }
+        expected = {
+            "form": ElicitRequestFormParams,
+            None: ElicitRequestFormParams,
+            "url": ElicitRequestURLParams,
+        }.get(mode)
+        if expected is None:
+            with pytest.raises(ProtocolError):
+                decode(ElicitRequestParams, json.dumps(members).encode())
+        else:
+            params = decode(ElicitRequestParams, json.dumps(members).encode())
+            assert type(params) is expected
+            assert params.raw == members
 
 
-def test_an_elicitation_that_must_be_at_a_url_is_not_a_form() -> None:
+def test_url_params_are_not_a_form() -> None:
     with pytest.raises(ProtocolError) as caught:
         decode(URLElicitationRequiredErrorData, b'{"elicitations":[{"message":"m","url":"u"}]}')
     assert caught.value.path == "$.elicitations[0]"

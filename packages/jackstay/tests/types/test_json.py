@@ -1,4 +1,4 @@
-"""Values out to JSON: what is written, what is refused, and where the refusal says it was."""
+"""Encoding as JSON, and errors with their paths."""
 
 import copy
 import json
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from jackstay.errors import UsageError
 from jackstay.types import TextContent, Tool, encode_json, with_members
-from jackstay.types._json import LONGEST_PATH, Kept, spell_path
+from jackstay.types._json import MAX_PATH_LENGTH, ExtraMembers, spell_path
 
 NAN, INFINITY = float("nan"), float("inf")
 
@@ -58,7 +58,7 @@ def circular() -> list:
     return value
 
 
-# value, and what is written
+# Value, JSON.
 WRITTEN = [
     (None, "null"),
     ({"a": [1, 2.5, None, True, "é", "null"]}, '{"a":[1,2.5,null,true,"é","null"]}'),
@@ -75,26 +75,26 @@ WRITTEN = [
     (namedtuple("Pair", "a b")(1, None), "[1,null]"),
 ]
 
-# value, path, a part of the sentence
-REFUSED = [
-    (NAN, "$", "nan is not a JSON number"),
-    ({"a": [1, INFINITY]}, "$.a[1]", "inf is not a JSON number"),
-    ({"a b": {"c": -INFINITY}}, "$['a b'].c", "-inf is not a JSON number"),
+# Value, path, a part of the message.
+INVALID = [
+    (NAN, "$", "cannot encode nan as JSON"),
+    ({"a": [1, INFINITY]}, "$.a[1]", "cannot encode inf as JSON"),
+    ({"a b": {"c": -INFINITY}}, "$['a b'].c", "cannot encode -inf as JSON"),
     ((1, NAN), "$[1]", "nan"),
     ([{NAN}], "$[0][0]", "nan"),
     ([Measured(NAN)], "$[0].value", "nan"),
     (Untagged("n", extra={"deep": NAN}), "$.extra.deep", "nan"),
     (Tagged({"x": NAN}), "$.inner.x", "nan"),
     (TextContent("t", meta={"score": NAN}), "$._meta.score", "nan"),
-    ({"x": "a\ud800b"}, "$.x", "a lone surrogate (U+D800) is not text"),
-    ({"\udfff": 1}, "$", "a lone surrogate (U+DFFF) is not text"),
+    ({"x": "a\ud800b"}, "$.x", "the str has a lone surrogate (U+D800)"),
+    ({"\udfff": 1}, "$", "the str has a lone surrogate (U+DFFF)"),
     ({"\ud800": {"x": NAN}}, "$", "U+D800"),
-    ([object()], "$[0]", "an object of type object has no form in JSON"),
-    ([Word("w")], "$[0]", "an object of type Word has no form in JSON"),
-    ({"f": lambda: 1}, "$.f", "an object of type function has no form in JSON"),
-    ({None: 1}, "$", "an object of type NoneType cannot name a member"),
-    ({"a": {(1, 2): 1}}, "$.a", "an object of type tuple cannot name a member"),
-    ({"n": 10**5000}, "$.n", "an integer is too long to be written"),
+    ([object()], "$[0]", "cannot encode object as JSON"),
+    ([Word("w")], "$[0]", "cannot encode Word as JSON"),
+    ({"f": lambda: 1}, "$.f", "cannot encode function as JSON"),
+    ({None: 1}, "$", "cannot encode NoneType as a JSON member name"),
+    ({"a": {(1, 2): 1}}, "$.a", "cannot encode tuple as a JSON member name"),
+    ({"n": 10**5000}, "$.n", "the int has too many digits"),
     (with_members(TextContent("t"), {"vendor": [NAN]}), "$.vendor[0]", "nan"),
     (with_members(TextContent("t"), {"\ud800": 1}), "$", "U+D800"),
     (circular(), "$", "nested too deeply"),
@@ -102,17 +102,17 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("value", "expected"), WRITTEN, ids=[str(index) for index in range(len(WRITTEN))])
-def test_what_json_can_say_is_written_as_msgspec_writes_it(value: object, expected: str) -> None:
-    assert encode_json(value).decode() == expected
+def test_json_values_are_written_as_by_msgspec() -> None:
+    for value, expected in WRITTEN:
+        assert encode_json(value).decode() == expected
 
 
-@pytest.mark.parametrize(("value", "path", "sentence"), REFUSED, ids=[str(n) for n in range(len(REFUSED))])
-def test_what_json_cannot_say_is_refused_with_its_place(value: object, path: str, sentence: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        encode_json(value)
-    assert caught.value.path == path
-    assert sentence in caught.value.message
+def test_values_that_json_cannot_represent_are_rejected_with_their_path() -> None:
+    for value, path, message in INVALID:
+        with pytest.raises(UsageError) as caught:
+            encode_json(value)
+        assert caught.value.path == path
+        assert message in caught.value.message
 
 
 VALUES = st.recursive(
@@ -123,25 +123,25 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_json_is_written_and_read_back_unchanged(value: object) -> None:
+def test_json_round_trips(value: object) -> None:
     assert json.loads(encode_json(value)) == value
 
 
 @given(VALUES, st.sampled_from([NAN, INFINITY, "\udc80"]))
-def test_one_bad_leaf_anywhere_is_found(value: object, bad: object) -> None:
+def test_one_invalid_leaf_is_found(value: object, bad: object) -> None:
     with pytest.raises(UsageError) as caught:
         encode_json({"good": value, "bad": [value, {"x": bad}]})
     assert caught.value.path == "$.bad[1].x"
 
 
-def test_a_kept_member_loses_to_a_field_of_its_name() -> None:
+def test_a_field_takes_precedence_over_an_extra_member() -> None:
     tool = with_members(Tool("t", {}), {"title": None, "vendor": 1})
     assert json.loads(encode_json(tool)) == {"name": "t", "inputSchema": {}, "title": None, "vendor": 1}
     titled = msgspec.structs.replace(tool, title="T")
     assert json.loads(encode_json(titled)) == {"name": "t", "inputSchema": {}, "title": "T", "vendor": 1}
 
 
-def test_kept_members_are_written_wherever_the_body_is_put() -> None:
+def test_extra_members_are_written_at_any_depth() -> None:
     block = with_members(TextContent("t"), {"vendor": {"deep": None}})
     expected = {"text": "t", "type": "text", "vendor": {"deep": None}}
     for parent in ([block], {"a": block}, (block,), Untagged("n", extra=block), Tagged({"b": [block]})):
@@ -154,47 +154,44 @@ def walk(value: object):
         yield from walk(item)
 
 
-def test_kept_members_compare_hash_show_copy_and_pickle() -> None:
-    kept = Kept({"a": [1]})
-    assert kept == Kept({"a": [1]}) != Kept({"a": [2]})
-    assert kept != {"a": [1]}
-    assert hash(kept) == hash(Kept({"a": [1]}))
-    assert repr(kept) == "Kept({'a': [1]})"
-    assert pickle.loads(pickle.dumps(kept)) == copy.deepcopy(kept) == kept
+def test_extra_members_compare_hash_copy_and_pickle() -> None:
+    extra = ExtraMembers({"a": [1]})
+    assert extra == ExtraMembers({"a": [1]}) != ExtraMembers({"a": [2]})
+    assert extra != {"a": [1]}
+    assert hash(extra) == hash(ExtraMembers({"a": [1]}))
+    assert repr(extra) == "Kept({'a': [1]})"
+    assert pickle.loads(pickle.dumps(extra)) == copy.deepcopy(extra) == extra
 
 
-@pytest.mark.parametrize(
-    ("path", "spelled"),
-    [
+def test_a_path_is_formatted_like_by_msgspec() -> None:
+    for path, spelled in [
         (None, "$"),
         (((None, "a"), 3), "$.a[3]"),
         ((None, "a/b"), "$['a/b']"),
         ((None, ""), "$['']"),
         ((None, "\ud800"), r"$['\ud800']"),
         ((None, "x" * 50), "$['" + "x" * 40 + r"\u2026']"),
-    ],
-)
-def test_a_path_is_spelled_as_msgspec_does(path: object, spelled: str) -> None:
-    assert spell_path(path) == spelled
+    ]:
+        assert spell_path(path) == spelled
 
 
-def test_a_path_does_not_grow_without_bounds() -> None:
+def test_a_path_is_truncated() -> None:
     path = None
     for _ in range(1_000):
         path = (path, "name")
     assert spell_path(path) == "$" + ".name" * 39 + ".nam" + "…"
-    assert len(spell_path(path)) == LONGEST_PATH + 1
+    assert len(spell_path(path)) == MAX_PATH_LENGTH + 1
 
 
 @given(
     st.floats(),
     st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.text()),
 )
-def test_a_null_that_is_meant_hides_no_number_that_json_has_not(number: float, others: list[object]) -> None:
-    """Also where the bytes beside it look alike: whatever is not finite is refused, whatever is finite is written."""
+def test_a_valid_null_does_not_hide_a_number_that_is_not_finite(number: float, others: list[object]) -> None:
+    """Also if other data looks alike: a number is rejected if and only if it is not finite."""
     value = [None, *others, {"x": number}]
     if isfinite(number):
         assert msgspec.json.decode(encode_json(value)) == value
     else:
-        with pytest.raises(UsageError, match="not a JSON number"):
+        with pytest.raises(UsageError, match="as JSON"):
             encode_json(value)

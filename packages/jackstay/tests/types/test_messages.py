@@ -1,4 +1,4 @@
-"""What all params and results share, and the members of `_meta` that MCP defines."""
+"""The common parts of params and results, and `_meta`."""
 
 import json
 
@@ -12,7 +12,6 @@ from jackstay.types import (
     META_PROTOCOL_VERSION,
     META_SERVER_INFO,
     META_SUBSCRIPTION_ID,
-    Body,
     CancelledNotificationParams,
     ClientCapabilities,
     EmptyResult,
@@ -39,7 +38,7 @@ from jackstay.types import (
     from_json,
 )
 
-# body, and what is written of it
+# Body, and its JSON.
 WRITTEN = [
     (RequestParams(), {}),
     (RequestParams(meta={}), {"_meta": {}}),
@@ -47,7 +46,10 @@ WRITTEN = [
     (EmptyResult(), {}),
     (EmptyResult(result_type="complete"), {"resultType": "complete"}),
     (PaginatedRequestParams(""), {"cursor": ""}),
-    (PaginatedResult(next_cursor="", ttl_ms=0, cache_scope="private"), {"nextCursor": "", "ttlMs": 0, "cacheScope": "private"}),
+    (
+        PaginatedResult(next_cursor="", ttl_ms=0, cache_scope="private"),
+        {"nextCursor": "", "ttlMs": 0, "cacheScope": "private"},
+    ),
     (TaskAugmentedRequestParams(task=TaskMetadata(1)), {"task": {"ttl": 1}}),
     (RelatedTaskMetadata("t"), {"taskId": "t"}),
     (CancelledNotificationParams(request_id=0, reason=""), {"requestId": 0, "reason": ""}),
@@ -62,18 +64,17 @@ WRITTEN = [
         MissingRequiredClientCapabilityErrorData(ClientCapabilities(sampling=SamplingCapability(tools={}))),
         {"requiredCapabilities": {"sampling": {"tools": {}}}},
     ),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("body", "members"), WRITTEN, ids=lambda value: type(value).__name__)
-def test_bodies_are_written_and_read_back(body: Body, members: dict) -> None:
-    assert json.loads(encode_json(body)) == members
-    assert decode(type(body), encode_json(body)) == body
+def test_bodies_round_trip() -> None:
+    for body, members in WRITTEN:
+        assert json.loads(encode_json(body)) == members
+        assert decode(type(body), encode_json(body)) == body
 
 
-@pytest.mark.parametrize(
-    ("meta", "token"),
-    [
+def test_a_progress_token_is_an_integer_or_a_string_or_absent() -> None:
+    for meta, token in [
         (None, None),
         ({}, None),
         ({"progressToken": "p"}, "p"),
@@ -83,15 +84,13 @@ def test_bodies_are_written_and_read_back(body: Body, members: dict) -> None:
         ({"progressToken": 1.5}, None),
         ({"progressToken": None}, None),
         ({"progressToken": [1]}, None),
-    ],
-)
-def test_a_progress_token_is_an_integer_or_a_string_or_not_there(meta: dict | None, token: object) -> None:
-    params = decode(RequestParams, json.dumps({} if meta is None else {"_meta": meta}).encode())
-    assert params.progress_token == token
-    assert params.raw == ({} if meta is None else {"_meta": meta})
+    ]:
+        params = decode(RequestParams, json.dumps({} if meta is None else {"_meta": meta}).encode())
+        assert params.progress_token == token
+        assert params.raw == ({} if meta is None else {"_meta": meta})
 
 
-def test_the_meta_of_a_request_is_read_when_it_is_wanted() -> None:
+def test_the_meta_of_a_request_is_parsed_on_demand() -> None:
     meta = {
         META_PROTOCOL_VERSION: "2026-07-28",
         META_CLIENT_CAPABILITIES: {"elicitation": {}, "x": 1},
@@ -110,14 +109,14 @@ def test_the_meta_of_a_request_is_read_when_it_is_wanted() -> None:
     assert read.raw == meta
 
 
-def test_what_is_wrong_in_a_meta_is_found_when_it_is_read_and_not_before() -> None:
+def test_an_invalid_meta_raises_only_when_it_is_parsed() -> None:
     params = decode(RequestParams, json.dumps({"_meta": {META_CLIENT_INFO: "me"}}).encode())
     with pytest.raises(ProtocolError) as caught:
         from_json(RequestMetaObject, params.meta)
     assert caught.value.path == f"$['{META_CLIENT_INFO}']"
 
 
-def test_the_meta_of_notifications_and_results_is_read_alike() -> None:
+def test_the_meta_of_notifications_and_results_is_parsed_on_demand() -> None:
     assert from_json(NotificationMetaObject, {META_SUBSCRIPTION_ID: "5"}).subscription_id == "5"
     assert from_json(NotificationMetaObject, {}).subscription_id is None
     info = {"name": "n", "version": "v"}

@@ -1,7 +1,7 @@
-"""Our bodies against the official models of `mcp-types`: the same classes, the same members, and each reads the other.
+"""Bodies compared with the official models of `mcp-types`: same classes, same members, and each accepts the other.
 
-`mcp-types` has its models three times: one set for all revisions, and what the wire of 2025-11-25 and of 2026-07-28
-says exactly. Tables name every class that has no counterpart here or is called differently, and why.
+`mcp-types` has three sets of models: one for all revisions, one for 2025-11-25 and one for 2026-07-28. Tables list
+every class without a counterpart or with another name, and why.
 """
 
 import inspect
@@ -26,12 +26,12 @@ from jackstay.types import Body, InputRequiredResult, decode, encode_json
 Model = type[pydantic.BaseModel]
 MODULES = {"every revision": every_revision, "2025-11-25": v2025, "2026-07-28": v2026}
 
-# --- which class is which ---------------------------------------------------------------------------------------------
+# --- counterparts -----------------------------------------------------------------------------------------------------
 
 EMPTY_CAPABILITY = "a capability without members is a JSON object here"
-ENVELOPE = "envelopes are jackstay.protocol's"
-MIXIN = "a mixin: Structs have one base, so its members stand in each class"
-SCHEMA = "the schemas of a tool are JSON objects here: JSON Schema is not ours to narrow"
+ENVELOPE = "envelopes are in jackstay.protocol"
+MIXIN = "a mixin: Structs have one base, so each class repeats its members"
+SCHEMA = "the schemas of a tool are plain JSON objects here"
 
 # Models without a counterpart, and why.
 NO_COUNTERPART = {
@@ -57,7 +57,7 @@ NO_COUNTERPART = {
     "CompletionsCapability": EMPTY_CAPABILITY,
 }
 
-# Models that are called differently: ours have the schema's names, and names where the schema has none.
+# Models with other names: bodies have the names of the schema, and names where the schema has none.
 RENAMED = {
     "every revision": {
         "CreateMessageResultWithTools": "CreateMessageResult",
@@ -119,10 +119,10 @@ RENAMED = {
     },
 }
 
-# Members of ours that the official models of every revision lack, and why.
+# Members of bodies that the official models of every revision lack, and why.
 TASKS = "the tasks extension of 2026-07-28 is not in the official models"
-RESULT_TYPE = "any result may say it; there each class has it or not"
-CACHE = "pages stand on cacheable results here"
+RESULT_TYPE = "every result has it here; there only some classes do"
+CACHE = "PaginatedResult inherits from CacheableResult here"
 MORE = {
     "CancelTaskResult": ({"resultType"}, RESULT_TYPE),
     "CacheableResult": ({"resultType"}, RESULT_TYPE),
@@ -142,10 +142,10 @@ MORE = {
     "SubscriptionFilter": ({"taskIds"}, TASKS),
     "Task": ({"ttlMs", "pollIntervalMs"}, TASKS),
     "TaskStatusNotificationParams": ({"ttlMs", "pollIntervalMs", "result", "error", "inputRequests"}, TASKS),
-}  # fmt: skip
+}
 
-# Bodies of ours that no official model is: of the extension, open unions' last resort, and what has no name there.
-ONLY_OURS = {
+# Bodies without an official model: of the extension, the fallbacks of open unions, and classes without a name there.
+NO_MODEL = {
     "Body",
     "BodyWithMeta",
     "ElicitRequestParams",
@@ -158,7 +158,7 @@ ONLY_OURS = {
 
 
 def is_envelope(model: Model) -> bool:
-    """A message around params. Three requests of 2026-07-28 are bodies: they travel inside a result."""
+    """A message around params. Three requests of 2026-07-28 are bodies, because they are inside a result."""
     names = model.model_fields.keys()
     is_embedded = model.__name__ in ("CreateMessageRequest", "ElicitRequest", "ListRootsRequest")
     return "jsonrpc" in names or "[" in model.__name__ or ("method" in names and not is_embedded)
@@ -187,55 +187,44 @@ PAIRS = [
 ]
 
 
-def name_of(value: object) -> str:
-    return getattr(value, "__name__", str(value))
-
-
 def wire_names(model: Model) -> set[str]:
     return {field.alias or name for name, field in model.model_fields.items()}
 
 
-@pytest.mark.parametrize(("revision", "model", "ours"), PAIRS, ids=name_of)
-def test_every_model_has_a_counterpart_with_its_members(
-    revision: str, model: Model, ours: type[Body] | None
-) -> None:
-    assert ours is not None
-    members = set(ours.__struct_encode_fields__) - {"*"}
-    assert wire_names(model) <= members
-    if revision == "every revision":
-        more, _ = MORE.get(ours.__name__, (set(), ""))
-        assert members - wire_names(model) == more
+def test_every_model_has_a_counterpart_with_its_members() -> None:
+    for revision, model, body_class in PAIRS:
+        assert body_class is not None, (revision, model)
+        members = set(body_class.__struct_encode_fields__) - {"*"}
+        assert wire_names(model) <= members, (revision, model)
+        if revision == "every revision":
+            more, _ = MORE.get(body_class.__name__, (set(), ""))
+            assert members - wire_names(model) == more, (revision, model)
 
 
-def test_no_body_of_ours_is_without_a_model() -> None:
+def test_every_body_has_a_model() -> None:
     bodies = {name for name in jackstay.types.__all__ if is_body(getattr(jackstay.types, name))}
-    assert bodies - {ours.__name__ for _, _, ours in PAIRS} == ONLY_OURS
+    assert bodies - {body_class.__name__ for _, _, body_class in PAIRS} == NO_MODEL
 
 
-def test_the_tables_hold_nothing_that_is_not_there() -> None:
-    names = {
-        model.__name__
-        for module in MODULES.values()
-        for model in vars(module).values()
-        if inspect.isclass(model)
-    }
+def test_the_tables_have_no_obsolete_rows() -> None:
+    names = {model.__name__ for module in MODULES.values() for model in vars(module).values() if inspect.isclass(model)}
     assert NO_COUNTERPART.keys() <= names
     for revision, table in RENAMED.items():
         assert table.keys() <= {model.__name__ for model in models(MODULES[revision])}
-    assert MORE.keys() <= {ours.__name__ for _, _, ours in PAIRS}
+    assert MORE.keys() <= {body_class.__name__ for _, _, body_class in PAIRS}
 
 
 def is_body(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, Body)
 
 
-# --- their messages, read and written by us ---------------------------------------------------------------------------
+# --- messages of the models, decoded into bodies ----------------------------------------------------------------------
 
 FORM = {"type": "object", "properties": {"f": {"type": "string"}}}
 
 
 class Definitions(dict[str, Any]):
-    """The `$defs` of a schema; one strategy each, for JSON may hold JSON."""
+    """The `$defs` of a schema, with one strategy each, since they may be recursive."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         super().__init__(schema.get("$defs", {}))
@@ -248,7 +237,7 @@ class Definitions(dict[str, Any]):
 
 
 def strategy(schema: dict[str, Any], defs: Definitions) -> st.SearchStrategy:
-    """JSON that fits the JSON Schema that pydantic gives for a model."""
+    """JSON that is valid for the JSON Schema of a model."""
     if "$ref" in schema:
         return defs.strategy(schema["$ref"].rsplit("/", 1)[1])
     if "anyOf" in schema or "oneOf" in schema:
@@ -263,9 +252,7 @@ def strategy(schema: dict[str, Any], defs: Definitions) -> st.SearchStrategy:
         case "array":
             return st.lists(strategy(schema.get("items", {}), defs), max_size=2)
         case "string":
-            return (
-                st.just("file:///a") if schema.get("format") in ("uri", "file-path") else st.text(max_size=5)
-            )
+            return st.just("file:///a") if schema.get("format") in ("uri", "file-path") else st.text(max_size=5)
         case "integer":
             return st.integers(schema.get("minimum"), schema.get("maximum"))
         case "number":
@@ -281,12 +268,10 @@ def strategy(schema: dict[str, Any], defs: Definitions) -> st.SearchStrategy:
 
 
 def object_strategy(schema: dict[str, Any], defs: Definitions) -> st.SearchStrategy:
-    properties = {
-        name: member_strategy(name, part, defs) for name, part in schema.get("properties", {}).items()
-    }
-    if "resultType" in properties:  # to some models any string, but the word says which class it is
+    properties = {name: member_strategy(name, part, defs) for name, part in schema.get("properties", {}).items()}
+    if "resultType" in properties:  # some models accept any string, but it selects the class
         properties["resultType"] = st.just("input_required" if "inputRequests" in properties else "complete")
-    # What has a default in a model, and must be there on the wire: constants, and this one member.
+    # Members with a default in a model that are required on the wire: constants, and this one.
     implied = [name for name, part in schema.get("properties", {}).items() if "const" in part]
     if schema.get("title") == "ToolResultContent":
         implied.append("content")
@@ -300,14 +285,14 @@ def object_strategy(schema: dict[str, Any], defs: Definitions) -> st.SearchStrat
 
 
 def member_strategy(name: str, schema: dict[str, Any], defs: Definitions) -> st.SearchStrategy:
-    """Where a model says less than the protocol, what the protocol says."""
+    """A strategy by the protocol where it is stricter than the model."""
     is_open = schema.get("additionalProperties") is True or "type" not in schema
-    if name in SAYS_LESS and is_open and "$ref" not in schema and "const" not in schema:
-        return st.just(SAYS_LESS[name])
+    if name in STRICTER and is_open and "$ref" not in schema and "const" not in schema:
+        return st.just(STRICTER[name])
     return strategy(schema, defs)
 
 
-SAYS_LESS = {
+STRICTER = {
     "requestedSchema": FORM,
     "properties": FORM["properties"],
     jackstay.types.META_SERVER_INFO: {"name": "n", "version": "v"},
@@ -317,14 +302,12 @@ SAYS_LESS = {
 SCHEMAS: dict[Model, st.SearchStrategy] = {}
 
 
-def theirs(model: Model) -> st.SearchStrategy:
-    """Messages that a model accepts, as it writes them."""
+def messages_of(model: Model) -> st.SearchStrategy:
+    """Messages that a model accepts, as it dumps them."""
     if model not in SCHEMAS:
         schema = model.model_json_schema(by_alias=True)
         drawn = strategy(schema, Definitions(schema))
-        SCHEMAS[model] = drawn.map(lambda value: accepted(model, value)).filter(
-            lambda dumped: dumped is not None
-        )
+        SCHEMAS[model] = drawn.map(lambda value: accepted(model, value)).filter(lambda dumped: dumped is not None)
     return SCHEMAS[model]
 
 
@@ -334,12 +317,12 @@ def accepted(model: Model, value: dict[str, Any]) -> object:
     except pydantic.ValidationError:
         return None
     if model is v2026.InputRequiredResult and not (value.get("inputRequests") or value.get("requestState")):
-        return None  # the model for every revision refuses it, as the specification does; this one does not
+        return None  # the specification rejects it, but this model does not
     return instance.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-def check_round_trip(model: Model, ours: type[Body], members: object) -> None:
-    body = decode(ours, json.dumps(members).encode())
+def check_round_trip(model: Model, body_class: type[Body], members: object) -> None:
+    body = decode(body_class, json.dumps(members).encode())
     back = json.loads(encode_json(body))
     assert back == members
     assert model.model_validate(back, by_name=False) == model.model_validate(members, by_name=False)
@@ -348,15 +331,15 @@ def check_round_trip(model: Model, ours: type[Body], members: object) -> None:
 @pytest.mark.guard(300)
 @pytest.mark.parametrize("revision", MODULES)
 @given(st.data())
-def test_their_messages_come_back_as_they_were(revision: str, data: st.DataObject) -> None:
-    pairs = [(model, ours) for where, model, ours in PAIRS if where == revision]
-    model, ours = data.draw(st.sampled_from(pairs))
-    check_round_trip(model, ours, data.draw(theirs(model)))
+def test_messages_of_the_models_round_trip(revision: str, data: st.DataObject) -> None:
+    pairs = [(model, body_class) for where, model, body_class in PAIRS if where == revision]
+    model, body_class = data.draw(st.sampled_from(pairs))
+    check_round_trip(model, body_class, data.draw(messages_of(model)))
 
 
-# --- our messages, read by them ---------------------------------------------------------------------------------------
+# --- bodies, validated by the models ----------------------------------------------------------------------------------
 
-# Values for members whose type here says less than theirs.
+# Values for members whose type here is wider than in the models.
 VALUES = {
     "audience": ["user"],
     "cacheScope": "public",
@@ -397,23 +380,21 @@ def built(hint: object, wire_name: str = "") -> Any:
     if hint in (Any, str, int, float, bool):
         return {Any: {"a": 1}, str: "x", int: 1, float: 0.5, bool: True}[hint]
     assert isinstance(hint, type)
-    fields = {field.name: field for field in msgspec.structs.fields(hint) if field.name != "kept"}
+    fields = {field.name: field for field in msgspec.structs.fields(hint) if field.name != "extra"}
     body = hint(**{name: built(field.type, field.encode_name) for name, field in fields.items()})
-    return (
-        msgspec.structs.replace(body, result_type="input_required") if hint is InputRequiredResult else body
-    )
+    return msgspec.structs.replace(body, result_type="input_required") if hint is InputRequiredResult else body
 
 
-@pytest.mark.parametrize(("revision", "model", "ours"), PAIRS, ids=name_of)
-def test_what_we_build_is_what_they_accept(revision: str, model: Model, ours: type[Body]) -> None:
-    body = built_error(revision, model) if ours is jackstay.types.Error else built(ours)
-    instance = model.model_validate(json.loads(encode_json(body)), by_name=False)
-    assert instance.model_fields_set >= model.model_fields.keys()
-    check_round_trip(model, ours, instance.model_dump(mode="json", by_alias=True, exclude_unset=True))
+def test_the_models_accept_bodies_with_every_field() -> None:
+    for revision, model, body_class in PAIRS:
+        body = built_error(revision, model) if body_class is jackstay.types.Error else built(body_class)
+        instance = model.model_validate(json.loads(encode_json(body)), by_name=False)
+        assert instance.model_fields_set >= model.model_fields.keys(), (revision, model)
+        check_round_trip(model, body_class, instance.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
 
 def built_error(revision: str, model: Model) -> Body:
-    """With the code and the data that this error must have."""
+    """An error with the required code and data."""
     codes = get_args(model.model_fields["code"].annotation)
     data = model.model_fields["data"].annotation
     return jackstay.types.Error(
@@ -430,20 +411,22 @@ RESULTS = {**methods.SERVER_RESULTS, **methods.CLIENT_RESULTS}
 
 def classes_in(revision: str, hint: object) -> list[type[Body]]:
     parts = get_args(hint) or (hint,)
-    era = max("2025-11-25", revision)  # the models of 2025-11-25 serve all revisions before it
+    era = max("2025-11-25", revision)  # the models of 2025-11-25 are used for all earlier revisions
     return [counterpart(era, part) for part in parts if part is not NoneType]
 
 
-@pytest.mark.parametrize(("method", "revision"), [*REQUESTS, *NOTIFICATIONS], ids=name_of)
-def test_our_params_are_valid_in_every_revision(method: str, revision: str) -> None:
-    model = {**REQUESTS, **NOTIFICATIONS}[method, revision]
-    envelope = {"jsonrpc": "2.0", "method": method, **({"id": 1} if (method, revision) in REQUESTS else {})}
-    for ours in classes_in(revision, model.model_fields["params"].annotation):
-        model.model_validate({**envelope, "params": json.loads(encode_json(built(ours)))}, by_name=False)
+def test_params_are_valid_in_every_revision(subtests: pytest.Subtests) -> None:
+    for (method, revision), model in {**REQUESTS, **NOTIFICATIONS}.items():
+        envelope = {"jsonrpc": "2.0", "method": method, **({"id": 1} if (method, revision) in REQUESTS else {})}
+        for body_class in classes_in(revision, model.model_fields["params"].annotation):
+            with subtests.test(method=method, revision=revision):
+                params = json.loads(encode_json(built(body_class)))
+                model.model_validate({**envelope, "params": params}, by_name=False)
 
 
-@pytest.mark.parametrize(("method", "revision"), RESULTS, ids=name_of)
-def test_our_results_are_valid_in_every_revision(method: str, revision: str) -> None:
-    adapter = pydantic.TypeAdapter(RESULTS[method, revision])
-    for ours in classes_in(revision, RESULTS[method, revision]):
-        adapter.validate_python(json.loads(encode_json(built(ours))), by_name=False)
+def test_results_are_valid_in_every_revision(subtests: pytest.Subtests) -> None:
+    for (method, revision), hint in RESULTS.items():
+        adapter = pydantic.TypeAdapter(hint)
+        for body_class in classes_in(revision, hint):
+            with subtests.test(method=method, revision=revision):
+                adapter.validate_python(json.loads(encode_json(built(body_class))), by_name=False)

@@ -1,4 +1,4 @@
-"""Which class an answer is, by its `resultType`."""
+"""The class of a result by its `resultType`."""
 
 import json
 
@@ -29,8 +29,8 @@ TASK = {
     "ttlMs": None,
 }
 
-# the request's own result, members, what comes
-ANSWERS = [
+# The request's own result, members, the decoded class.
+RESULTS = [
     (CallToolResult, {"content": []}, CallToolResult),
     (CallToolResult, {"content": [], "resultType": "complete"}, CallToolResult),
     (CallToolResult, {"content": [], "resultType": None}, CallToolResult),
@@ -48,18 +48,16 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "members", "expected"), ANSWERS, ids=[str(n) for n in range(len(ANSWERS))])
-def test_an_answer_is_what_its_result_type_says(
-    cls: type[Result], members: dict, expected: type[Result]
-) -> None:
-    result = decode_result(cls, json.dumps(members).encode())
-    assert type(result) is expected
-    assert isinstance(result, Result)
-    assert result.raw == members
+def test_the_result_type_selects_the_class() -> None:
+    for cls, members, expected in RESULTS:
+        result = decode_result(cls, json.dumps(members).encode())
+        assert type(result) is expected
+        assert isinstance(result, Result)
+        assert result.raw == members
 
 
-# the request's own result, members, path
-REFUSED = [
+# The request's own result, members, path of the error.
+INVALID = [
     (CallToolResult, {"content": [], "resultType": "later"}, "$.resultType"),
     (CallToolResult, {"content": [], "resultType": 5}, "$.resultType"),
     (CallToolResult, {"content": [], "resultType": ["complete"]}, "$.resultType"),
@@ -76,30 +74,28 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "members", "path"), REFUSED, ids=[str(n) for n in range(len(REFUSED))])
-def test_a_result_type_that_is_not_known_here_makes_the_answer_invalid(
-    cls: type[Result], members: object, path: str
-) -> None:
-    with pytest.raises(ProtocolError) as caught:
-        decode_result(cls, json.dumps(members).encode())
-    assert caught.value.path == path
+def test_an_unknown_result_type_is_invalid() -> None:
+    for cls, members, path in INVALID:
+        with pytest.raises(ProtocolError) as caught:
+            decode_result(cls, json.dumps(members).encode())
+        assert caught.value.path == path
 
 
-def test_the_error_says_which_words_are_known() -> None:
+def test_the_error_lists_the_valid_result_types() -> None:
     with pytest.raises(ProtocolError) as caught:
         decode_result(CallToolResult, b'{"resultType":"later"}')
     assert caught.value.message == (
-        "a resultType that CallToolResult does not have (it has 'complete', 'input_required', 'task')"
+        "invalid resultType for CallToolResult (valid: 'complete', 'input_required', 'task')"
     )
     assert caught.value.quote == "later"
 
 
-def test_bytes_that_are_no_json_are_refused() -> None:
-    with pytest.raises(ProtocolError, match="cannot be decoded"):
+def test_invalid_json_is_rejected() -> None:
+    with pytest.raises(ProtocolError, match="cannot decode the"):
         decode_result(CallToolResult, b"{")
 
 
-def test_every_alternative_says_its_own_word() -> None:
+def test_every_alternative_has_its_result_type() -> None:
     assert ALTERNATIVES.keys() <= {
         getattr(jackstay.types, name) for name in jackstay.types.__all__ if name.endswith("Result")
     }

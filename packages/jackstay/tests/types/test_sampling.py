@@ -2,10 +2,7 @@
 
 import json
 
-import pytest
-
 from jackstay.types import (
-    Body,
     CreateMessageRequestParams,
     CreateMessageResult,
     ImageContent,
@@ -25,13 +22,15 @@ from jackstay.types import (
 
 TEXT = {"type": "text", "text": "t"}
 
-# body, and what is written of it
+# Body, and its JSON.
 WRITTEN = [
     (
         CreateMessageRequestParams(
             [SamplingMessage("user", TextContent("t")), SamplingMessage("assistant", [TextContent("t")], meta={})],
             100,
-            model_preferences=ModelPreferences(hints=[ModelHint("m"), ModelHint()], cost_priority=0, speed_priority=0.5),
+            model_preferences=ModelPreferences(
+                hints=[ModelHint("m"), ModelHint()], cost_priority=0, speed_priority=0.5
+            ),
             include_context="everything",
             temperature=0.7,
             stop_sequences=["."],
@@ -58,16 +57,16 @@ WRITTEN = [
         {"role": "assistant", "content": TEXT, "model": "model", "stopReason": "bored"},
     ),
     (ListRootsResult([Root("file:///a", "a")]), {"roots": [{"uri": "file:///a", "name": "a"}]}),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("body", "members"), WRITTEN, ids=lambda value: type(value).__name__)
-def test_bodies_are_written_and_read_back(body: Body, members: dict) -> None:
-    assert json.loads(encode_json(body)) == members
-    assert decode(type(body), encode_json(body)) == body
+def test_bodies_round_trip() -> None:
+    for body, members in WRITTEN:
+        assert json.loads(encode_json(body)) == members
+        assert decode(type(body), encode_json(body)) == body
 
 
-def test_content_reads_as_a_sequence_however_it_was_sent() -> None:
+def test_blocks_is_always_a_sequence() -> None:
     one, many = TextContent("a"), [TextContent("a"), ImageContent("", "m"), ToolUseContent("1", "n", {})]
     for make in (
         lambda content: SamplingMessage("user", content),

@@ -1,4 +1,4 @@
-"""Tasks, on both wires."""
+"""Tasks of 2025-11-25 and of the extension."""
 
 import json
 
@@ -6,7 +6,6 @@ import pytest
 
 from jackstay.errors import ProtocolError
 from jackstay.types import (
-    Body,
     CancelTaskRequestParams,
     CancelTaskResult,
     CreateTaskResult,
@@ -36,7 +35,7 @@ HEAD = {
 OLD = {**HEAD, "ttl": 60000, "pollInterval": 5000, "statusMessage": "m"}
 NEW = {**HEAD, "ttlMs": 60000, "pollIntervalMs": 5000, "statusMessage": "m"}
 
-# class, members
+# Class, members.
 MESSAGES = [
     (Task, OLD),
     (Task, NEW),
@@ -63,13 +62,13 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "members"), MESSAGES, ids=lambda value: getattr(value, "__name__", ""))
-def test_both_wires_come_back_as_they_were(cls: type[Body], members: dict) -> None:
-    body = decode(cls, json.dumps(members).encode())
-    assert json.loads(encode_json(body)) == members
+def test_messages_of_both_formats_round_trip() -> None:
+    for cls, members in MESSAGES:
+        body = decode(cls, json.dumps(members).encode())
+        assert json.loads(encode_json(body)) == members
 
 
-def test_a_handle_is_the_same_on_both_wires() -> None:
+def test_handle_is_the_same_for_both_formats() -> None:
     old = decode(CreateTaskResult, json.dumps({"task": OLD}).encode()).handle
     new = decode(CreateTaskResult, json.dumps({"resultType": "task", **NEW}).encode()).handle
     assert (old.task_id, old.status, old.ttl, old.poll_interval) == ("t", "working", 60000, 5000)
@@ -77,38 +76,34 @@ def test_a_handle_is_the_same_on_both_wires() -> None:
     assert new == decode(Task, json.dumps(NEW).encode())
 
 
-@pytest.mark.parametrize("missing", sorted(HEAD))
-def test_a_handle_needs_all_that_a_task_needs(missing: str) -> None:
-    members = {"resultType": "task", **{name: value for name, value in NEW.items() if name != missing}}
-    with pytest.raises(ProtocolError, match="CreateTaskResult needs 'task', or 'taskId'"):
-        decode(CreateTaskResult, json.dumps(members).encode())
-    with pytest.raises(ValueError, match="needs"):
-        CreateTaskResult(task_id="t")
+def test_a_handle_needs_the_required_members_of_a_task() -> None:
+    for missing in sorted(HEAD):
+        members = {"resultType": "task", **{name: value for name, value in NEW.items() if name != missing}}
+        with pytest.raises(ProtocolError, match="CreateTaskResult needs 'task', or 'taskId'"):
+            decode(CreateTaskResult, json.dumps(members).encode())
+        with pytest.raises(ValueError, match="needs"):
+            CreateTaskResult(task_id="t")
 
 
-def test_a_task_kept_forever_is_told_with_a_null() -> None:
-    task = Task(
-        task_id="t", status="working", created_at=HEAD["createdAt"], last_updated_at=HEAD["lastUpdatedAt"]
-    )
+def test_an_unlimited_ttl_is_written_as_null() -> None:
+    task = Task(task_id="t", status="working", created_at=HEAD["createdAt"], last_updated_at=HEAD["lastUpdatedAt"])
     assert with_members(task, {"ttl": None}).raw == {**HEAD, "ttl": None}
     assert with_members(task, {"ttl": None}) == decode(Task, json.dumps({**HEAD, "ttl": None}).encode())
 
 
-def test_what_a_task_brings_is_typed() -> None:
-    failed = decode(
-        GetTaskResult, json.dumps({**NEW, "error": {"code": 1, "message": "m", "data": None}}).encode()
-    )
+def test_the_members_of_a_task_are_typed() -> None:
+    failed = decode(GetTaskResult, json.dumps({**NEW, "error": {"code": 1, "message": "m", "data": None}}).encode())
     assert isinstance(failed.error, Error)
     assert failed.error.has("data")
-    asked = decode(
+    input_requests = decode(
         GetTaskResult, json.dumps({**NEW, "inputRequests": {"k": {"method": "roots/list"}}}).encode()
     )
-    assert asked.input_requests == {"k": ListRootsRequest()}
+    assert input_requests.input_requests == {"k": ListRootsRequest()}
     answered = decode(UpdateTaskRequestParams, b'{"taskId":"t","inputResponses":{"k":{"action":"cancel"}}}')
     assert answered.input_responses == {"k": ElicitResult("cancel")}
 
 
-def test_an_unknown_state_is_refused() -> None:
+def test_an_unknown_status_is_rejected() -> None:
     with pytest.raises(ProtocolError) as caught:
         decode(GetTaskResult, json.dumps({**NEW, "status": "asleep"}).encode())
     assert caught.value.path == "$.status"

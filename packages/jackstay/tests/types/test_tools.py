@@ -1,8 +1,6 @@
-"""Tools: the list, the mode that a seed asks for, and what a call gives."""
+"""Tools: listing, mode and results."""
 
 import json
-
-import pytest
 
 from jackstay.types import (
     CallToolResult,
@@ -16,7 +14,7 @@ from jackstay.types import (
     with_members,
 )
 
-# members beside name and schema, and the mode
+# Members in addition to name and schema, and the mode.
 MODES = [
     ({}, "stateful"),
     ({"mode": "stateless"}, "stateless"),
@@ -36,13 +34,13 @@ MODES = [
 ]
 
 
-@pytest.mark.parametrize(("members", "mode"), MODES, ids=lambda value: str(value))
-def test_the_mode_is_the_member_else_the_meta_else_stateful(members: dict, mode: str) -> None:
-    tool = decode(Tool, json.dumps({"name": "t", "inputSchema": {}, **members}).encode())
-    assert tool.mode == mode
+def test_mode_is_the_member_else_the_meta_else_stateful() -> None:
+    for members, mode in MODES:
+        tool = decode(Tool, json.dumps({"name": "t", "inputSchema": {}, **members}).encode())
+        assert tool.mode == mode
 
 
-def test_odd_hints_do_not_lose_a_list() -> None:
+def test_invalid_hints_do_not_fail_a_list() -> None:
     members = {
         "tools": [
             {"name": "a", "inputSchema": {}, "execution": {"taskSupport": "sometimes"}},
@@ -57,20 +55,20 @@ def test_odd_hints_do_not_lose_a_list() -> None:
     assert result.raw == members
 
 
-def test_the_text_of_a_result_is_that_of_its_text_blocks() -> None:
+def test_text_joins_the_text_blocks() -> None:
     assert CallToolResult([TextContent("a"), ImageContent("", "m"), TextContent("b")]).text == "a\nb"
     assert CallToolResult([]).text == ""
 
 
-@pytest.mark.parametrize("value", [{"a": 1}, [1], "s", 0, 1.5, False, True])
-def test_structured_content_is_any_json(value: object) -> None:
-    result = decode(CallToolResult, json.dumps({"content": [], "structuredContent": value}).encode())
-    assert result.structured_content == value
-    assert result == CallToolResult([], value)
-    assert result.raw == {"content": [], "structuredContent": value}
+def test_structured_content_is_any_json() -> None:
+    for value in [{"a": 1}, [1], "s", 0, 1.5, False, True]:
+        result = decode(CallToolResult, json.dumps({"content": [], "structuredContent": value}).encode())
+        assert result.structured_content == value
+        assert result == CallToolResult([], value)
+        assert result.raw == {"content": [], "structuredContent": value}
 
 
-def test_structured_null_is_told_from_nothing_and_can_be_sent() -> None:
+def test_structured_null_is_distinct_from_absent() -> None:
     null = decode(CallToolResult, b'{"content":[],"structuredContent":null}')
     assert null.structured_content is None
     assert null.has("structuredContent")
@@ -79,10 +77,8 @@ def test_structured_null_is_told_from_nothing_and_can_be_sent() -> None:
     assert encode_json(null) == b'{"content":[],"structuredContent":null}'
 
 
-def test_a_result_is_written_with_what_was_set() -> None:
-    result = CallToolResult(
-        [TextContent("a")], {"a": 1}, is_error=True, result_type="complete", meta={"k": 1}
-    )
+def test_a_result_is_written_without_defaults() -> None:
+    result = CallToolResult([TextContent("a")], {"a": 1}, is_error=True, result_type="complete", meta={"k": 1})
     assert json.loads(encode_json(result)) == {
         "content": [{"type": "text", "text": "a"}],
         "structuredContent": {"a": 1},

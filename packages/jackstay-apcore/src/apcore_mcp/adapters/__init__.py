@@ -1,4 +1,4 @@
-"""Between apcore's words and those of MCP and OpenAI: schemas, annotations, ids, errors. Each may be used alone."""
+"""Adapters from apcore to MCP and OpenAI: schemas, annotations, ids, errors. Each can be used alone."""
 
 from typing import TYPE_CHECKING
 

@@ -1,9 +1,7 @@
-"""What a module says of its behaviour, in the words of MCP, and as a suffix of a description for those who have no words.
+"""Annotations of apcore modules as MCP tool annotations, and as a suffix of a description.
 
-apcore's `readonly`, `destructive`, `idempotent` and `open_world` are MCP's four hints. `requires_approval` has no hint: it
-is held to by the router, not told.
-
-Pure: must never know a registry or a server. Above: the catalogue, the factory, the exports. Below: `jackstay.types`.
+`readonly`, `destructive`, `idempotent` and `open_world` are the four hints of MCP. `requires_approval` has no hint; the
+router enforces it.
 """
 
 from typing import TYPE_CHECKING, Final, Protocol
@@ -13,7 +11,7 @@ from jackstay.types import ToolAnnotations
 if TYPE_CHECKING:
     from apcore import ModuleAnnotations  # type: ignore[import-untyped]  # apcore ships no types
 
-# As apcore has them; a value that is one of these says nothing.
+# The defaults of apcore; these values are omitted from the suffix.
 DEFAULTS: Final = {
     "readonly": False,
     "destructive": False,
@@ -23,36 +21,36 @@ DEFAULTS: Final = {
 }
 
 
-class Declared(Protocol):
+class DeclaredAnnotations(Protocol):
     """The part of apcore's `ModuleAnnotations` that is read here."""
 
     @property
     def readonly(self) -> bool:
-        """It only reads."""
+        """Whether the module only reads."""
 
     @property
     def destructive(self) -> bool:
-        """It may destroy something."""
+        """Whether the module may destroy data."""
 
     @property
     def idempotent(self) -> bool:
-        """Twice is once."""
+        """Whether a repeated call has no further effect."""
 
     @property
     def requires_approval(self) -> bool:
-        """A person must agree to each call."""
+        """Whether a user must approve each call."""
 
     @property
     def open_world(self) -> bool:
-        """It reaches out of this process."""
+        """Whether the module interacts with external systems."""
 
 
 class AnnotationMapper:
-    """Maps what modules declare. Nothing here raises."""
+    """Maps the annotations of modules. Does not raise."""
 
-    def to_mcp_annotations(self, annotations: "Declared | ModuleAnnotations | None") -> ToolAnnotations:
-        """The four hints. None gives apcore's defaults, spelled out; a server leaves the hints out instead."""
-        declared = annotations if annotations is not None else _Nothing()
+    def to_mcp_annotations(self, annotations: "DeclaredAnnotations | ModuleAnnotations | None") -> ToolAnnotations:
+        """Return the four hints; for None, the defaults of apcore. (A server omits the hints instead.)"""
+        declared = annotations if annotations is not None else _NoAnnotations()
         return ToolAnnotations(
             read_only_hint=declared.readonly,
             destructive_hint=declared.destructive,
@@ -60,20 +58,20 @@ class AnnotationMapper:
             open_world_hint=declared.open_world,
         )
 
-    def to_description_suffix(self, annotations: "Declared | ModuleAnnotations | None") -> str:
-        r"""`\n\n[Annotations: readonly=true, ...]` with the values that are off their defaults; empty if none is."""
+    def to_description_suffix(self, annotations: "DeclaredAnnotations | ModuleAnnotations | None") -> str:
+        r"""Return `\n\n[Annotations: readonly=true, ...]` with the values that are not defaults, or ""."""
         if annotations is None:
             return ""
         values = {name: bool(getattr(annotations, name, default)) for name, default in DEFAULTS.items()}
-        said = [f"{name}={str(value).lower()}" for name, value in values.items() if value != DEFAULTS[name]]
-        return f"\n\n[Annotations: {', '.join(said)}]" if said else ""
+        parts = [f"{name}={str(value).lower()}" for name, value in values.items() if value != DEFAULTS[name]]
+        return f"\n\n[Annotations: {', '.join(parts)}]" if parts else ""
 
-    def has_requires_approval(self, annotations: "Declared | ModuleAnnotations | None") -> bool:
-        """True if a person must agree to each call."""
+    def has_requires_approval(self, annotations: "DeclaredAnnotations | ModuleAnnotations | None") -> bool:
+        """Return whether a user must approve each call."""
         return annotations is not None and annotations.requires_approval is True
 
 
-class _Nothing:
+class _NoAnnotations:
     readonly = DEFAULTS["readonly"]
     destructive = DEFAULTS["destructive"]
     idempotent = DEFAULTS["idempotent"]
@@ -81,4 +79,4 @@ class _Nothing:
     open_world = DEFAULTS["open_world"]
 
 
-__all__ = ["DEFAULTS", "AnnotationMapper", "Declared"]
+__all__ = ["DEFAULTS", "AnnotationMapper", "DeclaredAnnotations"]

@@ -1,42 +1,40 @@
-"""Module ids as tool names and back, by one table.
+"""Conversion of module ids to tool names and back. Thread-safe.
 
-OpenAI allows letters, digits, `_` and `-` in a name, 64 at most; MCP allows dots, and 128. apcore's ids have dots and no
-hyphens, and may have 192 characters. So a dot becomes a hyphen, which can be undone by rule, and a long id is cut and given
-a hash, which can be undone by the table alone.
-
-Pure, and safe in any thread: entries are only ever added. Above: the catalogue and the exports. Below: nothing.
+OpenAI allows letters, digits, `_` and `-` in a name, at most 64; MCP also allows dots, at most 128. Ids of apcore have
+dots, no hyphens, and up to 192 characters. A dot becomes a hyphen, which is reversible; a long id is truncated with a
+hash, and a table maps it back.
 """
 
 import hashlib
 from typing import Final
 
-# How long a name may be (OpenAI function calling; 2025-11-25 server/tools, "Tool Names").
+# The maximum length of a name (OpenAI function calling; MCP 2025-11-25, server/tools, "Tool Names").
 OPENAI_LIMIT: Final = 64
 MCP_LIMIT: Final = 128
 
-# Ten hexadecimal digits: among a million long ids, one chance in a million that two are the same.
+# The number of hexadecimal digits of the hash.
 _HASH: Final = 10
 
 
 class ModuleIDNormalizer:
-    """Names for ids. What one instance has named, it can name back."""
+    """Maps ids to names. An instance can map every name that it created back to its id."""
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
 
     def normalize(self, module_id: str, limit: int = OPENAI_LIMIT) -> str:
-        """The name for OpenAI: dots are hyphens, and at most `limit` characters.
+        """Return the name for OpenAI: with hyphens instead of dots, and at most `limit` characters.
 
         Raises: ValueError for an empty id.
         """
         return self._name(module_id, module_id.replace(".", "-"), limit)
 
     def shorten(self, module_id: str, limit: int = MCP_LIMIT) -> str:
-        """The id as it is, or cut to `limit` characters, for MCP. Raises: ValueError for an empty id."""
+        """Return the id, truncated to `limit` characters, for MCP. Raises: ValueError for an empty id."""
         return self._name(module_id, module_id, limit)
 
     def denormalize(self, tool_name: str) -> str:
-        """The id of a name: by the table, or else by the rule. Raises: ValueError for an empty name."""
+        """Return the id of a name: from the table, or by replacing hyphens. Raises: ValueError for an empty name."""
         if not tool_name:
             raise ValueError("tool_name must not be empty")
         return self._ids.get(tool_name) or tool_name.replace("-", ".")

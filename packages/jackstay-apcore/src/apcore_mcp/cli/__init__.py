@@ -1,4 +1,4 @@
-"""The `apcore-mcp` command: serve a directory of modules, check it, export it, or tell a client how to start it."""
+"""The `apcore-mcp` command: serve, check or export a directory of modules, or print the configuration of a client."""
 
 from jackstay._lazy import TYPE_CHECKING, lazy
 

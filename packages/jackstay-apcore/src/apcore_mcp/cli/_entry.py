@@ -1,9 +1,7 @@
-"""The entry point: the words that were typed in, the exit code out.
+"""The entry point of the `apcore-mcp` command.
 
-It loads nothing itself, so that a signal finds the command at its edge as soon as Python has begun. Both SIGINT and SIGTERM are
-exit code 0, at any moment (F-009).
-
-Above: the shell, `python -m apcore_mcp`. Below: `_main`, loaded inside the edge.
+It imports almost nothing itself, so that signals are handled as soon as Python has started. The exit code after SIGINT
+and SIGTERM is 0.
 """
 
 from jackstay._lazy import TYPE_CHECKING
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: "Sequence[str] | None" = None) -> int:
-    """Run the `apcore-mcp` command; the exit code. `arguments` defaults to what was typed."""
+    """Run the `apcore-mcp` command and return the exit code. `arguments` defaults to `sys.argv[1:]`."""
     return run_command(
         _run,
         arguments,
@@ -26,10 +24,10 @@ def main(arguments: "Sequence[str] | None" = None) -> int:
     )
 
 
-def _run(words: list[str]) -> int:
-    from apcore_mcp.cli._main import run  # noqa: PLC0415  # as said above
+def _run(argv: list[str]) -> int:
+    from apcore_mcp.cli._main import run  # noqa: PLC0415  # see the module docstring
 
-    return run(words)
+    return run(argv)
 
 
 __all__ = ["main"]

@@ -1,9 +1,7 @@
-"""A registry from directories: the modules in them, their bindings, and what could not be loaded, with the reason.
+"""Load a registry from directories of modules and bindings, and collect what could not be loaded.
 
-apcore skips a file that it cannot load and says so in its log; those lines are kept here, so that `--check`, the health page
-and the inspector can tell as well.
-
-Must never know a server. Above: `_main`, `_watching`. Below: `_discovery`, apcore's BindingLoader.
+apcore only logs the files that it skips; these log records are collected for `--check`, the health page and the
+inspector.
 """
 
 import logging
@@ -14,57 +12,57 @@ from typing import Any
 
 from apcore import BindingLoader  # type: ignore[import-untyped]  # apcore ships no types
 
-from apcore_mcp.cli._discovery import FAULTS, SturdyRegistry
-from apcore_mcp.texts import shown
+from apcore_mcp.cli._discovery import FAULTS, FaultIsolatingRegistry
+from apcore_mcp.text import escape_unprintable
 
 logger = logging.getLogger("apcore_mcp.cli")
 
 
-class Loaded:
-    """A registry and the directories it comes from. `unloaded` are files and modules that could not be, by id."""
+class LoadedModules:
+    """A registry and its directories. `unloaded` has what could not be loaded, by id or file, with the reasons."""
 
     def __init__(self, directories: Sequence[Path], bindings: Sequence[Path]) -> None:
         self.directories = tuple(directories)
         self.bindings = tuple(bindings)
         self.unloaded: dict[str, str] = {}
-        # Of these, the binding files: they are loaded once.
+        # The binding files among them, which are loaded only once.
         self._unbound: dict[str, str] = {}
-        # Called with `unloaded` when it has changed.
-        self.told: Callable[[dict[str, str]], None] | None = None
+        # Called with `unloaded` after each discovery.
+        self.on_unloaded: Callable[[dict[str, str]], None] | None = None
         roots = [str(directory) for directory in directories]
         self.registry = (
-            SturdyRegistry(extensions_dir=roots[0])
+            FaultIsolatingRegistry(extensions_dir=roots[0])
             if len(roots) == 1
-            else SturdyRegistry(extensions_dirs=roots)
+            else FaultIsolatingRegistry(extensions_dirs=roots)
         )
         self.discover()
         for directory in self.bindings:
             self._bind(directory)
 
     def discover(self) -> None:
-        """Register what is in the directories and not registered yet."""
+        """Register the modules in the directories that are not registered yet."""
         if not self.directories:
             return
         known = frozenset(self.registry.list(visibility=["public", "hidden"]))
-        with _listening(known) as heard:
+        with _collect_skipped(known) as skipped:
             self.registry.discover()
-        # Other things are complained of as well: only what a file would be called is one.
+        # apcore logs other warnings as well; only those about ids of files count.
         ids = {self.module_id(file) for directory in self.directories for file in files_in(directory, "*.py")}
-        found = {id: reason for id, reason in heard.items() if id in ids and not self.registry.has(id)}
+        found = {id: reason for id, reason in skipped.items() if id in ids and not self.registry.has(id)}
         for id, error in self.registry.faults.items():
             if not self.registry.has(id):
                 found[id] = _reason(error)
-                logger.warning("module %s is skipped: %s", id, found[id])
+                logger.warning("skipped module %s: %s", id, found[id])
         self.unloaded = {**self._unbound, **found}
-        if self.told is not None:
-            self.told(self.unloaded)
+        if self.on_unloaded is not None:
+            self.on_unloaded(self.unloaded)
 
     def module_id(self, file: Path) -> str | None:
-        """What apcore calls the module in this file; None for a file of no directory of ours."""
+        """Return the id of the module in a file, or None for a file outside the directories."""
         for directory in self.directories:
             if file.is_relative_to(directory):
                 parts = file.relative_to(directory).with_suffix("").parts
-                # With several roots, ids begin with the name of theirs (apcore's rule).
+                # With several roots, apcore prefixes ids with the name of the root.
                 return ".".join(parts if len(self.directories) == 1 else (directory.name, *parts))
         return None
 
@@ -72,14 +70,14 @@ class Loaded:
         for file in sorted(directory.glob("*.binding.yaml")):
             try:
                 BindingLoader().load_bindings(str(file), self.registry)
-            except FAULTS as error:  # the edge of somebody's files: the others may be well
+            except FAULTS as error:  # a broken file must not affect the others
                 self._unbound[str(file)] = _reason(error)
-                logger.warning("%s is skipped: %s", file, self._unbound[str(file)])
+                logger.warning("skipped %s: %s", file, self._unbound[str(file)])
         self.unloaded.update(self._unbound)
 
 
 def files_in(directory: Path, *patterns: str) -> Iterator[Path]:
-    """The files that apcore would look at: none that begins with `_` or `.`, nor in a directory that does."""
+    """Return the files that apcore would load: not those whose name, or whose directory, starts with `_` or `.`."""
     for pattern in patterns:
         for file in directory.rglob(pattern):
             if not any(part[0] in "_." for part in file.relative_to(directory).parts):
@@ -87,24 +85,24 @@ def files_in(directory: Path, *patterns: str) -> Iterator[Path]:
 
 
 def _reason(error: BaseException) -> str:
-    return shown(f"{type(error).__name__}: {error}"[:500])
+    return escape_unprintable(f"{type(error).__name__}: {error}"[:500])
 
 
-class _Ear(logging.Handler):
-    """Keeps what apcore's registry says of files that it skips."""
+class _SkipCollector(logging.Handler):
+    """Collects the log records of apcore about skipped files."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.heard: dict[str, str] = {}
+        self.skipped: dict[str, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         arguments: Any = record.args
         if isinstance(arguments, tuple) and arguments and isinstance(arguments[0], str):
-            self.heard.setdefault(arguments[0], shown(record.getMessage()[:500]))
+            self.skipped.setdefault(arguments[0], escape_unprintable(record.getMessage()[:500]))
 
 
-class _Quiet(logging.Filter):
-    """Drops what apcore says of modules that are registered already: to look again is no mistake."""
+class _KnownModuleFilter(logging.Filter):
+    """Drops the log records of apcore about modules that are already registered."""
 
     def __init__(self, known: frozenset[str]) -> None:
         super().__init__()
@@ -113,29 +111,29 @@ class _Quiet(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         arguments: Any = record.args
         if self._known and str(record.msg).startswith("No modules"):
-            return False  # none beside those that are there already
+            return False  # no new modules
         return not (isinstance(arguments, tuple) and arguments and arguments[0] in self._known)
 
 
 @contextmanager
-def _listening(known: frozenset[str]) -> Iterator[dict[str, str]]:
-    ear, quiet = _Ear(), _Quiet(known)
-    speaker = logging.getLogger("apcore.registry.registry")
-    speaker.addFilter(quiet)
+def _collect_skipped(known: frozenset[str]) -> Iterator[dict[str, str]]:
+    collector, known_filter = _SkipCollector(), _KnownModuleFilter(known)
+    registry_logger = logging.getLogger("apcore.registry.registry")
+    registry_logger.addFilter(known_filter)
     source = logging.getLogger("apcore.registry")
-    level, is_passed_on = source.level, source.propagate
+    level, propagate = source.level, source.propagate
     if not source.isEnabledFor(logging.WARNING):
-        # Nobody wants to read warnings, but we do.
+        # Warnings are disabled, but the collector needs them.
         source.setLevel(logging.WARNING)
         source.propagate = False
-    source.addHandler(ear)
+    source.addHandler(collector)
     try:
-        yield ear.heard
+        yield collector.skipped
     finally:
-        speaker.removeFilter(quiet)
-        source.removeHandler(ear)
+        registry_logger.removeFilter(known_filter)
+        source.removeHandler(collector)
         source.setLevel(level)
-        source.propagate = is_passed_on
+        source.propagate = propagate
 
 
-__all__ = ["Loaded", "files_in"]
+__all__ = ["LoadedModules", "files_in"]

@@ -1,9 +1,7 @@
-"""`--dynamic`: a thread that looks at the directories once a second, and loads what came, changed or went.
+"""`--dynamic`: a thread that polls the directories once a second and loads added, changed and removed modules.
 
-Looking costs a `stat` for each file and needs no library. A file is loaded when it has been the same twice in a row, so that
-one which is still being written is left alone, and a file that cannot be read does not take away the module that works.
-
-Must never know a server: the registry tells who listens. Above: `_main`. Below: `_loading`.
+A file is loaded when two successive scans are equal, so that a file is not loaded while it is written. A file that
+cannot be compiled does not replace the working module.
 """
 
 import logging
@@ -14,34 +12,34 @@ from typing import Final, TypeAlias
 
 from apcore.registry.metadata import load_metadata  # type: ignore[import-untyped]  # apcore ships no types
 
-from apcore_mcp.cli._loading import Loaded, files_in
+from apcore_mcp.cli._loading import LoadedModules, files_in
 
 logger = logging.getLogger("apcore_mcp.cli")
 
-# How often to look, in seconds.
+# Seconds between two scans.
 INTERVAL: Final = 1.0
 
-# A file as it was seen: when it was changed last, and its size.
-Seen: TypeAlias = Mapping[Path, tuple[int, int]]
+# The modification time and size of each file.
+Snapshot: TypeAlias = Mapping[Path, tuple[int, int]]
 
 
 class Watch:
-    """Follows the directories of what was loaded, between `start()` and `stop()`."""
+    """Watches the directories of the loaded modules between `start()` and `stop()`."""
 
-    def __init__(self, loaded: Loaded, interval: float = INTERVAL) -> None:
+    def __init__(self, loaded: LoadedModules, interval: float = INTERVAL) -> None:
         self._loaded = loaded
         self._interval = interval
         self._stopping = threading.Event()
-        self._known: Seen = look(loaded)
-        self._last: Seen = self._known
+        self._known: Snapshot = scan(loaded)
+        self._last: Snapshot = self._known
         self._thread = threading.Thread(target=self._run, name="apcore-mcp-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and wait for it."""
+        """Stop the thread and wait for it."""
         self._stopping.set()
         self._thread.join(timeout=5)
 
@@ -49,61 +47,61 @@ class Watch:
         while not self._stopping.wait(self._interval):
             try:
                 self.step()
-            except Exception:  # the outermost edge of the thread: the next look may find it well again
-                logger.exception("the directories could not be followed")
+            except Exception:  # the top of the thread: the next scan may succeed
+                logger.exception("cannot scan the directories")
 
     def step(self) -> None:
-        """Look once, and load what has settled."""
-        seen = look(self._loaded)
-        settled = {file: state for file, state in seen.items() if self._last.get(file) == state}
-        gone = self._known.keys() - seen.keys()
-        changed = {file for file, state in settled.items() if self._known.get(file) != state}
-        self._last = seen
-        if not gone and not changed:
+        """Scan once and load stable changes."""
+        current = scan(self._loaded)
+        stable = {file: state for file, state in current.items() if self._last.get(file) == state}
+        removed = self._known.keys() - current.keys()
+        changed = {file for file, state in stable.items() if self._known.get(file) != state}
+        self._last = current
+        if not removed and not changed:
             return
-        # What has changed and not settled is known as it was, so that it is still a change at the next look.
-        stayed = {file: state for file, state in self._known.items() if file not in gone}
-        self._known = {**stayed, **{file: seen[file] for file in changed}}
-        self._apply({file for file in changed if _can_be_read(file)}, gone)
+        # An unstable file keeps its old state, so that it is still a change in the next scan.
+        remaining = {file: state for file, state in self._known.items() if file not in removed}
+        self._known = {**remaining, **{file: current[file] for file in changed}}
+        self._apply({file for file in changed if _is_loadable(file)}, removed)
 
-    def _apply(self, changed: set[Path], gone: set[Path]) -> None:
+    def _apply(self, changed: set[Path], removed: set[Path]) -> None:
         registry = self._loaded.registry
-        for file in (*gone, *changed):
+        for file in (*removed, *changed):
             module_id = self._loaded.module_id(_source(file))
             if module_id is not None and registry.has(module_id):
                 registry.unregister(module_id)
-        # Also after what only went: a module whose metadata are gone is still there, and what was skipped no longer is.
+        # Also after removals: a module without its metadata file still exists, and skipped files may be gone.
         self._loaded.discover()
 
 
-def look(loaded: Loaded) -> dict[Path, tuple[int, int]]:
-    """Every file that apcore would look at, and its state."""
+def scan(loaded: LoadedModules) -> dict[Path, tuple[int, int]]:
+    """Return the state of every file that apcore would load."""
     found: dict[Path, tuple[int, int]] = {}
     for directory in loaded.directories:
         for file in files_in(directory, "*.py", "*_meta.yaml"):
             try:
                 state = file.stat()
             except OSError:
-                continue  # gone since
+                continue  # removed meanwhile
             found[file] = state.st_mtime_ns, state.st_size
     return found
 
 
 def _source(file: Path) -> Path:
-    """The module of a file: of its metadata, the file that they are about."""
+    """Return the module file of a file, which may be a metadata file."""
     return file.with_name(file.name.replace("_meta.yaml", ".py"))
 
 
-def _can_be_read(file: Path) -> bool:
+def _is_loadable(file: Path) -> bool:
     try:
         if file.suffix == ".py":
             compile(file.read_bytes(), str(file), "exec")
         else:
             load_metadata(file)
-    except Exception as error:  # noqa: BLE001  # the edge of somebody's file
-        logger.warning("%s is not loaded: %s", file, error)
+    except Exception as error:  # noqa: BLE001  # any error of a user's file
+        logger.warning("cannot load %s: %s", file, error)
         return False
     return True
 
 
-__all__ = ["INTERVAL", "Watch", "look"]
+__all__ = ["INTERVAL", "Watch", "scan"]

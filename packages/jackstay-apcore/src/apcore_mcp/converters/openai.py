@@ -1,9 +1,6 @@
-"""Modules as tool definitions for model APIs: OpenAI chat completions, OpenAI responses, Anthropic. Plain dicts, no client.
+"""Modules as tool definitions of OpenAI Chat Completions, OpenAI Responses and Anthropic Messages, as plain dicts.
 
-How each API writes a tool, and what strict mode makes of a schema, is `jackstay.models`' business. Schemas that contain
-themselves keep their definitions.
-
-Pure but for warnings. Above: `to_openai_tools` and its kin, the command. Below: `adapters`, `catalogue`, `jackstay.models`.
+`jackstay.models` has the formats and strict mode. Recursive schemas keep their definitions.
 """
 
 import logging
@@ -14,7 +11,7 @@ from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
 from apcore_mcp.catalogue import Catalogue
-from apcore_mcp.texts import told
+from apcore_mcp.text import to_utf8
 from jackstay.models import SHAPES, check_shape, definition, strict_schema
 
 if TYPE_CHECKING:
@@ -41,9 +38,9 @@ class OpenAIConverter:
         *,
         shape: str = "openai",
     ) -> list[dict[str, Any]]:
-        """Every module that passes the filters. One that cannot be converted is left out, with a warning.
+        """Convert every module that matches the filters. A module that cannot be converted is skipped with a warning.
 
-        Raises: ValueError for a filter that is empty, or a shape that is none.
+        Raises: ValueError for an empty filter or an unknown shape.
         """
         catalogue = Catalogue(registry, tags=tags, prefix=prefix, schema_converter=self._schema_converter)
         catalogue.refresh()
@@ -57,17 +54,17 @@ class OpenAIConverter:
         *,
         shape: str = "openai",
     ) -> list[dict[str, Any]]:
-        """Every module of a catalogue; as `convert_registry`."""
+        """Convert every module of a catalogue; see `convert_registry`."""
         check_shape(shape)
-        made = []
+        tools = []
         for entry in catalogue.tools():
             try:
                 tool = self.convert_descriptor(entry.descriptor, embed_annotations, strict, shape=shape)
-            except Exception as error:  # noqa: BLE001  # one odd schema must not lose the others
-                logger.warning("module %s is left out: %s: %s", entry.id, type(error).__name__, error)
+            except Exception as error:  # noqa: BLE001  # one bad schema must not affect the others
+                logger.warning("skipped module %s: %s: %s", entry.id, type(error).__name__, error)
             else:
-                made.append(tool)
-        return made
+                tools.append(tool)
+        return tools
 
     def convert_descriptor(
         self,
@@ -77,26 +74,26 @@ class OpenAIConverter:
         *,
         shape: str = "openai",
     ) -> dict[str, Any]:
-        """One module. Raises: ValueError for an empty id, or a shape that is none."""
+        """Convert one module. Raises: ValueError for an empty id or an unknown shape."""
         name = self._id_normalizer.normalize(descriptor.module_id)
         parameters = self._schema_converter.convert_input_schema(descriptor, keeps_cycles=True)
         if strict:
             parameters = self._apply_strict_mode(parameters, descriptor.module_id)
-        description = told(descriptor.description or "")
+        description = to_utf8(descriptor.description or "")
         if embed_annotations:
             description += self._annotation_mapper.to_description_suffix(descriptor.annotations)
         return definition(shape, name, description, parameters, strict=strict)
 
     def module_id(self, tool_name: str) -> str:
-        """The module that a model means by the name of a tool: for who runs its calls."""
+        """Return the module id of a tool name, to run the calls of a model."""
         return self._id_normalizer.denormalize(tool_name)
 
     def _apply_strict_mode(self, schema: Schema, module_id: str = "") -> Schema:
-        """The schema as structured outputs take it; a new one."""
+        """Return a copy of the schema for strict mode."""
         return strict_schema(
             schema,
             lambda: logger.warning(
-                "strict mode closes an object of %s that takes additional properties",
+                "strict mode forbids the additional properties that %s allows",
                 module_id or "a schema",
             ),
         )

@@ -1,6 +1,6 @@
-"""The Tool Inspector: a page in the browser that lists the tools, shows their schemas, and calls them.
+"""The Tool Inspector: a web page that lists the tools, shows their schemas, and calls them.
 
-`routes()` is the whole of it, as one ASGI app for the paths below its prefix.
+`routes()` returns it as an ASGI app for the paths below its prefix.
 """
 
 from typing import TYPE_CHECKING

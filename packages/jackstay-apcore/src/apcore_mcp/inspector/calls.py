@@ -1,12 +1,8 @@
-"""Calls that the page makes: one line of JSON for everything that happens to a call, from its beginning to its end.
+"""Calls from the inspector page, as a stream of JSON lines.
 
-The page is a caller like an MCP client: the router treats both alike, so that filters, approval, validation and cancellation are
-the same. Its lines are `began`, any number of `progress` and at most one `question` (a person's approval), and one end:
-`result` or `cancelled`. A page that goes away cancels its calls.
-
-What a page keeps of a call is sent to it apart, as `shown`: with the sensitive values replaced here, where the schemas are.
-
-Must never know HTTP beyond the lines. Above: `paths`. Below: the router, `catalogue`, `validation`.
+The router treats the page as it treats an MCP client. The lines are `began`, any number of `progress`, at most one
+`question` (an approval), and finally `result` or `cancelled`. A page that disconnects cancels its calls. `shown` has
+the values with sensitive data redacted, which the page may store in its history.
 """
 
 import asyncio
@@ -30,49 +26,49 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("apcore_mcp.inspector")
 
-# One line, as it is written.
+# One line.
 Line: TypeAlias = dict[str, Any]
 
-# Calls at once, over all pages. A person has one or two under way.
+# Concurrent calls of all pages.
 MAX_CALLS: Final = 64
 
-# Progress that waits for a page that reads slowly; what is over is left out, and the result has it all.
-MAX_WAITING: Final = 1000
+# Queued progress lines for a slow page; further ones are dropped, because the result contains everything.
+MAX_QUEUED_PROGRESS: Final = 1000
 
-# Seconds of silence after which an empty line says that the call is alive, for proxies.
+# Seconds without a line after which an empty line is sent, for proxies.
 KEEPALIVE: Final = 15.0
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What the person at the page answered."""
+class ElicitationAnswer(msgspec.Struct, frozen=True):
+    """The answer of the user of the page."""
 
     is_accepted: bool
 
 
 class Call:
-    """One call, as the router's caller and as the page's lines. `cancel()` ends it from outside."""
+    """One call: the caller for the router, and the lines for the page. `cancel()` ends it."""
 
     def __init__(self, entry: "Entry", arguments: dict[str, Any], principal: "Principal") -> None:
-        # Who has it can answer and cancel: it must not be guessed.
+        # Unguessable, because it allows to answer and to cancel.
         self.id = secrets.token_urlsafe(16)
-        # The log has it in every line of this call. An error shows it on the page, so that the two can be matched.
+        # Also in every log line of this call, and on the page with an error, so that the two can be matched.
         self.trace_id = secrets.token_hex(16)
         self.entry = entry
         self.arguments = arguments
         self._principal = principal
         self._lines: asyncio.Queue[Line | None] = asyncio.Queue()
-        self._question: asyncio.Future[Answer] | None = None
+        self._question: asyncio.Future[ElicitationAnswer] | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_cancelled = False
 
     def __repr__(self) -> str:
         return f"<Call {self.entry.id} {'cancelled' if self._is_cancelled else 'open'}>"
 
-    # --- what the router asks of a caller -----------------------------------------------------------------------------
+    # --- the interface for the router ---------------------------------------------------------------------------------
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """Progress is always wanted: somebody is looking. The trace is ours (W3C Trace Context, version 00)."""
+        """`_meta` with a progress token and a `traceparent` (W3C Trace Context, version 00)."""
         return {
             "progressToken": self.id,
             "traceparent": f"00-{self.trace_id}-{secrets.token_hex(8)}-01",
@@ -80,48 +76,48 @@ class Call:
 
     @property
     def is_cancelled(self) -> bool:
-        """True once nobody wants the answer."""
+        """Whether the call was cancelled."""
         return self._is_cancelled
 
     @property
     def principal(self) -> str:
-        """Whom the page's token proves; empty where none is asked for."""
+        """The principal of the page's token; empty without authentication."""
         return self._principal.id
 
     @property
     def scopes(self) -> frozenset[str]:
-        """What he may do."""
+        """The scopes of the principal."""
         return self._principal.scopes
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        """Show how far it is. On the loop of the call."""
-        if self._lines.qsize() < MAX_WAITING:
+        """Send progress to the page. Must be called on the event loop of the call."""
+        if self._lines.qsize() < MAX_QUEUED_PROGRESS:
             line = {"type": "progress", "progress": progress, "total": total, "message": message}
             self._lines.put_nowait(line)
 
-    async def elicit(self, message: str, form: Any, *, key: str | None = None) -> Answer:  # noqa: ARG002  # a caller's
-        """Ask the person at the page, and wait: he is there, or has gone, which cancels the call."""
+    async def elicit(self, message: str, form: Any, *, key: str | None = None) -> ElicitationAnswer:  # noqa: ARG002
+        """Show a prompt on the page and wait for the answer. A page that disconnects cancels the call."""
         self._question = asyncio.get_running_loop().create_future()
         self._lines.put_nowait({"type": "question", "message": message})
         return await self._question
 
-    # --- what the page does with it -----------------------------------------------------------------------------------
+    # --- the interface for the page -----------------------------------------------------------------------------------
 
     def answer(self, is_accepted: bool) -> bool:
-        """Take the person's answer; False if nothing was asked, or it was answered."""
+        """Set the answer of the user. Return False if there is no open prompt."""
         if self._question is None or self._question.done():
             return False
-        self._question.set_result(Answer(is_accepted))
+        self._question.set_result(ElicitationAnswer(is_accepted))
         return True
 
     def cancel(self) -> None:
-        """End it. The module hears of it, and nobody waits for the module."""
+        """Cancel the call, without waiting for the module."""
         self._is_cancelled = True
         if self._task is not None:
             self._task.cancel()
 
     async def lines(self, router: "ExecutionRouter") -> AsyncGenerator[Line | None, None]:
-        """Run it, and give its lines to the last; None where it has been silent for long. Leaving early cancels it."""
+        """Run the call and return its lines; None is a keepalive. Closing the generator cancels the call."""
         shown = self.entry.redact(self.arguments)
         yield {"type": "began", "call": self.id, "shown": shown, "trace_id": self.trace_id}
         self._task = asyncio.ensure_future(self._run(router))
@@ -145,9 +141,9 @@ class Call:
         try:
             line = self._ended(await router.call(self.entry, self.arguments, self))
         except asyncio.CancelledError:
-            pass  # the task is ours, and this is its end
-        except Exception:  # the outermost edge of the task; the router lets nothing through, by contract
-            logger.exception("a call of %s could not be made", self.entry.id)
+            pass  # the task of this call ends here
+        except Exception:  # the top of the task; the router does not raise
+            logger.exception("cannot call %s", self.entry.id)
             line = {"type": "result", "is_error": True, "texts": [INTERNAL], "problems": []}
         line["seconds"] = round(time.perf_counter() - began, 6)
         self._lines.put_nowait(line)
@@ -169,13 +165,13 @@ class Call:
         return line
 
     def _problems(self) -> list[Line]:
-        """The wrong fields, each by its path, so that the page can say it where it was typed."""
+        """Return the invalid fields with their paths, so that the page can mark them."""
         rules = ArgumentRules(self.entry.input_schema)
         found = rules.problems(rules.fill(self.arguments))
         return [{"field": field, "message": message, "code": code} for field, message, code in found]
 
     def _shown(self, texts: list[str], structured: object) -> Any:
-        """The output as a history may keep it: the sensitive values replaced."""
+        """Return the output for the history, with the sensitive values replaced."""
         output = structured
         if output is None and len(texts) == 1:
             try:
@@ -186,7 +182,7 @@ class Call:
 
 
 class Calls:
-    """The calls that are under way, by their ids."""
+    """The running calls by id."""
 
     def __init__(self) -> None:
         self._running: dict[str, Call] = {}
@@ -199,26 +195,26 @@ class Calls:
 
     @property
     def is_full(self) -> bool:
-        """True while no more can be made."""
+        """Whether the maximum number of calls is running."""
         return len(self._running) >= MAX_CALLS
 
     def add(self, call: Call) -> None:
-        """It is under way."""
+        """Add a call that starts."""
         self._running[call.id] = call
 
     def remove(self, call: Call) -> None:
-        """It has ended."""
+        """Remove a call that has ended."""
         self._running.pop(call.id, None)
 
     def find(self, id: object, principal: "Principal") -> Call | None:
-        """The call of this id, if it is this one's."""
+        """Return the call with this id if it belongs to the principal."""
         call = self._running.get(id) if isinstance(id, str) else None
         return call if call is not None and call.principal == principal.id else None
 
 
 def encode(line: Line) -> bytes:
-    """A line as it is written. Numbers of any size have a form in JSON; what has none is its text."""
+    """Encode a line. With `json`, because integers may have any size; other values become strings."""
     return json.dumps(line, default=str, ensure_ascii=False).encode(errors="replace") + b"\n"
 
 
-__all__ = ["KEEPALIVE", "MAX_CALLS", "MAX_WAITING", "Answer", "Call", "Calls", "Line", "encode"]
+__all__ = ["KEEPALIVE", "MAX_CALLS", "MAX_QUEUED_PROGRESS", "Call", "Calls", "ElicitationAnswer", "Line", "encode"]

@@ -1,16 +1,13 @@
-"""Live updates: who has the page open is told when the list of tools has changed.
+"""Live updates: open pages are notified when the list of tools changes.
 
-A catalogue changes on any thread; each open page has a stream (server-sent events) on its own loop. Only that there was a
-change is told, and never twice while a page has not heard of the first: the page reads the list again. A stream ends when its
-page goes, or when the server drains, because an open stream would hold up the end of the process.
-
-Must never know a tool. Above: `paths`. Below: `catalogue`, ASGI.
+Each page has a stream of server-sent events. An event has no data; the page reads the list again, and several changes
+may become one event. A stream ends when its page disconnects or the server drains.
 """
 
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from apcore_mcp.answers import begin, until_gone, write
+from apcore_mcp.responses import start_response, wait_for_disconnect, write_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,10 +15,10 @@ if TYPE_CHECKING:
     from apcore_mcp.catalogue import Catalogue, Change
     from jackstay.server.http import App, Receive, Send
 
-# Pages at once. Beyond that somebody has forgotten to close something, and each holds a connection.
+# Concurrent streams; each uses a connection.
 MAX_STREAMS: Final = 100
 
-# How often a stream looks whether the server drains, and how often it says that it is alive, in seconds.
+# Seconds between two checks for draining, and between two keepalives.
 TICK: Final = 0.25
 KEEPALIVE: Final = 15.0
 
@@ -39,29 +36,29 @@ class Changes:
 
     @property
     def is_full(self) -> bool:
-        """True while no more pages are told."""
+        """Whether the maximum number of streams is open."""
         return self._open >= MAX_STREAMS
 
-    async def carry(self, receive: "Receive", send: "Send") -> None:
-        """Tell one page of changes until it goes."""
+    async def stream(self, receive: "Receive", send: "Send") -> None:
+        """Send events to one page until it disconnects."""
         changed = asyncio.Event()
         unsubscribe = self._catalogue.subscribe(_waker(asyncio.get_running_loop(), changed))
         self._open += 1
-        gone = asyncio.ensure_future(until_gone(receive))
+        gone = asyncio.ensure_future(wait_for_disconnect(receive))
         try:
-            await begin(send, 200, "text/event-stream", (("x-accel-buffering", "no"),))
-            # Whatever changed between reading the list and this is told as well: the page reads it on `open`.
-            await write(send, b"event: open\ndata: {}\n\n")
-            await self._tell(changed, gone, send)
-            await write(send, b"", is_last=True)
+            await start_response(send, 200, "text/event-stream", (("x-accel-buffering", "no"),))
+            # The page reads the list on `open`, so that changes before the subscription are not missed.
+            await write_body(send, b"event: open\ndata: {}\n\n")
+            await self._stream_changes(changed, gone, send)
+            await write_body(send, b"", is_last=True)
         except OSError:
-            pass  # ASGI: how a server may say that the client has gone
+            pass  # ASGI: a server may raise OSError when the client has disconnected
         finally:
             self._open -= 1
             unsubscribe()
             gone.cancel()
 
-    async def _tell(self, changed: asyncio.Event, gone: "asyncio.Future[None]", send: "Send") -> None:
+    async def _stream_changes(self, changed: asyncio.Event, gone: "asyncio.Future[None]", send: "Send") -> None:
         silence = 0.0
         while not gone.done() and not self._app.is_draining:
             waiting = asyncio.ensure_future(changed.wait())
@@ -72,20 +69,20 @@ class Changes:
             if changed.is_set():
                 changed.clear()
                 silence = 0.0
-                await write(send, b"event: changed\ndata: {}\n\n")
+                await write_body(send, b"event: changed\ndata: {}\n\n")
             else:
                 silence += TICK
                 if silence >= KEEPALIVE:
                     silence = 0.0
-                    await write(send, b": alive\n\n")
+                    await write_body(send, b": alive\n\n")
 
 
 def _waker(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> "Callable[[Change], None]":
-    def wake(change: "Change") -> None:  # noqa: ARG001  # that there was one is enough
+    def wake(change: "Change") -> None:  # noqa: ARG001  # the signature of a listener
         try:
             loop.call_soon_threadsafe(changed.set)
         except RuntimeError:
-            pass  # the loop has closed: there is nobody left to tell
+            pass  # the event loop is closed
 
     return wake
 

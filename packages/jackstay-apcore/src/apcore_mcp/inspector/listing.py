@@ -1,9 +1,4 @@
-"""What the page is told of tools: rows for the list, and the whole of one when it is opened.
-
-A thousand tools are listed as rows; the schemas, which are most of it, are read when somebody looks.
-
-Pure. Above: `paths`. Below: `catalogue`.
-"""
+"""The tools for the page: rows for the list, and the details of one tool with its schemas."""
 
 import hashlib
 from typing import TYPE_CHECKING, Any
@@ -15,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool in the list. `revision` changes whenever anything of the tool does, so that the page knows to read it again."""
+    """A tool in the list. `revision` changes with the tool, so that the page knows when to read the details again."""
 
     name: str
     id: str
@@ -29,8 +24,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     revision: str
 
 
-class Whole(msgspec.Struct, frozen=True, kw_only=True):
-    """All of one tool."""
+class ToolDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """The details of one tool."""
 
     row: Row
     input_schema: dict[str, Any]
@@ -40,7 +35,7 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """The list: the server, its tools, and what it could not offer."""
+    """The list: the server, its tools, and the skipped modules."""
 
     name: str
     version: str
@@ -49,21 +44,21 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_tools(name: str, version: str, catalogue: "Catalogue") -> Listing:
-    """Everything that the catalogue offers now."""
-    rows = tuple(row_of(entry) for entry in catalogue.tools())
+    """Return the current list."""
+    rows = tuple(to_row(entry) for entry in catalogue.tools())
     return Listing(name=name, version=version, tools=rows, skipped=dict(catalogue.skipped()))
 
 
-def row_of(entry: "Entry") -> Row:
-    """An entry in the list."""
+def to_row(entry: "Entry") -> Row:
+    """Return the row of an entry."""
     hints = entry.annotations
-    said = {
+    values = {
         "read-only": None if hints is None else hints.read_only_hint,
         "destructive": None if hints is None else hints.destructive_hint,
         "idempotent": None if hints is None else hints.idempotent_hint,
         "open world": None if hints is None else hints.open_world_hint,
     }
-    known = {hint: value for hint, value in said.items() if value is not None}
+    known = {hint: value for hint, value in values.items() if value is not None}
     text = msgspec.json.encode(
         (entry.title, entry.description, entry.documentation, entry.input_schema, entry.output_schema, known),
         enc_hook=str,
@@ -82,10 +77,10 @@ def row_of(entry: "Entry") -> Row:
     )
 
 
-def whole_of(entry: "Entry") -> Whole:
-    """All of an entry."""
-    return Whole(
-        row=row_of(entry),
+def details_of(entry: "Entry") -> ToolDetails:
+    """Return the details of an entry."""
+    return ToolDetails(
+        row=to_row(entry),
         input_schema=entry.input_schema,
         output_schema=entry.output_schema,
         documentation=entry.documentation,
@@ -93,4 +88,4 @@ def whole_of(entry: "Entry") -> Whole:
     )
 
 
-__all__ = ["Listing", "Row", "Whole", "list_tools", "row_of", "whole_of"]
+__all__ = ["Listing", "Row", "ToolDetails", "details_of", "list_tools", "to_row"]

@@ -1,10 +1,8 @@
-"""The page: one HTML document with its style and its script inside, and the headers that let nothing else run in it.
+"""The HTML document of the inspector, with its style, its script and its security headers.
 
-Descriptions come from whoever wrote a module, results from wherever it read. The script writes them as text only; and should
-it ever be talked into more, the policy has no room for it: only the one script and the one style whose digests are named,
-requests to this server alone, no frames, no forms, no base, no markup made from text (Trusted Types).
-
-Must never know a tool: the page holds no data, so it is the same for everybody. Above: `paths`. Below: the files in `assets`.
+Descriptions and results are untrusted; the script inserts them as text only. The Content Security Policy allows only
+this script and this style (by digest), requests to this server, and no frames, forms or markup from strings (Trusted
+Types). The document contains no data, so it is the same for every user.
 """
 
 import base64
@@ -15,16 +13,16 @@ from typing import Final
 
 import msgspec
 
-# The script, in the order of its parts: each uses those before it.
+# The files of the script, in order: each uses those before it.
 SCRIPTS: Final = ("dom.js", "form.js", "views.js", "page.js")
 
-# Where the two stand in the document.
+# The placeholders in the document.
 _STYLE: Final = "/*style*/"
 _SCRIPT: Final = "/*script*/"
 
 
 class Page(msgspec.Struct, frozen=True):
-    """The document, and the headers that it must be sent with."""
+    """The document and its headers."""
 
     body: bytes
     headers: tuple[tuple[str, str], ...]
@@ -32,7 +30,7 @@ class Page(msgspec.Struct, frozen=True):
 
 @cache
 def read_page() -> Page:
-    """The page, put together from the package's files; read once."""
+    """Return the page, assembled from the files of the package and cached."""
     assets = files("apcore_mcp.inspector") / "assets"
     document, style = ((assets / name).read_text(encoding="utf-8") for name in ("page.html", "page.css"))
     script = "\n".join((assets / name).read_text(encoding="utf-8") for name in SCRIPTS)
@@ -43,7 +41,7 @@ def read_page() -> Page:
             f"script-src '{_digest(script)}'",
             f"style-src '{_digest(style)}'",
             "connect-src 'self'",
-            "img-src data:",  # the empty icon, without which browsers ask for /favicon.ico
+            "img-src data:",  # the empty icon, without which browsers request /favicon.ico
             "base-uri 'none'",
             "form-action 'none'",
             "frame-ancestors 'none'",

@@ -1,16 +1,16 @@
-"""The bridge as an MCP server: what it offers, how it runs a call, how it follows a registry, how it is reached."""
+"""The bridge as an MCP server: tools, calls, changes of the registry, and transports."""
 
 from typing import TYPE_CHECKING
 
 from jackstay._lazy import lazy
 
 if TYPE_CHECKING:
-    from apcore_mcp.server.factory import MCPServerFactory, Offer
+    from apcore_mcp.server.factory import CatalogueSync, MCPServerFactory
     from apcore_mcp.server.listener import RegistryListener
     from apcore_mcp.server.router import Caller, ExecutionRouter
     from apcore_mcp.server.transport import TransportManager
 
-__all__ = ["Caller", "ExecutionRouter", "MCPServerFactory", "Offer", "RegistryListener", "TransportManager"]
+__all__ = ["Caller", "CatalogueSync", "ExecutionRouter", "MCPServerFactory", "RegistryListener", "TransportManager"]
 
 if not TYPE_CHECKING:
     __getattr__ = lazy(
@@ -19,7 +19,7 @@ if not TYPE_CHECKING:
             "Caller": "router",
             "ExecutionRouter": "router",
             "MCPServerFactory": "factory",
-            "Offer": "factory",
+            "CatalogueSync": "factory",
             "RegistryListener": "listener",
             "TransportManager": "transport",
         },

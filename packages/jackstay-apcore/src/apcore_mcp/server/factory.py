@@ -1,9 +1,7 @@
-"""From a catalogue to an MCP server: each module a tool, its documentation a resource, kept so while the catalogue changes.
+"""Create an MCP server from a catalogue: each module is a tool, its documentation a resource.
 
-The server is jackstay's, which speaks both eras of MCP; here is only what it is told. Tools are added with the schemas that
-the catalogue made, and all calls go to one router. A module that the server cannot list after all is skipped with its reason.
-
-Must never know a transport. Above: `serving`, other projects. Below: `jackstay.server`, `catalogue`, `router`.
+The server follows changes of the catalogue. All calls go to one router. A module that the server cannot list is skipped
+with a reason.
 """
 
 import logging
@@ -27,15 +25,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("apcore_mcp.server.factory")
 
-# JSON-RPC: the name of a tool is a parameter, and a wrong one is told so in every revision (server/tools, "Error Handling").
+# The JSON-RPC code for an unknown tool in every revision (MCP, server/tools, "Error Handling").
 INVALID_PARAMS: Final = -32602
 
-# Where the documentation of a module is read.
+# The URI of the documentation of a module.
 DOCUMENTATION: Final = "docs://{}"
 
 
 class MCPServerFactory:
-    """Makes servers, and tools for them. Its two converters may be replaced by subclasses of theirs."""
+    """Creates servers and tools. The converters may be replaced by subclasses."""
 
     def __init__(
         self,
@@ -46,19 +44,19 @@ class MCPServerFactory:
         self.annotation_mapper = annotation_mapper or AnnotationMapper()
 
     def create_server(self, name: str = "apcore-mcp", version: str = "0.1.0") -> Server:
-        """A server without tools, which will tell its clients when there are some.
+        """Return a server without tools. Clients are notified when tools are added.
 
         Raises: ValueError for an empty name or version, or a name over 255 characters.
         """
         check_name(name)
         if not version:
             raise ValueError("version must not be empty")
-        return Server(name, version=version, offers=("tools", "resources"))
+        return Server(name, version=version, capabilities=("tools", "resources"))
 
     def build_tool(self, descriptor: "ModuleDescriptor") -> Tool:
-        """One module as MCP lists it. Hints that it did not declare are left out.
+        """Return the MCP tool of a module. Hints that the module does not declare are omitted.
 
-        Raises: ValueError for an empty id; KeyError for a reference that leads nowhere.
+        Raises: ValueError for an empty id; KeyError for a reference that cannot be resolved.
         """
         name = ModuleIDNormalizer().shorten(descriptor.module_id)
         declared = descriptor.annotations
@@ -74,7 +72,7 @@ class MCPServerFactory:
     def build_tools(
         self, registry: "Registry", tags: Sequence[str] | None = None, prefix: str | None = None
     ) -> list[Tool]:
-        """Every module that passes the filters, as MCP lists it; one that cannot be described is left out, with a warning."""
+        """Return the MCP tools of the modules that match the filters. Modules without a description are skipped."""
         catalogue = self.build_catalogue(registry, tags, prefix)
         if not len(catalogue):
             logger.warning("No modules registered")
@@ -83,7 +81,7 @@ class MCPServerFactory:
     def build_catalogue(
         self, registry: "Registry", tags: Sequence[str] | None = None, prefix: str | None = None
     ) -> Catalogue:
-        """The modules that pass the filters, described with these converters."""
+        """Return the catalogue of the modules that match the filters, described with these converters."""
         catalogue = Catalogue(
             registry,
             tags=tags,
@@ -95,17 +93,17 @@ class MCPServerFactory:
         return catalogue
 
     def register_handlers(self, server: Server, tools: Sequence[Tool], router: "ExecutionRouter") -> None:
-        """Offer these tools on the server, all handled by the router."""
-        made = [_make(server, tool, _by_name(router, tool.name)) for tool in tools]
-        server.catalogue.add_tools(*made, replace=True)
+        """Add these tools to the server, all handled by the router."""
+        added = [_make(server, tool, _by_name(router, tool.name)) for tool in tools]
+        server.catalogue.add_tools(*added, replace=True)
 
-    def register_catalogue(self, server: Server, catalogue: Catalogue, router: "ExecutionRouter") -> "Offer":
-        """Offer the whole catalogue, and keep to it while it changes, until the offer is ended."""
-        return Offer(server, catalogue, router)
+    def register_catalogue(self, server: Server, catalogue: Catalogue, router: "ExecutionRouter") -> "CatalogueSync":
+        """Add the catalogue to the server and follow its changes until the result is stopped."""
+        return CatalogueSync(server, catalogue, router)
 
 
-class Offer:
-    """A catalogue as a server offers it. Changes come from any thread; `end()` stops following them."""
+class CatalogueSync:
+    """Keeps the tools of a server equal to a catalogue. Changes may come from any thread; `stop()` ends it."""
 
     def __init__(self, server: Server, catalogue: Catalogue, router: "ExecutionRouter") -> None:
         self._server = server
@@ -115,11 +113,11 @@ class Offer:
         self._listed: set[str] = set()
         self._documents: set[str] = set()
         server.catalogue.listed_name = self._listed_name
-        self.end: Callable[[], None] = catalogue.subscribe(self._follow)
+        self.stop: Callable[[], None] = catalogue.subscribe(self._follow)
         self._follow(Change(added=catalogue.tools()))
 
     def _listed_name(self, name: str) -> str:
-        """The one gate: what the catalogue does not have cannot be called, under whatever name."""
+        """Return the tool name of any valid name. A module outside the catalogue cannot be called."""
         entry = self._catalogue.find(name)
         if entry is None:
             raise JsonRpcError(INVALID_PARAMS, f"Module not found: {name[:200]}")
@@ -130,22 +128,22 @@ class Offer:
         with self._lock:
             for entry in change.removed:
                 self._undocument(entry)
-            gone = {entry.name for entry in change.removed} - {entry.name for entry in change.added}
-            gone &= self._listed
-            if gone:
-                self._server.remove_tool(*gone)
-                self._listed -= gone
-            made = []
+            removed = {entry.name for entry in change.removed} - {entry.name for entry in change.added}
+            removed &= self._listed
+            if removed:
+                self._server.remove_tool(*removed)
+                self._listed -= removed
+            added = []
             for entry in change.added:
                 try:
-                    made.append(_make(self._server, to_tool(entry), _by_entry(self._router, entry)))
+                    added.append(_make(self._server, to_tool(entry), _by_entry(self._router, entry)))
                     self._document(entry)
                 except UsageError as error:
                     failed.append((entry, error.message))
-            if made:
-                # All at once: clients are told of one change, and a thousand tools are not copied a thousand times.
-                self._server.catalogue.add_tools(*made, replace=True)
-                self._listed |= {tool.name for tool in made}
+            if added:
+                # All at once: one notification, and no quadratic copying.
+                self._server.catalogue.add_tools(*added, replace=True)
+                self._listed |= {tool.name for tool in added}
         for entry, reason in failed:
             self._catalogue.skip(entry.id, reason)
 
@@ -153,11 +151,11 @@ class Offer:
         text = entry.documentation
         if text:
             uri = DOCUMENTATION.format(entry.id)
-            about = f"Documentation of {entry.id}"
-            offer = self._server.resource(
-                uri, name=entry.id, description=about, mime_type="text/markdown", blocking=False
+            description = f"Documentation of {entry.id}"
+            decorator = self._server.resource(
+                uri, name=entry.id, description=description, mime_type="text/markdown", blocking=False
             )
-            offer(lambda: text)
+            decorator(lambda: text)
             self._documents.add(uri)
 
     def _undocument(self, entry: Entry) -> None:
@@ -168,7 +166,7 @@ class Offer:
 
 
 def to_tool(entry: Entry) -> Tool:
-    """An entry as MCP lists it."""
+    """Return the MCP tool of an entry."""
     return Tool(
         name=entry.name,
         title=entry.title,
@@ -194,9 +192,9 @@ def _by_name(router: "ExecutionRouter", name: str) -> Callable[..., object]:
 
 
 def _make(server: Server, tool: Tool, handler: Callable[..., object]) -> Any:
-    """What the server offers. Arguments are checked by apcore, and by the router if asked. Raises: UsageError."""
+    """Return a tool of the server. apcore, and optionally the router, validate the arguments. Raises: UsageError."""
     hints = tool.annotations
-    said = {
+    options = {
         "title": tool.title,
         "description": tool.description,
         "read_only": None if hints is None else hints.read_only_hint,
@@ -204,15 +202,15 @@ def _make(server: Server, tool: Tool, handler: Callable[..., object]) -> Any:
         "idempotent": None if hints is None else hints.idempotent_hint,
         "open_world": None if hints is None else hints.open_world_hint,
     }
-    known: Any = {name: value for name, value in said.items() if value is not None}
-    return server.ready_tool(
+    given: Any = {name: value for name, value in options.items() if value is not None}
+    return server.tool_from_schema(
         tool.name,
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
         handler=handler,
         validate=False,
-        **known,
+        **given,
     )
 
 
-__all__ = ["DOCUMENTATION", "INVALID_PARAMS", "MCPServerFactory", "Offer", "to_tool"]
+__all__ = ["DOCUMENTATION", "INVALID_PARAMS", "CatalogueSync", "MCPServerFactory", "to_tool"]

@@ -1,9 +1,7 @@
-"""Follows a registry: modules that are registered and unregistered while the server runs.
+"""Update a catalogue when modules are registered and unregistered.
 
-apcore calls back on whatever thread made the change, after it. What to do about it is the catalogue's affair, and whoever
-follows that; here is only the wire between the two. A callback never raises: apcore would count it as an error of its own.
-
-Must never know a server. Above: `serving`. Below: `catalogue`, apcore's Registry.
+apcore calls back after a change, on the thread of the change. The callbacks never raise, because apcore would treat
+that as its own error.
 """
 
 import logging
@@ -22,15 +20,13 @@ logger = logging.getLogger("apcore_mcp.server.listener")
 
 
 class RegistryListener:
-    """Keeps a catalogue as its registry is. Without one it makes one of the whole registry.
+    """Keeps a catalogue equal to its registry. Without a catalogue, it creates one of the whole registry.
 
-    Raises: TypeError, if `registry` is none.
+    Raises: TypeError if `registry` is not an apcore Registry.
     """
 
-    def __init__(
-        self, registry: "Registry", factory: "MCPServerFactory", catalogue: Catalogue | None = None
-    ) -> None:
-        from apcore import Registry  # noqa: PLC0415  # loaded: there is one, or something else
+    def __init__(self, registry: "Registry", factory: "MCPServerFactory", catalogue: Catalogue | None = None) -> None:
+        from apcore import Registry  # noqa: PLC0415  # apcore is imported on first use
 
         if not isinstance(registry, Registry):
             raise TypeError(f"registry must be an apcore Registry, not {type(registry).__name__}")
@@ -41,13 +37,13 @@ class RegistryListener:
 
     @property
     def tools(self) -> dict[str, Tool]:
-        """What is offered now, by module id: a copy."""
-        from apcore_mcp.server.factory import to_tool  # noqa: PLC0415  # the two name each other
+        """The current tools by module id."""
+        from apcore_mcp.server.factory import to_tool  # noqa: PLC0415  # a circular import
 
         return {entry.id: to_tool(entry) for entry in self._catalogue.tools()}
 
     def start(self) -> None:
-        """Follow the registry from now on, and catch up with what it has become. Twice is once."""
+        """Follow the registry, and catch up with earlier changes. Further calls do nothing."""
         with self._lock:
             if self._is_listening:
                 return
@@ -57,7 +53,7 @@ class RegistryListener:
         self._catalogue.refresh()
 
     def stop(self) -> None:
-        """Follow it no longer. Twice is once."""
+        """Stop following the registry. Further calls do nothing."""
         with self._lock:
             if self._is_listening:
                 self._is_listening = False
@@ -69,8 +65,8 @@ class RegistryListener:
             logger.info("Tool registered: %s", module_id)
 
     def _on_unregister(self, module_id: str, module: Any) -> None:  # noqa: ARG002  # apcore's signature
-        was_offered = self._catalogue.find(module_id) is not None
-        if self._update(module_id) and was_offered:
+        was_served = self._catalogue.find(module_id) is not None
+        if self._update(module_id) and was_served:
             logger.info("Tool unregistered: %s", module_id)
 
     def _update(self, module_id: str) -> bool:
@@ -78,8 +74,8 @@ class RegistryListener:
             return False
         try:
             self._catalogue.update(module_id)
-        except Exception:  # the edge of apcore's callback: nobody above can do anything about it
-            logger.exception("a change of %s could not be followed", module_id)
+        except Exception:  # a callback of apcore must not raise
+            logger.exception("cannot apply a change of %s", module_id)
             return False
         return True
 

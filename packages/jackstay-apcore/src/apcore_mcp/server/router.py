@@ -1,13 +1,8 @@
-"""One call of a tool: from arguments to a result, through apcore's executor, and never an exception to the protocol.
+"""Tool calls: from arguments to a result, through the executor of apcore. Exceptions become error results.
 
-The order: the catalogue says whether the module is offered, defaults are filled in, arguments are checked if asked for, then
-apcore runs it; where it wants a person's approval, the client is asked. What comes back is JSON, or an error in the words of
-`ErrorMapper`.
-
-When the client cancels, the module hears of it by its `context.cancel_token` at once, and nobody waits for it. A streaming
-module is streamed only if the client asked for progress; each chunk is then one notification, and the result is all of them.
-
-Must never know a transport. Above: the factory (MCP), the inspector. Below: `catalogue`, `adapters.errors`, apcore's Executor.
+Defaults are filled in, arguments optionally validated, and approval requested where apcore requires it. Cancellation
+sets `context.cancel_token` and does not wait for the module. If the client requested progress, each chunk of a
+streaming module is a progress notification, and the result contains all chunks.
 """
 
 import asyncio
@@ -36,64 +31,64 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     SchemaValidationError,
 )
 
-from apcore_mcp.adapters.errors import ErrorMapper, say_fields
-from apcore_mcp.approval import CONSENT, Answer, Consent, attach, refusal_of
+from apcore_mcp.adapters.errors import ErrorMapper, format_field_errors
+from apcore_mcp.approval import CONSENT, Consent, ElicitationAnswer, attach_client_approval, request_approval
 from apcore_mcp.catalogue import Catalogue, Entry
 from apcore_mcp.containment import contained
 from apcore_mcp.secrets import SECRETS, Secrets
-from apcore_mcp.threads import provide
+from apcore_mcp.threads import install_thread_pool
 from apcore_mcp.tracing import TRACE_ID, read_parent, traced
 from apcore_mcp.validation import ArgumentRules
 from jackstay.types import CallToolResult, TextContent
 
 _logger = traced("apcore_mcp.server.router")
 
-# How a call may end, for those who count.
+# How a call ended.
 Outcome: TypeAlias = Literal["ok", "error", "cancelled"]
 
-# Told of every call when it has ended: the module, how many seconds it took, and how.
+# Called at the end of every call with the entry, the duration in seconds, and the outcome.
 CallListener: TypeAlias = Callable[[Entry, float, Outcome], None]
 
-# What is deeper than this in an output is not data.
+# The maximum nesting of an output.
 MAX_OUTPUT_DEPTH = 100
 
-# An output over so many characters is not said twice, as text and as structure: together they would be over what a frame may
-# have (16 MiB), and the text is for clients that know no structure (2025-06-18 server/tools: SHOULD).
-MAX_SAID_TWICE = 4 * 1024 * 1024
+# A longer output is sent only as structured content, without a copy as text: together they could exceed the maximum
+# frame size (16 MiB). MCP 2025-06-18, server/tools: the text SHOULD be present, for older clients.
+MAX_TEXT_COPY = 4 * 1024 * 1024
 
 
-# What JSON has a text for that is not `str()` of it, or is, by agreement (a datetime is a date).
+# Types with a conventional form in JSON, encoded by msgspec (a datetime is a date).
 _SCALARS = (date, clock_time, timedelta, Decimal, UUID, bytes, bytearray, memoryview)
 
 
 class Caller(Protocol):
-    """Whom a call is for; `jackstay.server.Context` is one. Only what is needed of it is asked for."""
+    """The caller of a tool, such as `jackstay.server.Context`."""
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """`_meta` of the request: `progressToken` if progress is wanted, `traceparent`."""
+        """`_meta` of the request, with `progressToken` and `traceparent`."""
 
     @property
     def is_cancelled(self) -> bool:
-        """True once nobody wants the answer. Asked from any thread."""
+        """Whether the request was cancelled. Thread-safe."""
 
     @property
     def principal(self) -> str:
-        """Who it is, where that was proved; else empty."""
+        """The authenticated principal, or empty."""
 
     @property
     def scopes(self) -> frozenset[str]:
-        """What he may do."""
+        """The scopes of the principal."""
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        """Tell how far it is."""
+        """Send progress."""
 
-    async def elicit(self, message: str, form: Any, *, key: str | None = None) -> Answer:
-        """Ask a person."""
+    async def elicit(self, message: str, form: Any, *, key: str | None = None) -> ElicitationAnswer:
+        """Request an answer from the user."""
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """One call on its way: what is run, with what, for whom, and what apcore is told of it."""
+    """One call: the module, its arguments, the caller and the context for apcore."""
 
     entry: Entry
     arguments: dict[str, Any]
@@ -102,12 +97,12 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 class ExecutionRouter:
-    """Routes calls to an executor. `approval="allow"` runs modules that ask for approval without asking.
+    """Routes calls to an executor. `approval="allow"` runs modules without requesting approval.
 
-    With `approval="ask"`, an executor without an approval handler is given one that asks clients (`approval`). A loop that
-    calls are made on is given threads for modules (`threads`), if it has none yet, or always with `owns_loop`.
+    With `approval="elicit"`, an executor without an approval handler gets `ClientApproval`. Event loops that run calls
+    get a thread pool for modules, if they have no executor yet, or always with `owns_loop`.
 
-    Raises: TypeError, if `executor` is none.
+    Raises: TypeError if `executor` is not an apcore Executor.
     """
 
     def __init__(
@@ -117,7 +112,7 @@ class ExecutionRouter:
         catalogue: Catalogue | None = None,
         validate_inputs: bool = False,
         fill_defaults: bool = True,
-        approval: str = "ask",
+        approval: str = "elicit",
         error_mapper: ErrorMapper | None = None,
         owns_loop: bool = False,
     ) -> None:
@@ -127,8 +122,8 @@ class ExecutionRouter:
         self._catalogue = catalogue
         self._validates = validate_inputs
         self._fills = fill_defaults
-        self._asks = approval == "ask" and attach(executor)
-        # A strategy may be without apcore's gate; what a module itself asks for is then asked here.
+        self._uses_client_approval = approval == "elicit" and attach_client_approval(executor)
+        # A strategy may lack the approval gate of apcore; then the annotation of the module is enforced here.
         self._is_gated = executor.governance_state().builtin_approval_gate_wired
         self._errors = error_mapper or ErrorMapper()
         self._rules: dict[str, tuple[Entry, ArgumentRules]] = {}
@@ -138,20 +133,20 @@ class ExecutionRouter:
 
     @property
     def catalogue(self) -> Catalogue:
-        """What may be called; made of the executor's whole registry, if none was given."""
+        """The modules that may be called; by default the whole registry of the executor."""
         if self._catalogue is None:
             self._catalogue = Catalogue(self._executor.registry)
             self._catalogue.refresh()
         return self._catalogue
 
     def on_call(self, listener: CallListener) -> None:
-        """Tell `listener` of every call that ends."""
+        """Call `listener` at the end of every call."""
         self._listeners.append(listener)
 
     async def handle_call(
         self, tool_name: str, arguments: dict[str, Any] | None, caller: Caller | None = None
     ) -> CallToolResult:
-        """Call the module of this name: as listed, its id, or its name for OpenAI. Never raises an Exception."""
+        """Call a module by its tool name, id or OpenAI name. Does not raise an Exception."""
         entry = self.catalogue.find(tool_name)
         if entry is None:
             return self._errors.to_mcp_error(ModuleNotFoundError(module_id=tool_name))
@@ -160,18 +155,18 @@ class ExecutionRouter:
     async def call(
         self, entry: Entry, arguments: dict[str, Any] | None, caller: Caller | None = None
     ) -> CallToolResult:
-        """Run this module and give its result. Never raises an Exception; cancelling it reaches the module."""
-        began = time.perf_counter()
-        # None: it has not ended. A question of the stateless era unwinds, and the call is made again with the answer.
+        """Run a module and return its result. Does not raise an Exception. Cancellation is passed on to the module."""
+        started = time.perf_counter()
+        # None: not ended. On stateless revisions, an elicitation ends the request, and the client repeats it.
         outcome: Outcome | None = None
         loop = asyncio.get_running_loop()
         if loop not in self._loops:
             self._loops.add(loop)
-            provide(loop, is_ours=self._owns_loop)
-        token = _Token(caller)
+            install_thread_pool(loop, owns_loop=self._owns_loop)
+        token = _CallerCancelToken(caller)
         context = self._context(caller, token)
-        before = TRACE_ID.set(context.trace_id)
-        without = SECRETS.set(Secrets(arguments or {}, entry.redact))
+        trace_reset = TRACE_ID.set(context.trace_id)
+        secrets_reset = SECRETS.set(Secrets(arguments or {}, entry.redact))
         try:
             result = await self._call(_Call(entry, arguments or {}, caller, context))
             outcome = "error" if result.is_error else "ok"
@@ -180,54 +175,54 @@ class ExecutionRouter:
             token.cancel()
             outcome = "cancelled"
             raise
-        except Exception as error:  # noqa: BLE001  # the edge of the author's module and of apcore
+        except Exception as error:  # noqa: BLE001  # any error of a module or of apcore becomes a result
             outcome = "error"
             return self._errors.to_mcp_error(error)
         finally:
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - started
             if outcome is not None:
                 _logger.info("tool call %s: %s in %.1f ms", entry.id, outcome, seconds * 1000)
-                self._tell(entry, seconds, outcome)
-            SECRETS.reset(without)
-            TRACE_ID.reset(before)
+                self._notify_listeners(entry, seconds, outcome)
+            SECRETS.reset(secrets_reset)
+            TRACE_ID.reset(trace_reset)
 
     async def _call(self, call: _Call) -> CallToolResult:
         entry, rules = call.entry, self._rules_of(call.entry)
         if self._fills:
             call = msgspec.structs.replace(call, arguments=rules.fill(call.arguments))
-        _logger.debug("arguments of %s: %s", entry.id, _Shown(entry, call.arguments))
+        _logger.debug("arguments of %s: %s", entry.id, _RedactedArguments(entry, call.arguments))
         if self._validates:
             problems = rules.problems(call.arguments)
             if problems:
-                return self._errors._make_error_result(say_fields(problems))
+                return self._errors._make_error_result(format_field_errors(problems))
         try:
-            output = await self._approved(call)
-        except _Refused as refused:
+            output = await self._run_with_approval(call)
+        except _ApprovalRefused as refused:
             return self._errors._make_error_result(str(refused))
         except SchemaValidationError as error:
-            return self._errors._make_error_result(self._say_invalid(error, rules, call.arguments))
-        with contained(entry.id):  # what a module returns has methods of its own
+            return self._errors._make_error_result(self._describe_invalid(error, rules, call.arguments))
+        with contained(entry.id):  # objects that a module returns may run code when they are encoded
             return self._result(entry, output)
 
-    async def _approved(self, call: _Call) -> Any:
-        """The output, after a person has agreed where that is wanted. Raises: _Refused."""
-        if not self._asks:
+    async def _run_with_approval(self, call: _Call) -> Any:
+        """Run the module after the required approval. Raises: _ApprovalRefused."""
+        if not self._uses_client_approval:
             return await self._run(call)
         if call.entry.needs_approval and not self._is_gated:
-            await _ask(call)
+            await _require_approval(call)
         consent = Consent(call.context.trace_id, "" if call.caller is None else call.caller.principal)
-        before = CONSENT.set(consent)
+        consent_reset = CONSENT.set(consent)
         try:
             try:
                 return await self._run(call)
             except ApprovalPendingError:
-                if not consent.is_wanted:
-                    raise  # not of our handler
-            await _ask(call)
-            consent.is_given = True
+                if not consent.is_required:
+                    raise  # from another approval handler
+            await _require_approval(call)
+            consent.is_granted = True
             return await self._run(call)
         finally:
-            CONSENT.reset(before)
+            CONSENT.reset(consent_reset)
 
     async def _run(self, call: _Call) -> Any:
         entry, caller = call.entry, call.caller
@@ -237,10 +232,10 @@ class ExecutionRouter:
             return await self._executor.call_async(entry.id, call.arguments, context=call.context)
 
     async def _stream(self, call: _Call, caller: Caller) -> dict[str, Any]:
-        """Every chunk as progress, and all of them as apcore merges them: objects into each other, the rest replaced."""
+        """Send every chunk as progress and return the merged chunks: objects are merged, other values replaced."""
         merged: dict[str, Any] = {}
         count = 0
-        # The first revision has numbers alone; who is no MCP client has no revision.
+        # MCP 2024-11-05 has no message in progress; a caller other than an MCP client has no version.
         has_message = getattr(caller, "version", "") != "2024-11-05"
         async for chunk in self._executor.stream(call.entry.id, call.arguments, context=call.context):
             count += 1
@@ -253,33 +248,33 @@ class ExecutionRouter:
     def _result(self, entry: Entry, output: Any) -> CallToolResult:
         if output is None:
             output = {}
-        text, odd = to_json(output)
+        text, invalid = to_json(output)
         content = [TextContent(text=text)]
         if not entry.output_schema or text[:1] != "{":
             return CallToolResult(content=content)
         structured = msgspec.json.decode(text)
-        if odd and ArgumentRules(entry.output_schema).problems(structured):
-            # A client would refuse the structure that the schema promises, so it gets the words alone, as an error.
-            _logger.error("the output of %s has no JSON form at %s", entry.id, ", ".join(odd))
-            said = f"The module ran, but JSON has no form for its output at {', '.join(odd)} (null here):\n{text}"
-            return self._errors._make_error_result(said)
-        if len(text) > MAX_SAID_TWICE:
+        if invalid and ArgumentRules(entry.output_schema).problems(structured):
+            # A client would reject structured content that does not match the schema, so it gets an error with the
+            # text.
+            paths = ", ".join(invalid)
+            _logger.error("the output of %s cannot be encoded as JSON at %s", entry.id, paths)
+            message = f"The module ran, but its output cannot be encoded as JSON at {paths} (replaced by null):\n{text}"
+            return self._errors._make_error_result(message)
+        if len(text) > MAX_TEXT_COPY:
             content = [TextContent(text=f"{len(text)} characters of JSON: see structuredContent")]
         return CallToolResult(content=content, structured_content=structured)
 
-    def _say_invalid(
-        self, error: SchemaValidationError, rules: ArgumentRules, arguments: dict[str, Any]
-    ) -> str:
-        """Input by its fields; output, and the input of a module that this one called, as errors of the module."""
+    def _describe_invalid(self, error: SchemaValidationError, rules: ArgumentRules, arguments: dict[str, Any]) -> str:
+        """Describe invalid input by its fields. Other validation failures are errors of the module."""
         step = getattr(error.__context__, "step_name", "input_validation")
         if step != "input_validation":
-            _logger.error("the schema was broken in %s", step, exc_info=error)
+            _logger.error("schema validation failed in step %s", step, exc_info=error)
             return f"Module error: {error.code}"
-        # apcore loses the name of a required field; our rules have it.
+        # apcore does not report the name of a missing field; `ArgumentRules` does.
         problems = rules.problems(arguments)
-        return say_fields(problems) if problems else self._errors.describe(error)
+        return format_field_errors(problems) if problems else self._errors.describe(error)
 
-    # --- what a call carries ------------------------------------------------------------------------------------------
+    # --- context ------------------------------------------------------------------------------------------------------
 
     def _context(self, caller: Caller | None, token: CancelToken) -> "Context[Any]":
         identity = None
@@ -294,27 +289,27 @@ class ExecutionRouter:
             found = self._rules[entry.id] = entry, ArgumentRules(entry.input_schema)
         return found[1]
 
-    def _tell(self, entry: Entry, seconds: float, outcome: Outcome) -> None:
+    def _notify_listeners(self, entry: Entry, seconds: float, outcome: Outcome) -> None:
         for listener in self._listeners:
             try:
                 listener(entry, seconds, outcome)
             except Exception:
-                _logger.exception("a listener to calls failed")
+                _logger.exception("a call listener failed")
 
 
-class _Refused(Exception):
-    """Nobody agreed to the call; the words are for the client."""
+class _ApprovalRefused(Exception):
+    """The call was not approved; the message is for the client."""
 
 
-async def _ask(call: _Call) -> None:
-    """Returns if a person agreed. Raises: _Refused."""
-    refusal = await refusal_of(call.entry, call.arguments, call.caller)
-    if refusal is not None:
-        raise _Refused(refusal)
+async def _require_approval(call: _Call) -> None:
+    """Return if the user approved. Raises: _ApprovalRefused."""
+    problem = await request_approval(call.entry, call.arguments, call.caller)
+    if problem is not None:
+        raise _ApprovalRefused(problem)
 
 
-class _Token(CancelToken):  # type: ignore[misc]  # apcore ships no types
-    """Cancelled with the request, the moment that the client says so: a module in a thread looks only here."""
+class _CallerCancelToken(CancelToken):  # type: ignore[misc]  # apcore ships no types
+    """A token that is cancelled as soon as the request is cancelled, for modules in threads."""
 
     def __init__(self, caller: Caller | None) -> None:
         super().__init__()
@@ -325,8 +320,8 @@ class _Token(CancelToken):  # type: ignore[misc]  # apcore ships no types
         return super().is_cancelled or (self._caller is not None and self._caller.is_cancelled)
 
 
-class _Shown:
-    """Arguments as a log may have them, made only if a line is written."""
+class _RedactedArguments:
+    """Redacted arguments for the log, computed only if a line is written."""
 
     def __init__(self, entry: Entry, arguments: dict[str, Any]) -> None:
         self._entry = entry
@@ -337,26 +332,26 @@ class _Shown:
 
 
 def to_json(value: Any) -> tuple[str, tuple[str, ...]]:
-    """JSON of whatever a module may return, and the places where JSON has no form (NaN, Infinity): null is there.
+    """Encode an output as JSON. Return the text and the paths of NaN and Infinity, which become null.
 
-    Other objects are written by their JSON values (`json_value`), as members of structures and as keys.
+    Other objects are encoded by their `json_value`, as values and as keys.
 
-    Raises: ValueError for what contains itself, or is nested without end.
+    Raises: ValueError for a circular or too deeply nested value.
     """
     try:
         text = json.dumps(value, default=json_value, ensure_ascii=False, allow_nan=False)
-        odd: list[str] = []
+        invalid: list[str] = []
     except (TypeError, ValueError):
-        odd = []
-        text = json.dumps(_plain(value, "", odd, 0), ensure_ascii=False, allow_nan=False)
-    # Half a character has no form in UTF-8.
-    return text.encode(errors="replace").decode(), tuple(odd)
+        invalid = []
+        text = json.dumps(_plain(value, "", invalid, 0), ensure_ascii=False, allow_nan=False)
+    # A lone surrogate cannot be encoded as UTF-8.
+    return text.encode(errors="replace").decode(), tuple(invalid)
 
 
 def json_value(value: Any) -> Any:
-    """What stands for an object in JSON, not yet inside: a member of an enum by its value, models and dataclasses by their fields.
+    """Return the JSON form of an object, one level deep: the value of an enum, the fields of models and dataclasses.
 
-    Bytes are base64, and times ISO 8601, as of `jackstay.server`. An object that JSON has no form for is its text.
+    Bytes become base64 and times ISO 8601, as in `jackstay.server`. Other objects become their `str()`.
     """
     if isinstance(value, Enum):
         return value.value
@@ -384,21 +379,21 @@ def _json_key(key: Any) -> str:
     return plain if type(plain) is str else str(plain)
 
 
-def _plain(value: Any, place: str, odd: list[str], depth: int) -> Any:
+def _plain(value: Any, path: str, invalid: list[str], depth: int) -> Any:
     if depth > MAX_OUTPUT_DEPTH:
-        raise ValueError(f"the output is nested deeper than {MAX_OUTPUT_DEPTH}, or contains itself")
+        raise ValueError(f"the output is circular or nested deeper than {MAX_OUTPUT_DEPTH}")
     if isinstance(value, float) and not math.isfinite(value):
-        odd.append(place or "the root")
+        invalid.append(path or "the root")
         return None
     if isinstance(value, dict):
-        inside = f"{place}." if place else ""
+        prefix = f"{path}." if path else ""
         named = {_json_key(key): part for key, part in value.items()}
-        return {key: _plain(part, f"{inside}{key}", odd, depth + 1) for key, part in named.items()}
+        return {key: _plain(part, f"{prefix}{key}", invalid, depth + 1) for key, part in named.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part, f"{place}[{at}]", odd, depth + 1) for at, part in enumerate(value)]
+        return [_plain(part, f"{path}[{at}]", invalid, depth + 1) for at, part in enumerate(value)]
     if value is None or isinstance(value, str | int | float):
         return value
-    return _plain(json_value(value), place, odd, depth + 1)
+    return _plain(json_value(value), path, invalid, depth + 1)
 
 
 def _merge(base: dict[str, Any], more: Mapping[str, Any]) -> None:
@@ -408,14 +403,14 @@ def _merge(base: dict[str, Any], more: Mapping[str, Any]) -> None:
         else:
             base[key] = value
             if isinstance(value, dict):
-                # A copy of what will be merged into: the chunk is the module's own.
+                # A copy, because later chunks are merged into it.
                 base[key] = {}
                 _merge(base[key], value)
 
 
 __all__ = [
     "MAX_OUTPUT_DEPTH",
-    "MAX_SAID_TWICE",
+    "MAX_TEXT_COPY",
     "CallListener",
     "Caller",
     "ExecutionRouter",

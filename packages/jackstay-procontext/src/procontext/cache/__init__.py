@@ -1,7 +1,6 @@
-"""What was fetched, kept on disk: pages with their headings, sections and search index, in one SQLite file.
+"""The page cache: pages with their headings, sections and search index, in one SQLite file.
 
-`_rows` what is kept, `_store` the file and its misfortunes, `_room` what goes when it is full, `_cache` the same for the event loop.
-Knows nothing of fetching.
+`_rows` has the stored types, `_store` the file and its error handling, `_quota` eviction, `_cache` the asyncio API.
 """
 
 from typing import TYPE_CHECKING
@@ -12,8 +11,6 @@ if TYPE_CHECKING:
     from procontext.cache._cache import Cache
     from procontext.cache._rows import CacheStatus, Document, Section
 
-__getattr__ = lazy(
-    __name__, {"Cache": "_cache", "CacheStatus": "_rows", "Document": "_rows", "Section": "_rows"}
-)
+__getattr__ = lazy(__name__, {"Cache": "_cache", "CacheStatus": "_rows", "Document": "_rows", "Section": "_rows"})
 
 __all__ = ["Cache", "CacheStatus", "Document", "Section"]

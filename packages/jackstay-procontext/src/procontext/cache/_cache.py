@@ -1,8 +1,6 @@
-"""The cache as the event loop sees it: the same operations, awaited, all of them in one thread of their own.
+"""The asyncio API of the cache: the operations of `_store`, run in one dedicated thread.
 
-One thread because a SQLite connection likes one, and because a slow disk must make its own callers wait and nobody else.
-
-Must never know what a page is for. Above: `procontext.page`. Below: `_store`.
+One thread, because a SQLite connection belongs to one, and so that a slow disk delays only the callers of the cache.
 """
 
 import asyncio
@@ -20,12 +18,12 @@ _T = TypeVar("_T")
 
 
 class Cache:
-    """What is kept on disk. Make it with `open`; `close` it, and nothing is lost."""
+    """The cache on disk. Create it with `open`; `close` writes everything that is pending."""
 
     def __init__(self, store: Store, thread: ThreadPoolExecutor) -> None:
         self._store = store
         self._thread = thread
-        self._making_room: asyncio.Task[None] | None = None
+        self._evicting: asyncio.Task[None] | None = None
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -33,12 +31,10 @@ class Cache:
 
     @classmethod
     async def open(cls, directory: Path, max_bytes: int, clock: Callable[[], float] = time.time) -> "Cache":
-        """The cache in a directory, which is made if it is not there. Never fails: in the worst case it is in memory."""
+        """Open the cache in a directory, which is created if necessary. Never fails: the fallback is memory."""
         thread = ThreadPoolExecutor(1, thread_name_prefix="procontext-cache")
         try:
-            store = await asyncio.get_running_loop().run_in_executor(
-                thread, Store, directory, max_bytes, clock
-            )
+            store = await asyncio.get_running_loop().run_in_executor(thread, Store, directory, max_bytes, clock)
         except BaseException:
             thread.shutdown(wait=False)
             raise
@@ -48,12 +44,12 @@ class Cache:
         return await asyncio.get_running_loop().run_in_executor(self._thread, operation)
 
     async def get(self, key: str) -> Document | None:
-        """What is kept under this key, if anything."""
+        """Return the document with this key, or None."""
         return await self._run(lambda: self._store.get(key))
 
-    async def holds(self, key: str) -> bool:
-        """Whether it is kept on the disk, where the next process finds it."""
-        return await self._run(lambda: self._store.holds(key))
+    async def contains(self, key: str) -> bool:
+        """Return whether the document is stored on disk, where another process can find it."""
+        return await self._run(lambda: self._store.contains(key))
 
     async def put(
         self,
@@ -62,69 +58,69 @@ class Cache:
         sections: Iterable[Section] = (),
         links: Iterable[str] | None = None,
     ) -> bool:
-        """Keep a document with its sections, in one transaction; False if the disk would not have it.
+        """Store a document with its sections in one transaction. Return False if the disk refused it.
 
-        If that made the file too large, what was used longest ago goes, behind the caller's back.
+        If the file is too large afterwards, the least recently used documents are evicted in the background.
         """
-        is_kept = await self._run(lambda: self._store.put(document, library_ids, sections, links))
-        await self._look_for_room()
-        return is_kept
+        is_stored = await self._run(lambda: self._store.put(document, library_ids, sections, links))
+        await self._evict_if_full()
+        return is_stored
 
     def touch(self, key: str) -> None:
-        """Note that a document was used, though not read from here."""
-        self._store.room.touch(key)
+        """Record a use of a document that was not read from the cache."""
+        self._store.quota.touch(key)
 
     async def join(self, library_id: str, key: str) -> None:
-        """Say that a document belongs to a library too, so that searches of it find it."""
+        """Add a document to a library, so that a search of the library finds it."""
         await self._run(lambda: self._store.join(library_id, key))
 
     async def confirm(self, key: str, checked_at: float) -> None:
-        """Note that a document is unchanged at its host."""
+        """Record that the host confirmed a document as unchanged."""
         await self._run(lambda: self._store.confirm(key, checked_at))
 
     async def libraries_linking(self, url: str) -> tuple[str, ...]:
-        """The libraries whose own index has this exact link."""
+        """Return the libraries whose index contains this exact link."""
         return await self._run(lambda: self._store.libraries_linking(url))
 
     async def count_pages(self, library_id: str) -> int:
-        """How many pages of a library can be searched."""
+        """Return the number of pages of a library that can be searched."""
         return await self._run(lambda: self._store.count_pages(library_id))
 
     async def search(self, library_id: str, query: str, limit: int) -> list[Hit]:
-        """The sections of a library that answer a query, best first."""
+        """Return the sections of a library that match a query, best first."""
         return await self._run(lambda: self._store.search(library_id, query, limit))
 
     async def clean(self, before: float) -> int:
-        """Remove what no host has confirmed since then; how many documents that were."""
+        """Remove documents that no host has confirmed since `before`. Return how many were removed."""
         removed = await self._run(lambda: self._store.clean(before))
-        await self._look_for_room()
+        await self._evict_if_full()
         return removed
 
-    async def _look_for_room(self) -> None:
-        is_full = self._making_room is None and await self._run(lambda: self._store.is_full)
-        if is_full and self._making_room is None and not self._is_closed:  # several may have asked at once
-            self._making_room = asyncio.create_task(self._make_room())
+    async def _evict_if_full(self) -> None:
+        is_full = self._evicting is None and await self._run(lambda: self._store.is_full)
+        if is_full and self._evicting is None and not self._is_closed:  # another caller may have started it
+            self._evicting = asyncio.create_task(self._evict())
 
-    async def _make_room(self) -> None:
-        """Piece by piece: what others ask of the cache meanwhile is done between two pieces."""
+    async def _evict(self) -> None:
+        """Evict in small steps; other cache operations run between two steps."""
         try:
-            while await self._run(self._store.make_room):
+            while await self._run(self._store.evict_step):
                 pass
         finally:
-            self._making_room = None
+            self._evicting = None
 
     async def status(self) -> CacheStatus:
-        """How much is kept, and where."""
+        """Return the size and the location of the cache."""
         return await self._run(self._store.status)
 
     async def close(self) -> None:
-        """Finish what was begun and let go of the file. Once more does nothing."""
+        """Finish pending operations and close the file. Further calls do nothing."""
         if self._is_closed:
             return
         self._is_closed = True
-        if self._making_room is not None:
-            self._making_room.cancel()  # the next one who opens the file goes on with it
-            await asyncio.wait([self._making_room])
+        if self._evicting is not None:
+            self._evicting.cancel()  # the next process that opens the file continues it
+            await asyncio.wait([self._evicting])
         await self._run(self._store.close)
         self._thread.shutdown(wait=False)
 

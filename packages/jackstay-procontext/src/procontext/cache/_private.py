@@ -1,7 +1,7 @@
-"""Who may read the cache: its owner alone. It may hold pages that were fetched with a password.
+"""File permissions of the cache: only its owner may read it, because it may contain pages that needed a password.
 
-A directory or file that exists is changed if it is ours to change. A directory that holds other things beside the cache is the
-user's own choice and keeps its mode; the files in it are protected all the same.
+The mode of an existing file or directory is tightened if possible. A directory that also contains other files keeps its
+mode; only the cache files in it are protected.
 """
 
 import logging
@@ -16,32 +16,32 @@ _PREFIX = "pages-"
 
 
 def make_private(file: Path) -> None:
-    """Create the cache file and its directory so that only their owner can read them, or take the rights of others away.
+    """Create the cache file and its directory with access for their owner only, or restrict existing ones to that.
 
-    Raises: OSError, if one of them cannot be created.
+    Raises: OSError if one of them cannot be created.
     """
     directory = file.parent
-    missing = [place for place in (directory, *directory.parents) if not place.exists()]
-    for place in reversed(missing):
-        place.mkdir(mode=0o700, exist_ok=True)
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
-    found = [entry for entry in directory.iterdir() if not entry.is_symlink()]
-    ours = [entry for entry in found if entry.name.startswith(_PREFIX)]
-    if len(ours) == len(found):
-        ours.append(directory)
-    for entry in ours:
-        _close_to_others(entry)
+    entries = [entry for entry in directory.iterdir() if not entry.is_symlink()]
+    protected = [entry for entry in entries if entry.name.startswith(_PREFIX)]
+    if len(protected) == len(entries):
+        protected.append(directory)
+    for path in protected:
+        _restrict(path)
 
 
-def _close_to_others(place: Path) -> None:
+def _restrict(path: Path) -> None:
     try:
-        mode = stat.S_IMODE(place.stat().st_mode)
+        mode = stat.S_IMODE(path.stat().st_mode)
         if mode & 0o077:
-            place.chmod(mode & 0o700)
+            path.chmod(mode & 0o700)
     except FileNotFoundError:
         pass  # another process has removed a side file
     except OSError as error:
-        _log.warning("other users may be able to read the cache %s: %s", place, error)
+        _log.warning("other users may be able to read the cache %s: %s", path, error)
 
 
 __all__ = ["make_private"]

@@ -1,7 +1,4 @@
-"""What is kept: a document with everything that was made from it, as plain rows.
-
-Above: `_store`, `_cache`, `procontext.page`. Below: `procontext.models`.
-"""
+"""The types that the cache stores."""
 
 from typing import Literal
 
@@ -11,7 +8,7 @@ from procontext.models import Heading
 
 
 class Section(msgspec.Struct, frozen=True, gc=False):
-    """A heading and what follows it up to the next one: the unit of search. `path` begins with the outermost heading."""
+    """A heading with the text up to the next heading: the unit of search. `path` starts with the outermost heading."""
 
     line: int
     path: tuple[str, ...]
@@ -19,10 +16,11 @@ class Section(msgspec.Struct, frozen=True, gc=False):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A page or a table of contents as it is kept.
+    """A stored page or table of contents.
 
-    `key` is what it is asked for by, `url` where it was found. `text` is Markdown in lines as they are counted. Times are
-    seconds since 1970: `fetched_at` when the text came, `checked_at` when the host last said that it is still the same.
+    `key` identifies the request, `url` is where the document was found. `text` is Markdown, already split into the
+    lines that are counted. Times are seconds since 1970: `fetched_at` is when the text was downloaded, `checked_at`
+    when the host last confirmed it.
     """
 
     key: str
@@ -38,7 +36,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CacheStatus(msgspec.Struct, frozen=True):
-    """What a person who looks after a cache wants to know."""
+    """Location and size of a cache."""
 
     path: str
     is_in_memory: bool

@@ -1,15 +1,8 @@
-"""The cache file: SQL, transactions, and what to do when the disk or the file is not what it should be.
+"""The cache file: one SQLite database in WAL mode, with a page, its sections and its search index in one transaction.
 
-One SQLite file in WAL mode, so that several processes read while one writes, and a process that is killed in the middle of a
-write leaves the state before it. A page, its headings, its sections and the search index over them are written in one
-transaction: whoever finds one finds all.
-
-A cache must never be the reason that an answer does not go out. So errors of the disk (full, read-only, gone) are logged and
-the operation counts as a miss; a file that is damaged is replaced by an empty one; a directory that cannot be used
-is replaced by memory. Errors of ours (wrong SQL) are raised. How large the file may grow is the affair of `_room`.
-
-All of it blocks: it is run in the one thread of `_cache`, and must never be called on the event loop.
-Above: `_cache`. Below: `_room`, `_words`, sqlite3.
+A cache failure never fails a request: disk errors (full, read-only, missing) are logged and count as a cache miss, a
+corrupt file is replaced by an empty one, and an unusable directory by memory. Programming errors (wrong SQL) are
+raised. All functions block; `_cache` runs them in a thread.
 """
 
 import contextlib
@@ -26,29 +19,29 @@ from typing import Final, TypeVar
 import msgspec
 
 from procontext.cache._private import make_private
-from procontext.cache._room import ROOM_SCHEMA, Room, delete_documents, delete_sections, file_bytes, weigh
+from procontext.cache._quota import QUOTA_SCHEMA, Quota, delete_documents, delete_sections, file_bytes, weigh
 from procontext.cache._rows import CacheStatus, Document, Section
-from procontext.cache._words import names, stem
+from procontext.cache._terms import heading_matcher, stem
 from procontext.models import Heading, Hit
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-# The number is the schema's. A version with another schema uses another file, and both can run side by side.
+# The number is the version of the schema. A release with another schema uses another file, so both can run side by
+# side.
 FILE_NAME: Final = "pages-2.sqlite3"
 
-# How long to wait for another process's write. The longest, a whole page with its index, takes tens of milliseconds.
+# How long to wait for a write of another process. The longest write, a page with its index, takes tens of milliseconds.
 BUSY_SECONDS: Final = 5.0
 _OPEN_ATTEMPTS: Final = 50
 _OPEN_PAUSE: Final = 0.1
 
-# More than any disk has.
-NO_BOUND: Final = 2**63 - 1
+UNLIMITED: Final = 2**63 - 1
 
-# How long a word must be to be looked for by itself, and as the beginning of longer ones.
-_TELLING: Final = 3
-# The best so many are looked through for one that is called just so.
-_LOOKED_AT: Final = 50
+# Shorter terms are not searched on their own or as prefixes: they match too much.
+_MIN_PREFIX_LENGTH: Final = 3
+# How many of the best hits are searched for a heading that equals the query.
+_RERANK_LIMIT: Final = 50
 
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS documents (
@@ -73,7 +66,7 @@ CREATE VIRTUAL TABLE IF NOT EXISTS section_text USING fts5 (
 );
 """
 
-# A word in the section's own heading says far more than one in its body; one in the headings above it, a little more.
+# Weights: a term in the section's own heading counts most, one in a parent heading more than one in the body.
 SEARCH: Final = """
 SELECT d.key, s.line, s.path, snippet(section_text, 2, '', '', ' … ', 32), -bm25(section_text, 10.0, 2.0, 1.0) AS score
 FROM section_text
@@ -84,8 +77,8 @@ WHERE section_text MATCH ?
 ORDER BY score DESC, s.id LIMIT ?
 """
 
-# Primary result codes (the low byte) of a disk or a neighbour that does not let us; sqlite.org/rescode.html.
-_UNWILLING = {
+# Primary result codes (the low byte) caused by the disk or by another process; sqlite.org/rescode.html.
+_DISK_ERRORS = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_NOMEM,
@@ -96,7 +89,7 @@ _UNWILLING = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_AUTH,
 }
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 _paths = msgspec.json.Decoder(tuple[str, ...])
 _headings = msgspec.json.Decoder(tuple[Heading, ...])
@@ -104,21 +97,21 @@ _encode = msgspec.json.encode
 
 
 class Store:
-    """The file. Every method may be called from one thread only."""
+    """The cache file. All methods must be called from one thread."""
 
     def __init__(
         self,
         directory: Path,
-        max_bytes: int = NO_BOUND,
+        max_bytes: int = UNLIMITED,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = directory / FILE_NAME
         self.is_in_memory = False
-        self.room = Room(max_bytes, clock)
+        self.quota = Quota(max_bytes, clock)
         self._identity: tuple[int, int] | None = None
         self._connection = self._open()
 
-    # --- opening, and opening again -----------------------------------------------------------------------------------
+    # --- opening and recovery -----------------------------------------------------------------------------------------
 
     def _open(self) -> sqlite3.Connection:
         try:
@@ -126,52 +119,51 @@ class Store:
             try:
                 return self._connect(str(self.path))
             except sqlite3.DatabaseError as error:
-                if _code(error) not in _DAMAGED:
+                if _code(error) not in _CORRUPT:
                     raise
                 self._remove(error)
                 make_private(self.path)
                 return self._connect(str(self.path))
         except (OSError, sqlite3.DatabaseError) as error:
-            _log.warning("the cache %s cannot be used (%s); pages are kept in memory only", self.path, error)
+            _log.warning("cannot open the cache %s: %s; pages are cached in memory only", self.path, error)
             self.is_in_memory = True
             return self._connect(":memory:")
 
-    def _connect(self, place: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            place, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
+    def _connect(self, path: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             _prepare(connection)
-            self._identity = _identity(place)
+            self._identity = _identity(path)
         except BaseException:
             connection.close()
             raise
         return connection
 
     def _remove(self, error: Exception) -> None:
-        """Take away a damaged file, unless another process has already put a new one in its place."""
+        """Remove a corrupt file, unless another process has already replaced it."""
         if self._identity is not None and _identity(str(self.path)) != self._identity:
             return
-        _log.warning("the cache %s is damaged (%s); it is made anew", self.path, error)
+        _log.warning("the cache %s is corrupt: %s; a new one is created", self.path, error)
         for suffix in ("-wal", "-shm", ""):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{self.path}{suffix}")
 
-    def _safely(self, what: str, operation: Callable[[], _T], otherwise: _T) -> _T:
+    def _safely(self, name: str, operation: Callable[[], _T], default: _T) -> _T:
+        """Run an operation. Return `default` if the disk fails; replace a corrupt file and try once more."""
         try:
             return operation()
         except sqlite3.DatabaseError as error:
-            if _code(error) not in _DAMAGED or self.is_in_memory:
-                return _missed(what, error, otherwise)
+            if _code(error) not in _CORRUPT or self.is_in_memory:
+                return _fallback(name, error, default)
             self._connection.close()
-            with contextlib.suppress(OSError):  # then opening it fails too, and memory takes its place
+            with contextlib.suppress(OSError):  # then opening it fails too, and memory is used instead
                 self._remove(error)
             self._connection = self._open()
-            self.room.forget()
+            self.quota.reset()
         try:
             return operation()
         except sqlite3.DatabaseError as error:
-            return _missed(what, error, otherwise)
+            return _fallback(name, error, default)
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -181,26 +173,26 @@ class Store:
             yield connection
             connection.execute("COMMIT")
         except BaseException:
-            with contextlib.suppress(sqlite3.DatabaseError):  # SQLite may have rolled back by itself
+            with contextlib.suppress(sqlite3.DatabaseError):  # SQLite may have rolled back already
                 connection.execute("ROLLBACK")
             raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Write pending uses and close the file."""
 
         def operation() -> None:
             with self._transaction() as connection:
-                self.room.write_uses(connection)
-                self.room.leave(connection)
+                self.quota.flush_uses(connection)
+                self.quota.release(connection)
 
-        if self.room.has_something_to_say:
+        if self.quota.has_unsaved_state:
             self._safely("write", operation, None)
         self._connection.close()
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> Document | None:
-        """What is kept under this key."""
+        """Return the document with this key, or None."""
 
         def operation() -> Document | None:
             row = self._connection.execute(
@@ -213,9 +205,9 @@ class Store:
             try:
                 text, headings = zlib.decompress(row[2]).decode("utf-8"), _headings.decode(row[3])
             except (zlib.error, UnicodeDecodeError, msgspec.DecodeError) as error:
-                _log.warning("what the cache keeps of %s is damaged: %s", key, error)
+                _log.warning("the cached document %s is corrupt: %s", key, error)
                 return None  # it is fetched and written again
-            self.room.touch(key)
+            self.quota.touch(key)
             return Document(
                 key=key,
                 kind=row[0],
@@ -230,12 +222,12 @@ class Store:
             )
 
         found = self._safely("read", operation, None)
-        if self.room.has_much_pending:
-            self._write_uses()
+        if self.quota.is_flush_due:
+            self._flush_uses()
         return found
 
-    def holds(self, key: str) -> bool:
-        """Whether it is kept on the disk, where others find it."""
+    def contains(self, key: str) -> bool:
+        """Return whether the document is stored on disk, where another process can find it."""
 
         def operation() -> bool:
             row = self._connection.execute("SELECT 1 FROM documents WHERE key = ?", (key,)).fetchone()
@@ -244,7 +236,7 @@ class Store:
         return not self.is_in_memory and self._safely("look up a document", operation, False)
 
     def libraries_linking(self, url: str) -> tuple[str, ...]:
-        """The libraries whose own index has this exact link."""
+        """Return the libraries whose index contains this exact link."""
 
         def operation() -> tuple[str, ...]:
             rows = self._connection.execute("SELECT library_id FROM links WHERE url = ?", (url,))
@@ -253,7 +245,7 @@ class Store:
         return self._safely("look up a link", operation, ())
 
     def count_pages(self, library_id: str) -> int:
-        """How many pages of a library can be searched."""
+        """Return the number of pages of a library that can be searched."""
 
         def operation() -> int:
             rows = self._connection.execute(
@@ -266,37 +258,37 @@ class Store:
         return self._safely("count pages", operation, 0)
 
     def search(self, library_id: str, query: str, limit: int) -> list[Hit]:
-        """The sections of a library that have every word of the query, then those that have some of them.
+        """Return the sections of a library that contain every term of the query, then those that contain some.
 
-        First comes what is called just so: who looks for a class wants its own section, not each that returns one.
+        Sections whose heading is the query come first: a search for a class finds its own section before its uses.
         """
-        words = [word for word in re.findall(r"\w+", query) if word.strip("_")]
-        if not words:
+        terms = [term for term in re.findall(r"\w+", query) if term.strip("_")]
+        if not terms:
             return []
-        every = " ".join(f'"{word}"' for word in words)
-        # Short words stand everywhere, and everything begins with them.
-        telling = [word for word in words if len(word) >= _TELLING] or words
-        begun = [f'"{stem(word)}"*' if len(word) >= _TELLING else f'"{word}"' for word in telling]
-        is_asked_for = names(words)
+        every = " ".join(f'"{term}"' for term in terms)
+        # Short terms occur everywhere and are the prefix of everything.
+        long_terms = [term for term in terms if len(term) >= _MIN_PREFIX_LENGTH] or terms
+        prefixes = [f'"{stem(term)}"*' if len(term) >= _MIN_PREFIX_LENGTH else f'"{term}"' for term in long_terms]
+        is_exact_heading = heading_matcher(terms)
 
         def operation() -> list[Hit]:
             found: dict[tuple[str, int], Hit] = {}
-            for match in (every, " ".join(begun), " OR ".join(begun)):
+            for match in (every, " ".join(prefixes), " OR ".join(prefixes)):
                 if len(found) >= limit:
                     break
-                rows = self._connection.execute(SEARCH, (library_id, match, max(limit * 2, _LOOKED_AT)))
+                rows = self._connection.execute(SEARCH, (library_id, match, max(limit * 2, _RERANK_LIMIT)))
                 hits = [
                     Hit(url, line, _paths.decode(path), " ".join(snippet.split()), score)
                     for url, line, path, snippet, score in rows
                 ]
-                for hit in sorted(hits, key=lambda hit: not is_asked_for(hit.heading_path)):
+                for hit in sorted(hits, key=lambda hit: not is_exact_heading(hit.heading_path)):
                     found.setdefault((hit.url, hit.line), hit)
             return list(found.values())[:limit]
 
         return self._safely("search", operation, [])
 
     def status(self) -> CacheStatus:
-        """How much is kept."""
+        """Return the size and the location of the cache."""
 
         def operation() -> CacheStatus:
             documents = self._connection.execute("SELECT count(*) FROM documents").fetchone()[0]
@@ -304,7 +296,7 @@ class Store:
             size = file_bytes(self._connection)
             return CacheStatus(str(self.path), self.is_in_memory, documents, sections, size)
 
-        return self._safely("be counted", operation, CacheStatus(str(self.path), self.is_in_memory, 0, 0, 0))
+        return self._safely("status", operation, CacheStatus(str(self.path), self.is_in_memory, 0, 0, 0))
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -315,8 +307,8 @@ class Store:
         sections: Iterable[Section] = (),
         links: Iterable[str] | None = None,
     ) -> bool:
-        """Keep a document and all that was made of it; whether that worked. `links` replaces those of each library."""
-        # Lone surrogates cannot be written as UTF-8; no decoder of ours makes them, but a JSON index may hold them.
+        """Store a document with its sections. Return whether it worked. `links` replaces the links of each library."""
+        # Lone surrogates cannot be encoded as UTF-8; a JSON index may contain them.
         packed = zlib.compress(document.text.encode("utf-8", "replace"), 1)
         headings = _encode(document.headings)
         ids, listed, parts = tuple(library_ids), None if links is None else tuple(links), tuple(sections)
@@ -325,7 +317,7 @@ class Store:
         def operation() -> bool:
             with self._transaction() as connection:
                 delete_sections(connection, document.key)
-                self.room.enter(connection, document.key, weight)
+                self.quota.record(connection, document.key, weight)
                 connection.execute(
                     "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (
@@ -354,7 +346,7 @@ class Store:
         return self._safely("write", operation, False)
 
     def join(self, library_id: str, key: str) -> None:
-        """Say that a document belongs to a library too."""
+        """Add a document to a library."""
 
         def operation() -> None:
             with self._transaction() as connection:
@@ -363,7 +355,7 @@ class Store:
         self._safely("write", operation, None)
 
     def confirm(self, key: str, checked_at: float) -> None:
-        """Note that the host says that a document is unchanged."""
+        """Record that the host confirmed a document as unchanged."""
 
         def operation() -> None:
             with self._transaction() as connection:
@@ -372,13 +364,11 @@ class Store:
         self._safely("write", operation, None)
 
     def clean(self, before: float) -> int:
-        """Remove what was last confirmed before then; how many documents that were."""
+        """Remove documents that were last confirmed before `before`. Return how many were removed."""
 
         def operation() -> int:
             with self._transaction() as connection:
-                rows = connection.execute(
-                    "SELECT key FROM documents WHERE checked_at < ?", (before,)
-                ).fetchall()
+                rows = connection.execute("SELECT key FROM documents WHERE checked_at < ?", (before,)).fetchall()
                 delete_documents(connection, (key for (key,) in rows))
             return len(rows)
 
@@ -386,38 +376,38 @@ class Store:
 
     @property
     def is_full(self) -> bool:
-        """Whether the file is larger than it may be: then `make_room` is to be called until it is not."""
-        return self._safely("be measured", lambda: self.room.is_exceeded(self._connection), False)
+        """Whether the file exceeds its quota; then call `evict_step` until it returns False."""
+        return self._safely("measure", lambda: self.quota.is_exceeded(self._connection), False)
 
-    def make_room(self) -> bool:
-        """Do a piece of what makes the file smaller again; whether there is more to do."""
-        return self._safely("make room", lambda: self.room.make(self._connection, self._transaction), False)
+    def evict_step(self) -> bool:
+        """Run one step of the eviction. Return whether there is more to do."""
+        return self._safely("evict", lambda: self.quota.evict_step(self._connection, self._transaction), False)
 
-    def _write_uses(self) -> None:
+    def _flush_uses(self) -> None:
         def operation() -> None:
             with self._transaction() as connection:
-                self.room.write_uses(connection)
+                self.quota.flush_uses(connection)
 
         self._safely("write", operation, None)
 
 
-def _missed(what: str, error: sqlite3.DatabaseError, otherwise: _T) -> _T:
-    """What to answer instead, if the disk is to blame; raises the error if we are."""
-    if _code(error) not in _UNWILLING | _DAMAGED:
+def _fallback(name: str, error: sqlite3.DatabaseError, default: _T) -> _T:
+    """Log a disk error and return the default. Other errors are raised."""
+    if _code(error) not in _DISK_ERRORS | _CORRUPT:
         raise error
-    _log.warning("the cache could not %s: %s", what, error)
-    return otherwise
+    _log.warning("cache operation %r failed: %s", name, error)
+    return default
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """WAL and the tables. Changing to WAL takes a lock that does not wait its turn, when two processes start at once."""
+    """Set WAL mode and create the tables. Retries: the switch to WAL does not wait for the lock of another process."""
     for pause in (*([_OPEN_PAUSE] * _OPEN_ATTEMPTS), None):
         try:
-            # Survives the death of the process at any point; a power cut may undo the last pages, and they are a cache.
+            # Survives a crash of the process at any point. A power failure may lose the last pages, which is fine.
             connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # heard while the file is empty only
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has an effect only while the file is empty
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(SCHEMA + ROOM_SCHEMA)
+            connection.executescript(SCHEMA + QUOTA_SCHEMA)
             return
         except sqlite3.OperationalError as error:
             if _code(error) != sqlite3.SQLITE_BUSY or pause is None:
@@ -444,17 +434,17 @@ def _insert_sections(connection: sqlite3.Connection, key: str, sections: Iterabl
 
 
 def _code(error: sqlite3.Error) -> int | None:
-    """The primary result code: the extended one without its upper bytes."""
+    """Return the primary result code: the extended code without its upper bytes."""
     extended: int | None = getattr(error, "sqlite_errorcode", None)
     return None if extended is None else extended & 0xFF
 
 
-def _identity(place: str) -> tuple[int, int] | None:
+def _identity(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(place)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 __all__ = ["FILE_NAME", "Store"]

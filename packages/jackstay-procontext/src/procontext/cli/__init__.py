@@ -1,6 +1,6 @@
-"""The `procontext` command: the server, and the same tools for people at a terminal.
+"""The `procontext` command: the server, and the same tools for use at a terminal.
 
-Each sub-command is a row in `_commands` and a file that turns arguments into calls of the rooms below and answers into text.
+Each subcommand is a row in `_commands` and a module with `add_arguments` and `run`.
 """
 
 from jackstay._lazy import TYPE_CHECKING, lazy

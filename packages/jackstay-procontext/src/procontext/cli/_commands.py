@@ -1,9 +1,4 @@
-"""The sub-commands as rows: what each is called, what it does in one line, and which file holds it.
-
-A file is named as text, so that `procontext --help` lists every command and loads none.
-
-Above: `_main`. Below: nothing.
-"""
+"""The table of subcommands. Modules are named by strings, so that `procontext --help` imports none of them."""
 
 import importlib
 from argparse import ArgumentParser, Namespace
@@ -11,31 +6,31 @@ from typing import NamedTuple, Protocol, cast
 
 
 class Command(Protocol):
-    """What the file of a command provides."""
+    """The interface of a command module."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the arguments of this command."""
 
     def run(self, arguments: Namespace) -> int:
-        """Do it, write the result to standard output, and return the exit code."""
+        """Run the command, write the result to standard output, and return the exit code."""
 
 
 class CommandRow(NamedTuple):
-    """One sub-command; `home` is imported when it is the one that was typed, `examples` follow its name in `--help`."""
+    """One subcommand. `module` is imported when the command runs; `examples` are shown in `--help`."""
 
     name: str
     summary: str
-    home: str
+    module: str
     examples: tuple[str, ...]
 
 
-# What is run without a command: clients start the program with no arguments (reference, 7.1).
+# The command that runs without arguments: MCP clients start the program that way.
 DEFAULT = "serve"
 
 COMMANDS = (
     CommandRow(
         "serve",
-        "serve MCP, over stdio or HTTP as the settings say (the default)",
+        "run the MCP server, over stdio or HTTP (the default)",
         "_serve",
         ("", "--transport http --port 8080"),
     ),
@@ -45,9 +40,7 @@ COMMANDS = (
         "_resolve",
         ("cv2", "'langchain[openai]>=0.3' --json"),
     ),
-    CommandRow(
-        "docs", "print the table of contents of a library", "_docs", ("fastapi", "fastapi --offset 40")
-    ),
+    CommandRow("docs", "print the table of contents of a library", "_docs", ("fastapi", "fastapi --offset 40")),
     CommandRow(
         "read",
         "print a documentation page, or a section of one, as Markdown",
@@ -69,11 +62,11 @@ COMMANDS = (
         "_fetch",
         ("fastapi httpx",),
     ),
-    CommandRow("setup", "get the newest registry, and say which one is used", "_setup", ("",)),
+    CommandRow("setup", "download the newest registry and show which one is used", "_setup", ("",)),
     CommandRow("doctor", "check settings, registry, cache, network and sources", "_doctor", ("", "--json")),
     CommandRow(
         "completion",
-        "print what completes these commands in your shell",
+        "print a completion script for your shell",
         "_completion",
         (
             "bash >> ~/.bashrc",
@@ -85,10 +78,8 @@ COMMANDS = (
 
 
 def load(row: CommandRow) -> Command:
-    """The file of a command."""
-    return cast(
-        Command, importlib.import_module(f"procontext.cli.{row.home}")
-    )  # the tests hold each to the protocol
+    """Import the module of a command."""
+    return cast(Command, importlib.import_module(f"procontext.cli.{row.module}"))  # a test checks each module
 
 
 __all__ = ["COMMANDS", "DEFAULT", "Command", "CommandRow", "load"]

@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from procontext.app import Application
-from procontext.cli._asking import add_common, ask, find_library
+from procontext.cli._application import add_common_options, find_library, run_with_application
 from procontext.cli._main import DONE
 from procontext.cli._numbers import positive
 from procontext.cli._screen import print_json, printable, styled
@@ -12,14 +12,14 @@ from procontext.cli._screen import print_json, printable, styled
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("library", help="a library's identifier, or any name of it")
-    parser.add_argument("--offset", type=positive, default=1, help="the line to begin with (default 1)")
-    parser.add_argument("--limit", type=positive, help="how many lines at most (default: as many as fit)")
-    add_common(parser)
+    parser.add_argument("library", help="the identifier or any name of a library")
+    parser.add_argument("--offset", type=positive, default=1, help="the first line (default 1)")
+    parser.add_argument("--limit", type=positive, help="the maximum number of lines (default: as many as fit)")
+    add_common_options(parser)
 
 
 def run(arguments: Namespace) -> int:
-    """Print it; where it goes on is said on standard error."""
+    """Print the table of contents; if it was cut, print how to continue on standard error."""
 
     async def work(application: Application) -> int:
         library = find_library(application, arguments.library)
@@ -29,8 +29,8 @@ def run(arguments: Namespace) -> int:
             return DONE
         print(printable(found.content))
         if found.next_offset is not None:
-            more = f"lines {found.offset} to {found.next_offset - 1} of {found.total_lines}; go on with"
+            more = f"lines {found.offset} to {found.next_offset - 1} of {found.total_lines}; continue with"
             print(styled(f"{more} --offset {found.next_offset}", "dim", sys.stderr), file=sys.stderr)
         return DONE
 
-    return ask(arguments, work)
+    return run_with_application(arguments, work)

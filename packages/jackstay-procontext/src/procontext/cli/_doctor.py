@@ -1,7 +1,4 @@
-"""`procontext doctor`: settings, registry, cache, network and every source, each looked at, with what to do where something is wrong.
-
-Above: `_main`. Below: `config`, `registry`, the file system, the name service. It changes nothing.
-"""
+"""`procontext doctor`: check the settings, the registry, the cache, the network and every source, without changes."""
 
 import logging
 import os
@@ -17,7 +14,7 @@ import msgspec
 
 from jackstay.extras import install_command, missing_modules
 from procontext.app import make_registry
-from procontext.cli._asking import add_config
+from procontext.cli._application import add_config_option
 from procontext.cli._main import DONE, FAILED
 from procontext.cli._screen import print_json, styled
 from procontext.cli._source_check import check_sources
@@ -25,14 +22,14 @@ from procontext.config import Config, load
 from procontext.config_files import find_files
 from procontext.errors import ConfigError, RegistryError
 
-# Seconds for the name service: some systems ask three servers for five each.
-PATIENCE: Final = 5.0
+# Seconds for a DNS lookup: some systems query three servers for five seconds each.
+DNS_TIMEOUT: Final = 5.0
 
 MARKS: Final = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failed": ("XX", "red")}
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at; `advice` is what to do, where there is something to do."""
+    """The result of one check; `advice` is what to do, if anything."""
 
     what: str
     state: str
@@ -42,16 +39,16 @@ class Finding(msgspec.Struct, frozen=True):
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_config(parser)
+    add_config_option(parser)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(arguments: Namespace) -> int:
     """Print every finding; exit code 1 if one of them is a failure."""
     quiet = logging.NullHandler()
-    logging.getLogger("procontext").addHandler(quiet)  # what is wrong is a finding, and told once
+    logging.getLogger("procontext").addHandler(quiet)  # problems are findings, and printed once
     try:
-        findings = list(examine(arguments.config))
+        findings = list(run_checks(arguments.config))
     finally:
         logging.getLogger("procontext").removeHandler(quiet)
     if arguments.json:
@@ -65,8 +62,8 @@ def run(arguments: Namespace) -> int:
     return FAILED if any(finding.state == "failed" for finding in findings) else DONE
 
 
-def examine(named: str | None = None) -> Iterator[Finding]:
-    """Check everything, in order; without settings nothing else can be checked. `named` is the file of `--config`."""
+def run_checks(named: str | None = None) -> Iterator[Finding]:
+    """Run all checks in order. Wrong settings end them. `named` is the value of `--config`."""
     try:
         config = load(named)
         files = find_files(named)
@@ -74,9 +71,7 @@ def examine(named: str | None = None) -> Iterator[Finding]:
         yield Finding("settings", "failed", str(error), "Correct or remove this setting.")
         return
     found = [str(file) for file in (files.trusted, files.local) if file is not None]
-    yield Finding(
-        "settings", "ok", " and ".join(found) if found else "no procontext.yaml; the defaults are used"
-    )
+    yield Finding("settings", "ok", " and ".join(found) if found else "no procontext.yaml; using the defaults")
     yield from _registry(config)
     yield _cache(config)
     yield _network(config)
@@ -100,29 +95,29 @@ def _registry(config: Config) -> Iterator[Finding]:
 
 
 def cache_directory(config: Config) -> Path:
-    """Where the cache lies."""
+    """Return the directory of the cache."""
     if config.cache.dir is not None:
         return Path(config.cache.dir)
-    import platformdirs  # noqa: PLC0415  # loaded where it is asked
+    import platformdirs  # noqa: PLC0415  # not needed where a directory is configured
 
     return Path(platformdirs.user_cache_dir("procontext"))
 
 
 def _cache(config: Config) -> Finding:
     directory = cache_directory(config)
-    existing = next(place for place in (directory, *directory.parents) if place.exists())
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
-        advice = "Set cache.dir to a directory that can be written; until then nothing is kept."
-        return Finding("cache", "failed", f"{existing} cannot be written", advice)
+        advice = "Set cache.dir to a writable directory; until then nothing is stored."
+        return Finding("cache", "failed", f"{existing} is not writable", advice)
     files = [file for file in directory.glob("*") if file.is_file()] if directory.exists() else []
     size = sum(file.stat().st_size for file in files)
-    most = config.cache.max_bytes / 1_048_576
-    return Finding("cache", "ok", f"{directory}, {size / 1_048_576:.1f} MB of at most {most:.0f}")
+    max_size = config.cache.max_bytes / 1_048_576
+    return Finding("cache", "ok", f"{directory}, {size / 1_048_576:.1f} MB of at most {max_size:.0f}")
 
 
 def _network(config: Config) -> Finding:
     if config.fetcher.offline:
-        return Finding("network", "warning", "offline is set: only the cache is served")
+        return Finding("network", "warning", "fetcher.offline is set: only the cache is used")
     if config.fetcher.proxy is not None:
         name = urlsplit(config.fetcher.proxy).hostname or ""
         what = f"the proxy {name}"
@@ -138,23 +133,23 @@ def _network(config: Config) -> Finding:
 
 
 def _resolve(name: str) -> None:
-    """Look a name up. Raises: OSError.
+    """Look up a host name. Raises: OSError.
 
-    On a thread: the system's own look-up cannot be interrupted, and without a network it takes its time.
+    On a thread, because `getaddrinfo` cannot be interrupted and can take long without a network.
     """
     failures: list[OSError] = []
 
-    def look() -> None:
+    def look_up() -> None:
         try:
             socket.getaddrinfo(name, 443, type=socket.SOCK_STREAM)
         except OSError as error:
             failures.append(error)
 
-    looking = threading.Thread(target=look, name="procontext-doctor", daemon=True)
-    looking.start()
-    looking.join(PATIENCE)
-    if looking.is_alive():
-        raise OSError(f"no answer within {PATIENCE:g} s")
+    thread = threading.Thread(target=look_up, name="procontext-doctor", daemon=True)
+    thread.start()
+    thread.join(DNS_TIMEOUT)
+    if thread.is_alive():
+        raise OSError(f"no response within {DNS_TIMEOUT:g} s")
     if failures:
         raise failures[0]
 
@@ -163,4 +158,4 @@ def _http() -> Finding:
     missing = missing_modules("http")
     if missing:
         return Finding("http", "warning", f"not installed: {', '.join(missing)}", install_command("http"))
-    return Finding("http", "ok", "can be served")
+    return Finding("http", "ok", "the HTTP transport is installed")

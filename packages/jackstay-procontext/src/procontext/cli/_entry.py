@@ -1,8 +1,6 @@
-"""The entry point: the words that were typed in, the exit code out.
+"""The entry point of the `procontext` command.
 
-It loads nothing itself, so that a Ctrl-C finds the command at its edge as soon as Python has begun.
-
-Above: the shell, `python -m procontext`. Below: `_main`, loaded inside the edge.
+It imports almost nothing itself, so that Ctrl-C is handled as soon as Python has started.
 """
 
 from jackstay._lazy import TYPE_CHECKING
@@ -13,16 +11,14 @@ if TYPE_CHECKING:
 
 
 def main(argv: "Sequence[str] | None" = None) -> int:
-    """Run the `procontext` command and return its exit code; nothing is raised. `argv` defaults to what was typed."""
-    return run_command(
-        _run, argv, name="procontext", package="procontext", distribution="jackstay-procontext"
-    )
+    """Run the `procontext` command and return its exit code; raises nothing. `argv` defaults to `sys.argv[1:]`."""
+    return run_command(_run, argv, name="procontext", package="procontext", distribution="jackstay-procontext")
 
 
-def _run(words: list[str]) -> int:
-    from procontext.cli._main import run  # noqa: PLC0415  # as said above
+def _run(argv: list[str]) -> int:
+    from procontext.cli._main import run  # noqa: PLC0415  # see the module docstring
 
-    return run(words)
+    return run(argv)
 
 
 __all__ = ["main"]

@@ -1,16 +1,14 @@
-"""From the words that were typed to the command that does them.
+"""Dispatch of the command line to the subcommands.
 
-Results go to standard output and everything else to standard error; a wrong setting, a wrong argument and a failed request are
-told in words, never with a traceback.
-
-Must never know a command by name, except the default. Above: `_entry`. Below: `_commands`, `_parsers`.
+Results go to standard output, everything else to standard error. A wrong setting, a wrong argument and a failed request
+print a message, never a traceback.
 """
 
 from typing import NoReturn
 
-from jackstay.shell import meant
+from jackstay.shell import did_you_mean
 from procontext.cli._commands import COMMANDS, DEFAULT, load
-from procontext.cli._parsers import front, parser_of
+from procontext.cli._parsers import command_parser, main_parser
 
 DONE = 0
 FAILED = 1
@@ -18,26 +16,26 @@ USAGE = 2
 TERMINATED = 143
 
 
-def run(words: list[str]) -> int:
-    """Do what was typed; the exit code. Raises: SystemExit, as argparse does; KeyboardInterrupt; OSError."""
-    if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]
-    row = next((row for row in COMMANDS if words[:1] == [row.name]), None)
+def run(argv: list[str]) -> int:
+    """Run the command line and return the exit code. Raises: SystemExit (from argparse), KeyboardInterrupt, OSError."""
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:2], "--help"]
+    row = next((row for row in COMMANDS if argv[:1] == [row.name]), None)
     if row is None:
-        if words and words[0] in ("-h", "--help", "-V", "--version"):
-            front().parse_args(words[:1])
-        if words and not words[0].startswith("-"):
-            _refuse(words[0])
+        if argv and argv[0] in ("-h", "--help", "-V", "--version"):
+            main_parser().parse_args(argv[:1])
+        if argv and not argv[0].startswith("-"):
+            _reject(argv[0])
         row = next(row for row in COMMANDS if row.name == DEFAULT)
-        words = [DEFAULT, *words]
+        argv = [DEFAULT, *argv]
     command = load(row)
-    return command.run(parser_of(row, command).parse_args(words[1:]))
+    return command.run(command_parser(row, command).parse_args(argv[1:]))
 
 
-def _refuse(word: str) -> NoReturn:
+def _reject(name: str) -> NoReturn:
     names = [row.name for row in COMMANDS]
-    hint = meant(word.lower(), names) or f"; there are {', '.join(names)}"
-    front().error(f"there is no command {word!r}{hint}")
+    hint = did_you_mean(name.lower(), names) or f"; valid commands: {', '.join(names)}"
+    main_parser().error(f"unknown command {name!r}{hint}")
 
 
 __all__ = ["DONE", "FAILED", "TERMINATED", "USAGE", "run"]

@@ -1,7 +1,4 @@
-"""The parser of each sub-command, and of what stands in front of them: one place, so that `--help` and completion say the same.
-
-Above: `_main`, `_completion`. Below: `_commands`, and the file of the command that is asked for.
-"""
+"""The argument parsers of the command and its subcommands, used for parsing, `--help` and completion."""
 
 import argparse
 
@@ -9,11 +6,11 @@ from jackstay.shell import CommandParser
 from procontext._version import __version__
 from procontext.cli._commands import COMMANDS, Command, CommandRow
 
-EXIT_CODES = "exit codes: 0 done, 1 failed or not found, 2 not understood, 130 interrupted"
+EXIT_CODES = "exit codes: 0 done, 1 failed or not found, 2 usage error, 130 interrupted"
 
 
-def parser_of(row: CommandRow, command: Command) -> CommandParser:
-    """The parser of one sub-command, `command` being its file."""
+def command_parser(row: CommandRow, command: Command) -> CommandParser:
+    """Return the parser of one subcommand; `command` is its module."""
     examples = "".join(f"  procontext {row.name} {example}".rstrip() + "\n" for example in row.examples)
     parser = CommandParser(
         prog=f"procontext {row.name}",
@@ -25,14 +22,14 @@ def parser_of(row: CommandRow, command: Command) -> CommandParser:
     return parser
 
 
-def front() -> CommandParser:
-    """What is shown for `procontext --help`."""
+def main_parser() -> CommandParser:
+    """Return the parser of `procontext` without a command."""
     width = max(len(row.name) for row in COMMANDS)
     listed = "".join(f"  {row.name:<{width}}  {row.summary}\n" for row in COMMANDS)
     parser = CommandParser(
         prog="procontext",
         usage="procontext [-h] [--version] [COMMAND ...]",
-        description="The documentation server for coding agents. COMMAND --help explains one.",
+        description="A documentation server for coding agents. Help: procontext COMMAND --help",
         epilog=f"commands:\n{listed}\nexamples:\n  procontext docs fastapi\n  procontext fetch fastapi httpx\n"
         f"settings: procontext.yaml, --config, PROCONTEXT__ variables; procontext doctor\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -43,4 +40,4 @@ def front() -> CommandParser:
     return parser
 
 
-__all__ = ["EXIT_CODES", "front", "parser_of"]
+__all__ = ["EXIT_CODES", "command_parser", "main_parser"]

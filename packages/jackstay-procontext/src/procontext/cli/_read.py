@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from procontext.app import Application
-from procontext.cli._asking import add_common, ask
+from procontext.cli._application import add_common_options, run_with_application
 from procontext.cli._main import DONE
 from procontext.cli._numbers import positive
 from procontext.cli._screen import print_json, printable, styled
@@ -12,21 +12,19 @@ from procontext.cli._screen import print_json, printable, styled
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("url", help="the address of the page")
+    parser.add_argument("url", help="the URL of the page")
     parser.add_argument("--heading", help="only the section under this heading")
-    parser.add_argument("--offset", type=positive, default=1, help="the line to begin with (default 1)")
-    parser.add_argument("--limit", type=positive, default=2000, help="how many lines at most (default 2000)")
-    parser.add_argument("--headings", action="store_true", help="print the map of the headings instead")
-    add_common(parser)
+    parser.add_argument("--offset", type=positive, default=1, help="the first line (default 1)")
+    parser.add_argument("--limit", type=positive, default=2000, help="the maximum number of lines (default 2000)")
+    parser.add_argument("--headings", action="store_true", help="print the headings with their line numbers instead")
+    add_common_options(parser)
 
 
 def run(arguments: Namespace) -> int:
-    """Print it; where it goes on is said on standard error."""
+    """Print the page; if it was cut, print how to continue on standard error."""
 
     async def work(application: Application) -> int:
-        found = await application.tools.read_page(
-            arguments.url, arguments.offset, arguments.limit, arguments.heading
-        )
+        found = await application.tools.read_page(arguments.url, arguments.offset, arguments.limit, arguments.heading)
         if arguments.json:
             print_json(found)
             return DONE
@@ -34,8 +32,8 @@ def run(arguments: Namespace) -> int:
             print(styled(f"redirected to {printable(found.final_url)}", "dim", sys.stderr), file=sys.stderr)
         print(printable(found.headings if arguments.headings else found.content))
         if found.next_offset is not None and not arguments.headings:
-            more = f"up to line {found.next_offset - 1} of {found.total_lines}; go on with"
+            more = f"up to line {found.next_offset - 1} of {found.total_lines}; continue with"
             print(styled(f"{more} --offset {found.next_offset}", "dim", sys.stderr), file=sys.stderr)
         return DONE
 
-    return ask(arguments, work)
+    return run_with_application(arguments, work)

@@ -1,17 +1,17 @@
-"""`procontext resolve NAME`: which libraries a name may mean."""
+"""`procontext resolve NAME`: find libraries by name."""
 
 from argparse import ArgumentParser, Namespace
 
 from procontext.app import Application
-from procontext.cli._asking import add_common, ask
+from procontext.cli._application import add_common_options, run_with_application
 from procontext.cli._main import DONE, FAILED
-from procontext.cli._screen import as_rows, print_error, print_json, styled
+from procontext.cli._screen import format_table, print_error, print_json, styled
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("name", help="a library, package or import name, with or without a version")
-    add_common(parser)
+    parser.add_argument("name", help="the name of a library, package or module, with or without a version")
+    add_common_options(parser)
 
 
 def run(arguments: Namespace) -> int:
@@ -23,8 +23,8 @@ def run(arguments: Namespace) -> int:
             print_json(found)
         elif not found.matches:
             print_error(
-                f"{arguments.name!r} is not a library that is known here",
-                "Try the name it is installed by; `sources` in procontext.yaml adds your own.",
+                f"no library found for {arguments.name!r}",
+                "Try the name of its package. To add a library, use `sources` in procontext.yaml.",
             )
         else:
             rows = [
@@ -36,8 +36,8 @@ def run(arguments: Namespace) -> int:
                 )
                 for match in found.matches
             ]
-            first, _, rest = as_rows(rows).partition("\n")
+            first, _, rest = format_table(rows).partition("\n")
             print(styled(first, "bold") + (f"\n{rest}" if rest else ""))
         return DONE if found.matches else FAILED
 
-    return ask(arguments, work)
+    return run_with_application(arguments, work)

@@ -1,7 +1,4 @@
-"""How answers look to a person: colour where a terminal shows it, progress on standard error, JSON for programs.
-
-Must never know what is shown. Above: the commands. Below: the terminal.
-"""
+"""Terminal output: colours where the terminal supports them, a progress bar on standard error, and JSON."""
 
 import os
 import shutil
@@ -15,53 +12,51 @@ STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": 
 
 
 def has_colour(stream: TextIO | None) -> bool:
-    """Whether this is a terminal whose user did not say no (https://no-color.org); None: the stream was closed."""
+    """Return whether to use colours: a terminal without NO_COLOR (https://no-color.org). None is a closed stream."""
     is_terminal = stream is not None and stream.isatty()
     return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def styled(text: str, style: str, stream: TextIO | None = None) -> str:
-    """The text in a style, if that can be seen."""
+    """Return the text with the escape codes of a style, if the stream shows colours."""
     if not has_colour(sys.stdout if stream is None else stream):
         return text
     return f"\x1b[{STYLES[style]}m{text}\x1b[0m"
 
 
 def printable(text: str) -> str:
-    """Text of a foreign page without what would steer a terminal: control characters other than line ends and tabs."""
+    """Replace control characters other than newlines and tabs: text of a web page must not control the terminal."""
     if text.isprintable():
         return text
     return "".join(
-        character
-        if character in "\n\t" or not (ord(character) < 32 or 127 <= ord(character) < 160)
-        else "\ufffd"
+        character if character in "\n\t" or not (ord(character) < 32 or 127 <= ord(character) < 160) else "\ufffd"
         for character in text
     )
 
 
 def print_json(value: object) -> None:
-    """One JSON document, indented."""
+    """Print a value as indented JSON."""
     print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def print_error(message: str, hint: str = "") -> None:
-    """A failure, and what to do, on standard error."""
+    """Print an error and a hint on standard error."""
     print(f"{styled('procontext:', 'red', sys.stderr)} {printable(message)}", file=sys.stderr)
     if hint:
         print(f"  {printable(hint)}", file=sys.stderr)
 
 
 class ProgressBar:
-    """How far a long fetch has come, in one line on standard error; on anything but a terminal it is silent."""
+    """A progress bar in one line on standard error. Prints nothing if that is not a terminal."""
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
-        self.total = 0  # as it was told last
+        self.total = 0  # the last reported total
         self._title = title
         self._stream = sys.stderr if stream is None else stream
         self._is_shown = self._stream is not None and self._stream.isatty()
 
     def __call__(self, done: int, total: int, what: str) -> None:
-        """Show it; `Progress` of the documents."""
+        """Draw the bar. Implements `procontext.interfaces.Progress`."""
         self.total = total
         if not self._is_shown:
             return
@@ -78,12 +73,12 @@ class ProgressBar:
             self._stream.flush()
 
 
-def as_rows(rows: Sequence[tuple[str, ...]]) -> str:
-    """A table with columns as wide as they must be."""
+def format_table(rows: Sequence[tuple[str, ...]]) -> str:
+    """Return a table with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
 
 
-__all__ = ["ProgressBar", "as_rows", "has_colour", "print_error", "print_json", "printable", "styled"]
+__all__ = ["ProgressBar", "format_table", "has_colour", "print_error", "print_json", "printable", "styled"]

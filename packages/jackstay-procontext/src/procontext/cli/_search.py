@@ -1,9 +1,9 @@
-"""`procontext search LIBRARY WORDS`: full-text search in what is cached of a library."""
+"""`procontext search LIBRARY QUERY`: full-text search in the cached pages of a library."""
 
 from argparse import ArgumentParser, Namespace
 
 from procontext.app import Application
-from procontext.cli._asking import add_common, ask, find_library
+from procontext.cli._application import add_common_options, find_library, run_with_application
 from procontext.cli._main import DONE, FAILED
 from procontext.cli._numbers import positive
 from procontext.cli._screen import print_error, print_json, printable, styled
@@ -11,10 +11,10 @@ from procontext.cli._screen import print_error, print_json, printable, styled
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("library", help="a library's identifier, or any name of it")
-    parser.add_argument("words", nargs="+", help="what to look for")
-    parser.add_argument("--limit", type=positive, default=10, help="how many hits at most (default 10)")
-    add_common(parser)
+    parser.add_argument("library", help="the identifier or any name of a library")
+    parser.add_argument("query", nargs="+", help="the words to search for")
+    parser.add_argument("--limit", type=positive, default=10, help="the maximum number of hits (default 10)")
+    add_common_options(parser)
 
 
 def run(arguments: Namespace) -> int:
@@ -22,7 +22,7 @@ def run(arguments: Namespace) -> int:
 
     async def work(application: Application) -> int:
         library = find_library(application, arguments.library)
-        found = await application.tools.search_docs(library.id, " ".join(arguments.words), arguments.limit)
+        found = await application.tools.search_docs(library.id, " ".join(arguments.query), arguments.limit)
         if arguments.json:
             print_json(found)
         elif not found.hits:
@@ -30,13 +30,13 @@ def run(arguments: Namespace) -> int:
             pages = "the one page" if count == 1 else f"the {count} pages"
             if count:
                 print_error(
-                    f"none of these words was found in {pages} of {library.name} in the cache",
-                    f"Try other words; procontext fetch {library.id} gets pages that are not there yet.",
+                    f"no match in {pages} of {library.name} in the cache",
+                    f"Try other words. To fetch more pages: procontext fetch {library.id}",
                 )
             else:
                 print_error(
-                    f"no page of {library.name} is in the cache, and a search fetches none",
-                    f"procontext fetch {library.id} gets its pages.",
+                    f"no pages of {library.name} are in the cache, and search does not fetch any",
+                    f"To fetch them: procontext fetch {library.id}",
                 )
         for hit in () if arguments.json else found.hits:
             print(styled(" > ".join(map(printable, hit.heading_path)) or "(no heading)", "bold"))
@@ -44,4 +44,4 @@ def run(arguments: Namespace) -> int:
             print(f"  {' '.join(printable(hit.snippet).split())}")
         return DONE if found.hits else FAILED
 
-    return ask(arguments, work)
+    return run_with_application(arguments, work)

@@ -1,4 +1,4 @@
-"""Whether each source of the settings can be read: one request for each address, the files of each folder. Stores nothing."""
+"""Check that each configured source can be read: one request per URL, and the files of each folder. Stores nothing."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from procontext.config import Config, Source
 from procontext.fetch import Access, Fetcher, FetchError, Network, Sites, Target
 from procontext.page import files_in
 
-# Seconds for each request: a source that needs longer is worth a look.
+# Seconds for each request: a source that needs longer has a problem.
 MAX_SECONDS: Final = 10.0
-# Of a folder that are counted.
+# Files of a folder are counted up to this number.
 MAX_FILES: Final = 1000
 
 
 class SourceState(NamedTuple):
-    """What was found of one source; `advice` is what to do, where there is something to do."""
+    """The result for one source; `advice` is what to do, if anything."""
 
     id: str
     state: str
@@ -28,7 +28,7 @@ class SourceState(NamedTuple):
 
 
 def check_sources(config: Config, network: Network | None = None) -> Sequence[SourceState]:
-    """Check every source of the settings, all at once."""
+    """Check all configured sources concurrently."""
     return asyncio.run(_check_all(config, network)) if config.sources else ()
 
 
@@ -37,14 +37,12 @@ async def _check_all(config: Config, network: Network | None) -> list[SourceStat
     settings = msgspec.structs.replace(config.fetcher, timeout_seconds=seconds)
     sites = Sites([source.library() for source in config.sources])
 
-    async def permit(target: Target) -> Access:
+    async def check_access(target: Target) -> Access:
         return Access(sites.allows(target), sites.headers(target))
 
-    fetcher = Fetcher(settings, permit, network)
+    fetcher = Fetcher(settings, check_access, network)
     try:
-        return list(
-            await asyncio.gather(*(_check(source, fetcher, settings.offline) for source in config.sources))
-        )
+        return list(await asyncio.gather(*(_check(source, fetcher, settings.offline) for source in config.sources)))
     finally:
         await fetcher.close()
 
@@ -53,7 +51,7 @@ async def _check(source: Source, fetcher: Fetcher, is_offline: bool) -> SourceSt
     if source.path is not None:
         return await asyncio.to_thread(_check_folder, source.id, Path(source.path))
     if is_offline:
-        return SourceState(source.id, "warning", "not checked: offline is set")
+        return SourceState(source.id, "warning", "not checked: fetcher.offline is set")
     found: FetchError | None = None
     for url in (source.llms_txt_url, source.docs_url):
         if url is None:
@@ -64,17 +62,17 @@ async def _check(source: Source, fetcher: Fetcher, is_offline: bool) -> SourceSt
             found = found or error
         else:
             return SourceState(source.id, "ok", f"{fetched.final_url} can be read")
-    assert found is not None  # the settings refuse a source without an address
+    assert found is not None  # the settings reject a source without a URL or a path
     is_final = bool(found.remedy) or found.reason in ("not_allowed", "not_found", "invalid")
-    advice = found.remedy or "Correct its address in `sources`, or try again when its host answers."
+    advice = found.remedy or "Correct its URL in `sources`, or try again when its host responds."
     return SourceState(source.id, "failed" if is_final else "warning", str(found), advice)
 
 
 def _check_folder(source_id: str, folder: Path) -> SourceState:
     count = sum(1 for _ in islice(files_in(folder), MAX_FILES))
     if not count:
-        advice = "Name a folder with Markdown or HTML files in `sources`."
-        return SourceState(source_id, "failed", f"{folder} has no file that can be read", advice)
+        advice = "Set `path` in `sources` to a folder with Markdown or HTML files."
+        return SourceState(source_id, "failed", f"{folder} contains no readable file", advice)
     more = " or more" if count == MAX_FILES else ""
     return SourceState(source_id, "ok", f"{folder} has {count}{more} file{'' if count == 1 else 's'}")
 

@@ -1,7 +1,7 @@
-"""Fetching that cannot be turned against its host: addresses read strictly, sites allowed by rows, connections to checked places.
+"""Fetching of documents with protection against server-side request forgery (SSRF).
 
-`_urls` reads an address, `_sites` says which rows allow it, `_addresses` which places are public, `_network` goes there, `_exchange`
-speaks HTTP, `_fetcher` joins them. Knows nothing of pages, Markdown or the cache.
+`_urls` parses URLs strictly, `_sites` has the allowlist, `_addresses` the public IP ranges, `_network` connects,
+`_exchange` implements HTTP/1.1, and `_fetcher` combines them.
 """
 
 from typing import TYPE_CHECKING
@@ -11,13 +11,13 @@ from jackstay._lazy import lazy
 if TYPE_CHECKING:
     from procontext.fetch._addresses import is_public
     from procontext.fetch._decoding import decode, is_text, media_type
-    from procontext.fetch._failures import FetchError, shown_host, shown_url
-    from procontext.fetch._fetcher import Access, Fetched, Fetcher, Permits
-    from procontext.fetch._flights import Flights, Grounded
+    from procontext.fetch._failures import FetchError, display_host, display_url
+    from procontext.fetch._fetcher import Access, AccessCheck, Fetched, Fetcher
     from procontext.fetch._network import Network, SystemNetwork
+    from procontext.fetch._single_flight import Cancelled, SingleFlight
     from procontext.fetch._sites import Sites
     from procontext.fetch._suffixes import registrable_domain
-    from procontext.fetch._urls import Target, read_url
+    from procontext.fetch._urls import Target, parse_url
 
 __getattr__ = lazy(
     __name__,
@@ -26,10 +26,10 @@ __getattr__ = lazy(
         "FetchError": "_failures",
         "Fetched": "_fetcher",
         "Fetcher": "_fetcher",
-        "Flights": "_flights",
-        "Grounded": "_flights",
+        "SingleFlight": "_single_flight",
+        "Cancelled": "_single_flight",
         "Network": "_network",
-        "Permits": "_fetcher",
+        "AccessCheck": "_fetcher",
         "Sites": "_sites",
         "SystemNetwork": "_network",
         "Target": "_urls",
@@ -37,31 +37,31 @@ __getattr__ = lazy(
         "is_public": "_addresses",
         "is_text": "_decoding",
         "media_type": "_decoding",
-        "read_url": "_urls",
+        "parse_url": "_urls",
         "registrable_domain": "_suffixes",
-        "shown_host": "_failures",
-        "shown_url": "_failures",
+        "display_host": "_failures",
+        "display_url": "_failures",
     },
 )
 
 __all__ = [
     "Access",
+    "AccessCheck",
+    "Cancelled",
     "FetchError",
     "Fetched",
     "Fetcher",
-    "Flights",
-    "Grounded",
     "Network",
-    "Permits",
+    "SingleFlight",
     "Sites",
     "SystemNetwork",
     "Target",
     "decode",
+    "display_host",
+    "display_url",
     "is_public",
     "is_text",
     "media_type",
-    "read_url",
+    "parse_url",
     "registrable_domain",
-    "shown_host",
-    "shown_url",
 ]

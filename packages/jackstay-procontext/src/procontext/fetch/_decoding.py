@@ -1,9 +1,7 @@
-"""Bytes of a document to text: what the host says, what the document says, and what they really are.
+"""Decoding of documents to text.
 
-Hosts name the wrong charset more often than documents are broken, so nothing is refused for its charset: a byte-order mark
-wins, then what is declared if the bytes agree, then UTF-8, then Windows-1252, which every byte but five has a meaning in.
-
-Pure. Must never know where the bytes came from. Above: `procontext.page`. Below: codecs.
+A byte-order mark has precedence, then the declared charset if the bytes are valid in it, then UTF-8, then Windows-1252.
+A wrong charset is never an error, because hosts often declare one.
 """
 
 import codecs
@@ -11,42 +9,40 @@ import re
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _PARAMETER = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.+-]{1,40})", re.IGNORECASE)
-# HTML standard 13.2.3.2: a declaration stands in the first 1,024 bytes.
+# HTML standard, 13.2.3.2: the declaration is within the first 1,024 bytes.
 _DECLARATION_BYTES = 1024
 
-# Python's own notations: no document is written in them.
+# Text codecs of Python that are not charsets.
 _NO_CHARSETS = frozenset(("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"))
 
-# Names under which hosts send the larger sets that grew from them (WHATWG Encoding, 4.2).
+# Charset labels that mean a superset (WHATWG Encoding, 4.2).
 _WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
 
-# Text by their type although the name does not say so.
+# Media types of text besides text/*.
 _TEXT_TYPES = (
     "application/json",
     "application/xhtml+xml",
     "application/xml",
     "application/markdown",
-    "application/octet-stream",  # what plain file servers say of .md; the bytes decide
+    "application/octet-stream",  # sent by plain file servers for .md; the bytes decide
 )
 
 
 def media_type(content_type: str) -> str:
-    """The type without its parameters, in lower case."""
+    """Return the media type without its parameters, in lower case."""
     return content_type.partition(";")[0].strip().lower()
 
 
 def is_text(content_type: str, body: bytes) -> bool:
-    """Whether this can be read at all: a type of text, and no NUL among the first bytes unless UTF-16 says so."""
+    """Return whether a body is text: a media type of text, and no NUL at the start unless it is UTF-16."""
     kind = media_type(content_type)
     if kind and not kind.startswith("text/") and kind not in _TEXT_TYPES and not kind.endswith("+xml"):
         return False
-    return b"\0" not in body[:_DECLARATION_BYTES] or body.startswith(
-        (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    )
+    return b"\0" not in body[:_DECLARATION_BYTES] or body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
 def decode(body: bytes, content_type: str = "") -> str:
-    """The text of a document. Never fails; what has no meaning becomes U+FFFD. A byte-order mark is left out."""
+    """Decode a document. Never fails: undecodable bytes become U+FFFD. A byte-order mark is removed."""
     for mark, name in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")
@@ -64,9 +60,9 @@ def _try(body: bytes, name: str) -> str | None:
     try:
         codec = codecs.lookup(name)
         if not codec._is_text_encoding or codec.name in _NO_CHARSETS:
-            return None  # `charset=zip` and the like unpack, and without a bound
+            return None  # codecs such as `zip` decompress, without a size limit
         return body.decode(_WIDER.get(codec.name, name))
-    except (LookupError, ValueError):  # a codec may say UnicodeError, which is wider than UnicodeDecodeError
+    except (LookupError, ValueError):  # some codecs raise UnicodeError, the base class of UnicodeDecodeError
         return None
 
 

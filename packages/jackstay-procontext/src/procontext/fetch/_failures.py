@@ -1,60 +1,58 @@
-"""Why a document could not be fetched, before anybody has said what it was for.
+"""`FetchError`, and URLs in error messages.
 
-The same refusal is `URL_NOT_ALLOWED` to whoever asked for a page and `LLMS_TXT_FETCH_FAILED` to whoever asked for a table of
-contents: the caller knows, this room does not.
-
-Above: every file of this room, and `procontext.page`. Below: nothing.
+The caller maps the reason to an error code: `not_allowed` is `URL_NOT_ALLOWED` for a page and `LLMS_TXT_FETCH_FAILED`
+for a table of contents.
 """
 
 import re
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-# `invalid`: no address at all. `not_allowed`: an address we do not go to. `not_found`: the host says there is nothing.
-# `too_many_redirects`: sent on more than three times. `failed`: everything that may pass. `offline`: we were told not to ask.
+# `invalid`: not a URL. `not_allowed`: outside the allowlist. `not_found`: HTTP 404 or 410. `too_many_redirects`: more
+# than three redirects. `failed`: everything that may be temporary. `offline`: not in the cache while offline.
 Reason: TypeAlias = Literal["invalid", "not_allowed", "not_found", "too_many_redirects", "failed", "offline"]
 
 
-# What stands between the scheme and the first slash and has an `@` in it. Browsers take any number of slashes and backslashes.
+# User information in an authority. Browsers accept any number of slashes and backslashes before it.
 _WITH_USER = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:[/\\]*[^/\\?#]*@|[^/\\?#]*@")
 
 
-def shown_url(url: str) -> str:
-    """An address for an error message. One with a user name or password, or one that cannot be read, is shown by its host alone."""
+def display_url(url: str) -> str:
+    """Return a URL for an error message. One with credentials, or an invalid one, is reduced to its host."""
     try:
         is_plain = not _WITH_USER.match(url) and urlsplit(url).port is not False  # reading the port checks it
     except ValueError:
         is_plain = False
-    return url if is_plain else shown_host(url)
+    return url if is_plain else display_host(url)
 
 
-def shown_host(url: str) -> str:
-    """The scheme and host of an address, for an error message; of one that cannot be read, that it is an address."""
+def display_host(url: str) -> str:
+    """Return the scheme and host of a URL for an error message, or a placeholder for an invalid URL."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
     except ValueError:
         host = None
     if not host or "@" in host or not host.isprintable():
-        return "an address"
+        return "an invalid URL"
     return f"{parts.scheme}://{host[:253]}/..."
 
 
 class FetchError(Exception):
-    """A fetch that gave no document. `detail` is a clause for a person, without a full stop.
+    """A failed fetch. `detail` is a clause without a full stop.
 
-    `remedy` is what to do, in whole sentences, where the same request fails again however often it is made.
+    `remedy` is what to do, in whole sentences, if a retry cannot succeed.
     """
 
     def __init__(self, reason: Reason, url: str, detail: str, remedy: str = "") -> None:
-        super().__init__(reason, shown_url(url), detail)
+        super().__init__(reason, display_url(url), detail)
         self.reason: Reason = reason
         self.url = url
         self.detail = detail
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{shown_url(self.url)}: {self.detail}"
+        return f"{display_url(self.url)}: {self.detail}"
 
 
-__all__ = ["FetchError", "Reason", "shown_host", "shown_url"]
+__all__ = ["FetchError", "Reason", "display_host", "display_url"]

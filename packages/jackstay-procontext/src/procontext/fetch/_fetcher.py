@@ -1,13 +1,8 @@
-"""Fetching one document so that it cannot be turned against the machine it runs on.
+"""Fetching of one document, protected against server-side request forgery (SSRF).
 
-Each hop of a redirect goes through the same four gates: the address is read strictly, the caller permits it, its name is
-resolved once and every answer must be a public address (or a permitted inside), and the connection goes to an address that was
-checked. There is one deadline for the whole, and one fetch at a time for one address: who asks meanwhile gets the same answer.
-
-With a proxy the name is the proxy's to resolve, because behind one it often cannot be resolved at all; then the first two gates
-and literal addresses are checked here, and the rest is the proxy's rule. Hosts in `allowed_private_hosts` are asked directly.
-
-Must never know pages, libraries or the cache. Above: `procontext.page`. Below: the rest of this room.
+Every hop of a redirect is checked: the URL is parsed strictly, the caller allows it, its host is resolved once and all
+its addresses must be public (or allowed private ones), and the connection goes to a checked address. With a proxy, the
+proxy resolves the host. One deadline covers all hops. Concurrent fetches of one URL share one request.
 """
 
 import asyncio
@@ -20,19 +15,18 @@ import msgspec
 
 from procontext._version import __version__
 from procontext.config import FetcherSettings
-from procontext.fetch._addresses import is_inside, is_public, read_address
-from procontext.fetch._exchange import Answer, exchange
+from procontext.fetch._addresses import is_private_address, is_public, parse_address
+from procontext.fetch._exchange import Response, exchange
 from procontext.fetch._failures import FetchError
-from procontext.fetch._flights import Flights, Grounded
 from procontext.fetch._network import Network, Streams, SystemNetwork
-from procontext.fetch._urls import Target, follow, read_url
+from procontext.fetch._single_flight import Cancelled, SingleFlight
+from procontext.fetch._urls import Target, parse_url, resolve_redirect
 
-# Reference, 4.4.
 MAX_HOPS = 3
 REDIRECTS = (301, 302, 303, 307, 308)
 ABSENT = (404, 410)
 
-# One address that does not answer must not use up the time of all the others.
+# One unreachable address must not use up the time for the others.
 CONNECT_SECONDS = 8.0
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
@@ -41,22 +35,22 @@ ACCEPT = "text/markdown, text/plain;q=0.9, text/html;q=0.8, */*;q=0.5"
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The caller's leave to go to an address, and what to send there: `headers` are for this origin alone.
+    """Whether a URL may be fetched, and with which additional request headers for its origin.
 
-    `reason` completes the error message where it is not allowed.
+    `reason` is the detail of the error if it is not allowed.
     """
 
     is_allowed: bool
     headers: Headers = ()
-    reason: str = "its host is not one of a known library's documentation"
+    reason: str = "the host does not belong to the documentation of a known library"
 
 
-# Asked before each hop, with what was read of the address: may we go there, and what is to be sent there?
-Permits: TypeAlias = Callable[[Target], Awaitable[Access]]
+# Called before each hop.
+AccessCheck: TypeAlias = Callable[[Target], Awaitable[Access]]
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """A document, or the news that the one we have is still good (`is_unchanged`, and no body)."""
+    """A fetched document, or (`is_unchanged`, without a body) the confirmation that the cached one is current."""
 
     url: str
     final_url: str
@@ -68,40 +62,40 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fetcher:
-    """Fetches documents. `permits` is asked before each hop; `network` is the world, or a test's."""
+    """Fetches documents. `check_access` is called before each hop; tests replace `network`."""
 
-    def __init__(self, settings: FetcherSettings, permits: Permits, network: Network | None = None) -> None:
+    def __init__(self, settings: FetcherSettings, check_access: AccessCheck, network: Network | None = None) -> None:
         self._settings = settings
-        self._permits = permits
+        self._check_access = check_access
         self._network = network if network is not None else SystemNetwork(settings.ca_file)
         self._private = {_host_and_port(host) for host in settings.allowed_private_hosts}
         self._proxy = None if settings.proxy is None else _Proxy.read(settings.proxy)
-        self._flights: Flights[tuple[str, str, str], Fetched] = Flights()
+        self._in_flight: SingleFlight[tuple[str, str, str], Fetched] = SingleFlight()
 
     def __repr__(self) -> str:
-        return f"<Fetcher in_flight={len(self._flights)} offline={self._settings.offline}>"
+        return f"<Fetcher in_flight={len(self._in_flight)} offline={self._settings.offline}>"
 
     async def fetch(self, url: str, *, etag: str = "", last_modified: str = "") -> Fetched:
-        """The document at `url`; with a validator of an earlier answer, perhaps only that it is unchanged.
+        """Fetch the document at `url`; with a validator of an earlier response, the request is conditional.
 
         Raises: FetchError.
         """
-        target = read_url(url)
+        target = parse_url(url)
         if self._settings.offline:
-            raise FetchError("offline", url, "the server is offline and this is not in its cache")
+            raise FetchError("offline", url, "not in the cache, and the server is offline")
         key = (target.url, etag, last_modified)
         try:
-            return await self._flights.join(key, lambda: self._fetch_in_time(target, etag, last_modified))
-        except Grounded:
+            return await self._in_flight.join(key, lambda: self._fetch_in_time(target, etag, last_modified))
+        except Cancelled:
             raise FetchError("failed", url, "the server is closing") from None
 
     def is_private(self, target: Target) -> bool:
-        """Whether the settings name this host and port as one that may have a private address."""
+        """Return whether this host and port are in `allowed_private_hosts`."""
         return (target.host, target.port) in self._private
 
     async def close(self) -> None:
-        """End what is under way."""
-        await self._flights.close()
+        """Cancel all fetches."""
+        await self._in_flight.close()
 
     # --- one fetch ----------------------------------------------------------------------------------------------------
 
@@ -111,22 +105,22 @@ class Fetcher:
                 return await self._fetch(target, etag, last_modified)
         except TimeoutError as error:
             seconds = f"{self._settings.timeout_seconds:g}"
-            raise FetchError("failed", target.url, f"it was not here after {seconds} seconds") from error
+            raise FetchError("failed", target.url, f"timeout after {seconds} seconds") from error
 
-    async def _fetch(self, asked: Target, etag: str, last_modified: str) -> Fetched:
-        target = asked
+    async def _fetch(self, requested: Target, etag: str, last_modified: str) -> Fetched:
+        target = requested
         for _ in range(MAX_HOPS + 1):
-            answer = await self._hop(target, _validators(etag, last_modified))
-            if answer.status not in REDIRECTS:
-                return _fetched(asked, target, answer, is_conditional=bool(etag or last_modified))
-            location = answer.headers.get("location")
+            response = await self._request(target, _validators(etag, last_modified))
+            if response.status not in REDIRECTS:
+                return _fetched(requested, target, response, is_conditional=bool(etag or last_modified))
+            location = response.headers.get("location")
             if location is None:
-                raise FetchError("failed", target.url, f"HTTP {answer.status}, and not where to")
-            target = follow(target, location)
-        raise FetchError("too_many_redirects", asked.url, f"it was redirected more than {MAX_HOPS} times")
+                raise FetchError("failed", target.url, f"HTTP {response.status} without a Location header")
+            target = resolve_redirect(target, location)
+        raise FetchError("too_many_redirects", requested.url, f"more than {MAX_HOPS} redirects")
 
-    async def _hop(self, target: Target, validators: Headers) -> Answer:
-        access = await self._permits(target)
+    async def _request(self, target: Target, validators: Headers) -> Response:
+        access = await self._check_access(target)
         if not access.is_allowed:
             raise FetchError("not_allowed", target.url, access.reason)
         headers = (
@@ -136,28 +130,28 @@ class Fetcher:
             *validators,
             *access.headers,
         )
-        streams, in_full, more = await self._open(target)
+        streams, absolute_form, more = await self._open(target)
         try:
             return await exchange(
-                streams, target, (*headers, *more), self._settings.max_bytes, in_full=in_full
+                streams, target, (*headers, *more), self._settings.max_bytes, absolute_form=absolute_form
             )
         except OSError as error:
-            raise FetchError("failed", target.url, f"the connection broke: {_said(error)}") from error
+            raise FetchError("failed", target.url, f"connection lost: {_describe(error)}") from error
         finally:
-            streams[1].transport.abort()  # read to the end or not wanted: nothing is left to say
+            streams[1].transport.abort()  # read to the end, or not needed
 
     async def _open(self, target: Target) -> tuple[Streams, bool, Headers]:
-        """A connection, whether the whole address must be written on it, and headers for the proxy."""
+        """Return a connection, whether to use the absolute form of the request target, and headers for the proxy."""
         is_private = self.is_private(target)
-        literal = read_address(target.host)
+        literal = parse_address(target.host)
         if self._proxy is not None and not is_private:
             if literal is not None and not is_public(literal):
                 raise _refused(target, target.host)
-            return await self._open_through(self._proxy, target)
+            return await self._open_via_proxy(self._proxy, target)
         addresses = [target.host] if literal is not None else await self._resolve(target)
         for address in addresses:
-            read = read_address(address)
-            if read is None or not (is_public(read) or (is_private and is_inside(read))):
+            parsed = parse_address(address)
+            if parsed is None or not (is_public(parsed) or (is_private and is_private_address(parsed))):
                 raise _refused(target, address)
         tls_name = target.host if target.is_encrypted else None
         return await self._connect(target.url, addresses, target.port, tls_name), False, ()
@@ -166,11 +160,9 @@ class Fetcher:
         try:
             addresses = await self._network.resolve(target.host, target.port)
         except (OSError, UnicodeError) as error:
-            raise FetchError(
-                "failed", target.url, f"the host {target.host} has no address: {_said(error)}"
-            ) from error
+            raise FetchError("failed", target.url, f"cannot resolve {target.host}: {_describe(error)}") from error
         if not addresses:
-            raise FetchError("failed", target.url, f"the host {target.host} has no address")
+            raise FetchError("failed", target.url, f"cannot resolve {target.host}: no addresses")
         return addresses
 
     async def _connect(self, url: str, addresses: Sequence[str], port: int, tls_name: str | None) -> Streams:
@@ -180,29 +172,31 @@ class Fetcher:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     return await self._network.connect(address, port, tls_name)
             except TimeoutError:
-                last = f"{address} does not answer"
+                last = f"timeout connecting to {address}"
             except OSError as error:
-                last = _said(error)
-        raise FetchError("failed", url, f"no connection: {last}")
+                last = _describe(error)
+        raise FetchError("failed", url, f"cannot connect: {last}")
 
-    async def _open_through(self, proxy: "_Proxy", target: Target) -> tuple[Streams, bool, Headers]:
-        # The proxy was named by whoever runs the server: it is resolved by the system and may be anywhere.
+    async def _open_via_proxy(self, proxy: "_Proxy", target: Target) -> tuple[Streams, bool, Headers]:
+        # The proxy comes from trusted settings: the system resolves it, and it may have any address.
         tls_name = proxy.host if proxy.is_encrypted else None
         streams = await self._connect(target.url, [proxy.host], proxy.port, tls_name)
         if not target.is_encrypted:
             return streams, True, proxy.headers
         try:
-            await _ask_for_tunnel(streams, target, proxy.headers)
+            await _open_tunnel(streams, target, proxy.headers)
             return await self._network.upgrade(streams, target.host), False, ()
         except BaseException as error:
             streams[1].transport.abort()
             if isinstance(error, OSError):
-                raise FetchError("failed", target.url, f"no way through the proxy: {_said(error)}") from error
+                raise FetchError(
+                    "failed", target.url, f"cannot connect through the proxy: {_describe(error)}"
+                ) from error
             raise
 
 
 class _Proxy(msgspec.Struct, frozen=True):
-    """Where the proxy is, and how it knows us."""
+    """Address and credentials of the proxy."""
 
     host: str
     port: int
@@ -217,24 +211,22 @@ class _Proxy(msgspec.Struct, frozen=True):
             secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
             headers = (("Proxy-Authorization", f"Basic {base64.b64encode(secret).decode('ascii')}"),)
         is_encrypted = parts.scheme == "https"
-        return _Proxy(
-            parts.hostname or "", parts.port or (443 if is_encrypted else 80), is_encrypted, headers
-        )
+        return _Proxy(parts.hostname or "", parts.port or (443 if is_encrypted else 80), is_encrypted, headers)
 
 
-# The head of a proxy's answer to CONNECT: a status line and a few headers.
+# The maximum size of the response to CONNECT: a status line and a few headers.
 _TUNNEL_HEAD_BYTES = 16 * 1024
 
 
-async def _ask_for_tunnel(streams: Streams, target: Target, headers: Headers) -> None:
+async def _open_tunnel(streams: Streams, target: Target, headers: Headers) -> None:
     reader, writer = streams
-    place = f"[{target.host}]:{target.port}" if ":" in target.host else f"{target.host}:{target.port}"
-    lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}", *(f"{name}: {value}" for name, value in headers)]
+    authority = f"[{target.host}]:{target.port}" if ":" in target.host else f"{target.host}:{target.port}"
+    lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}", *(f"{name}: {value}" for name, value in headers)]
     writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
     await writer.drain()
     head = b""
     while not head.endswith(b"\r\n\r\n"):
-        # A byte at a time would do; a line at a time is as safe, and what follows belongs to TLS.
+        # By line, so that no byte after the head is consumed: those belong to TLS.
         try:
             line = await reader.readline()
         except ValueError:  # longer than the reader's buffer
@@ -244,8 +236,8 @@ async def _ask_for_tunnel(streams: Streams, target: Target, headers: Headers) ->
             raise FetchError("failed", target.url, "the proxy closed the connection")
     status = head.split(b"\r\n", 1)[0].split(b" ")
     if len(status) < 2 or status[1] != b"200":
-        said = head.split(b"\r\n", 1)[0][:100].decode("latin-1")
-        raise FetchError("failed", target.url, f"the proxy refused: {said}")
+        status_line = head.split(b"\r\n", 1)[0][:100].decode("latin-1")
+        raise FetchError("failed", target.url, f"the proxy rejected the request: {status_line}")
 
 
 def _host_and_port(text: str) -> tuple[str, int]:
@@ -254,48 +246,48 @@ def _host_and_port(text: str) -> tuple[str, int]:
 
 
 def _validators(etag: str, last_modified: str) -> Headers:
-    found: list[tuple[str, str]] = []
-    # What cannot be written in ASCII we do not send back: the host did not mean it, or means us harm.
+    headers: list[tuple[str, str]] = []
+    # A validator that is not ASCII is not valid and is not sent back.
     if etag and etag.isascii():
-        found.append(("If-None-Match", etag))
+        headers.append(("If-None-Match", etag))
     if last_modified and last_modified.isascii():
-        found.append(("If-Modified-Since", last_modified))
-    return tuple(found)
+        headers.append(("If-Modified-Since", last_modified))
+    return tuple(headers)
 
 
-def _fetched(asked: Target, target: Target, answer: Answer, *, is_conditional: bool) -> Fetched:
-    if answer.status in ABSENT:
-        raise FetchError("not_found", target.url, f"HTTP {answer.status}")
-    if answer.status != 200 and not (answer.status == 304 and is_conditional):
-        raise FetchError("failed", target.url, f"the host answered HTTP {answer.status}")
+def _fetched(requested: Target, target: Target, response: Response, *, is_conditional: bool) -> Fetched:
+    if response.status in ABSENT:
+        raise FetchError("not_found", target.url, f"HTTP {response.status}")
+    if response.status != 200 and not (response.status == 304 and is_conditional):
+        raise FetchError("failed", target.url, f"the host responded with HTTP {response.status}")
     return Fetched(
-        url=asked.url,
+        url=requested.url,
         final_url=target.url,
-        body=answer.body,
-        content_type=answer.headers.get("content-type", ""),
-        etag=answer.headers.get("etag", ""),
-        last_modified=answer.headers.get("last-modified", ""),
-        is_unchanged=answer.status == 304,
+        body=response.body,
+        content_type=response.headers.get("content-type", ""),
+        etag=response.headers.get("etag", ""),
+        last_modified=response.headers.get("last-modified", ""),
+        is_unchanged=response.status == 304,
     )
 
 
 def _refused(target: Target, address: str) -> FetchError:
-    detail = f"the host {target.host} is at {address}, which is no public address"
+    detail = f"the host {target.host} has the address {address}, which is not public"
     if address == target.host:
-        detail = f"{address} is no public address"
-    read = read_address(address)
+        detail = f"{address} is not a public address"
+    parsed = parse_address(address)
     remedy = "Trying again does not help: documentation is never read from such an address."
-    if read is not None and is_inside(read):
+    if parsed is not None and is_private_address(parsed):
         host = f"[{target.host}]" if ":" in target.host else target.host
         remedy = (
-            "Trying again does not help. If this host is the user's own, it must be named in the user's procontext.yaml:"
+            "Trying again does not help. If this host belongs to the user, it must be allowed in their procontext.yaml:"
             f' fetcher: {{allowed_private_hosts: ["{host}:{target.port}"]}}'
         )
     return FetchError("not_allowed", target.url, detail, remedy)
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-__all__ = ["Access", "Fetched", "Fetcher", "Permits"]
+__all__ = ["Access", "AccessCheck", "Fetched", "Fetcher"]

@@ -1,10 +1,7 @@
-"""Names to addresses, and connections to addresses: the only two things done to a network, behind one small contract.
+"""Name resolution and connections, behind an interface that tests replace.
 
-The fetcher decides where to go; this goes there. A connection is made to an address, never to a name, so that what was checked
-is what is reached (a name that answers differently the second time changes nothing). TLS is verified for the name all the
-same. Tests give a network of their own that records and sends nothing.
-
-Must never decide. Above: `_fetcher`. Below: asyncio.
+A connection is made to an address that was checked, never to a name, so that a changed DNS answer has no effect
+(DNS rebinding). TLS is still verified for the name.
 """
 
 import asyncio
@@ -17,20 +14,20 @@ Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Network(Protocol):
-    """What the fetcher needs of the world. Each raises OSError (and `ssl.SSLError`, which is one) when it fails."""
+    """The network as the fetcher needs it. Failures raise OSError, of which `ssl.SSLError` is a subclass."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """The addresses of a name, in the order in which they should be tried."""
+        """Return the addresses of a host name in the order of preference."""
 
     async def connect(self, address: str, port: int, tls_name: str | None) -> Streams:
-        """A connection to an address; with TLS, verified for `tls_name`, if that is given."""
+        """Connect to an address; with `tls_name`, over TLS verified for that name."""
 
     async def upgrade(self, streams: Streams, tls_name: str) -> Streams:
-        """TLS over a connection that is open already (through a proxy), verified for `tls_name`."""
+        """Start TLS on an open connection (through a proxy), verified for `tls_name`."""
 
 
 class SystemNetwork:
-    """The real one: the system's resolver and certificates, and those of `ca_file` beside them."""
+    """The system's resolver and certificates, plus the certificates in `ca_file`."""
 
     def __init__(self, ca_file: str | None = None) -> None:
         self._ca_file = ca_file

@@ -1,12 +1,8 @@
-"""Which part of a host name somebody can register: the public suffix list, as it was on the day in the file's first line.
+"""Registrable domains by the public suffix list (https://publicsuffix.org/list/, "Algorithm"), names in ASCII form.
 
-`docs.langchain.com` and `api.python.langchain.com` have one owner; `a.github.io` and `b.github.io` do not. The list says so,
-and nothing else does. The snapshot lies beside this file; `tools/make_public_suffixes.py` replaces it. It is never fetched at
-run time: who can change the list can change what we trust.
-
-The rules are those of https://publicsuffix.org/list/ (section "Algorithm"), names in their ASCII form.
-
-Must never know what the answer is for. Above: `_sites`. Below: the file.
+`docs.langchain.com` and `api.python.langchain.com` have one owner; `a.github.io` and `b.github.io` do not. The list is
+a dated snapshot, replaced by `tools/make_public_suffixes.py` and never fetched at run time, because the allowlist
+trusts it.
 """
 
 from functools import cache
@@ -14,7 +10,7 @@ from importlib.resources import files
 
 
 class SuffixRules:
-    """The three kinds of rules: plain, `*.` (one label more) and `!` (an exception to a `*.`)."""
+    """The three kinds of rules: plain, `*.` (one more label) and `!` (an exception to a `*.` rule)."""
 
     def __init__(self, lines: list[str]) -> None:
         self.plain: set[str] = set()
@@ -31,10 +27,10 @@ class SuffixRules:
                 self.plain.add(line)
 
     def registrable_domain(self, host: str) -> str | None:
-        """The suffix and one label more; None for a suffix itself, and for a name under no suffix that is listed.
+        """Return the suffix with one more label; None for a suffix itself and for a name under no listed suffix.
 
-        The algorithm lets an unlisted top-level domain be a suffix (rule `*`). We do not: `server.corp` and
-        `other.corp` are two hosts of an intranet, and knowing one is no reason to go to the other.
+        The algorithm treats an unlisted top-level domain as a suffix (rule `*`). This does not: `server.corp` and
+        `other.corp` are two intranet hosts, and allowing one must not allow the other.
         """
         labels = host.split(".")
         for start in range(len(labels)):
@@ -49,13 +45,13 @@ class SuffixRules:
 
 @cache
 def suffix_rules() -> SuffixRules:
-    """The rules of the snapshot, read once."""
+    """Return the rules of the snapshot, which is read once."""
     text = files("procontext.fetch").joinpath("public_suffixes.txt").read_text(encoding="ascii")
     return SuffixRules(text.splitlines())
 
 
 def registrable_domain(host: str) -> str | None:
-    """The part of a host name that has one owner, by the snapshot; None if there is none."""
+    """Return the registrable domain of a host name, or None."""
     return suffix_rules().registrable_domain(host)
 
 

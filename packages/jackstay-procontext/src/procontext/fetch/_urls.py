@@ -1,11 +1,8 @@
-"""An address as it was written, read strictly: what it names, or why it is refused.
+"""Strict parsing of URLs.
 
-Whoever checks an address must read it as whoever connects does. So there is one reading, here: it takes the plain spellings
-and refuses every other one (RFC 3986 allows many more, and browsers more still), and the connection is made from what was
-read, never from the text again. `http://2130706433/`, `http://0x7f.1/` and `http://127。0。0。1/` all mean 127.0.0.1 to
-somebody; to us they mean nothing.
-
-Pure. Must never know which hosts are allowed. Above: `_sites`, `_fetcher`, `procontext.page`. Below: `_addresses`.
+Checks and connections must interpret a URL in the same way, so both use the result of this parser. It accepts only
+plain spellings: `http://2130706433/`, `http://0x7f.1/` and `http://127。0。0。1/`, which some software reads as
+127.0.0.1, are rejected.
 """
 
 import contextlib
@@ -15,26 +12,25 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import msgspec
 
-from procontext.fetch._addresses import read_address
-from procontext.fetch._failures import FetchError, shown_host
+from procontext.fetch._addresses import parse_address
+from procontext.fetch._failures import FetchError, display_host
 
-# Reference, 4.1.
-LONGEST_URL: Final = 2048
+MAX_URL_LENGTH: Final = 2048
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
-# C0, space, DEL and the backslash, which browsers read as a slash. `urlsplit` drops tabs and line ends without a word.
-# Half a surrogate pair, which JSON can hold, is no character at all.
+# C0, space, DEL and the backslash, which browsers read as a slash. `urlsplit` silently drops tabs and newlines.
+# Lone surrogates can occur in JSON and are not characters.
 _FORBIDDEN = re.compile("[\x00-\x20\x7f\\\\\ud800-\udfff]")
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
-# The WHATWG's "ends in a number": such a host is an IPv4 address to a browser and to inet_aton, in decimal, octal or hex.
+# WHATWG URL, "ends in a number": browsers and inet_aton read such a host as an IPv4 address in decimal, octal or hex.
 _NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)")
-# What may stand in a path or query as it is; everything else is percent-encoded, and what already was, stays.
+# Characters of a path or query that are not percent-encoded; existing percent-encoding is kept.
 _SAFE = "/?:@!$&'()*+,;=-._~%[]|"
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where a request goes. `host` is lower case, without brackets or a last dot; `path` begins with / and has the query."""
+    """A parsed URL. `host` is lower case, without brackets or a final dot; `path` includes the query."""
 
     scheme: str
     host: str
@@ -43,58 +39,56 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether TLS is spoken."""
+        """Whether the scheme is https."""
         return self.scheme == "https"
 
     @property
-    def has_plain_port(self) -> bool:
-        """Whether the port is the scheme's own."""
+    def has_default_port(self) -> bool:
+        """Whether the port is the default port of the scheme."""
         return self.port == DEFAULT_PORTS[self.scheme]
 
     @property
     def authority(self) -> str:
-        """What goes into the Host header: the port only if it is not the scheme's own."""
+        """The value of the Host header, with the port only if it is not the default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.has_plain_port else f"{host}:{self.port}"
+        return host if self.has_default_port else f"{host}:{self.port}"
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port: what headers with secrets are bound to."""
+        """Scheme, host and port. Headers with credentials are bound to an origin."""
         return f"{self.scheme}://{self.authority}"
 
     @property
     def url(self) -> str:
-        """The address, in its one spelling, without a fragment."""
+        """The normalized URL without a fragment."""
         return f"{self.origin}{self.path}"
 
 
-def read_url(url: str) -> Target:
-    """What an address names.
+def parse_url(url: str) -> Target:
+    """Parse a URL.
 
-    Raises: FetchError, `invalid` for what is no http(s) address, `not_allowed` for a spelling that we do not follow.
+    Raises: FetchError with reason `invalid` if it is not an http(s) URL, `not_allowed` for an unsafe spelling.
     """
-    if len(url) > LONGEST_URL:
-        raise FetchError("invalid", url, f"the address has more than {LONGEST_URL} characters")
+    if len(url) > MAX_URL_LENGTH:
+        raise FetchError("invalid", url, f"the URL is longer than {MAX_URL_LENGTH} characters")
     if _FORBIDDEN.search(url):
-        raise FetchError("invalid", url, "the address has a space, a backslash or a control character in it")
+        raise FetchError("invalid", url, "the URL contains a space, a backslash or a control character")
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise FetchError(
-            "invalid", url, "it is no address: what stands for the host cannot be read"
-        ) from error
+        raise FetchError("invalid", url, "invalid URL: the host cannot be parsed") from error
     try:
         port = parts.port
-    except ValueError as error:  # its text has what stands there, which may be a part of a password
-        raise FetchError("invalid", url, "it is no address: the port is no number up to 65535") from error
+    except ValueError as error:  # its message may contain a part of a password
+        raise FetchError("invalid", url, "invalid URL: the port is not a number up to 65535") from error
     scheme = parts.scheme.lower()
     if scheme not in DEFAULT_PORTS:
         raise FetchError("invalid", url, "the scheme must be http or https")
     if "@" in parts.netloc:
-        raise FetchError("not_allowed", url, "an address must not hold a user name or password")
+        raise FetchError("not_allowed", url, "the URL must not contain a user name or password")
     host = _read_host(url, parts.netloc, parts.hostname or "")
     if port == 0:
-        raise FetchError("invalid", url, "there is no port 0")
+        raise FetchError("invalid", url, "port 0 is invalid")
     path = _quoted(parts.path or "/") + (f"?{_quoted(parts.query)}" if parts.query else "")
     return Target(scheme, host, DEFAULT_PORTS[scheme] if port is None else port, path)
 
@@ -105,46 +99,44 @@ def _quoted(text: str) -> str:
 
 def _read_host(url: str, netloc: str, host: str) -> str:
     if not host:
-        raise FetchError("invalid", url, "the address names no host")
+        raise FetchError("invalid", url, "the URL has no host")
     if not host.isascii():
-        # Lookalikes, and characters that become dots or digits when normalised (UTS 46): the plain spelling is xn--.
+        # Homographs, and characters that become dots or digits when normalized (UTS 46).
         raise FetchError(
             "not_allowed", url, "the host must be written in ASCII; an international name begins with xn--"
         )
     if netloc.startswith("["):
-        address = read_address(host)
+        address = parse_address(host)
         if address is None or address.version != 6:
-            raise FetchError("not_allowed", url, "what stands in brackets is no plain IPv6 address")
+            raise FetchError("not_allowed", url, "the value in brackets is not a plain IPv6 address")
         return str(address)
     host = host.lower().removesuffix(".")
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
-        if read_address(host) is None:
-            raise FetchError("not_allowed", url, "the host is a number, but no plain IPv4 address")
+        if parse_address(host) is None:
+            raise FetchError("not_allowed", url, "the host ends in a number, but is not a plain IPv4 address")
         return host
     if len(host) > 253 or _NAME.fullmatch(host) is None:
-        raise FetchError("not_allowed", url, f"{host[:80]!r} is no plain host name")
+        raise FetchError("not_allowed", url, f"{host[:80]!r} is not a plain host name")
     return host
 
 
-def follow(target: Target, location: str) -> Target:
-    """Where a redirect leads.
+def resolve_redirect(target: Target, location: str) -> Target:
+    """Return the target of a redirect.
 
-    Raises: FetchError, `not_allowed` for what is no address that we would read: whoever asked did not write it.
+    Raises: FetchError with reason `not_allowed` if the target cannot be parsed, because the caller did not write it.
     """
-    # Headers are bytes, and some hosts write UTF-8 or spaces into them (RFC 9110, 5.5, has them as opaque).
+    # Headers are bytes, and some hosts send UTF-8 or spaces in them (RFC 9110, 5.5: opaque data).
     with contextlib.suppress(UnicodeError):
         location = location.encode("latin-1").decode("utf-8")
     try:
         joined = urljoin(target.url, location.strip().replace(" ", "%20"))
     except ValueError as error:
-        raise FetchError("failed", target.url, "it redirects to what is no address") from error
+        raise FetchError("failed", target.url, "redirect to an invalid URL") from error
     try:
-        return read_url(joined)
+        return parse_url(joined)
     except FetchError as error:
-        # The address of a redirect may carry a signature or a password: its host is enough.
-        raise FetchError(
-            "not_allowed", target.url, f"it redirects to {shown_host(joined)}: {error.detail}"
-        ) from error
+        # The target of a redirect may contain a signature or a password, so only its host is shown.
+        raise FetchError("not_allowed", target.url, f"redirect to {display_host(joined)}: {error.detail}") from error
 
 
-__all__ = ["DEFAULT_PORTS", "LONGEST_URL", "Target", "follow", "read_url"]
+__all__ = ["DEFAULT_PORTS", "MAX_URL_LENGTH", "Target", "parse_url", "resolve_redirect"]

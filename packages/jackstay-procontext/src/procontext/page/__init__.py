@@ -1,7 +1,8 @@
-"""Pages as agents read them: Markdown in lines, with headings, cut into windows; tables of contents; search.
+"""Pages as Markdown with headings, windows of pages, tables of contents, and search.
 
-`_markdown` lines and headings, `_windows` what goes into one answer, `_html` other people's HTML, `_indexes` and `_finding` tables of
-contents, `_folders` sources on disk, `_documents` the whole. Knows nothing of MCP or of matching names.
+`_markdown` has lines and headings, `_windows` the part of a page that one result contains, `_html` the conversion of
+HTML, `_indexes` and `_discovery` tables of contents, `_folders` local sources, `_documents` the implementation of
+`Documents`.
 """
 
 from typing import TYPE_CHECKING

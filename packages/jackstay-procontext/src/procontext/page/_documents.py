@@ -1,11 +1,7 @@
-"""The documents of libraries as the tools ask for them: from memory, from the cache, or from their site, in that order.
+"""The documents of libraries: from memory, from the cache, or from their site, in that order.
 
-What is kept is served at once. What is older than its time is served too, and fetched again behind the caller's back; if that
-fails, the old text stays and the next try waits. Only what was never seen makes anybody wait for the network.
-
-Whatever goes wrong below arrives here as a `FetchError` and leaves as a row of the catalogue: here it is known what was asked for.
-
-Above: the tools. Below: `procontext.fetch`, `procontext.cache`, and the rest of this room.
+A stale document is served and refreshed in the background; if that fails, the old text is kept and the next attempt
+waits. Only a document that is not cached waits for the network. A `FetchError` becomes an error of the catalogue here.
 """
 
 import asyncio
@@ -23,49 +19,55 @@ from procontext.config import Config
 from procontext.errors import Code, ProContextError, failure
 from procontext.fetch import (
     Access,
+    Cancelled,
     Fetched,
     Fetcher,
     FetchError,
-    Flights,
-    Grounded,
     Network,
+    SingleFlight,
     Sites,
     Target,
-    read_url,
-    shown_host,
-    shown_url,
+    display_host,
+    display_url,
+    parse_url,
 )
+from procontext.interfaces import Libraries, Progress
 from procontext.models import Hit, IndexSource, IndexText, Library, Page
-from procontext.page._finding import FoundIndex, find_index
+from procontext.page._conversion import (
+    ConvertedPage,
+    convert_fetched,
+    convert_markdown,
+    cross_host_url,
+    too_large_error,
+)
+from procontext.page._discovery import FoundIndex, find_index
 from procontext.page._folders import (
     FOLDER_HOST,
     file_in,
+    file_version,
     folder_address,
     folder_index,
-    mark_of,
     read_folder_page,
     split_address,
 )
 from procontext.page._indexes import links_of
 from procontext.page._limits import PageTooLargeError, check_lines
-from procontext.page._making import Made, left_host, make, make_page, too_large
-from procontext.page._shelf import Kept, Shelf
-from procontext.sources import Libraries, Progress
+from procontext.page._lru_cache import CachedPage, LruCache
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-# After a refresh that failed: long enough not to trouble a host that is down with every read.
+# The minimum time between attempts after a failed refresh.
 RETRY_SECONDS: Final = 60.0
-# What no host has confirmed for so long beyond its time is removed. An agent's offline shelf must outlive a holiday.
+# Documents are removed when they are expired and unconfirmed for this long. Long enough for offline use.
 KEEP_SECONDS: Final = 30 * 24 * 3600.0
 CLEAN_SECONDS: Final = 6 * 3600.0
-# Requests at a time while prefetching: polite to one host, and enough to hide its latency.
-PREFETCHING: Final = 6
-MOST_PREFETCHED: Final = 5_000
-# Pages that are converted at a time, however many are fetched.
-CONVERTING: Final = 2
-# Files that an index may link and nobody can read.
+# Concurrent requests while prefetching: polite to one host, and enough to hide its latency.
+MAX_PREFETCH_REQUESTS: Final = 6
+MAX_PREFETCHED: Final = 5_000
+# Pages that are converted concurrently.
+MAX_CONVERSIONS: Final = 2
+# Files that an index may link and that are not text.
 _UNREADABLE: Final = (
     *(".png", ".jpg", ".jpeg", ".gif", ".svg", ".ico", ".webp", ".pdf", ".zip", ".gz", ".whl", ".mp4"),
     *(".woff2", ".css", ".js"),
@@ -78,7 +80,7 @@ _PAGE_CODES: Final[dict[str, Code]] = {
     "failed": "PAGE_FETCH_FAILED",
     "offline": "PAGE_FETCH_FAILED",
 }
-# Of a table of contents the address was ours to choose: what is wrong with it is not the agent's doing.
+# The URL of a table of contents is not chosen by the agent, so a wrong one is not the agent's error.
 _INDEX_CODES: Final[dict[str, Code]] = {
     "invalid": "LLMS_TXT_FETCH_FAILED",
     "not_allowed": "LLMS_TXT_FETCH_FAILED",
@@ -90,7 +92,7 @@ _INDEX_CODES: Final[dict[str, Code]] = {
 
 
 class LibraryDocuments:
-    """Tables of contents, pages and search over a registry's libraries. Make it with `open`."""
+    """Tables of contents, pages and search over the libraries of a registry. Create it with `open`."""
 
     def __init__(
         self,
@@ -105,16 +107,18 @@ class LibraryDocuments:
         self._cache = cache
         self._clock = clock
         self._fetcher = Fetcher(config.fetcher, self._access, network)
-        self._shelf = Shelf()
-        self._loads: Flights[str, Kept] = Flights()
-        self._finds: Flights[str, Document] = Flights()
-        self._waiting_until: dict[str, float] = {}  # by key: when a refresh that failed may be tried again
-        self._looked_up: dict[str, float] = {}  # by key: until when what is in memory is good enough
+        self._recent_pages = LruCache()
+        self._page_loads: SingleFlight[str, CachedPage] = SingleFlight()
+        self._index_loads: SingleFlight[str, Document] = SingleFlight()
+        self._retry_after: dict[str, float] = {}  # by key: when a failed refresh may be retried
+        self._recheck_after: dict[
+            str, float
+        ] = {}  # by key: when a stale page in memory is looked up in the cache again
         self._joined: set[tuple[str, str]] = set()
         self._sites: tuple[int, Sites] | None = None
         self._cleaning: asyncio.Task[None] | None = None
-        # A page may take some hundred megabytes while it is converted.
-        self._converting = asyncio.Semaphore(CONVERTING)
+        # The conversion of a page may need some hundred megabytes.
+        self._converting = asyncio.Semaphore(MAX_CONVERSIONS)
 
     @classmethod
     async def open(
@@ -125,7 +129,7 @@ class LibraryDocuments:
         network: Network | None = None,
         clock: Callable[[], float] = time.time,
     ) -> "LibraryDocuments":
-        """The documents, with their cache open. A cache that cannot be opened is no reason to fail. Next: `close()`."""
+        """Open the documents and their cache. If the cache cannot be opened, memory is used. Call `close` when done."""
         cache = await Cache.open(_cache_directory(config), config.cache.max_bytes, clock)
         documents = cls(config, registry, cache, network, clock)
         if not config.fetcher.offline:
@@ -133,26 +137,26 @@ class LibraryDocuments:
         return documents
 
     def __repr__(self) -> str:
-        return f"<LibraryDocuments {self._cache!r} {self._fetcher!r} pages={len(self._shelf)}>"
+        return f"<LibraryDocuments {self._cache!r} {self._fetcher!r} pages={len(self._recent_pages)}>"
 
     async def close(self) -> None:
-        """End what runs in the background and let go of the cache. Nothing stored is lost."""
+        """Stop background tasks and close the cache. Stored documents are kept."""
         if self._cleaning is not None:
             self._cleaning.cancel()
             await asyncio.gather(self._cleaning, return_exceptions=True)
-        await self._loads.close()
-        await self._finds.close()
+        await self._page_loads.close()
+        await self._index_loads.close()
         await self._fetcher.close()
         await self._cache.close()
 
     async def status(self) -> CacheStatus:
-        """What the cache holds, and where it is."""
+        """Return the size and the location of the cache."""
         return await self._cache.status()
 
     # --- tables of contents -------------------------------------------------------------------------------------------
 
     async def index(self, library: Library) -> IndexText:
-        """The table of contents of a library.
+        """Return the table of contents of a library.
 
         Raises: ProContextError: LLMS_TXT_NOT_FOUND, LLMS_TXT_FETCH_FAILED, TOO_MANY_REDIRECTS.
         """
@@ -160,34 +164,34 @@ class LibraryDocuments:
         if address is None:
             raise _undocumented(library)
         key = f"index {library.id} {address}"
-        # A folder is read each time: it is near, and its owner is editing it.
-        kept = None if library.path else await self._cache.get(key)
-        if kept is None:
+        # A folder is read each time, because its files may be edited at any time.
+        cached = None if library.path else await self._cache.get(key)
+        if cached is None:
             try:
-                found = await self._finds.join(key, lambda: self._find(key, library, None))
+                found = await self._index_loads.join(key, lambda: self._find(key, library, None))
             except FetchError as error:
                 code = _INDEX_CODES[error.reason]
                 raise failure(code, library.id, error.detail, remedy=error.remedy) from error
-            except Grounded:
+            except Cancelled:
                 raise failure("LLMS_TXT_FETCH_FAILED", library.id, "the server is closing") from None
             return IndexText(text=found.text, source=_source(found), url=found.url)
-        is_stale = self._is_stale(kept.checked_at)
+        is_stale = self._is_stale(cached.checked_at)
         if is_stale:
-            self._refresh(self._finds, key, lambda: self._find(key, library, kept))
+            self._refresh(self._index_loads, key, lambda: self._find(key, library, cached))
         return IndexText(
-            text=kept.text,
-            source=_source(kept),
-            url=kept.url,
+            text=cached.text,
+            source=_source(cached),
+            url=cached.url,
             cached=True,
-            cached_at=_moment(kept.fetched_at),
+            cached_at=_to_datetime(cached.fetched_at),
             stale=is_stale,
         )
 
-    async def _find(self, key: str, library: Library, kept: Document | None) -> Document:
+    async def _find(self, key: str, library: Library, cached: Document | None) -> Document:
         async def fetch(url: str) -> Fetched:
-            if kept is None or url != library.llms_txt_url:
+            if cached is None or url != library.llms_txt_url:
                 return await self._fetcher.fetch(url)
-            fetched = await self._fetcher.fetch(url, etag=kept.etag, last_modified=kept.last_modified)
+            fetched = await self._fetcher.fetch(url, etag=cached.etag, last_modified=cached.last_modified)
             if fetched.is_unchanged:
                 raise _Unchanged
             return fetched
@@ -198,13 +202,13 @@ class LibraryDocuments:
             else:
                 found = await find_index(library, fetch)
         except _Unchanged:
-            assert kept is not None
+            assert cached is not None
             await self._cache.confirm(key, self._clock())
-            return kept
+            return cached
         try:
             check_lines(found.text)
         except PageTooLargeError as error:
-            raise too_large(found.url, error) from error
+            raise too_large_error(found.url, error) from error
         now = self._clock()
         document = Document(
             key=key,
@@ -227,206 +231,204 @@ class LibraryDocuments:
         except OSError as error:
             raise FetchError("failed", str(root), str(error)) from error
         except PageTooLargeError as error:
-            raise too_large(str(root), error) from error
+            raise too_large_error(str(root), error) from error
         if not links and not text.strip():
-            raise FetchError("not_found", str(root), "the folder has no Markdown or HTML in it")
+            raise FetchError("not_found", str(root), "the folder contains no Markdown or HTML")
         return FoundIndex(text=text, source="folder", url=folder_address(library.id), links=links)
 
     # --- pages --------------------------------------------------------------------------------------------------------
 
     async def page(self, url: str, library: Library | None = None) -> Page:
-        """A page as Markdown.
+        """Return a page as Markdown.
 
         Raises: ProContextError: URL_NOT_ALLOWED, PAGE_NOT_FOUND, PAGE_FETCH_FAILED, TOO_MANY_REDIRECTS, INVALID_INPUT.
         """
         try:
-            target = read_url(url)
+            target = parse_url(url)
             if target.host == FOLDER_HOST:
                 return await self._folder_page(url, target)
             access = await self._access(target, is_requested=True)
             if not access.is_allowed:
                 raise FetchError("not_allowed", url, access.reason)
-            kept, is_new = await self._page(target, library)
+            cached, is_new = await self._page(target, library)
         except FetchError as error:
             raise _page_failure(url, error) from error
-        except Grounded:
-            raise failure("PAGE_FETCH_FAILED", shown_url(url), "the server is closing") from None
+        except Cancelled:
+            raise failure("PAGE_FETCH_FAILED", display_url(url), "the server is closing") from None
         if is_new:
-            return msgspec.structs.replace(kept.page, url=url)
-        return self._told(url, kept)
+            return msgspec.structs.replace(cached.page, url=url)
+        return self._from_cache(url, cached)
 
-    def _told(self, url: str, kept: Kept) -> Page:
+    def _from_cache(self, url: str, cached: CachedPage) -> Page:
         return msgspec.structs.replace(
-            kept.page,
+            cached.page,
             url=url,
             cached=True,
-            cached_at=_moment(kept.fetched_at),
-            stale=self._is_stale(kept.checked_at),
+            cached_at=_to_datetime(cached.fetched_at),
+            stale=self._is_stale(cached.checked_at),
         )
 
-    async def _page(self, target: Target, library: Library | None) -> tuple[Kept, bool]:
-        """The page, and whether it was fetched just now."""
+    async def _page(self, target: Target, library: Library | None) -> tuple[CachedPage, bool]:
+        """Return the page and whether it was fetched just now."""
         key = target.url
-        kept = await self._kept(key)
-        if kept is None:
+        cached = await self._get_cached(key)
+        if cached is None:
             ids = await self._owners(target, library)
-            return await self._loads.join(key, lambda: self._load(target, ids, None)), True
-        if self._is_stale(kept.checked_at):
+            return await self._page_loads.join(key, lambda: self._load(target, ids, None)), True
+        if self._is_stale(cached.checked_at):
             ids = await self._owners(target, library)
-            self._refresh(self._loads, key, lambda: self._load(target, ids, kept))
+            self._refresh(self._page_loads, key, lambda: self._load(target, ids, cached))
         if library is not None and (library.id, key) not in self._joined:
             self._joined.add((library.id, key))
             await self._cache.join(library.id, key)
-        return kept, False
+        return cached, False
 
-    async def _kept(self, key: str) -> Kept | None:
-        kept = self._shelf.get(key)
+    async def _get_cached(self, key: str) -> CachedPage | None:
+        cached = self._recent_pages.get(key)
         now = self._clock()
-        if kept is not None and (not self._is_stale(kept.checked_at) or now < self._looked_up.get(key, 0.0)):
+        if cached is not None and (not self._is_stale(cached.checked_at) or now < self._recheck_after.get(key, 0.0)):
             self._cache.touch(key)
-            return kept
-        # One that is stale in memory may have been refreshed by another process: looked up now and then.
-        self._looked_up[key] = now + RETRY_SECONDS
+            return cached
+        # Another process may have refreshed a page that is stale in memory, so the cache is read from time to time.
+        self._recheck_after[key] = now + RETRY_SECONDS
         document = await self._cache.get(key)
         if document is None:
-            return kept
-        if kept is not None and kept.fetched_at == document.fetched_at:
-            page = kept.page
+            return cached
+        if cached is not None and cached.fetched_at == document.fetched_at:
+            page = cached.page
         else:
             lines = await asyncio.to_thread(_split, document.text)
-            final = left_host(key, document.url)
+            final = cross_host_url(key, document.url)
             page = Page(url=key, lines=lines, headings=document.headings, final_url=final)
-        return self._keep(key, page, document)
+        return self._remember(key, page, document)
 
-    def _keep(self, key: str, page: Page, document: Document) -> Kept:
-        kept = Kept(
+    def _remember(self, key: str, page: Page, document: Document) -> CachedPage:
+        cached = CachedPage(
             page=page,
             etag=document.etag,
             last_modified=document.last_modified,
             fetched_at=document.fetched_at,
             checked_at=document.checked_at,
         )
-        self._shelf.put(key, kept)
-        return kept
+        self._recent_pages.put(key, cached)
+        return cached
 
-    async def _load(self, target: Target, ids: Iterable[str], kept: Kept | None) -> Kept:
+    async def _load(self, target: Target, ids: Iterable[str], cached: CachedPage | None) -> CachedPage:
         fetched = await self._fetcher.fetch(
-            target.url, etag=kept.etag if kept else "", last_modified=kept.last_modified if kept else ""
+            target.url, etag=cached.etag if cached else "", last_modified=cached.last_modified if cached else ""
         )
-        if fetched.is_unchanged and kept is not None:
+        if fetched.is_unchanged and cached is not None:
             now = self._clock()
             await self._cache.confirm(target.url, now)
-            again = msgspec.structs.replace(kept, checked_at=now)
-            self._shelf.put(target.url, again)
-            return again
+            confirmed = msgspec.structs.replace(cached, checked_at=now)
+            self._recent_pages.put(target.url, confirmed)
+            return confirmed
         async with self._converting:
-            made = await asyncio.to_thread(make, fetched)
-        return await self._store(made, ids, fetched.etag, fetched.last_modified)
+            converted = await asyncio.to_thread(convert_fetched, fetched)
+        return await self._store(converted, ids, fetched.etag, fetched.last_modified)
 
-    async def _store(self, made: Made, ids: Iterable[str], etag: str, last_modified: str) -> Kept:
+    async def _store(self, converted: ConvertedPage, ids: Iterable[str], etag: str, last_modified: str) -> CachedPage:
         now = self._clock()
-        key = made.page.url
+        key = converted.page.url
         document = Document(
             key=key,
             kind="page",
-            url=made.page.final_url or key,
-            text="\n".join(made.page.lines),
-            headings=made.page.headings,
+            url=converted.page.final_url or key,
+            text="\n".join(converted.page.lines),
+            headings=converted.page.headings,
             etag=etag,
             last_modified=last_modified,
             fetched_at=now,
             checked_at=now,
         )
-        await self._cache.put(document, ids, made.sections)
-        return self._keep(key, made.page, document)
+        await self._cache.put(document, ids, converted.sections)
+        return self._remember(key, converted.page, document)
 
     async def _folder_page(self, url: str, target: Target) -> Page:
-        """A file of a local folder: read again whenever it has changed, and kept for search."""
+        """Return a file of a local folder. It is read again when it has changed, and stored for search."""
         library_id, relative = split_address(target)
         library = self._registry.get(library_id)
         if library is None or library.path is None:
-            raise FetchError("not_allowed", url, f"there is no folder of a library {library_id[:80]!r}")
+            raise FetchError("not_allowed", url, f"no library {library_id[:80]!r} with a folder")
         file = await asyncio.to_thread(file_in, Path(library.path), relative)
         if file is None:
-            raise FetchError(
-                "not_found", url, f"there is no file {relative[:200]!r} to be read in the folder"
-            )
+            raise FetchError("not_found", url, f"no readable file {relative[:200]!r} in the folder")
         try:
-            mark = await asyncio.to_thread(mark_of, file)
-            kept = await self._kept(target.url)
-            if kept is not None and kept.etag == mark:
-                return msgspec.structs.replace(self._told(url, kept), stale=False)
+            version = await asyncio.to_thread(file_version, file)
+            cached = await self._get_cached(target.url)
+            if cached is not None and cached.etag == version:
+                return msgspec.structs.replace(self._from_cache(url, cached), stale=False)
             limit = self._config.fetcher.max_bytes
             async with self._converting:
-                read = await asyncio.to_thread(read_folder_page, file, target.url, limit)
-                made = await asyncio.to_thread(make_page, target.url, read.text)
+                content = await asyncio.to_thread(read_folder_page, file, target.url, limit)
+                converted = await asyncio.to_thread(convert_markdown, target.url, content.text)
         except OSError as error:
             raise FetchError("failed", url, f"the file cannot be read: {error}") from error
         except PageTooLargeError as error:
-            raise too_large(url, error) from error
-        await self._store(made, (library_id,), read.mark, "")
-        return msgspec.structs.replace(made.page, url=url)
+            raise too_large_error(url, error) from error
+        await self._store(converted, (library_id,), content.version, "")
+        return msgspec.structs.replace(converted.page, url=url)
 
     # --- search and prefetch ------------------------------------------------------------------------------------------
 
     async def search(self, library_id: str, query: str, limit: int = 10) -> list[Hit]:
-        """The stored sections of a library that answer a query, best first. Never fetches."""
+        """Return the stored sections of a library that match a query, best first. Never fetches."""
         return await self._cache.search(library_id, query, limit)
 
     async def count_pages(self, library_id: str) -> int:
-        """How many pages of a library are stored, and so are searched."""
+        """Return the number of stored pages of a library, which a search covers."""
         return await self._cache.count_pages(library_id)
 
     async def prefetch(self, library: Library, progress: Progress | None = None) -> int:
-        """Fetch and store the index and every page it names; returns how many pages are stored now.
+        """Fetch and store the index and every page that it links. Return the number of stored pages.
 
-        Raises: ProContextError, as `index` does. A page that fails, or that the disk would not have, is left out and logged.
+        Raises: ProContextError, as `index` does. A page that fails or cannot be stored is skipped and logged.
         """
         index = await self.index(library)
         links = await asyncio.to_thread(lambda: list(links_of(index.text, index.url)))
-        wanted = [url for url in links if not url.partition("?")[0].lower().endswith(_UNREADABLE)]
-        wanted = wanted[:MOST_PREFETCHED]
+        urls = [url for url in links if not url.partition("?")[0].lower().endswith(_UNREADABLE)]
+        urls = urls[:MAX_PREFETCHED]
         done = stored = 0
         if progress is not None:
-            progress(0, len(wanted), "")
-        turns = asyncio.Semaphore(PREFETCHING)
+            progress(0, len(urls), "")
+        slots = asyncio.Semaphore(MAX_PREFETCH_REQUESTS)
 
-        async def one(url: str) -> None:
+        async def fetch(url: str) -> None:
             nonlocal done, stored
-            async with turns:
+            async with slots:
                 try:
                     await self.page(url, library)
-                    if await self._cache.holds(read_url(url).url):
+                    if await self._cache.contains(parse_url(url).url):
                         stored += 1
                     else:
-                        _log.warning("%s was fetched, but the cache could not keep it", url)
+                        _log.warning("%s was fetched, but could not be stored in the cache", url)
                 except ProContextError as error:
                     _log.warning("%s was not prefetched: %s", url, error.message)
                 done += 1
                 if progress is not None:
-                    progress(done, len(wanted), url)
+                    progress(done, len(urls), url)
 
         async with asyncio.TaskGroup() as group:
-            for url in wanted:
-                group.create_task(one(url))
+            for url in urls:
+                group.create_task(fetch(url))
         return stored
 
-    # --- who may be asked ---------------------------------------------------------------------------------------------
+    # --- access -------------------------------------------------------------------------------------------------------
 
     async def _access(self, target: Target, is_requested: bool = False) -> Access:
-        """The leave to go to an address: a site of the registry, or an exact link of a library's own index.
+        """Allow a URL on a site of the registry, or one that is an exact link of a library's index.
 
-        A host that no row names, and that only shares a domain with one, may not be sent a query that the caller wrote
-        (`is_requested`): text on a page could have put something into it. A redirect may have one.
+        A host that only shares a domain with a library's host gets no query string from the caller (`is_requested`):
+        text on a page could have made the agent put data into it. A redirect may have a query string.
         """
         sites = await self._current_sites()
-        has_query = is_requested and "?" in target.path and not sites.names(target)
+        has_query = is_requested and "?" in target.path and not sites.has_exact_host(target)
         if sites.allows(target) and not has_query:
             return Access(True, sites.headers(target))
-        # A link may name any host, but not make us knock at any door of it: mail and databases listen elsewhere.
-        if target.has_plain_port or self._fetcher.is_private(target):
+        # A link may name any host, but only the default ports: mail and databases listen on others.
+        if target.has_default_port or self._fetcher.is_private(target):
             linking = await self._cache.libraries_linking(target.url)
-            # The cache is shared: what a source of another folder linked to is no reason here.
+            # The cache is shared: a link of a source that is not configured here does not count.
             if any(self._registry.get(library_id) is not None for library_id in linking):
                 return Access(True)
         return Access(False, reason=_reason(sites, target, has_query, is_requested))
@@ -439,7 +441,7 @@ class LibraryDocuments:
         return self._sites[1]
 
     async def _owners(self, target: Target, library: Library | None) -> tuple[str, ...]:
-        """The libraries a page belongs to, for search."""
+        """Return the libraries that a page belongs to, for search."""
         found = set(await self._cache.libraries_linking(target.url))
         owner = (await self._current_sites()).owner(target)
         found |= {owner} if owner is not None else set()
@@ -452,25 +454,21 @@ class LibraryDocuments:
         return self._clock() - checked_at >= self._config.cache.ttl_hours * 3600
 
     def _refresh(
-        self, flights: Flights[str, _T], key: str, work: Callable[[], Coroutine[None, None, _T]]
+        self, in_flight: SingleFlight[str, _T], key: str, work: Callable[[], Coroutine[None, None, _T]]
     ) -> None:
-        """Fetch again in the background, unless that is under way or has just failed."""
-        if (
-            self._config.fetcher.offline
-            or key in flights
-            or self._clock() < self._waiting_until.get(key, 0.0)
-        ):
+        """Fetch again in the background, unless a fetch is running or has just failed."""
+        if self._config.fetcher.offline or key in in_flight or self._clock() < self._retry_after.get(key, 0.0):
             return
-        flights.start(key, work).add_done_callback(lambda task: self._refreshed(key, task))
+        in_flight.start(key, work).add_done_callback(lambda task: self._refreshed(key, task))
 
     def _refreshed(self, key: str, task: asyncio.Task[_T]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is None:
-            self._waiting_until.pop(key, None)
+            self._retry_after.pop(key, None)
             return
-        self._waiting_until[key] = self._clock() + RETRY_SECONDS
+        self._retry_after[key] = self._clock() + RETRY_SECONDS
         if isinstance(error, FetchError):
-            _log.warning("%s could not be refreshed, and is served as it was: %s", key, error.detail)
+            _log.warning("cannot refresh %s: %s; the stale document is still served", key, error.detail)
         else:
             _log.error("refreshing %s failed", key, exc_info=error)
 
@@ -479,42 +477,42 @@ class LibraryDocuments:
             before = self._clock() - self._config.cache.ttl_hours * 3600 - KEEP_SECONDS
             removed = await self._cache.clean(before)
             if removed:
-                _log.info("removed %d documents from the cache that were not confirmed for a month", removed)
-            self._forget()
+                _log.info("removed %d expired documents from the cache", removed)
+            self._prune()
             await asyncio.sleep(CLEAN_SECONDS)
 
-    def _forget(self) -> None:
-        """What was noted by address and is over: a server that runs for months is asked for many."""
+    def _prune(self) -> None:
+        """Remove expired entries, so that the dictionaries of a long-running server do not grow."""
         now = self._clock()
-        for noted in (self._looked_up, self._waiting_until):
-            for key in [key for key, until in noted.items() if until <= now]:
-                del noted[key]
+        for times in (self._recheck_after, self._retry_after):
+            for key in [key for key, until in times.items() if until <= now]:
+                del times[key]
         self._joined.clear()
 
 
 def _cache_directory(config: Config) -> Path:
     if config.cache.dir is not None:
         return Path(config.cache.dir)
-    import platformdirs  # noqa: PLC0415  # only who names no directory needs it
+    import platformdirs  # noqa: PLC0415  # not needed where a directory is configured
 
     return Path(platformdirs.user_cache_dir("procontext"))
 
 
 def _reason(sites: Sites, target: Target, has_query: bool, is_requested: bool) -> str:
     if not target.is_encrypted and sites.allows(_encrypted(target)):
-        return "this site is read over https only"
+        return "this site is allowed over https only"
     if has_query and sites.allows(target):
-        return "a query is sent only to a host that a library names itself"
-    return "" if is_requested else Access(False).reason  # what was asked for has a sentence of its own
+        return "a query string is allowed only for hosts that a library names"
+    return "" if is_requested else Access(False).reason  # for a requested URL, the message of the catalogue is enough
 
 
 def _encrypted(target: Target) -> Target:
-    port = 443 if target.has_plain_port else target.port
+    port = 443 if target.has_default_port else target.port
     return msgspec.structs.replace(target, scheme="https", port=port)
 
 
-def _moment(seconds: float) -> datetime:
-    # Whole seconds, as the reference writes it.
+def _to_datetime(seconds: float) -> datetime:
+    # Whole seconds, as the tool results document it.
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=0)
 
 
@@ -524,36 +522,36 @@ def _source(document: Document) -> IndexSource:
 
 
 def _undocumented(library: Library) -> ProContextError:
-    """Of a library that is known, and whose documentation is not: there is nothing to try."""
+    """Return the error for a library without a known documentation site."""
     where = f", only its repository, {library.repo_url}" if library.repo_url else ""
     return failure(
         "LLMS_TXT_NOT_FOUND",
         library.id,
-        f"no documentation site of it is known{where}",
-        suggestion="Answer without this library's docs, and tell the user so.",
+        f"the registry has no documentation site for it{where}",
+        suggestion="Answer without this library's docs, and inform the user.",
     )
 
 
 def _page_failure(url: str, error: FetchError) -> ProContextError:
     if error.reason == "invalid":
         return failure("INVALID_INPUT", f"url: {error.detail}")
-    # What was asked for is the subject; the hop on which it failed, if it was another, stands in the detail.
+    # The requested URL is the subject; if another hop failed, its host is added to the detail.
     detail = error.detail
     if detail and error.url.partition("#")[0] != url.partition("#")[0]:
-        # The hop was chosen by a host, and its address may be signed.
-        detail = f"{detail} ({shown_host(error.url)})"
+        # Only the host: the URL of a redirect may be signed.
+        detail = f"{detail} ({display_host(error.url)})"
     elif detail == "HTTP 404":
-        detail = ""  # the row says so itself
-    return failure(_PAGE_CODES[error.reason], shown_url(url), detail, remedy=error.remedy)
+        detail = ""  # the message of the catalogue contains it
+    return failure(_PAGE_CODES[error.reason], display_url(url), detail, remedy=error.remedy)
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """The lines of a stored page: they are as they were counted."""
+    """Return the lines of a stored page, which were already split at the maximum length."""
     return tuple(text.split("\n")) if text else ()
 
 
-class _Unchanged(Exception):  # no failure
-    """The table of contents that we have is still the one."""
+class _Unchanged(Exception):  # control flow, not a failure
+    """The cached table of contents is current."""
 
 
 __all__ = ["LibraryDocuments"]

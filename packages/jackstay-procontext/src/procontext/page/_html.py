@@ -1,14 +1,8 @@
-"""HTML pages of documentation sites to clean Markdown: the content alone, with its code, tables, links and anchors.
+"""Conversion of HTML pages to Markdown: only the content, with its code, tables, links and anchors.
 
-First the tree is cut down to the content and put in order (selectolax): navigation, sidebars, buttons and permalinks go; each block
-of code becomes plain `pre` and `code` with its language; links become absolute; a heading ends with its anchor as `{#anchor}`, the
-notation of Markdown's attribute lists, so that it stays with the text. Then it is written as Markdown (html-to-markdown).
-
-The rows below are what Sphinx, MkDocs, Docusaurus, VitePress, mdBook, Starlight and their themes write. A site that is none of
-them gets `article`, `main` or `body`.
-
-Pure, and slow (a megabyte takes about half a second): call it in a thread. Must never know where HTML came from, beyond its address.
-Above: `_documents`, `_indexes`. Below: `_nesting`, selectolax, html-to-markdown.
+selectolax reduces the tree to the content and normalizes it; html-to-markdown writes the Markdown. A heading ends with
+its anchor as `{#anchor}`. The selectors cover Sphinx, MkDocs, Docusaurus, VitePress, mdBook, Starlight and their
+themes; other sites fall back to `article`, `main` or `body`. Slow (0.5 s for a megabyte): call it in a thread.
 """
 
 import logging
@@ -26,7 +20,7 @@ from procontext.page._nesting import is_too_deep
 
 _log = logging.getLogger(__name__)
 
-# Where the content is, the most exact first.
+# Selectors of the content, the most specific first.
 CONTENT: Final = (
     "article[role=main]",  # furo
     "div[role=main] .body",
@@ -43,27 +37,30 @@ CONTENT: Final = (
     "#content",
 )
 
-# What is never content, wherever it stands.
+# Elements that are never content.
 NOISE: Final = ", ".join(
     (
         "script, style, noscript, template, svg, iframe, form, button, input, select, nav, canvas, dialog",
-        "[role=navigation], [role=search], [role=banner], [role=contentinfo], [hidden]:not([role=tabpanel]), [aria-hidden=true]",
-        ".back-to-top, a.footnote-backref, a.headerlink, a.hash-link, a.header-anchor, a.anchor-heading, a.sl-anchor-link, a.viewcode-link",
+        "[role=navigation], [role=search], [role=banner], [role=contentinfo]",
+        "[hidden]:not([role=tabpanel]), [aria-hidden=true]",
+        ".back-to-top, a.footnote-backref, a.headerlink, a.hash-link, a.header-anchor, a.anchor-heading",
+        "a.sl-anchor-link, a.viewcode-link",
         ".sphinxsidebar, .toc-drawer, .toc-tree, .related-pages, .prev-next-area, .breadcrumbs, .breadcrumb",
         ".md-sidebar, .md-source-file, .md-content__button, .md-feedback, .md-tags",
         ".theme-doc-toc-mobile, .theme-doc-breadcrumbs, .theme-doc-footer, .pagination-nav, .table-of-contents",
-        ".edit-this-page, .vp-doc-footer, .line-numbers-wrapper, .linenos, .linenodiv, .copybtn, .skip-link, .skip-to-content",
+        ".edit-this-page, .vp-doc-footer, .line-numbers-wrapper, .linenos, .linenodiv, .copybtn",
+        ".skip-link, .skip-to-content",
         "div.language-text > span.lang, div[class*=language-] > span.lang, .content-icon-container, .buttons",
-        "details.mkdocstrings-source",  # the whole source, folded: most of such a page, and no documentation
+        "details.mkdocstrings-source",  # the folded source code
         ".rightside, .hideme, .rustdoc-breadcrumbs, a.test-arrow, rustdoc-toolbar",
     )
 )
 
-# Page furniture only outside the content: inside, these tags are used for content too.
-FURNITURE: Final = "header, footer, aside"
+# Removed only outside the content: inside, these tags are also used for content.
+LANDMARKS: Final = "header, footer, aside"
 
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight|highlight-source|brush:)-?\s?([A-Za-z0-9+#_.-]+)")
-# Classes that match the pattern above and name no language.
+# Classes that match the pattern above and are not languages.
 _NO_LANGUAGE = {
     "default",
     "none",
@@ -75,36 +72,38 @@ _NO_LANGUAGE = {
     "ansi",
     "wrapper",
 }
-# Groups of tabs, and where their labels and what they show stand.
+# Groups of tabs, and the selectors of their labels and panels.
 _TABS: Final = ".tabbed-set, .tabs-container, .vp-code-group"
 _TAB_PARTS: Final = (
     (".tabbed-labels > label", ".tabbed-content > .tabbed-block"),
     ("[role=tablist] > [role=tab]", "[role=tabpanel]"),
     (".tabs > label", ".blocks > *"),
 )
-# What a link to a heading shows.
+# The text of a permalink.
 _PERMALINK: Final = "¶#§ \u200b\n\r\t"
-# Titles of notes and of small parts that are no headings.
-_TITLES: Final = ".admonition-title, [class*=admonitionHeading], .custom-block-title, p.rubric, .topic-title, .sidebar-title"
+# Titles of notes and other parts that are not headings.
+_TITLES: Final = (
+    ".admonition-title, [class*=admonitionHeading], .custom-block-title, p.rubric, .topic-title, .sidebar-title"
+)
 _HEADINGS: Final = "h1, h2, h3, h4, h5, h6"
 
-# Of a table: how many columns the writer of Markdown writes at most, how many cells may stand for one that is there, and how
-# many more than that there may be on a page: a wide headline over a small table is well.
-_WIDEST: Final = 1000
-_MOST_PADDED: Final = 10
+# Limits of a table: the columns that html-to-markdown writes, the padding cells per real cell, and the padding cells
+# that a page may have beyond that, so that a wide title row over a small table is accepted.
+_MAX_COLUMNS: Final = 1000
+_MAX_PADDING: Final = 10
 _SPARE_CELLS: Final = 100_000
-# Empty elements before the first heading of a section: Sphinx writes one for each label.
-_MOST_EMPTY: Final = 50
-# Tabs on a page, and tabs inside tabs. What has more keeps its labels where they are.
-_MOST_TABS: Final = 2000
-_DEEPEST_TABS: Final = 3
-# How far out the classes are looked for that a documented method stands in.
-_MOST_ABOVE: Final = 30
-# By how much links may become longer in all: a page with ten thousand of them, on a site with a long address.
+# Empty elements before the first heading of a section; Sphinx writes one for each label.
+_MAX_EMPTY_SIBLINGS: Final = 50
+# Tab groups on a page, and their nesting. Beyond these limits, labels stay where they are.
+_MAX_TABS: Final = 2000
+_MAX_TAB_DEPTH: Final = 3
+# Ancestors that are searched for the class of a documented method.
+_MAX_ANCESTORS: Final = 30
+# The characters that absolute links may add in total.
 _SPARE_CHARACTERS: Final = 2_000_000
-_LONGEST_BASE: Final = 2048
-# Content that fills less than this share of the page's text was the wrong choice: a teaser, or an empty shell.
-_LEAST_SHARE: Final = 0.1
+_MAX_BASE_LENGTH: Final = 2048
+# A content element with less than this share of the page's text is a teaser or an empty shell.
+_MIN_CONTENT_SHARE: Final = 0.1
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
@@ -114,56 +113,55 @@ def _options() -> ConversionOptions:
 
 
 def is_html(text: str) -> bool:
-    """Whether a text is a whole HTML page, whatever its host calls it."""
+    """Return whether a string is a complete HTML page, regardless of its media type."""
     head = text[:1024].lstrip("\ufeff \t\r\n").lower()
     return head.startswith(("<!doctype html", "<html", "<head", "<?xml")) and "<html" in text[:4096].lower()
 
 
 def html_to_markdown(html: str, url: str, deadline: Deadline | None = None) -> str:
-    """The content of a page as Markdown; empty if there is none. `url` is where it was found: links are relative to it.
+    """Return the content of a page as Markdown, or "" if it has none. `url` is the base of relative links.
 
-    Raises: PageTooLargeError, if it is more work than a page may be.
+    Raises: PageTooLargeError if the page exceeds the limits.
     """
     deadline = Deadline() if deadline is None else deadline
     if is_too_deep(html, deadline):
-        return _flat(html)
+        return _strip_tags(html)
     tree = LexborHTMLParser(html)
     base = _base(tree, url)
     title = tree.css_first("title")
-    for box in tree.css("li input[type=checkbox][disabled]"):  # of a list of tasks
+    for box in tree.css("li input[type=checkbox][disabled]"):  # task lists
         box.replace_with("[x] " if "checked" in box.attributes else "[ ] ")
     _remove(tree.css(NOISE))
     content = _content(tree)
     if content is None:
         return ""
-    _settle_code(content, deadline)
-    _settle_tables(content, deadline)
-    _settle_tabs(content, deadline)
-    _settle_headings(content, deadline)
-    _settle_signatures(content, deadline)
-    _settle_text(content, base, deadline)
+    _normalize_code(content, deadline)
+    _normalize_tables(content, deadline)
+    _normalize_tabs(content, deadline)
+    _normalize_headings(content, deadline)
+    _normalize_signatures(content, deadline)
+    _normalize_text(content, base, deadline)
     deadline.check()
     try:
         markdown = (convert(content.html or "", _options()).content or "").strip()
     except ConversionError as error:
-        _log.warning("%s could not be written as Markdown, only as words: %s", url, error)
-        markdown = _flat(content.html or "").strip()
+        _log.warning("cannot convert %s to Markdown: %s; its plain text is used", url, error)
+        markdown = _strip_tags(content.html or "").strip()
     if not re.search(r"^# ", markdown, re.MULTILINE) and title is not None and title.text().strip():
         markdown = f"# {' '.join(title.text().split())}\n\n{markdown}"
     return f"{_BLANK_LINES.sub(chr(10) * 2, markdown).strip()}\n"
 
 
-def _flat(html: str) -> str:
-    """The words of a page that is too deep to be read as one."""
+def _strip_tags(html: str) -> str:
+    """Return the plain text of a page that cannot be parsed or converted."""
     text = unescape(re.sub(r"<[^<>]*>", "\n", html))
     return "\n".join(line for line in (" ".join(line.split()) for line in text.split("\n")) if line) + "\n"
 
 
 def _base(tree: LexborHTMLParser, url: str) -> str:
     base = tree.css_first("base[href]")
-    written = "" if base is None else base.attrs.get("href") or ""
-    # One that is longer than any address could be is not meant to help.
-    return (_joined(url, written) if 0 < len(written) <= _LONGEST_BASE else None) or url
+    href = "" if base is None else base.attrs.get("href") or ""
+    return (_joined(url, href) if 0 < len(href) <= _MAX_BASE_LENGTH else None) or url
 
 
 def _joined(base: str, href: str) -> str | None:
@@ -180,15 +178,15 @@ def _content(tree: LexborHTMLParser) -> LexborNode | None:
     whole = len(body.text())
     for selector in CONTENT:
         found = tree.css(selector)
-        # Several articles are a list of teasers: the element around them is meant.
-        if len(found) == 1 and len(found[0].text()) >= _LEAST_SHARE * whole:
+        # Several articles are a list of teasers.
+        if len(found) == 1 and len(found[0].text()) >= _MIN_CONTENT_SHARE * whole:
             return found[0]
-    _remove(body.css(FURNITURE))
+    _remove(body.css(LANDMARKS))
     return body
 
 
 def _remove(nodes: list[LexborNode]) -> None:
-    """Take nodes out of the tree. The last first: what is inside another must go before it, or it is freed twice."""
+    """Remove nodes from the tree. In reverse order, because a nested node must be freed before its parent."""
     for node in reversed(nodes):
         node.decompose()
 
@@ -199,15 +197,15 @@ def _node(html: str, tag: str) -> LexborNode:
     return found
 
 
-def _settle_code(content: LexborNode, deadline: Deadline) -> None:
-    """Every block of code as `pre` and `code` with its language: no spans, no line numbers, no tables around it."""
+def _normalize_code(content: LexborNode, deadline: Deadline) -> None:
+    """Reduce every code block to `pre` and `code` with its language, without spans, line numbers and tables."""
     for table in deadline.each(content.css("table.highlighttable")):
         block = table.css_first("td.code pre") or table.css_first("pre")
         if block is not None:
             table.replace_with(block)
     for block in deadline.each(content.css("pre")):
-        for line_end in block.css("br"):
-            line_end.replace_with("\n")
+        for line_break in block.css("br"):
+            line_break.replace_with("\n")
         text = block.text(deep=True).strip("\n")
         language = _language(block)
         kind = f' class="language-{escape(language, quote=True)}"' if language else ""
@@ -215,13 +213,13 @@ def _settle_code(content: LexborNode, deadline: Deadline) -> None:
 
 
 def _language(block: LexborNode) -> str:
-    """What the block, the code in it, or one of the three elements around it says."""
+    """Return the language that the block, its code element or one of its three nearest ancestors declares."""
     inner = block.css_first("code")
     nodes: list[LexborNode | None] = [inner, block]
-    above = block.parent
+    ancestor = block.parent
     for _ in range(3):
-        nodes.append(above)
-        above = above.parent if above is not None else None
+        nodes.append(ancestor)
+        ancestor = ancestor.parent if ancestor is not None else None
     for node in nodes:
         if node is None or node.attributes is None:
             continue
@@ -233,18 +231,18 @@ def _language(block: LexborNode) -> str:
     return ""
 
 
-def _settle_tables(content: LexborNode, deadline: Deadline) -> None:
-    """Tables that would become far larger than they are, as lines of their cells.
+def _normalize_tables(content: LexborNode, deadline: Deadline) -> None:
+    """Replace tables that would become far larger in Markdown by one line for each row.
 
-    A table in Markdown is as wide in every row as in its widest, and a cell that spans a thousand columns is a thousand
-    cells: ten megabytes of that would become gigabytes.
+    Every row of a Markdown table has as many cells as the widest, and a cell that spans a thousand columns becomes a
+    thousand cells: ten megabytes of HTML could become gigabytes.
     """
     spare = _SPARE_CELLS
-    for table in deadline.each(reversed(content.css("table"))):  # the inner first, as in `_remove`
+    for table in deadline.each(reversed(content.css("table"))):  # inner tables first, as in `_remove`
         rows = table.css("tr")
         lines = [[cell for cell in row.iter() if cell.tag in ("td", "th")] for row in deadline.each(rows)]
         width = max((sum(map(_span, line)) for line in lines), default=0)
-        surplus = len(rows) * min(width, _WIDEST) - _MOST_PADDED * sum(map(len, lines))
+        surplus = len(rows) * min(width, _MAX_COLUMNS) - _MAX_PADDING * sum(map(len, lines))
         if surplus <= 0:
             continue
         if surplus <= spare:
@@ -255,72 +253,67 @@ def _settle_tables(content: LexborNode, deadline: Deadline) -> None:
 
 
 def _span(cell: LexborNode) -> int:
-    """How many columns a cell is wide."""
-    written = cell.attributes.get("colspan") or ""
-    return min(int(written), _WIDEST) if written.isdecimal() and len(written) < 10 else 1
+    """Return the number of columns of a cell."""
+    colspan = cell.attributes.get("colspan") or ""
+    return min(int(colspan), _MAX_COLUMNS) if colspan.isdecimal() and len(colspan) < 10 else 1
 
 
-def _settle_tabs(content: LexborNode, deadline: Deadline) -> None:
-    """The label of each tab in bold above what it shows. The inner tabs first: then what is left belongs to the outer ones."""
+def _normalize_tabs(content: LexborNode, deadline: Deadline) -> None:
+    """Move the label of each tab in bold above its panel, for inner groups first."""
     groups = content.css(_TABS)
-    if len(groups) > _MOST_TABS:
+    if len(groups) > _MAX_TABS:
         return
-    marks = {group.mem_id for group in groups}
-    if any(_depth_in(group, marks) > _DEEPEST_TABS for group in groups):
+    ids = {group.mem_id for group in groups}
+    if any(_depth_in(group, ids) > _MAX_TAB_DEPTH for group in groups):
         return
     for group in deadline.each(reversed(groups)):
-        for names, shown in _TAB_PARTS:
-            labels, blocks = group.css(names), group.css(shown)
-            if len(labels) == len(blocks):
-                for label, block in zip(labels, blocks, strict=True):
-                    _label_tab(label, block)
+        for label_selector, panel_selector in _TAB_PARTS:
+            labels, panels = group.css(label_selector), group.css(panel_selector)
+            if len(labels) == len(panels):
+                for label, panel in zip(labels, panels, strict=True):
+                    _label_tab(label, panel)
 
 
-def _depth_in(group: LexborNode, marks: set[int]) -> int:
-    """In how many of the groups with these marks a group stands, itself among them."""
-    depth, above = 1, group.parent
-    while above is not None:
-        depth += above.mem_id in marks
-        above = above.parent
+def _depth_in(group: LexborNode, ids: set[int]) -> int:
+    """Return the nesting depth of a group within the groups with these ids, itself included."""
+    depth, ancestor = 1, group.parent
+    while ancestor is not None:
+        depth += ancestor.mem_id in ids
+        ancestor = ancestor.parent
     return depth
 
 
-def _label_tab(label: LexborNode, block: LexborNode) -> None:
+def _label_tab(label: LexborNode, panel: LexborNode) -> None:
     text = escape(" ".join(label.text().split()))
-    block.insert_before(_node(f"<p><strong>{text}</strong></p>", "p"))
+    panel.insert_before(_node(f"<p><strong>{text}</strong></p>", "p"))
     label.decompose()
-    for mark in (
-        "class",
-        "role",
-        "hidden",
-    ):  # no tab any more; one that was not in front is content all the same
-        if mark in block.attributes:
-            del block.attrs[mark]
+    for name in ("class", "role", "hidden"):  # not a tab any more, and a hidden panel is content too
+        if name in panel.attributes:
+            del panel.attrs[name]
 
 
-def _settle_headings(content: LexborNode, deadline: Deadline) -> None:
-    """Each heading as text and code alone, with its anchor at the end."""
+def _normalize_headings(content: LexborNode, deadline: Deadline) -> None:
+    """Reduce each heading to text and code, with its anchor at the end."""
     for summary in deadline.each(content.css("summary")):
         if summary.css_first(_HEADINGS) is not None:
-            summary.unwrap()  # it would be written in bold, stars and all
+            summary.unwrap()  # html-to-markdown would write the heading in bold
     headings = content.css(_HEADINGS)
-    anchors = {
-        heading.mem_id: _anchor(heading) for heading in deadline.each(headings)
-    }  # before the links go that some stand in
+    # Before the permalinks are removed, which have some of the anchors.
+    anchors = {heading.mem_id: _anchor(heading) for heading in deadline.each(headings)}
     links = content.css("a.anchor, a[aria-label^='Permalink'], a[aria-label^='Direct link']")
     _remove([link for link in links if not link.text().strip(_PERMALINK)])
-    for heading in deadline.each(reversed(headings)):  # the inner first, as in `_remove`
+    for heading in deadline.each(reversed(headings)):  # inner headings first, as in `_remove`
         anchor = anchors[heading.mem_id]
         text = _inline(heading)
         if not text:
             heading.decompose()
             continue
-        mark = f" {{#{escape(anchor)}}}" if anchor else ""
-        heading.replace_with(_node(f"<{heading.tag}>{text}{mark}</{heading.tag}>", heading.tag or "h1"))
+        suffix = f" {{#{escape(anchor)}}}" if anchor else ""
+        heading.replace_with(_node(f"<{heading.tag}>{text}{suffix}</{heading.tag}>", heading.tag or "h1"))
 
 
 def _inline(heading: LexborNode) -> str:
-    """A heading's HTML with code kept and all other tags gone."""
+    """Return the HTML of a heading with `code` as its only element."""
     for code in heading.css("code"):
         code.replace_with(f"\x01{code.text()}\x02")
     text = escape(" ".join(heading.text().strip("¶ \n\t\u200b").split()), quote=False)
@@ -328,27 +321,28 @@ def _inline(heading: LexborNode) -> str:
 
 
 def _anchor(heading: LexborNode) -> str:
-    """The heading's own id; else that of an anchor in it, or of the section that it opens."""
-    own = heading.attributes.get("id")
-    if own:
-        return own
+    """Return the id of a heading, of an anchor in it, or of the section that it starts."""
+    own_id = heading.attributes.get("id")
+    if own_id:
+        return own_id
     inner = heading.css_first("a[id], a[name], span[id]")
     if inner is not None:
         return inner.attributes.get("id") or inner.attributes.get("name") or ""
     section, before = heading.parent, heading.prev
-    for _ in range(_MOST_EMPTY):
+    for _ in range(_MAX_EMPTY_SIBLINGS):
         if before is None or before.text().strip(_PERMALINK):
             break
-        before = before.prev  # line ends, permalinks, and the empty spans that carry further ids
+        before = before.prev  # newlines, permalinks, and empty spans with further ids
     if section is not None and before is None and section.tag in ("section", "div"):
         return section.attributes.get("id") or ""
     return ""
 
 
-def _settle_signatures(content: LexborNode, deadline: Deadline) -> None:
-    """What Sphinx writes for a function or class as a heading of its own, so that it can be found and read as a section.
+def _normalize_signatures(content: LexborNode, deadline: Deadline) -> None:
+    """Turn the signatures of Sphinx into headings, so that functions and classes are sections.
 
-    One level below the heading that it stands under, and a method one below its class: then the section of a class has its methods.
+    The level is one below the preceding heading, and one more for a method, so that the section of a class contains
+    them.
     """
     level = 1
     for node in deadline.each(content.css(f"{_HEADINGS}, dl > dt.sig[id]")):
@@ -365,39 +359,39 @@ def _settle_signatures(content: LexborNode, deadline: Deadline) -> None:
 
 
 def _objects_above(term: LexborNode) -> int:
-    """In how many documented objects one stands: a method is in its class."""
-    count, above = 0, term.parent
-    for _ in range(_MOST_ABOVE):
-        above = above.parent if above is not None else None
-        if above is None:
+    """Return the number of documented objects around a signature: a method is inside its class."""
+    count, ancestor = 0, term.parent
+    for _ in range(_MAX_ANCESTORS):
+        ancestor = ancestor.parent if ancestor is not None else None
+        if ancestor is None:
             break
-        count += above.tag == "dd"
+        count += ancestor.tag == "dd"
     return count
 
 
-def _settle_text(content: LexborNode, base: str, deadline: Deadline) -> None:
-    """Links absolute, pictures by their description, titles of notes in bold."""
+def _normalize_text(content: LexborNode, base: str, deadline: Deadline) -> None:
+    """Make links absolute, replace images by their description, and write titles of notes in bold."""
     spare = _SPARE_CHARACTERS
     for link in deadline.each(content.css("a")):
         href = link.attributes.get("href") or ""
         is_link = bool(href) and spare > 0 and not href.startswith(("javascript:", "data:", "mailto:"))
-        whole = _joined(base, href) if is_link else None
-        spare -= max(0, len(whole or "") - len(href))
-        if whole is None:
+        absolute = _joined(base, href) if is_link else None
+        spare -= max(0, len(absolute or "") - len(href))
+        if absolute is None:
             link.unwrap()
         else:
-            link.attrs["href"] = whole
-    for picture in deadline.each(content.css("img")):
-        described = (picture.attributes.get("alt") or "").strip()
-        picture.replace_with(f"[{described}]") if described else picture.decompose()
+            link.attrs["href"] = absolute
+    for image in deadline.each(content.css("img")):
+        description = (image.attributes.get("alt") or "").strip()
+        image.replace_with(f"[{description}]") if description else image.decompose()
     for kind in deadline.each(content.css("dt > .classifier")):
-        kind.insert_before(" : ")  # what a theme writes by its style sheet: `x : int`
+        kind.insert_before(" : ")  # style sheets add this colon: `x : int`
     for title in deadline.each(content.css(_TITLES)):
         title.replace_with(_node(f"<p><strong>{escape(' '.join(title.text().split()))}</strong></p>", "p"))
     for paragraph in deadline.each(content.css("p")):
         first = paragraph.first_child
         if first is not None and first.is_text_node and (first.text() or "").lstrip().startswith("#"):
-            first.replace_with(f"\\{(first.text() or '').lstrip()}")  # it would read as a heading
+            first.replace_with(f"\\{(first.text() or '').lstrip()}")  # it would become a heading
 
 
 __all__ = ["html_to_markdown", "is_html"]

@@ -1,7 +1,7 @@
-"""How much work one page may be: elements, lines and seconds. A small packed page can unpack to minutes of work and gigabytes.
+"""Limits of the conversion of one page: elements, lines and CPU time.
 
-Converting runs in a thread, which cannot be stopped from outside. So each loop over the parts of a page checks the time, and
-the calls between two checks are bounded by the number of elements.
+The conversion runs in a thread, which cannot be interrupted. So each loop over parts of a page checks the time, and the
+work between two checks is bounded by the number of elements.
 """
 
 import time
@@ -12,21 +12,21 @@ _T = TypeVar("_T")
 
 # The largest real pages have some ten thousand elements.
 MAX_ELEMENTS: Final = 200_000
-# A text of ten megabytes with lines of ordinary length has about 300,000.
+# A document of ten megabytes with lines of ordinary length has about 300,000.
 MAX_LINES: Final = 500_000
-# A megabyte takes about half a second. CPU time of the thread that converts: a busy machine makes no page too large.
+# A megabyte takes about half a second. This is CPU time of the thread, so that load on the machine does not count.
 MAX_SECONDS: Final = 20.0
 
-# The clock is read once for so many parts.
+# The number of parts between two checks of the clock.
 _STRIDE: Final = 32
 
 
 class PageTooLargeError(Exception):
-    """A page that is more work than it may be. The text is a clause for a person, without a full stop."""
+    """A page that exceeds the limits. The message is a clause without a full stop."""
 
 
 class Deadline:
-    """The CPU time that one page may take, counted from here, in the thread that makes this."""
+    """The CPU time limit of one page, from the creation of this object, in the thread that creates it."""
 
     def __init__(self, seconds: float = MAX_SECONDS, clock: Callable[[], float] = time.thread_time) -> None:
         self._seconds = seconds
@@ -35,7 +35,7 @@ class Deadline:
         self._count = 0
 
     def each(self, parts: Iterable[_T]) -> Iterator[_T]:
-        """The parts, as long as there is time.
+        """Iterate over parts within the time limit.
 
         Raises: PageTooLargeError.
         """
@@ -46,13 +46,13 @@ class Deadline:
             yield part
 
     def check(self) -> None:
-        """Raises: PageTooLargeError, if the time is over."""
+        """Raise PageTooLargeError if the time limit is exceeded."""
         if self._clock() > self._ends:
             raise PageTooLargeError(f"converting the page takes longer than {self._seconds:g} seconds")
 
 
 def check_lines(text: str) -> None:
-    """Raises: PageTooLargeError, for a text with too many lines."""
+    """Raise PageTooLargeError if the text has too many lines."""
     if text.count("\n") + text.count("\r") > MAX_LINES:
         raise PageTooLargeError(f"the page has more than {MAX_LINES} lines")
 

@@ -1,12 +1,8 @@
-"""Markdown as lines and headings: what a line number means, and which lines are headings.
+"""Lines and headings of Markdown.
 
-Lines are counted as they are stored: one over 4,000 characters is cut at its last space before that, and the pieces are counted,
-so that any line fits any budget. Pieces joined without anything between give the line back.
-
-Headings are those of CommonMark 0.31 (4.2, 4.3), levels 1 to 4: not in fenced code, comments, `<pre>` or front matter. They are
-found before long lines are cut, so that a piece which happens to begin with `#` is not one.
-
-Pure. Must never know URLs or HTML. Above: `_windows`, `_documents`. Below: `procontext.models`.
+A line over 4,000 characters is split at a space, and the pieces count as lines, so that every line fits every budget.
+Headings are those of CommonMark 0.31 (4.2, 4.3), levels 1 to 4: not in fenced code, comments, `<pre>` or front matter.
+They are found before lines are split, so that a piece that starts with `#` is not a heading.
 """
 
 import re
@@ -17,19 +13,19 @@ from procontext.cache import Section
 from procontext.models import Heading, Page
 from procontext.page._limits import Deadline, check_lines
 
-LONGEST_LINE: Final = 4000
-DEEPEST: Final = 4
-# What of a heading is looked at. The longest real ones are signatures of a few hundred characters.
-LONGEST_HEADING: Final = 1000
+MAX_LINE_LENGTH: Final = 4000
+MAX_HEADING_LEVEL: Final = 4
+# The part of a heading that is read. The longest real headings are signatures of a few hundred characters.
+MAX_HEADING_LENGTH: Final = 1000
 _OTHER: Final = -1
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _CLOSING = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
-# What begins something other than a paragraph, and so cannot be underlined: lists, quotes, tables, tags, indented code.
+# Starts of lists, quotes, tables, tags and indented code, which an underline does not turn into a heading.
 _NO_PARAGRAPH = re.compile(r"\t| {4}| {0,3}(?:[-+*][ \t]|\d{1,9}[.)][ \t]|[>|<]|(?:[-_*][ \t]*){3,}$)")
-# HTML blocks whose inside is not Markdown (CommonMark 4.6, kinds 1 and 2), and what ends them.
+# HTML blocks whose content is not Markdown (CommonMark 4.6, kinds 1 and 2), and their end conditions.
 _RAW = re.compile(r" {0,3}<(!--|pre\b|script\b|style\b|textarea\b)", re.IGNORECASE)
 _RAW_ENDS = {
     "!--": "-->",
@@ -50,31 +46,31 @@ _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 def pieces(line: str) -> Iterator[str]:
-    """A line in parts of at most 4,000 characters, each cut after the last space that fits."""
+    """Split a line into parts of at most 4,000 characters, each after the last space that fits."""
     start = 0
-    while len(line) - start > LONGEST_LINE:
-        space = line.rfind(" ", start + 1, start + LONGEST_LINE)
-        end = start + LONGEST_LINE if space < 0 else space + 1
+    while len(line) - start > MAX_LINE_LENGTH:
+        space = line.rfind(" ", start + 1, start + MAX_LINE_LENGTH)
+        end = start + MAX_LINE_LENGTH if space < 0 else space + 1
         yield line[start:end]
         start = end
     yield line[start:]
 
 
 def text_lines(text: str) -> Iterator[str]:
-    """The lines of a text as they are counted."""
+    """Return the lines of a string, split at the maximum length."""
     raw = _raw_lines(text)
     return (piece for line in raw for piece in pieces(line)) if raw != [""] else iter(())
 
 
 def _raw_lines(text: str) -> list[str]:
-    """Where the text itself has line ends. Not `splitlines`: a form feed is a character like others, and must not get lost."""
+    """Split a string at its newlines. Not with `splitlines`, which would also split at form feeds and others."""
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
 
 
 def markdown_page(url: str, text: str, deadline: Deadline | None = None) -> Page:
-    """A text as a page: its lines as they are counted, and its headings.
+    """Return a page with the lines and headings of a string.
 
-    Raises: PageTooLargeError, if it is more work than a page may be.
+    Raises: PageTooLargeError if it exceeds the limits.
     """
     check_lines(text)
     deadline = Deadline() if deadline is None else deadline
@@ -83,41 +79,39 @@ def markdown_page(url: str, text: str, deadline: Deadline | None = None) -> Page
         return Page(url=url, lines=(), headings=())
     found = list(deadline.each(_headings(raw)))
     deadline.check()
-    if max(map(len, raw)) <= LONGEST_LINE:
+    if max(map(len, raw)) <= MAX_LINE_LENGTH:
         return Page(url=url, lines=tuple(raw), headings=tuple(found))
     lines: list[str] = []
-    numbers: list[int] = []  # of each raw line, where it begins now
+    numbers: list[int] = []  # the new number of each raw line
     for line in raw:
         numbers.append(len(lines) + 1)
         lines.extend(pieces(line))
-    moved = (Heading(one.level, one.text, one.anchor, numbers[one.line - 1]) for one in found)
-    return Page(url=url, lines=tuple(lines), headings=tuple(moved))
+    headings = (Heading(old.level, old.text, old.anchor, numbers[old.line - 1]) for old in found)
+    return Page(url=url, lines=tuple(lines), headings=tuple(headings))
 
 
 def sections(page: Page) -> Iterator[Section]:
-    """The page cut at its headings, for the search index. What stands before the first heading has no path."""
+    """Split a page at its headings, for the search index. Text before the first heading has an empty path."""
     starts = [heading.line for heading in page.headings]
     ends = [*(start - 1 for start in starts[1:]), len(page.lines)]
     before = "\n".join(page.lines[: starts[0] - 1 if starts else None]).strip()
     if before:
         yield Section(1, (), before)
-    chain: list[Heading] = []
+    path: list[Heading] = []
     for heading, end in zip(page.headings, ends, strict=False):
-        while chain and chain[-1].level >= heading.level:
-            chain.pop()
-        chain.append(heading)
-        yield Section(
-            heading.line, tuple(one.text for one in chain), "\n".join(page.lines[heading.line : end]).strip()
-        )
+        while path and path[-1].level >= heading.level:
+            path.pop()
+        path.append(heading)
+        body = "\n".join(page.lines[heading.line : end]).strip()
+        yield Section(heading.line, tuple(parent.text for parent in path), body)
 
 
-# --- headings -----------------------------------------------------------------------------------------------------------
+# --- headings
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _headings(lines: list[str]) -> Iterator[Heading]:
-    paragraph: int | None = (
-        None  # where the paragraph that a line may underline began; _OTHER inside anything else
-    )
+    paragraph: int | None = None  # the start of the current paragraph; _OTHER inside anything else
     number = _front_matter(lines)
     while number < len(lines):
         line = lines[number]
@@ -136,7 +130,7 @@ def _headings(lines: list[str]) -> Iterator[Heading]:
         elif paragraph == _OTHER:
             pass
         elif (underline := _UNDERLINE.match(line)) is not None:
-            text = " ".join(part[:LONGEST_HEADING].strip() for part in lines[paragraph : number - 1][:9])
+            text = " ".join(part[:MAX_HEADING_LENGTH].strip() for part in lines[paragraph : number - 1][:9])
             yield from _heading(1 if underline[1][0] == "=" else 2, text, paragraph + 1)
             paragraph = None
         elif not line.startswith(("\t", "    ")) and _NO_PARAGRAPH.match(line):
@@ -144,7 +138,7 @@ def _headings(lines: list[str]) -> Iterator[Heading]:
 
 
 def _front_matter(lines: list[str]) -> int:
-    """How many lines at the top are YAML between two `---`: their comments and last line would read as headings."""
+    """Return the number of lines of YAML front matter, which could look like headings."""
     if lines[0].rstrip() != "---":
         return 0
     for number, line in enumerate(lines[1:], 1):
@@ -154,7 +148,7 @@ def _front_matter(lines: list[str]) -> int:
 
 
 def _after_opaque(lines: list[str], number: int) -> int | None:
-    """If fenced code, a comment or raw HTML begins here, the number of the line after it."""
+    """Return the number of the line after the fenced code, comment or raw HTML that starts here, or None."""
     line = lines[number]
     fence = _FENCE.match(line)
     if fence is not None and not (fence[1][0] == "`" and "`" in fence[2]):
@@ -168,11 +162,11 @@ def _after_opaque(lines: list[str], number: int) -> int | None:
 
 
 def _heading(level: int, raw: str, line: int) -> Iterator[Heading]:
-    if level > DEEPEST:
+    if level > MAX_HEADING_LEVEL:
         return
     anchor = ""
-    # Bounded first: patterns that look for an end are quadratic over a long run of spaces.
-    raw = _CLOSING.sub("", raw[:LONGEST_HEADING]).strip()
+    # Truncated first: the patterns are quadratic over a long run of spaces.
+    raw = _CLOSING.sub("", raw[:MAX_HEADING_LENGTH]).strip()
     attributes = _ATTRIBUTES.search(raw)
     if attributes is not None and (attributes[1] or attributes[0].lstrip().startswith(("{:", "{."))):
         anchor, raw = attributes[1] or "", raw[: attributes.start()]
@@ -185,11 +179,11 @@ def _heading(level: int, raw: str, line: int) -> Iterator[Heading]:
 
 
 def plain_text(raw: str) -> str:
-    """A heading's text without markup: links, images, tags, emphasis, code and escapes."""
+    """Return the text of a heading without links, images, tags, emphasis, code markup and escapes."""
     parts: list[str] = []
     for is_code, part in _code_spans(_PERMALINK.sub("", raw)):
         if is_code:
-            parts.append(part.strip())  # as it is: `__init__` is no emphasis
+            parts.append(part.strip())  # unchanged: `__init__` is not emphasis
         else:
             bare = _TAG.sub("", _IMAGE_OR_LINK.sub(r"\1", part))
             bare = _EMPHASIS.sub(r"\1", _STRONG.sub(r"\2", bare))
@@ -198,7 +192,7 @@ def plain_text(raw: str) -> str:
 
 
 def _code_spans(raw: str) -> Iterator[tuple[bool, str]]:
-    """The text in turns: whether it is code, and what it says. Code ends at as many backticks as it began with."""
+    """Split a string into (is_code, part). A code span ends with as many backticks as it starts with."""
     runs = list(re.finditer(r"`+", raw))
     at = index = 0
     while index < len(runs):
@@ -213,4 +207,4 @@ def _code_spans(raw: str) -> Iterator[tuple[bool, str]]:
     yield False, raw[at:]
 
 
-__all__ = ["DEEPEST", "LONGEST_LINE", "markdown_page", "pieces", "plain_text", "sections", "text_lines"]
+__all__ = ["MAX_HEADING_LEVEL", "MAX_LINE_LENGTH", "markdown_page", "pieces", "plain_text", "sections", "text_lines"]

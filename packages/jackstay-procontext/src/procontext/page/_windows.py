@@ -1,10 +1,8 @@
-"""What of a page goes into one answer: a map of its headings and some of its lines, together inside a budget of characters.
+"""Windows: the heading map and some lines of a page, within a budget of characters.
 
-The lines get what the headings leave, and at least half. If the map alone is more than half, the deepest levels go first, and of
-the level that fits only in part the last ones; then `headings_truncated` is said. Lines are never cut: none is longer
-than half of the smallest budget, so every window has at least one, and windows put one after another are the page.
-
-Pure. Must never know where a page came from. Above: the tools. Below: `procontext.models`.
+Lines get at least half of the budget. If the heading map is larger than half, the deepest levels are left out first,
+and `headings_truncated` is set. Lines are never cut: none is longer than half of the minimum budget, so every window
+has at least one line, and consecutive windows contain the whole page.
 """
 
 import re
@@ -12,25 +10,27 @@ from collections.abc import Callable
 from typing import Final
 
 from procontext.models import Heading, Page, Window
-from procontext.page._markdown import LONGEST_HEADING, LONGEST_LINE, plain_text
+from procontext.page._markdown import MAX_HEADING_LENGTH, MAX_LINE_LENGTH, plain_text
 
-# Twice the longest line: half for the headings, half for at least one line.
-SMALLEST_BUDGET: Final = 2 * LONGEST_LINE
+# Half for the headings, half for at least one line.
+MIN_BUDGET: Final = 2 * MAX_LINE_LENGTH
 
 
 def window(page: Page, offset: int = 1, limit: int = 2000, budget: int = 40_000) -> Window:
-    """Lines of the page from `offset` (from 1), at most `limit`, and the map of headings; at most `budget` characters.
+    """Return at most `limit` lines from line `offset` (1-based) and the heading map, in at most `budget` characters.
 
-    Raises: ValueError for a budget under 8,000, or an offset or limit under 1; who takes them from outside checks first.
+    Raises: ValueError for a budget under 8,000 or an offset or limit under 1.
     """
-    if budget < SMALLEST_BUDGET or offset < 1 or limit < 1:
-        raise ValueError(f"offset {offset}, limit {limit} and budget {budget} make no window")
+    if budget < MIN_BUDGET or offset < 1 or limit < 1:
+        raise ValueError(
+            f"invalid window: offset={offset}, limit={limit}, budget={budget}; the minimum is 1, 1 and {MIN_BUDGET}"
+        )
     headings, is_truncated = heading_map(page, budget // 2)
-    room = budget - len(headings)
+    max_characters = budget - len(headings)
     first = offset - 1
     last = min(len(page.lines), first + limit)
-    end, used = first, -1  # -1: the first line has no line end before it
-    while end < last and used + 1 + len(page.lines[end]) <= room:
+    end, used = first, -1  # -1: no newline before the first line
+    while end < last and used + 1 + len(page.lines[end]) <= max_characters:
         used += 1 + len(page.lines[end])
         end += 1
     return Window(
@@ -44,69 +44,69 @@ def window(page: Page, offset: int = 1, limit: int = 2000, budget: int = 40_000)
     )
 
 
-def heading_map(page: Page, room: int) -> tuple[str, bool]:
-    """`LINE: ## Text` for each heading, in at most `room` characters, and whether some had to be left out."""
-    rows = [f"{heading.line}: {_shown(page, heading)}" for heading in page.headings]
-    if sum(map(len, rows)) + len(rows) - 1 <= room:
+def heading_map(page: Page, max_characters: int) -> tuple[str, bool]:
+    """Return `LINE: ## Text` for each heading, in at most `max_characters`, and whether headings were left out."""
+    rows = [f"{heading.line}: {_heading_line(page, heading)}" for heading in page.headings]
+    if sum(map(len, rows)) + len(rows) - 1 <= max_characters:
         return "\n".join(rows), False
     kept: list[int] = []
     used = -1
     for index in sorted(range(len(rows)), key=lambda index: page.headings[index].level):
-        if used + 1 + len(rows[index]) > room:
+        if used + 1 + len(rows[index]) > max_characters:
             break
         used += 1 + len(rows[index])
         kept.append(index)
     return "\n".join(rows[index] for index in sorted(kept)), True
 
 
-def _shown(page: Page, heading: Heading) -> str:
-    """The heading's own line, as the reference shows it; an underlined one is written with its `#`s."""
+def _heading_line(page: Page, heading: Heading) -> str:
+    """Return the line of a heading; an underlined heading is written with `#`."""
     line = page.lines[heading.line - 1].strip()
     return line if line.startswith("#") else f"{'#' * heading.level} {heading.text}"
 
 
 def section(page: Page, heading: str) -> tuple[int, int] | None:
-    """Where the section under this heading is, as (offset, limit) for `window`; None if there is no such heading.
+    """Return (offset, limit) of the section under a heading, or None if there is no such heading.
 
-    Taken in this order: the heading's text, its anchor, the end of an anchor (`Boat.moor` of `harbour.Boat.moor`), its text
-    without punctuation, the one heading that contains it. The case of letters does not count, nor do `#`s before it or a `#` of
-    an anchor.
+    Matches, in this order: the text of a heading, its anchor, the end of an anchor (`Boat.moor` of
+    `harbour.Boat.moor`), the text without punctuation, and the only heading that contains the text. Case and leading
+    `#` are ignored.
     """
     wanted = _fold(heading)
     if not wanted:
         return None
     bare = _bare(wanted)
-    # As it was written: the underscores of `__init__` are no markup here.
-    anchor = heading[:LONGEST_HEADING].strip().strip("`").lstrip("#").strip().removesuffix("()").casefold()
-    folded = [_fold(one.text) for one in page.headings]
-    anchors = [one.anchor.casefold() for one in page.headings]
-    ways: tuple[Callable[[int], bool], ...] = (
+    # Without removing markup: the underscores of `__init__` belong to the anchor.
+    anchor = heading[:MAX_HEADING_LENGTH].strip().strip("`").lstrip("#").strip().removesuffix("()").casefold()
+    folded = [_fold(candidate.text) for candidate in page.headings]
+    anchors = [candidate.anchor.casefold() for candidate in page.headings]
+    predicates: tuple[Callable[[int], bool], ...] = (
         lambda index: folded[index] == wanted,
         lambda index: anchors[index] != "" and anchors[index] == anchor,
         lambda index: anchor != "" and anchors[index].endswith(f".{anchor}"),
         lambda index: bare != "" and _bare(folded[index]) == bare,
     )
-    for same in ways:
-        found = next((index for index in range(len(folded)) if same(index)), None)
+    for matches in predicates:
+        found = next((index for index in range(len(folded)) if matches(index)), None)
         if found is not None:
             return _span(page, found)
-    containing = [index for index, one in enumerate(folded) if wanted in one]
+    containing = [index for index, text in enumerate(folded) if wanted in text]
     return _span(page, containing[0]) if len(containing) == 1 else None
 
 
 def _span(page: Page, index: int) -> tuple[int, int]:
-    """From the heading up to the next one that is not below it."""
+    """Return (offset, limit) from a heading to the next heading of the same or a higher level."""
     heading = page.headings[index]
-    following = (one.line for one in page.headings[index + 1 :] if one.level <= heading.level)
+    following = (later.line for later in page.headings[index + 1 :] if later.level <= heading.level)
     return heading.line, next(following, len(page.lines) + 1) - heading.line
 
 
 def _fold(text: str) -> str:
-    return plain_text(text[:LONGEST_HEADING].strip().lstrip("#").strip()).casefold()
+    return plain_text(text[:MAX_HEADING_LENGTH].strip().lstrip("#").strip()).casefold()
 
 
 def _bare(text: str) -> str:
     return re.sub(r"[\W_]+", "", text)
 
 
-__all__ = ["SMALLEST_BUDGET", "heading_map", "section", "window"]
+__all__ = ["MIN_BUDGET", "heading_map", "section", "window"]

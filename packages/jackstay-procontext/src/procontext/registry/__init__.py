@@ -1,4 +1,4 @@
-"""What libraries there are: the file inside the package, a newer one that was downloaded, and private sources over both."""
+"""The registry of libraries: the bundled file, a newer downloaded one, and private sources on top of both."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from procontext.registry._document import Document, checksum, read_document
     from procontext.registry._download import Downloader
     from procontext.registry._registry import Registry
-    from procontext.registry._store import BUNDLED, State, Store, standard_directory
+    from procontext.registry._store import BUNDLED, State, Store, default_directory
     from procontext.registry._update import Download, delays, keep_fresh, update
 
 __all__ = [
@@ -20,10 +20,10 @@ __all__ = [
     "State",
     "Store",
     "checksum",
+    "default_directory",
     "delays",
     "keep_fresh",
     "read_document",
-    "standard_directory",
     "update",
 ]
 
@@ -42,7 +42,7 @@ if not TYPE_CHECKING:
             "delays": "_update",
             "keep_fresh": "_update",
             "read_document": "_document",
-            "standard_directory": "_store",
+            "default_directory": "_store",
             "update": "_update",
         },
     )

@@ -1,9 +1,7 @@
-"""How bytes of a registry are fetched: by the same guarded fetcher as pages, from the host that the settings name.
+"""Download of a registry with the same protected fetcher as pages.
 
-A redirect may stay on that host or go to another name of the same registrable domain; a private address needs a row in
-`fetcher.allowed_private_hosts`, as everywhere.
-
-Above: `app`, `cli`. Below: `procontext.fetch`.
+A redirect may lead to another host of the same registrable domain; a private address needs an entry in
+`fetcher.allowed_private_hosts`.
 """
 
 import msgspec
@@ -16,42 +14,42 @@ from procontext.fetch import (
     FetchError,
     Network,
     Target,
-    read_url,
+    display_url,
+    parse_url,
     registrable_domain,
-    shown_url,
 )
-from procontext.registry._document import MOST_BYTES
+from procontext.registry._document import MAX_BYTES
 
 
 class Downloader:
-    """Fetches what `url` names, and what that names in turn. Call it with an address; close it."""
+    """Fetches files from the site of `url`. Call it with a URL, and close it in the end."""
 
     def __init__(self, settings: FetcherSettings, url: str, network: Network | None = None) -> None:
         try:
-            self._home = read_url(url)
+            self._home = parse_url(url)
         except FetchError as error:
-            raise RegistryError(shown_url(url), error.detail) from error
-        # A registry of a hundred thousand rows is larger than any page may be.
-        large = msgspec.structs.replace(settings, max_bytes=MOST_BYTES)
-        self._fetcher = Fetcher(large, self._permit, network)
+            raise RegistryError(display_url(url), error.detail) from error
+        # A registry of a hundred thousand libraries is larger than the limit for pages.
+        large = msgspec.structs.replace(settings, max_bytes=MAX_BYTES)
+        self._fetcher = Fetcher(large, self._check_access, network)
 
     async def __call__(self, address: str) -> bytes:
-        """The bytes. Raises: OSError."""
+        """Return the bytes at a URL. Raises: OSError."""
         try:
             return (await self._fetcher.fetch(address)).body
         except FetchError as error:
             raise OSError(error.detail) from error
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel all fetches."""
         await self._fetcher.close()
 
-    async def _permit(self, target: Target) -> Access:
+    async def _check_access(self, target: Target) -> Access:
         if self._home.scheme == "https" and target.scheme != "https":
-            return Access(False)  # the description and its checksum are worth what their way here is
+            return Access(False)  # the checksum is only as trustworthy as the connection
         domain = registrable_domain(self._home.host)
-        is_near = domain is not None and registrable_domain(target.host) == domain
-        return Access(target.host == self._home.host or is_near)
+        is_same_domain = domain is not None and registrable_domain(target.host) == domain
+        return Access(target.host == self._home.host or is_same_domain)
 
 
 __all__ = ["Downloader"]

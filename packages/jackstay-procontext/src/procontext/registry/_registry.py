@@ -1,10 +1,8 @@
-"""`Registry`: every library that is known now. Loaded once, replaced as a whole, read from any thread.
+"""`Registry`: all known libraries, replaced as a whole and readable from any thread.
 
-It is made empty and loads on a thread of its own, so that a server can answer `initialize` before a large file is parsed;
-`ready()` is awaited by whoever needs the rows. Which file: the one that the settings name, else the newer of the downloaded
-and the bundled one. Private sources come first and win over rows with the same id.
-
-Must never know a tool. Above: `app`, `cli`, `tools`, `page` (as `Libraries`). Below: `_store`, `_document`, `resolve`.
+It loads on a thread of its own, so that a server can respond to `initialize` before a large file is parsed; users await
+`ready()`. The file is `registry.path`, or else the newer of the downloaded and the bundled one. Private sources take
+precedence over libraries with the same id.
 """
 
 import asyncio
@@ -22,12 +20,12 @@ from procontext.resolve import Index
 
 logger = logging.getLogger("procontext.registry")
 
-# What the version is before a registry is loaded (reference, section 8).
+# The version before a registry is loaded.
 UNKNOWN = "unknown"
 
 
 class Registry:
-    """The libraries. `load()` or `start()` it first."""
+    """The libraries. Call `load` or `start` first."""
 
     def __init__(
         self,
@@ -43,7 +41,7 @@ class Registry:
         self.generation = 0
         self.problems: list[str] = []
         self._sources = tuple(sources)
-        # From the file in the working directory: they may add names, and take none that a library has.
+        # From the file in the working directory: they must not use the names of other libraries.
         self._local_sources = tuple(local_sources)
         self._local_file = local_file
         self._path = path
@@ -63,15 +61,15 @@ class Registry:
         return iter(self._index)
 
     def get(self, library_id: str) -> Library | None:
-        """The library with this identifier."""
+        """Return the library with this identifier, or None."""
         return self._index.get(library_id)
 
     def resolve(self, query: str) -> list[Match]:
-        """The libraries that a query may mean, best first. At first it may wait; on a loop, `find` is the way."""
+        """Return the libraries that match a query, best first. May block at first; use `find` in asyncio code."""
         return self._index.resolve(query)
 
     async def find(self, query: str) -> list[Match]:
-        """The same without ever holding up the loop: on a thread, until what a misspelt name needs has been made."""
+        """Resolve without blocking the event loop: on a thread until the index for fuzzy matching is built."""
         index = self._index
         return index.resolve(query) if index.is_warm else await asyncio.to_thread(index.resolve, query)
 
@@ -79,23 +77,23 @@ class Registry:
 
     @property
     def is_loaded(self) -> bool:
-        """True once there are rows, or a failure to tell."""
+        """Whether loading has finished, successfully or not."""
         return self._is_loaded.is_set()
 
     def load(self) -> None:
-        """Read the registry, now, on this thread; again, if a newer one was put in place.
+        """Load the registry on this thread. Call it again after a newer one was installed.
 
-        Raises: RegistryError, if not even the bundled one can be read, or the one that the settings name cannot, or a source
-        of the working directory has a name of another library.
+        Raises: RegistryError if the bundled registry or `registry.path` cannot be read, or if a source from the working
+        directory has the name of another library.
         """
         with self._lock:
             try:
                 document, origin = self._find()
-                mine = {library.id for library in self._sources}
-                rows = (*self._sources, *(row for row in document.libraries if row.id not in mine))
-                index = Index((*self._accepted(rows), *rows) if self._local_sources else rows)
+                source_ids = {source.id for source in self._sources}
+                libraries = (*self._sources, *(row for row in document.libraries if row.id not in source_ids))
+                index = Index((*self._accepted(libraries), *libraries) if self._local_sources else libraries)
                 if self._is_loaded.is_set():
-                    index.warm()  # the rows that are there serve meanwhile
+                    index.warm()  # the old index is used meanwhile
                 self._index = index
                 self.version, self.origin = document.version, origin
                 self.generation += 1
@@ -106,21 +104,22 @@ class Registry:
             finally:
                 self._is_loaded.set()
 
-    def _accepted(self, rows: Sequence[Library]) -> list[Library]:
-        """The local sources that take no name of a row. At first one that does is an error; after an update it is left out.
+    def _accepted(self, libraries: Sequence[Library]) -> list[Library]:
+        """Return the local sources without a name conflict. A conflict is an error at start and skipped later.
 
         Raises: RegistryError.
         """
-        known = Index(rows)
+        known = Index(libraries)
         accepted: list[Library] = []
-        for place, source in enumerate(self._local_sources):
-            problem = _taken(source, known)
+        for position, source in enumerate(self._local_sources):
+            problem = _conflict(source, known)
             if problem is None:
                 accepted.append(source)
                 continue
             problem = (
-                f"sources[{place}].{problem}, which a file in the working directory may not replace. Use another name, or, if"
-                f" you trust this file, name it: --config {self._local_file}, or PROCONTEXT_CONFIG={self._local_file}"
+                f"sources[{position}].{problem}, which a file in the working directory may not replace. Use another"
+                f" name, or, if you trust this file, name it: --config {self._local_file}, or"
+                f" PROCONTEXT_CONFIG={self._local_file}"
             )
             if self.generation == 0:
                 raise RegistryError(self._local_file, problem)
@@ -128,8 +127,8 @@ class Registry:
             logger.warning("source_left_out: %s: %s", self._local_file, problem)
         return accepted
 
-    def start(self, then: Callable[[RegistryError | None], object] | None = None) -> threading.Thread:
-        """Load on a thread, tell `then`, and make ready what the first misspelt name needs."""
+    def start(self, on_loaded: Callable[[RegistryError | None], object] | None = None) -> threading.Thread:
+        """Load on a thread, call `on_loaded` with the error or None, and build the index for fuzzy matching."""
 
         def run() -> None:
             failed = None
@@ -138,8 +137,8 @@ class Registry:
             except RegistryError as error:
                 logger.error("registry_load_failed: %s", error)
                 failed = error
-            if then is not None:
-                then(failed)
+            if on_loaded is not None:
+                on_loaded(failed)
             self._index.warm()
 
         thread = threading.Thread(target=run, name="procontext-registry", daemon=True)
@@ -147,9 +146,9 @@ class Registry:
         return thread
 
     async def ready(self) -> None:
-        """Wait until there are rows.
+        """Wait until the registry is loaded.
 
-        Raises: RegistryError, if there will be none.
+        Raises: RegistryError if loading failed.
         """
         if not self._is_loaded.is_set():
             await asyncio.to_thread(self._is_loaded.wait)
@@ -163,29 +162,25 @@ class Registry:
         downloaded = None
         try:
             downloaded = None if self._store is None else self._store.load()
-        except RegistryError as error:  # the bundled one is always there
+        except RegistryError as error:  # fall back to the bundled registry
             self.problems.append(str(error))
-            logger.warning("registry_pair_invalid: %s; the bundled registry is used", error)
+            logger.warning("registry_pair_invalid: %s; using the bundled registry", error)
         bundled = _read(BUNDLED)
-        if (
-            downloaded is not None
-            and self._store is not None
-            and not is_older(downloaded.version, bundled.version)
-        ):
+        if downloaded is not None and self._store is not None and not is_older(downloaded.version, bundled.version):
             return downloaded, str(self._store.directory)
         return bundled, str(BUNDLED)
 
 
 def is_older(version: str, other: str) -> bool:
-    """True if both versions are numbers with dots and the first is less: an old download after a newer installation."""
+    """Return whether both versions are dotted numbers and the first is smaller."""
     pattern = r"v?\d+(\.\d+)*"
     if re.fullmatch(pattern, version) is None or re.fullmatch(pattern, other) is None:
         return False
     return [*map(int, version.lstrip("v").split("."))] < [*map(int, other.lstrip("v").split("."))]
 
 
-def _taken(source: Library, known: Index) -> str | None:
-    """The first name of a source that a known library has, as `KEY: 'name' is library 'id'`."""
+def _conflict(source: Library, known: Index) -> str | None:
+    """Return the first name of a source that belongs to a known library, as `KEY: 'name' is a name of ...`, or None."""
     names = [("id", source.id), ("name", source.name), *(("aliases", name) for name in source.aliases)]
     names += [("packages.pypi", name) for name in source.packages.pypi]
     names += [("packages.npm", name) for name in source.packages.npm]
@@ -200,7 +195,7 @@ def _read(file: Path) -> Document:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise RegistryError(str(file), f"cannot be read: {error.strerror}") from error
+        raise RegistryError(str(file), f"cannot read the file: {error.strerror}") from error
     return read_document(data, str(file))
 
 

@@ -1,10 +1,8 @@
-"""Registries on disk: the one in the package, and the downloaded one with the state file that vouches for it.
+"""Registries on disk: the bundled one, and the downloaded one with its state file.
 
-`registry-state.json` (reference, section 8) names the downloaded file, its version and its SHA-256. The file has its checksum
-in its name and is written before the state is: renaming the state over the old one is the single step that counts, so a
-crash at any moment leaves a whole pair, the old one or the new one. A pair that does not fit together is no pair.
-
-Must never know the network. Above: `_registry`, `_update`. Below: the file system, `_document`.
+`registry-state.json` has the name, the version and the SHA-256 of the downloaded file. The file has its checksum in its
+name and is written first; replacing the state file is atomic, so that a crash leaves either the old pair or the new
+one.
 """
 
 import contextlib
@@ -19,14 +17,14 @@ import msgspec
 from procontext.errors import RegistryError
 from procontext.registry._document import Document, checksum, read_document
 
-# Ships with every installation, so that the first run needs no network.
+# Part of the package, so that the first run needs no network.
 BUNDLED: Final = Path(__file__).parent / "known-libraries.json"
 
 STATE_NAME: Final = "registry-state.json"
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What the state file says."""
+    """The contents of the state file."""
 
     version: str
     file: str
@@ -35,9 +33,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
 
 
-def standard_directory() -> Path:
-    """Where downloaded registries lie on this platform."""
-    import platformdirs  # noqa: PLC0415  # loaded where it is asked
+def default_directory() -> Path:
+    """Return the directory of downloaded registries on this platform."""
+    import platformdirs  # noqa: PLC0415  # loaded on first use
 
     return Path(platformdirs.user_data_dir("procontext")) / "registry"
 
@@ -52,38 +50,40 @@ class Store:
         return f"<Store {self.directory}>"
 
     def state(self) -> State | None:
-        """What is there, or None: nothing yet, or a state file that cannot be read."""
+        """Return the state, or None if the state file is missing or unreadable."""
         try:
             return msgspec.json.decode((self.directory / STATE_NAME).read_bytes(), type=State)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 
     def load(self) -> Document | None:
-        """The downloaded registry; None if there is no state file.
+        """Return the downloaded registry, or None if there is no state file.
 
-        Raises: RegistryError, where the pair is broken.
+        Raises: RegistryError if the state file and the registry do not match.
         """
         if not (self.directory / STATE_NAME).exists():
             return None
         state = self.state()
         if state is None:
-            raise RegistryError(str(self.directory / STATE_NAME), "cannot be read")
-        file = self.directory / Path(state.file).name  # a name, whatever it says: nothing outside is read
+            raise RegistryError(str(self.directory / STATE_NAME), "cannot read the state file")
+        file = self.directory / Path(state.file).name  # only the name: nothing outside the directory is read
         try:
             data = file.read_bytes()
         except OSError as error:
-            raise RegistryError(str(file), f"cannot be read: {error.strerror}") from error
+            raise RegistryError(str(file), f"cannot read the file: {error.strerror}") from error
         if checksum(data) != state.sha256:
-            raise RegistryError(str(file), "is not the file that its checksum was made of")
+            raise RegistryError(str(file), f"the checksum does not match {STATE_NAME}")
         document = read_document(data, str(file))
         if document.version != state.version:
-            raise RegistryError(str(file), f"is version {document.version}, not {state.version}")
+            raise RegistryError(
+                str(file), f"the version is {document.version!r}, but {STATE_NAME} has {state.version!r}"
+            )
         return document
 
     def replace(self, data: bytes, url: str | None = None) -> State:
-        """Put a new registry in place of the old one, all or nothing.
+        """Replace the registry atomically.
 
-        Raises: RegistryError for data that is no registry; the old one stays. OSError, where it cannot be written.
+        Raises: RegistryError if the data is not a registry; OSError if it cannot be written. The old one is kept then.
         """
         document = read_document(data, url or "the new registry")
         digest = checksum(data)
@@ -97,11 +97,11 @@ class Store:
         self.directory.mkdir(parents=True, exist_ok=True)
         _write(self.directory / state.file, data)
         _write(self.directory / STATE_NAME, msgspec.json.format(msgspec.json.encode(state), indent=2))
-        self._clear_away(state.file)
+        self._remove_old(state.file)
         return state
 
-    def _clear_away(self, kept: str) -> None:
-        """Remove older files; a reader that still has one open keeps what it opened."""
+    def _remove_old(self, kept: str) -> None:
+        """Remove older files."""
         for file in self.directory.glob("known-libraries-*.json"):
             if file.name != kept:
                 with contextlib.suppress(OSError):
@@ -109,7 +109,7 @@ class Store:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Write under another name, push to the disk, rename: the file is never half there."""
+    """Write a file atomically: to a temporary file, with fsync, then rename."""
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
         with temporary.open("xb") as opened:
@@ -124,9 +124,9 @@ def _write(file: Path, data: bytes) -> None:
     if hasattr(os, "O_DIRECTORY"):
         directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(directory)  # the rename, too
+            os.fsync(directory)  # makes the rename durable
         finally:
             os.close(directory)
 
 
-__all__ = ["BUNDLED", "STATE_NAME", "State", "Store", "standard_directory"]
+__all__ = ["BUNDLED", "STATE_NAME", "State", "Store", "default_directory"]

@@ -1,10 +1,8 @@
-"""How a newer registry comes here: a small description is read, the file it names is fetched, checked and put in place.
+"""Update of the registry: read a description, then fetch, verify and install the file that it names.
 
 The description is JSON: `{"version": "2026.11.15", "url": "known-libraries.json", "sha256": "..."}`, where `url` may be
-relative to it. Nothing is fetched if that version is here already, or a newer one. What does not have the checksum, or is no registry, is
-dropped, and the one in place stays. A failure is tried again after a while that grows, and never ends the server.
-
-Must never know sockets: `download` is given. Above: `app`, `cli`. Below: `_registry`, `_store`, `_document`.
+relative. An older or equal version is not fetched. An invalid file is discarded and the installed registry kept.
+Failures are retried with exponential backoff.
 """
 
 import asyncio
@@ -18,81 +16,80 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from procontext.errors import ProContextError, RegistryError
-from procontext.fetch import shown_host, shown_url
+from procontext.fetch import display_host, display_url
 from procontext.registry._document import checksum, read_document
 from procontext.registry._registry import UNKNOWN, is_older
 from procontext.registry._store import State, Store
 
 logger = logging.getLogger("procontext.registry")
 
-# The bytes at an address. Raises ProContextError or OSError.
+# Returns the bytes at a URL. Raises ProContextError or OSError.
 Download: TypeAlias = Callable[[str], Awaitable[bytes]]
 
-# Seconds between two tries after a failure: short enough to get over a restart of the network, long enough for a server
-# that is down, and never less often than once an hour.
+# Seconds between two attempts after a failure; the delay doubles up to the maximum.
 FIRST_DELAY: Final = 60.0
-MOST_DELAY: Final = 3600.0
+MAX_DELAY: Final = 3600.0
 
 _SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
 
 
 class Description(msgspec.Struct, frozen=True):
-    """What is published about the newest registry."""
+    """The published description of the newest registry."""
 
     version: str
     url: str
     sha256: str
 
 
-async def update(store: Store, url: str, download: Download, in_use: str = UNKNOWN) -> State | None:
-    """Fetch the registry that `url` describes and put it in place; None if that version is there already, or a newer one.
+async def update(store: Store, url: str, download: Download, current_version: str = UNKNOWN) -> State | None:
+    """Fetch and install the registry that `url` describes. Return None if an equal or newer version is installed.
 
-    `in_use` is the version that serves now, wherever it came from.
+    `current_version` is the version in use, whatever its origin.
 
-    Raises: RegistryError, with the address and what is wrong; the registry in place is untouched.
+    Raises: RegistryError with the URL and the problem; the installed registry is not changed.
     """
     try:
         described = msgspec.json.decode(await download(url), type=Description)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RegistryError(shown_url(url), f"is not the description of a registry: {error}") from error
+        raise RegistryError(display_url(url), f"not a description of a registry: {error}") from error
     except (ProContextError, OSError) as error:
-        raise RegistryError(shown_url(url), f"cannot be fetched: {_said(error)}") from error
+        raise RegistryError(display_url(url), f"cannot fetch: {_describe(error)}") from error
     if _SHA256.fullmatch(described.sha256) is None:
-        raise RegistryError(shown_url(url), "gives no SHA-256 checksum")
+        raise RegistryError(display_url(url), f"invalid SHA-256 checksum {described.sha256[:80]!r}")
     state = store.state()
-    if state is not None and _is_whole(store):
+    if state is not None and _is_intact(store):
         is_same = state.sha256 == described.sha256.lower()
         if is_same or is_older(described.version, state.version):
             return None
-    if is_older(described.version, in_use):
-        return None  # a mirror that is behind must not undo what the package brought
+    if is_older(described.version, current_version):
+        return None  # an outdated mirror must not replace a newer bundled registry
     file = urljoin(url, described.url)
     if urlsplit(url).scheme == "https" and urlsplit(file).scheme != "https":
-        raise RegistryError(shown_url(url), f"leads from https to {shown_host(file)}")
+        raise RegistryError(display_url(url), f"downgrade from https to {display_host(file)}")
     try:
         data = await download(file)
     except (ProContextError, OSError) as error:
-        raise RegistryError(shown_url(file), f"cannot be fetched: {_said(error)}") from error
+        raise RegistryError(display_url(file), f"cannot fetch: {_describe(error)}") from error
     if checksum(data) != described.sha256.lower():
-        raise RegistryError(shown_url(file), "does not have the checksum that was published")
+        raise RegistryError(display_url(file), "the checksum does not match the published one")
     try:
-        return await asyncio.to_thread(_put_in_place, store, data, file, described.version)
+        return await asyncio.to_thread(_install, store, data, file, described.version)
     except OSError as error:
-        raise RegistryError(str(store.directory), f"cannot be written: {error.strerror}") from error
+        raise RegistryError(str(store.directory), f"cannot write the registry: {error.strerror}") from error
 
 
-def _put_in_place(store: Store, data: bytes, file: str, version: str) -> State:
+def _install(store: Store, data: bytes, file: str, version: str) -> State:
     found = read_document(data, file).version
     if found != version:
-        raise RegistryError(shown_url(file), f"is version {found}, not {version} as was published")
+        raise RegistryError(display_url(file), f"the version is {found!r}, but {version!r} was published")
     return store.replace(data, file)
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return error.message if isinstance(error, ProContextError) else str(error) or type(error).__name__
 
 
-def _is_whole(store: Store) -> bool:
+def _is_intact(store: Store) -> bool:
     try:
         return store.load() is not None
     except RegistryError:
@@ -100,9 +97,9 @@ def _is_whole(store: Store) -> bool:
 
 
 def delays() -> Iterator[float]:
-    """How long to wait after the first failure in a row, the second, and so on."""
+    """Return the delays after consecutive failures."""
     for count in itertools.count():
-        yield min(FIRST_DELAY * 2 ** min(count, 16), MOST_DELAY)
+        yield min(FIRST_DELAY * 2 ** min(count, 16), MAX_DELAY)
 
 
 async def keep_fresh(
@@ -111,14 +108,14 @@ async def keep_fresh(
     every: float,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
-    """Refresh now, and again `every` so many seconds; after a failure sooner, and then less and less soon. Never returns."""
+    """Refresh now and then every `every` seconds; after a failure, with the delays of `delays`. Never returns."""
     waits = delays()
     while True:
         try:
             await refresh()
         except RegistryError as error:
             wait = min(next(waits), every)
-            logger.warning("registry_refresh_failed: %s; again in %g s", error, wait)
+            logger.warning("registry_refresh_failed: %s; retry in %g s", error, wait)
         else:
             waits = delays()
             wait = every

@@ -1,6 +1,6 @@
-"""Matching: from the name that somebody typed to the libraries it may mean. In memory, without I/O."""
+"""Matching of names to libraries, in memory and without I/O."""
 
-from procontext.resolve._index import Index, most_edits
-from procontext.resolve._names import canonical, normalise, squashed
+from procontext.resolve._index import Index, max_edits
+from procontext.resolve._names import canonical, normalise, strip_separators
 
-__all__ = ["Index", "canonical", "most_edits", "normalise", "squashed"]
+__all__ = ["Index", "canonical", "max_edits", "normalise", "strip_separators"]

@@ -1,21 +1,18 @@
-"""How names are read: what a developer types, stripped to the name it means, and the spellings that are the same name.
+"""Normalization of names.
 
-pip's requirement syntax (PEP 508: extras, specifiers, markers, direct references) and npm's (`react@18`, `@scope/pkg@^1`) are
-cut off; of a line of code or of a shell, what it imports or installs is taken; a module or a subpath leads to its package.
-Everything here is a function of its argument.
-
-Above: `_index`. Below: nothing.
+Requirement syntax of pip (PEP 508) and npm (`react@18`, `@scope/pkg@^1`) is removed. From a line of code or of a shell,
+the imported or installed name is taken. A module or a subpath leads to its package.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator
 
-# Where a name ends and pip's extras or a version specifier begin (reference, 2.1; `=` alone is conda's).
+# Where a name ends and extras or a version specifier begin (`=` alone is used by conda).
 _END = re.compile(r"\s*[\[<>=!~^;,]")
 _QUOTES = " \t\r\n\"'`"
 
-# Lines that people copy, each with what it is about: Python's and JavaScript's imports, and the installers'.
+# Imports of Python and JavaScript and commands of package managers; the group is the name.
 _LINES = (
     re.compile(r"from\s+([\w.]+)\s+import\b"),
     re.compile(r"(?:import|export)\b[^'\"]*['\"]([^'\"\s]+)"),
@@ -28,7 +25,7 @@ _LINES = (
     ),
 )
 
-# What PEP 503 takes as one character of a name; people also write spaces.
+# Separators that PEP 503 treats as equal, and spaces.
 _SEPARATORS = re.compile(r"[-_.\s]+")
 _ALL_SEPARATORS = re.compile(r"[-_.\s/@]+")
 
@@ -42,36 +39,36 @@ _NAME_ENDINGS = frozenset(("ai", "com", "dev", "io", "js", "net", "org", "py", "
 
 
 def normalise(query: str) -> str:
-    """The name that a query means: lower case, trimmed, without extras, versions and markers. May be empty."""
+    """Return the name in a query: lower case, trimmed, without extras, versions and markers. May be empty."""
     text = unicodedata.normalize("NFKC", query).strip(_QUOTES).lower()
     for line in _LINES:
-        about = line.match(text)
-        if about is not None:
-            text = about[1]
+        match = line.match(text)
+        if match is not None:
+            text = match[1]
             break
     found = _END.search(text)
     if found is not None:
         text = text[: found.start()]
-    at = text.find("@", 1)  # the first character may be the one of a scope
+    at = text.find("@", 1)  # at the start, @ is the scope of an npm package
     if at > 0:
         text = text[:at]
     return text.strip(_QUOTES)
 
 
 def canonical(name: str) -> str:
-    """One spelling for all that PyPI takes as the same name (PEP 503)."""
+    """Return the normalized spelling of a PyPI name (PEP 503)."""
     return _SEPARATORS.sub("-", name).strip("-")
 
 
-def squashed(name: str) -> str:
-    """A name without separators: `Next.js`, `next-js` and `nextjs` are one."""
+def strip_separators(name: str) -> str:
+    """Return a name without separators: `Next.js`, `next-js` and `nextjs` become equal."""
     return _ALL_SEPARATORS.sub("", name)
 
 
-def packages_above(name: str) -> Iterator[str]:
-    """What may be the package of a module or subpath: `numpy.linalg`, `react-dom/client`, `@mui/material/Button`.
+def parent_packages(name: str) -> Iterator[str]:
+    """Return possible packages of a module or subpath: `numpy.linalg`, `react-dom/client`, `@mui/material/Button`.
 
-    Also of its types (`@types/react`, `@types/scope__pkg`), or of a version beside it (`vue 3`).
+    Also of type packages (`@types/react`, `@types/scope__pkg`) and of names with a version (`vue 3`).
     """
     if name.startswith("node:"):
         yield "node"
@@ -97,4 +94,4 @@ def packages_above(name: str) -> Iterator[str]:
         yield name
 
 
-__all__ = ["canonical", "normalise", "packages_above", "squashed"]
+__all__ = ["canonical", "normalise", "parent_packages", "strip_separators"]

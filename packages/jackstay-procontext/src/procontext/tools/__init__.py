@@ -1,4 +1,4 @@
-"""The tools: what an agent can ask, as functions and as an MCP server."""
+"""The MCP tools: as functions, and as an MCP server."""
 
 from procontext.tools._schemas import INSTRUCTIONS, TOOL_ROWS, ToolRow
 from procontext.tools._server import envelope, make_server

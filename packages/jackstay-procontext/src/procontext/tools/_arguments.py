@@ -1,9 +1,7 @@
-"""What each tool takes, read from the arguments of a call; what is wrong is `INVALID_INPUT`, and names the argument.
+"""Validation of tool arguments. An invalid argument is `INVALID_INPUT`, with its name.
 
-The same bounds as in the schemas, checked by msgspec on the way in. Members that are not known are skipped, as JSON Schema
-has it where nothing forbids them; a whole number may be written `2.0`, and nothing else is converted.
-
-Must never know a library or a page. Above: `_tools`. Below: msgspec, `errors`.
+msgspec checks the same bounds as the schemas. Unknown arguments are ignored, as JSON Schema does by default. An integer
+may be written `2.0`; nothing else is converted.
 """
 
 from collections.abc import Mapping
@@ -18,18 +16,18 @@ from procontext.models import LIBRARY_ID_PATTERN
 
 LibraryId: TypeAlias = Annotated[str, Meta(pattern=LIBRARY_ID_PATTERN[:-1] + r"\Z", max_length=200)]
 Query: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500)]
-# Beyond every page there can be, and small enough for every decoder.
+# The upper bound is larger than any page, and exact in every JSON decoder.
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=2**53 - 1)]
 
 
 class ResolveArguments(msgspec.Struct, frozen=True):
-    """Reference, 2.1."""
+    """Arguments of resolve_library."""
 
     query: Query
 
 
 class IndexArguments(msgspec.Struct, frozen=True):
-    """Reference, 3.1."""
+    """Arguments of get_library_docs."""
 
     library_id: LibraryId
     offset: Count = 1
@@ -37,7 +35,7 @@ class IndexArguments(msgspec.Struct, frozen=True):
 
 
 class PageArguments(msgspec.Struct, frozen=True):
-    """Reference, 4.1."""
+    """Arguments of read_page."""
 
     url: Annotated[str, Meta(min_length=1, max_length=2048)]
     offset: Count = 1
@@ -46,7 +44,7 @@ class PageArguments(msgspec.Struct, frozen=True):
 
 
 class SearchArguments(msgspec.Struct, frozen=True):
-    """Words to look for in a library."""
+    """Arguments of search_docs."""
 
     library_id: LibraryId
     query: Query
@@ -57,14 +55,13 @@ A = TypeVar("A", bound=msgspec.Struct)
 
 
 def read_arguments(kind: type[A], given: Mapping[str, Json]) -> A:
-    """The arguments as what the tool takes.
+    """Convert the arguments of a call.
 
-    Raises: ProContextError (INVALID_INPUT), naming the argument.
+    Raises: ProContextError (INVALID_INPUT) with the name of the argument.
     """
-    # JSON has one kind of number, and JSON Schema takes 2.0 for an integer; msgspec does not.
+    # JSON Schema accepts 2.0 as an integer; msgspec does not.
     whole = {
-        name: int(value) if isinstance(value, float) and value.is_integer() else value
-        for name, value in given.items()
+        name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in given.items()
     }
     try:
         return msgspec.convert(whole, kind)
@@ -72,10 +69,10 @@ def read_arguments(kind: type[A], given: Mapping[str, Json]) -> A:
         raise invalid(str(error)) from error
 
 
-def invalid(said: str) -> ProContextError:
-    """msgspec's words about an argument, in ours."""
-    problem, _, place = said.partition(" - at `$")
-    name = place.strip("`.")
+def invalid(message: str) -> ProContextError:
+    """Convert the message of a msgspec.ValidationError."""
+    problem, _, path = message.partition(" - at `$")
+    name = path.strip("`.")
     problem = problem.replace("`", "")
     missing = "Object missing required field "
     if problem.startswith(missing):

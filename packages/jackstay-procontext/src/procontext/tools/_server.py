@@ -1,10 +1,7 @@
-"""The tools as an MCP server: names and schemas hooked up to functions, failures turned into the envelope of 6.1.
+"""The tools as an MCP server.
 
-Success is one text block of JSON, and `structuredContent` beside it on revisions that have it (`jackstay.server` does both). A
-failed argument check, also one of arguments that are no object, is the envelope with `INVALID_INPUT`; an unknown tool or
-malformed JSON-RPC stays a protocol error.
-
-Must never know a socket or a setting. Above: `app`. Below: `_tools`, `_schemas`, `_arguments`, `_session`, `jackstay.server`.
+A success is one text block of JSON, with `structuredContent` on revisions that have it. A failure is the error envelope
+with `isError`, also for invalid arguments. An unknown tool or malformed JSON-RPC is a protocol error.
 """
 
 import logging
@@ -39,15 +36,15 @@ from procontext.tools._tools import Tools
 
 logger = logging.getLogger("procontext.tools")
 
-# Told of a call that ended: the tool, `ok` or a code, and how many seconds it took.
+# Called at the end of a tool call with the tool, `ok` or the error code, and the duration in seconds.
 Count: TypeAlias = Callable[[str, str, float], object]
 
-# What one tool does with its arguments.
-Work: TypeAlias = Callable[[dict[str, Json], Context], Awaitable[msgspec.Struct]]
+# The implementation of one tool.
+ToolFunction: TypeAlias = Callable[[dict[str, Json], Context], Awaitable[msgspec.Struct]]
 
 
 def envelope(error: ProContextError) -> dict[str, Json]:
-    """Reference, 6.1."""
+    """Return the error envelope of a failed tool call."""
     return {
         "error": {
             "code": error.code,
@@ -64,52 +61,50 @@ def _refusal(error: ProContextError) -> CallToolResult:
 
 
 def make_server(tools: Tools, count: Count | None = None) -> Server:
-    """A server that offers the tools and the session's list of libraries; `count` hears of every call that ended."""
+    """Return a server with the tools and the session resource; `count` is called after every tool call."""
     server = Server(
         "procontext",
         version=__version__,
         title="ProContext",
         instructions=INSTRUCTIONS,
         on_invalid_arguments=_refuse_arguments,
-        middleware=(_hide_session_where_there_is_none,),
+        middleware=(_hide_session_resource,),
     )
 
     async def resolve(given: dict[str, Json], context: Context) -> msgspec.Struct:
         found = await tools.resolve_library(read_arguments(ResolveArguments, given).query)
         if session.has_session(context.version):
-            session.remember(context.store, found.matches)
+            session.record_matches(context.store, found.matches)
         return found
 
     async def index(given: dict[str, Json], _: Context) -> msgspec.Struct:
-        asked = read_arguments(IndexArguments, given)
-        return await tools.get_library_docs(asked.library_id, asked.offset, asked.limit)
+        arguments = read_arguments(IndexArguments, given)
+        return await tools.get_library_docs(arguments.library_id, arguments.offset, arguments.limit)
 
     async def page(given: dict[str, Json], _: Context) -> msgspec.Struct:
-        asked = read_arguments(PageArguments, given)
-        return await tools.read_page(asked.url, asked.offset, asked.limit, asked.heading)
+        arguments = read_arguments(PageArguments, given)
+        return await tools.read_page(arguments.url, arguments.offset, arguments.limit, arguments.heading)
 
     async def search(given: dict[str, Json], _: Context) -> msgspec.Struct:
-        asked = read_arguments(SearchArguments, given)
-        return await tools.search_docs(asked.library_id, asked.query, asked.limit)
+        arguments = read_arguments(SearchArguments, given)
+        return await tools.search_docs(arguments.library_id, arguments.query, arguments.limit)
 
-    # Names are looked up in memory; the others may go out to sites that are not ours.
+    # resolve_library and search_docs use local data only; the others may send requests to documentation sites.
     _add(server, RESOLVE_LIBRARY, resolve, count, open_world=False)
     _add(server, GET_LIBRARY_DOCS, index, count, open_world=True)
     _add(server, READ_PAGE, page, count, open_world=True)
     _add(server, SEARCH_DOCS, search, count, open_world=False)
 
-    @server.resource(
-        session.URI, name=session.NAME, description=session.DESCRIPTION, mime_type="application/json"
-    )
+    @server.resource(session.URI, name=session.NAME, description=session.DESCRIPTION, mime_type="application/json")
     def session_libraries(context: Context) -> str:
         if not session.has_session(context.version):
-            raise ResourceNotFoundError("there are no sessions in this revision, and so no list of one")
-        return session.recall(context.store)
+            raise ResourceNotFoundError("this protocol revision has no sessions")
+        return session.resolved_as_json(context.store)
 
     return server
 
 
-def _add(server: Server, row: ToolRow, work: Work, count: Count | None, *, open_world: bool) -> None:
+def _add(server: Server, row: ToolRow, work: ToolFunction, count: Count | None, *, open_world: bool) -> None:
     async def handle(given: dict[str, Json], context: Context) -> object:
         began = time.perf_counter()
         outcome = "INTERNAL"
@@ -134,7 +129,7 @@ def _add(server: Server, row: ToolRow, work: Work, count: Count | None, *, open_
         input_schema=row.input_schema,
         output_schema=row.output_schema,
         handler=handle,
-        validate=False,  # the arguments are checked by the tool, and our own answers are not checked twice
+        validate=False,  # the tool validates its arguments itself, and its results need no validation
         read_only=True,
         idempotent=True,
         open_world=open_world,
@@ -145,12 +140,12 @@ def _refuse_arguments(_: str, invalid: InvalidArguments) -> CallToolResult:
     return _refusal(failure("INVALID_INPUT", "; ".join(map(str, invalid.problems))))
 
 
-async def _hide_session_where_there_is_none(context: Context, call_next: Next) -> bytes:
-    """2026-07-28: the list of the session is not listed."""
-    answer = await call_next()
+async def _hide_session_resource(context: Context, call_next: Next) -> bytes:
+    """Remove the session resource from resources/list on revisions without sessions (2026-07-28)."""
+    response = await call_next()
     if context.method != "resources/list" or session.has_session(context.version):
-        return answer
-    result: dict[str, Any] = msgspec.json.decode(answer)
+        return response
+    result: dict[str, Any] = msgspec.json.decode(response)
     result["resources"] = [row for row in result["resources"] if row["uri"] != session.URI]
     return msgspec.json.encode(result)
 

@@ -1,10 +1,7 @@
-"""Which libraries a session has resolved: one list for each stdio connection and each HTTP session (reference, section 5).
+"""The libraries that a session has resolved: one list for each stdio connection and each HTTP session.
 
-It lives in the store that the server keeps for a connection or session, and goes with it. 2026-07-28 has no sessions, and a
-server must not take a connection for a conversation (basic/index, "Statelessness"): there nothing is kept, the resource is not
-listed, and reading it says that it is not there.
-
-Must never know how a library is found. Above: `_server`, `_tools`. Below: `jackstay.protocol` for what a revision has.
+MCP 2026-07-28 has no sessions, and a server must not treat a connection as a conversation (basic/index,
+"Statelessness"): there the resource is not listed, and reading it fails as not found.
 """
 
 from collections.abc import Iterable, MutableMapping
@@ -22,12 +19,12 @@ DESCRIPTION: Final = "Libraries resolved in the current session."
 
 _KEY: Final = "procontext.resolved_libraries"
 
-# More than any conversation resolves; a client that resolves names all day must not fill the memory.
-MOST_REMEMBERED: Final = 1000
+# A limit for the memory of a long session.
+MAX_RESOLVED: Final = 1000
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """One library that was resolved."""
+    """A resolved library."""
 
     library_id: str
     name: str
@@ -35,25 +32,25 @@ class Resolved(msgspec.Struct, frozen=True):
 
 
 def has_session(version: str) -> bool:
-    """Whether a conversation in this revision has anything to remember by."""
+    """Return whether a protocol revision has sessions."""
     return REVISIONS[version].era is Era.HANDSHAKE
 
 
-def remember(store: MutableMapping[str, Any], matches: Iterable[Match], now: datetime | None = None) -> None:
-    """Add what was just resolved, each once, with the newest time."""
+def record_matches(store: MutableMapping[str, Any], matches: Iterable[Match], now: datetime | None = None) -> None:
+    """Add matches to the list, each library once, with the newest time."""
     at = (datetime.now(UTC) if now is None else now).replace(microsecond=0)
     known: dict[str, Resolved] = store.setdefault(_KEY, {})
     for match in matches:
         known.pop(match.library_id, None)
         known[match.library_id] = Resolved(match.library_id, match.name, at)
-    while len(known) > MOST_REMEMBERED:
+    while len(known) > MAX_RESOLVED:
         known.pop(next(iter(known)))
 
 
-def recall(store: MutableMapping[str, Any]) -> str:
-    """The list as JSON; empty at the start of a session."""
+def resolved_as_json(store: MutableMapping[str, Any]) -> str:
+    """Return the list as JSON."""
     known: dict[str, Resolved] = store.get(_KEY, {})
     return msgspec.json.encode({"resolved_libraries": list(known.values())}).decode()
 
 
-__all__ = ["DESCRIPTION", "NAME", "URI", "Resolved", "has_session", "recall", "remember"]
+__all__ = ["DESCRIPTION", "NAME", "URI", "Resolved", "has_session", "record_matches", "resolved_as_json"]

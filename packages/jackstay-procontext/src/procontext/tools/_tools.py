@@ -1,9 +1,6 @@
-"""The four tools: arguments in, an answer out, every failure a row of the catalogue.
+"""The four tools as async functions, which the server and the command line share.
 
-Each is an async function of plain values, so that the command line calls the same ones. Text that was fetched goes out as it
-is, inside its own member: nothing of ours is mixed into it.
-
-Must never know MCP. Above: `_server`, `cli`. Below: `Registry` for names, `Documents` for everything that is read.
+Every failure is a `ProContextError`. Fetched text is returned unchanged, in a member of its own.
 """
 
 import asyncio
@@ -14,26 +11,26 @@ from typing import Final, TypeAlias
 import msgspec
 
 from procontext.errors import failure
+from procontext.interfaces import Documents
 from procontext.models import Hit, IndexSource, Library, Match, Page, Window
 from procontext.page import section, text_lines, window
 from procontext.registry import Registry
-from procontext.sources import Documents
 
-# The documents are opened with the first request that needs them, on the loop that serves it.
-Open: TypeAlias = Callable[[], Awaitable[Documents]]
+# Opens the documents on first use, on the event loop of the server.
+OpenDocuments: TypeAlias = Callable[[], Awaitable[Documents]]
 
-# From here on they take milliseconds to look through, and on a page that is made of nothing else, seconds: on a thread.
+# With more headings, a window is computed on a thread: it takes milliseconds, and seconds on a hostile page.
 MANY_HEADINGS: Final = 2_000
 
 
 class Matches(msgspec.Struct, frozen=True):
-    """Reference, 2.2."""
+    """The result of resolve_library."""
 
     matches: tuple[Match, ...]
 
 
 class LibraryDocs(msgspec.Struct, frozen=True, kw_only=True):
-    """Reference, 3.2, and where to go on."""
+    """The result of get_library_docs."""
 
     library_id: str
     name: str
@@ -49,7 +46,7 @@ class LibraryDocs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PageWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """Reference, 4.2, and where to go on."""
+    """The result of read_page."""
 
     url: str
     headings: str
@@ -65,8 +62,8 @@ class PageWindow(msgspec.Struct, frozen=True, kw_only=True):
     final_url: str | None
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A hit as it is told."""
+class SearchHit(msgspec.Struct, frozen=True):
+    """A hit of search_docs."""
 
     url: str
     line: int
@@ -75,29 +72,27 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Hits(msgspec.Struct, frozen=True):
-    """What a search found."""
+    """The result of search_docs."""
 
     library_id: str
-    hits: tuple[Found, ...]
+    hits: tuple[SearchHit, ...]
 
 
 class Tools:
     """The tools over one registry and one set of documents."""
 
-    def __init__(self, registry: Registry, documents: Open, max_chars: int) -> None:
+    def __init__(self, registry: Registry, documents: OpenDocuments, max_chars: int) -> None:
         self._registry = registry
         self._documents = documents
         self._budget = max_chars
 
     async def resolve_library(self, query: str) -> Matches:
-        """The libraries that a name may mean. In memory; never fetches."""
+        """Return the libraries that match a name. Never fetches."""
         await self._registry.ready()
         return Matches(tuple(await self._registry.find(query)))
 
-    async def get_library_docs(
-        self, library_id: str, offset: int = 1, limit: int | None = None
-    ) -> LibraryDocs:
-        """The table of contents of a library, from a line on, inside the budget.
+    async def get_library_docs(self, library_id: str, offset: int = 1, limit: int | None = None) -> LibraryDocs:
+        """Return the table of contents of a library from line `offset`, within the budget.
 
         Raises: LIBRARY_NOT_FOUND, LLMS_TXT_NOT_FOUND, LLMS_TXT_FETCH_FAILED, TOO_MANY_REDIRECTS.
         """
@@ -107,12 +102,12 @@ class Tools:
         lines = list(text_lines(index.text))
         first = offset - 1
         last = _fitting(lines, first, len(lines) if limit is None else first + limit, self._budget)
-        is_whole = first == 0 and last == len(lines) and len(index.text) <= self._budget
+        is_complete = first == 0 and last == len(lines) and len(index.text) <= self._budget
         return LibraryDocs(
             library_id=library.id,
             name=library.name,
-            # Whole, it is the file as it was read, down to its last line break.
-            content=index.text if is_whole else "\n".join(lines[first:last]),
+            # A complete file is returned unchanged, with its final newline.
+            content=index.text if is_complete else "\n".join(lines[first:last]),
             cached=index.cached,
             cached_at=index.cached_at,
             stale=index.stale,
@@ -123,10 +118,8 @@ class Tools:
             next_offset=last + 1 if first < last < len(lines) else None,
         )
 
-    async def read_page(
-        self, url: str, offset: int = 1, limit: int = 2000, heading: str | None = None
-    ) -> PageWindow:
-        """Some lines of a page, or of the section under a heading, inside the budget.
+    async def read_page(self, url: str, offset: int = 1, limit: int = 2000, heading: str | None = None) -> PageWindow:
+        """Return lines of a page, or of the section under a heading, within the budget.
 
         Raises: URL_NOT_ALLOWED, PAGE_NOT_FOUND, PAGE_FETCH_FAILED, TOO_MANY_REDIRECTS, INVALID_INPUT.
         """
@@ -153,14 +146,14 @@ class Tools:
         )
 
     async def search_docs(self, library_id: str, query: str, limit: int = 10) -> Hits:
-        """The stored sections of a library that answer a query.
+        """Return the stored sections of a library that match a query.
 
         Raises: LIBRARY_NOT_FOUND.
         """
         library = await self._library(library_id)
         documents = await self._documents()
         found = await documents.search(library.id, query, limit)
-        return Hits(library.id, _inside(found, self._budget))
+        return Hits(library.id, _within_budget(found, self._budget))
 
     async def _library(self, library_id: str) -> Library:
         await self._registry.ready()
@@ -175,44 +168,44 @@ class Tools:
         return self._section(page, heading, offset, limit)
 
     def _section(self, page: Page, heading: str, offset: int, limit: int) -> Window:
-        """Lines of the section under a heading; `offset` goes on inside it, as `next_offset` said."""
+        """Return lines of the section under a heading, from line `offset` of the page."""
         span = section(page, heading)
         if span is None:
             raise failure(
                 "INVALID_INPUT",
-                f"heading: there is no heading {heading!r} on this page",
+                f"heading: no heading {heading!r} on this page",
                 suggestion="Call read_page without heading to see the headings of the page.",
             )
-        begins, length = span
-        ends = begins + length
-        start = max(offset, begins)
-        if start >= ends:
+        first, length = span
+        end = first + length
+        start = max(offset, first)
+        if start >= end:
             raise failure(
-                "INVALID_INPUT", f"offset: the section has lines {begins} to {ends - 1}, not {offset}"
+                "INVALID_INPUT", f"offset: {offset} is outside the section, which has lines {first} to {end - 1}"
             )
-        found = window(page, start, min(limit, ends - start), self._budget)
-        is_over = found.next_offset is None or found.next_offset >= ends
-        return msgspec.structs.replace(found, next_offset=None) if is_over else found
+        found = window(page, start, min(limit, end - start), self._budget)
+        is_last = found.next_offset is None or found.next_offset >= end
+        return msgspec.structs.replace(found, next_offset=None) if is_last else found
 
 
 def _fitting(lines: Sequence[str], first: int, last: int, budget: int) -> int:
-    """The line before which to stop: at `last`, at the end, or where the budget is used up."""
-    end, used = first, -1  # the first line has no line break before it
+    """Return the line before which to stop: `last`, the end, or where the budget is used up."""
+    end, used = first, -1  # -1: no newline before the first line
     while end < min(last, len(lines)) and used + 1 + len(lines[end]) <= budget:
         used += 1 + len(lines[end])
         end += 1
     return end
 
 
-def _inside(hits: Sequence[Hit], budget: int) -> tuple[Found, ...]:
-    """As many hits as fit."""
-    told: list[Found] = []
+def _within_budget(hits: Sequence[Hit], budget: int) -> tuple[SearchHit, ...]:
+    """Return as many hits as fit into the budget."""
+    results: list[SearchHit] = []
     for hit in hits:
         budget -= len(hit.url) + len(hit.snippet) + sum(map(len, hit.heading_path))
         if budget < 0:
             break
-        told.append(Found(hit.url, hit.line, hit.heading_path, hit.snippet))
-    return tuple(told)
+        results.append(SearchHit(hit.url, hit.line, hit.heading_path, hit.snippet))
+    return tuple(results)
 
 
-__all__ = ["Found", "Hits", "LibraryDocs", "Matches", "Open", "PageWindow", "Tools"]
+__all__ = ["Hits", "LibraryDocs", "Matches", "OpenDocuments", "PageWindow", "SearchHit", "Tools"]

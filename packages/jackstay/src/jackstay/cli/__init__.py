@@ -1,7 +1,7 @@
 """The `jackstay` command.
 
-It stands on top of client and server and holds no rule of its own: each sub-command is a row in `_commands`, and a
-file that turns arguments into calls of the rooms below and results into text.
+Each sub-command is a row in `_commands` and a module that converts arguments to calls of the library, and results to
+text.
 """
 
 from jackstay._lazy import TYPE_CHECKING, lazy

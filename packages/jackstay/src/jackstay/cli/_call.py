@@ -1,8 +1,6 @@
-"""`jackstay call`: call one tool, show its progress, print its answer.
+"""`jackstay call`: call a tool, show its progress, and print its result.
 
-The answer goes to standard output; a tool that failed says why on standard error, and the exit code is 1.
-
-Above: `_main`. Below: `_running`, `_values` (what was typed, as arguments).
+The result goes to standard output. If the tool failed, its message goes to standard error, and the exit code is 1.
 """
 
 import json
@@ -13,50 +11,48 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._output import print_json, print_text, text_of
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import RED, ProgressLine, Screen, clean
+from jackstay.cli._screen import RED, ProgressLine, Screen, escape_controls
 from jackstay.cli._tools import find
-from jackstay.cli._values import arguments_of
+from jackstay.cli._values import parse_arguments
 from jackstay.client import Client
 from jackstay.types import CallToolResult
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Which server, which tool, with what."""
+    """Declare the arguments of this command."""
     _target.add_arguments(
         parser,
         "TOOL [KEY=VALUE ...]",
         "https://example.org/mcp forecast city=Rome days=3",
         'forecast city=Rome \'tags=["a", "b"]\' -- ./weather-server -x',
         '--arguments \'{"city":"Rome"}\' --config mcp.json weather forecast',
-        more="Strings as typed, other values as JSON.",
+        more="Values that are not strings are JSON.",
     )
     parser.add_argument(
         "--arguments",
         metavar="JSON",
-        help="all of them as one object; -: from standard input",
+        help="all arguments as JSON; -: read standard input",
     )
 
 
 def run(arguments: Namespace) -> int:
-    """Call it."""
-    chosen, words = _target.choose(arguments)
-    name = _target.take_word(words, "TOOL", "jackstay tools lists those of a server")
-    whole = sys.stdin.read() if arguments.arguments == "-" else arguments.arguments
-    arguments_of(
-        words, whole, {}
-    )  # mistakes that can be seen without the server are told before it is started
+    """Call the tool and print its result."""
+    selected, words = _target.select_server(arguments)
+    name = _target.pop_word(words, "TOOL", "list the tools of a server with jackstay tools")
+    json_text = sys.stdin.read() if arguments.arguments == "-" else arguments.arguments
+    parse_arguments(words, json_text, {})  # report syntax errors before the server is started
 
     async def work(client: Client) -> int:
         tool = find(await client.tools.list(), name)
-        given = arguments_of(words, whole, tool.input_schema)
+        values = parse_arguments(words, json_text, tool.input_schema)
         progress = ProgressLine()
         try:
-            result = await client.tools.call(name, given, on_progress=progress)
+            result = await client.tools.call(name, values, on_progress=progress)
         finally:
             progress.clear()
         return _show(name, result, as_json=arguments.json)
 
-    return with_client(arguments, chosen, work)
+    return with_client(arguments, selected, work)
 
 
 def _show(name: str, result: CallToolResult, *, as_json: bool) -> int:
@@ -69,9 +65,8 @@ def _show(name: str, result: CallToolResult, *, as_json: bool) -> int:
         text = json.dumps(result.structured_content, indent=2, ensure_ascii=False)
     if result.is_error:
         errors = Screen(sys.stderr)
-        errors.say(
-            f"jackstay: {errors.paint(f'{clean(name)} failed:', RED)} {clean(text) or 'it does not say why'}"
-        )
+        failed = errors.paint(f"{escape_controls(name)} failed:", RED)
+        errors.print_line(f"jackstay: {failed} {escape_controls(text) or 'the tool gave no reason'}")
     elif text:
         print_text(Screen(), text)
     return code

@@ -1,7 +1,7 @@
-"""The sub-commands, as rows: what each is called, what it does in one line, and which file holds it.
+"""The table of sub-commands: name, summary and module.
 
-A row names its file as text, so that `jackstay --help` lists every command and loads none. A new command is a row here
-and a file beside this one with the two functions of `Command`.
+A row contains the module as a string, so that `jackstay --help` imports no command. A new command is a row here and a
+module with the two functions of `Command`.
 """
 
 import importlib
@@ -10,62 +10,58 @@ from typing import NamedTuple, Protocol, cast
 
 
 class Command(Protocol):
-    """What the file of a command provides."""
+    """The functions that the module of a command provides."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the arguments of this command."""
 
     def run(self, arguments: Namespace) -> int:
-        """Do it, write the result to standard output, and return the exit code."""
+        """Run the command, write the result to standard output, and return the exit code."""
 
 
 class CommandRow(NamedTuple):
-    """One sub-command. `home` is imported when the command is the one that was typed.
+    """One sub-command. `module` is imported only if the command is used.
 
-    `has_server`: words after `--` are the command of a server to start.
+    `has_server`: the words after `--` are the command of a server to start.
     """
 
     name: str
     summary: str
-    home: str
+    module: str
     has_server: bool = True
 
 
 COMMANDS = (
     CommandRow("tools", "list the tools of a server", "jackstay.cli._tools"),
-    CommandRow(
-        "resources", "list the resources and resource templates of a server", "jackstay.cli._resources"
-    ),
+    CommandRow("resources", "list the resources and resource templates of a server", "jackstay.cli._resources"),
     CommandRow("prompts", "list the prompts of a server", "jackstay.cli._prompts"),
-    CommandRow("call", "call a tool and print what it answers", "jackstay.cli._call"),
-    CommandRow("read", "read a resource and print what is in it", "jackstay.cli._read"),
-    CommandRow("watch", "print notifications and changes of state until Ctrl-C", "jackstay.cli._watch"),
-    CommandRow(
-        "ping", "ask a server for a sign of life, as keepalive does, and time it", "jackstay.cli._ping"
-    ),
+    CommandRow("call", "call a tool and print its result", "jackstay.cli._call"),
+    CommandRow("read", "read a resource and print its contents", "jackstay.cli._read"),
+    CommandRow("watch", "print notifications and connection states until Ctrl-C", "jackstay.cli._watch"),
+    CommandRow("ping", "send a keepalive request and print the response time", "jackstay.cli._ping"),
     CommandRow(
         "serve",
-        "serve the Server of a file or module, over stdio or HTTP",
+        "serve the Server in a file or module over stdio or HTTP",
         "jackstay.cli._serve",
         has_server=False,
     ),
-    CommandRow("record", "record what a client and a server say, between them", "jackstay.cli._record"),
+    CommandRow("record", "record the messages between a client and a server", "jackstay.cli._record"),
     CommandRow(
         "replay",
-        "answer as a recorded server did, without that server",
+        "serve recorded responses without the server",
         "jackstay.cli._replay",
         has_server=False,
     ),
-    CommandRow("proxy", "hold a server and serve it again, over stdio or HTTP", "jackstay.cli._proxy"),
+    CommandRow("proxy", "keep a server running and serve it over stdio or HTTP", "jackstay.cli._proxy"),
     CommandRow(
         "states",
-        "print the state machines, drawn from the tables that run",
+        "print the state machines of the protocol",
         "jackstay.cli._states",
         has_server=False,
     ),
     CommandRow(
         "completion",
-        "print what completes these commands in your shell",
+        "print a shell completion script",
         "jackstay.cli._completion",
         has_server=False,
     ),
@@ -73,6 +69,6 @@ COMMANDS = (
 
 
 def load(row: CommandRow) -> Command:
-    """The file of that row."""
-    # A module with these two functions is a Command; import_module can only promise a module.
-    return cast("Command", importlib.import_module(row.home))
+    """Import the module of a command."""
+    # The cast: a module with these two functions is a Command, but import_module returns only a module type.
+    return cast("Command", importlib.import_module(row.module))

@@ -1,8 +1,6 @@
-"""The entry point: the words that were typed in, the exit code out.
+"""The entry point of the `jackstay` command.
 
-It loads nothing itself, so that a Ctrl-C finds the command at its edge as soon as Python has begun.
-
-Above: the shell, `python -m jackstay`. Below: `_main`, loaded inside the edge.
+It imports as little as possible, so that the signal handlers are installed early.
 """
 
 from jackstay._lazy import TYPE_CHECKING
@@ -13,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def main(argv: "Sequence[str] | None" = None) -> int:
-    """Run the `jackstay` command and return its exit code; nothing is raised. `argv` defaults to what was typed."""
+    """Run the `jackstay` command and return its exit code. `argv` defaults to `sys.argv[1:]`."""
     return run_command(_run, argv, name="jackstay")
 
 
 def _run(words: list[str]) -> int:
-    from jackstay.cli._main import run  # noqa: PLC0415  # as said above
+    from jackstay.cli._main import run  # noqa: PLC0415  # after the signal handlers
 
     return run(words)

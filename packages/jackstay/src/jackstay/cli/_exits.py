@@ -1,9 +1,7 @@
-"""How a command ends: the exit codes as rows, and which error ends with which.
+"""The exit codes, and which error has which code.
 
-The rows make the end of every `--help` and the table in `docs/commands.md`; a script can go by them. The division is
-the one that all errors here have: who was at fault, and may it have run?
-
-Above: `_main` and the commands. Below: `jackstay.errors`.
+They are listed in every `--help` and in `docs/commands.md`. They show a script what failed, and whether the request may
+have run.
 """
 
 from typing import Final, NamedTuple
@@ -23,7 +21,7 @@ from jackstay.errors import (
 
 
 class Exit(NamedTuple):
-    """One exit code, in a word or two and in a sentence."""
+    """One exit code, with a short and a full description."""
 
     code: int
     short: str
@@ -32,24 +30,24 @@ class Exit(NamedTuple):
 
 DONE: Final = 0
 FAILED: Final = 1
-MISUSED: Final = 2
-UNREACHED: Final = 3
+USAGE_ERROR: Final = 2
+UNREACHABLE: Final = 3
 UNKNOWN: Final = 4
 INTERRUPTED: Final = 130
 TERMINATED: Final = 143
 
 EXITS = (
-    Exit(DONE, "done", "done (also when the reader of our output closed the pipe early)"),
-    Exit(FAILED, "failed", "it was tried and failed: the tool says so, or the server refused"),
-    Exit(MISUSED, "not understood", "it was not understood: unknown command, option, value, server or tool"),
-    Exit(UNREACHED, "not reached", "the server could not be started or reached: nothing was sent"),
-    Exit(UNKNOWN, "may have run", "no answer: it was sent, and may have run (lost connection, time ran out)"),
+    Exit(DONE, "success", "success (also if the reader of the output closed the pipe early)"),
+    Exit(FAILED, "failed", "the request failed: the tool reported an error, or the server refused it"),
+    Exit(USAGE_ERROR, "usage error", "usage error: unknown command, option, value, server or tool"),
+    Exit(UNREACHABLE, "unreachable", "the server could not be started or reached: nothing was sent"),
+    Exit(UNKNOWN, "may have run", "no response: the request was sent and may have run (connection lost, timeout)"),
     Exit(INTERRUPTED, "interrupted", "interrupted (Ctrl-C)"),
-    Exit(TERMINATED, "terminated", "terminated (SIGTERM, SIGHUP) before it was done"),
+    Exit(TERMINATED, "terminated", "terminated (SIGTERM, SIGHUP) before the command had finished"),
 )
 
-# Errors of the connection: nothing was sent, unless they say that it may have run.
-_OF_THE_CONNECTION = (
+# Errors of the connection: nothing was sent, unless `may_have_run` is True.
+_CONNECTION_ERRORS = (
     BackpressureError,
     ClosedError,
     ShutdownError,
@@ -59,34 +57,33 @@ _OF_THE_CONNECTION = (
 )
 
 
-def code_of(error: McpError) -> int:
-    """The exit code of a command that ended with this error."""
+def exit_code(error: McpError) -> int:
+    """Return the exit code of a command that failed with this error."""
     if isinstance(error, UsageError):
-        return MISUSED
+        return USAGE_ERROR
     if isinstance(error, JsonRpcError) and isinstance(error.data, dict):
-        return _code_of_proxy(error.data)
+        return _proxy_exit_code(error.data)
     if error.may_have_run:
         return UNKNOWN
-    return UNREACHED if isinstance(error, _OF_THE_CONNECTION) else FAILED
+    return UNREACHABLE if isinstance(error, _CONNECTION_ERRORS) else FAILED
 
 
-def _code_of_proxy(data: dict[str, Json]) -> int:
-    """The server in front says how it went with the one behind (docs/proxy.md): as if it were not between us."""
+def _proxy_exit_code(data: dict[str, Json]) -> int:
+    """Return the exit code for an error of a proxy (docs/proxy.md): the same as without the proxy."""
     if data.get("mayHaveRun") is True:
         return UNKNOWN
-    return UNREACHED if data.get("mayHaveRun") is False and data.get("retryable") is True else FAILED
+    return UNREACHABLE if data.get("mayHaveRun") is False and data.get("retryable") is True else FAILED
 
 
 def exit_codes() -> str:
-    """The rows as the end of `jackstay --help`; what they mean is in `docs/commands.md`."""
-    ours, signals = EXITS[:5], EXITS[5:]
-    return f"exit codes: {_said(ours)},\n  {_said(signals)}\n"
+    """Return all exit codes, for `jackstay --help`."""
+    return f"exit codes: {_format(EXITS[:5])},\n  {_format(EXITS[5:])}\n"
 
 
 def short_exit_codes() -> str:
-    """The end of every other `--help`: a line."""
-    return f"exit codes: {_said(EXITS[:5])}"
+    """Return the exit codes in one line, for the `--help` of a sub-command."""
+    return f"exit codes: {_format(EXITS[:5])}"
 
 
-def _said(rows: tuple[Exit, ...]) -> str:
+def _format(rows: tuple[Exit, ...]) -> str:
     return ", ".join(f"{row.code} {row.short}" for row in rows)

@@ -1,16 +1,14 @@
-"""Signing in from a shell: `--login` opens the browser once, and what comes of it serves the next commands without it.
+"""OAuth sign-in for commands: `--login` opens the browser, and later commands reuse the stored tokens.
 
-Tokens lie in the file of `jackstay.oauth.FileStore`. Without `--login` nobody is ever asked: a command in a script must not
-open a browser. The sign-in comes before the connection, because people take longer than a server may.
-
-Above: `_target`, `_running`. Below: `jackstay.oauth`.
+Tokens are stored by `jackstay.oauth.FileStore`. Without `--login` no browser is opened, so that scripts never block.
+The sign-in happens before the connection is opened, because it may take longer than the connection timeout.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from jackstay.errors import UsageError
-from jackstay.oauth import AuthorizationError, FileStore, Identity, OAuth, open_page
+from jackstay.oauth import AuthorizationError, FileStore, Identity, OAuth, open_browser
 from jackstay.transport.http import (
     Challenge,
     Headers,
@@ -20,61 +18,59 @@ from jackstay.transport.http import (
     is_loopback,
 )
 
-# How a key is sent from a shell without standing in the list of processes.
-WITH_KEY: Final = "--header 'Authorization: Bearer ${KEY}'"
+# How to send a key from a shell without exposing it in the process list.
+KEY_HINT: Final = "--header 'Authorization: Bearer ${KEY}'"
 
 
-def with_login(
-    target: HttpTarget, is_wanted: bool
-) -> tuple[HttpTarget, Callable[[], Awaitable[None]] | None]:
-    """The server with the tokens of earlier sign-ins, and what to await before it is connected to, if anything.
+def with_login(target: HttpTarget, is_wanted: bool) -> tuple[HttpTarget, Callable[[], Awaitable[None]] | None]:
+    """Return the target with OAuth, and a function to await before connecting (None without `--login`).
 
-    Raises: UsageError where `--login` cannot be.
+    Raises: UsageError if `--login` cannot be used with this target.
     """
     if target.has_credentials:
         if is_wanted:
             raise UsageError(
-                "--login and a header with credentials are two ways in: give one of them", path="--login"
+                "--login cannot be combined with a header that contains credentials; use one of them", path="--login"
             )
         return target, None
     if not target.url.startswith("https:") and not is_loopback(target.url):
         if is_wanted:
-            raise UsageError("--login needs https: over http everybody reads the token", path="--login")
+            raise UsageError("--login requires https: plain http would expose the token", path="--login")
         return target, None
-    oauth = OAuth(Identity(name="jackstay"), store=FileStore(), show=open_page if is_wanted else None)
+    oauth = OAuth(Identity(name="jackstay"), store=FileStore(), show=open_browser if is_wanted else None)
 
     async def sign_in() -> None:
         client = default_http_client(verify=target.verify)
         try:
             await oauth.sign_in(client, target.url)
         except AuthorizationError as error:
-            if not error.error:  # nobody said no: there is no way to sign in, or none for this program
-                error.message += f"; if you have a key, send it instead: {WITH_KEY}"
+            if not error.error:  # not rejected by the server: it supports no sign-in, or none for this client
+                error.message += f"; if you have a key, send it instead: {KEY_HINT}"
             raise
         finally:
             await client.close()
 
-    return target.authorized_by(Advising(oauth)), sign_in if is_wanted else None
+    return target.with_authorizer(LoginHintAuthorizer(oauth)), sign_in if is_wanted else None
 
 
-class Advising:
-    """An authorizer that says what to type where somebody has to sign in."""
+class LoginHintAuthorizer:
+    """An authorizer whose error explains how to sign in from the command line."""
 
     def __init__(self, oauth: OAuth) -> None:
         self._oauth = oauth
 
     async def headers(self, client: HttpClient, url: str) -> Headers:
-        """The token, if there is one."""
+        """Return the authorization header, if there is a token."""
         return await self._oauth.headers(client, url)
 
     async def challenged(self, client: HttpClient, challenge: Challenge) -> bool:
-        """Another token, if there is one to be had."""
+        """Get another token if possible. Returns True if the request can be sent again."""
         try:
             return await self._oauth.challenged(client, challenge)
         except AuthorizationError as error:
             if error.error == "login_required":
                 error.message = (
-                    f"the server wants to know who you are: add --login to sign in at {error.issuer},"
-                    f" or send the key you have: {WITH_KEY}"
+                    f"the server requires authorization: add --login to sign in at {error.issuer},"
+                    f" or send a key: {KEY_HINT}"
                 )
             raise

@@ -1,9 +1,6 @@
-"""Logs of a command: on standard error, as text or as a JSON object a line.
+"""Logging of a command to standard error, as text or as JSON lines.
 
-Only a command sets this up, and only for `jackstay.*`: the library itself configures nothing. A command that runs somebody's
-server has all of the process's logs, the author's too. What may be logged at all is decided where it is logged.
-
-Above: `_running`, `_serve`. Below: `logging`.
+Only commands configure logging, and only for `jackstay.*`. Commands that run a user's server configure the root logger.
 """
 
 import json
@@ -13,53 +10,51 @@ from argparse import ArgumentParser
 from datetime import UTC, datetime
 from typing import Final
 
-from jackstay.cli._screen import clean
+from jackstay.cli._screen import escape_controls
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
 
 
 class TextLines(logging.Formatter):
-    """`12:00:00 warning jackstay.client: words`, with what a server said cleaned."""
+    """Formats `12:00:00 warning jackstay.client: message`, with control characters escaped."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(lowlevel)s %(name)s: %(message)s", "%H:%M:%S")
 
     def format(self, record: logging.LogRecord) -> str:
-        """One record; a traceback has its lines below."""
+        """Format one record. A traceback follows on its own lines."""
         record.lowlevel = record.levelname.lower()
-        return clean(super().format(record))
+        return escape_controls(super().format(record))
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: time, level, logger, message, and the traceback if there is one."""
+    """Formats one JSON object a line: time, level, logger, message, and traceback if there is one."""
 
-    # For `jackstay.server.http`: the line that tells where a server is reached is a record, too.
+    # Read by `jackstay.server.http`: the line with the address of the server is then logged instead of printed.
     is_structured = True
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802  # logging's
-        """The time in UTC with its zone, as RFC 3339 has it."""
+        """Return the time in UTC in the format of RFC 3339."""
         return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
     def format(self, record: logging.LogRecord) -> str:
-        """One record."""
-        said = {
+        """Format one record."""
+        entry = {
             "time": self.formatTime(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info:
-            said["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(said)
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry)
 
 
 class Logs:
-    """Logging of one logger and those below it, for as long as a command runs: use it with `with`. `""` is all of them."""
+    """A context manager that configures one logger and its children while a command runs. `""` is the root logger."""
 
-    def __init__(
-        self, level: str, format: str, logger: str = "jackstay", *, hides_transitions: bool = False
-    ) -> None:
+    def __init__(self, level: str, format: str, logger: str = "jackstay", *, hides_transitions: bool = False) -> None:
         self._level = level
         self._logger = logging.getLogger(logger)
         self._handler = logging.StreamHandler(sys.stderr)
@@ -79,10 +74,10 @@ class Logs:
 
 
 def add_log_arguments(parser: ArgumentParser) -> None:
-    """Declare what every command takes that logs."""
+    """Declare `--log-level` and `--log-format`."""
     for flag, metavar, choices, default in (
         ("--log-level", "LEVEL", LEVELS, "warning"),
         ("--log-format", "FORMAT", FORMATS, "text"),
     ):
-        words = f"{', '.join(choices)} (default: {default})"
-        parser.add_argument(flag, metavar=metavar, choices=choices, default=default, help=words)
+        text = f"{', '.join(choices)} (default: {default})"
+        parser.add_argument(flag, metavar=metavar, choices=choices, default=default, help=text)

@@ -1,12 +1,7 @@
-"""From the words that were typed to the command that does them, and from an error to a sentence and an exit code.
+"""Run the command that was typed, and convert an error to a message and an exit code.
 
-Results go to standard output and everything else to standard error; a wrong argument is told in one line, with what to try. This
-file knows no command by name.
-
-Everything after the first `--` is the command of a server, and no argument of ours: it is taken away before arguments
-are read, so that no option of a server's can be mistaken for one of ours.
-
-Above: `_entry`. Below: `_commands`, `_parsers`, and the file of the command that was typed.
+Results go to standard output, everything else to standard error. The words after the first `--` are the command of a
+server; they are removed before the arguments are parsed, so that options of the server are not parsed as ours.
 """
 
 import argparse
@@ -15,93 +10,92 @@ import sys
 from typing import NoReturn
 
 from jackstay.cli._commands import COMMANDS, CommandRow, load
-from jackstay.cli._exits import code_of
-from jackstay.cli._parsers import front, parser_of
+from jackstay.cli._exits import exit_code
+from jackstay.cli._parsers import command_parser, main_parser
 from jackstay.errors import Json, JsonRpcError, McpError, TimeoutError
-from jackstay.shell import meant
+from jackstay.shell import did_you_mean
 
-# Of what a server that died said last: enough for the end of a traceback.
-LAST_WORDS = 10
+# How many lines of a crashed server's standard error are printed: enough for the end of a traceback.
+STDERR_TAIL_LINES = 10
 
-# What may help where a server was not ready in time: the error cannot know that this is a command.
-TOO_SLOW = "; --timeout SECONDS gives it longer, --log-level info shows what it writes"
+# Appended if a server was not ready in time. The library's message cannot name options of the command.
+TIMEOUT_HINT = "; increase the limit with --timeout SECONDS, or see the server's output with --log-level info"
 
-# What a library says to its user -> how it is typed here.
-AS_TYPED = (
-    ("give the authority's in ca=FILE", "give the authority's with --ca FILE"),
-    ("use https, or pass insecure=True", "use https"),
+# Text in a message of the library -> the same for a user of the command.
+FLAG_WORDING = (
+    ("as ca=FILE", "with --ca FILE"),
+    ("; pass insecure=True to send them unencrypted", ""),
+    ("(--port)", "(--http PORT)"),
 )
 
 
 def run(words: list[str]) -> int:
-    """Do what was typed; the exit code. Raises: SystemExit, as argparse does; KeyboardInterrupt; OSError."""
+    """Run the command and return the exit code. Raises: SystemExit (argparse), KeyboardInterrupt, OSError."""
     try:
         return _dispatch(words)
     except McpError as error:
-        _tell(error, as_json="--json" in _ours(words))
-        return code_of(error)
+        _report(error, as_json="--json" in _before_dashes(words))
+        return exit_code(error)
 
 
 def _dispatch(words: list[str]) -> int:
-    """Find the row that was typed, let its file declare its arguments, and run it."""
+    """Find the command, parse its arguments, and run it."""
     if words[:1] == ["help"]:
-        asked = words[1:2]
-        is_known = (
-            not asked or asked[0].startswith("-") or asked[0] in {"help", *(row.name for row in COMMANDS)}
-        )
-        # A word that is no command is refused as one, below.
-        words = [*(word for word in asked if word != "help"), *(["--help"] if is_known else [])]
-    ours = _ours(words)
+        topic = words[1:2]
+        is_known = not topic or topic[0].startswith("-") or topic[0] in {"help", *(row.name for row in COMMANDS)}
+        # An unknown command gets no --help, and is rejected below.
+        words = [*(word for word in topic if word != "help"), *(["--help"] if is_known else [])]
+    own_words = _before_dashes(words)
     # Options before the command take no value, so the first word without a dash is the command.
-    typed = next((word for word in ours if not word.startswith("-")), None)
-    row = next((row for row in COMMANDS if row.name == typed), None)
+    name = next((word for word in own_words if not word.startswith("-")), None)
+    row = next((row for row in COMMANDS if row.name == name), None)
     if row is None:
-        _refuse(ours)
-    place = ours.index(row.name)
-    if place > 0:
-        before = front()
-        _, unknown = before.parse_known_args(ours[:place])  # --help and --version end here
-        before.error(f"options come after the command: jackstay {row.name} {' '.join(unknown)} ...")
+        _reject(own_words)
+    index = own_words.index(row.name)
+    if index > 0:
+        main = main_parser()
+        _, unknown = main.parse_known_args(own_words[:index])  # exits after --help and --version
+        main.error(f"options must follow the command: jackstay {row.name} {' '.join(unknown)} ...")
     command = load(row)
-    parser = parser_of(row, command)
-    arguments = parser.parse_intermixed_args(ours[place + 1 :])
-    _take_server(row, parser, arguments, words[len(ours) :])
+    parser = command_parser(row, command)
+    arguments = parser.parse_intermixed_args(own_words[index + 1 :])
+    _set_server_command(row, parser, arguments, words[len(own_words) :])
     return command.run(arguments)
 
 
-def _ours(words: list[str]) -> list[str]:
+def _before_dashes(words: list[str]) -> list[str]:
     return words[: words.index("--")] if "--" in words else words
 
 
-def _take_server(
+def _set_server_command(
     row: CommandRow, parser: argparse.ArgumentParser, arguments: argparse.Namespace, rest: list[str]
 ) -> None:
-    """Put the words after `--` where the command finds them: None if there was no `--`."""
+    """Set `arguments.server` to the words after `--`, or None if there was no `--`."""
     if rest and not row.has_server:
-        parser.error("there is nothing to start here: no words after --")
+        parser.error("this command starts no server: remove -- and the words after it")
     if rest == ["--"]:
-        parser.error("after -- there must be the command of a server")
+        parser.error("the command of a server is missing after --")
     arguments.server = rest[1:] or None
 
 
-def _refuse(words: list[str]) -> NoReturn:
-    """No command was typed, or none that exists. Options are read first: one may be `--help`, or the real mistake."""
-    before = front()
-    _, unknown = before.parse_known_args(words)
+def _reject(words: list[str]) -> NoReturn:
+    """Exit because the command is missing or unknown. Options are parsed first, for `--help` and unknown options."""
+    main = main_parser()
+    _, unknown = main.parse_known_args(words)
     options = [word for word in unknown if word.startswith("-")]
     if options:
-        before.error(f"unrecognized arguments: {' '.join(options)}")
+        main.error(f"unrecognized arguments: {' '.join(options)}")
     if unknown:
         names = [row.name for row in COMMANDS]
-        hint = meant(unknown[0].lower(), names) or f"; there are {', '.join(names)}"
-        before.error(f"there is no command {unknown[0]!r}{hint}")
-    before.error("a COMMAND is required")
+        hint = did_you_mean(unknown[0].lower(), names) or f"; valid commands: {', '.join(names)}"
+        main.error(f"unknown command {unknown[0]!r}{hint}")
+    main.error("a COMMAND is required")
 
 
-def _tell(error: McpError, *, as_json: bool) -> None:
-    """Say what went wrong on standard error: a sentence for people, an object for programs."""
+def _report(error: McpError, *, as_json: bool) -> None:
+    """Print an error to standard error, as a sentence or as a JSON object."""
     if as_json:
-        said: dict[str, Json] = {
+        fields: dict[str, Json] = {
             "type": error.type,
             "message": str(error),
             "code": error.code,
@@ -110,18 +104,18 @@ def _tell(error: McpError, *, as_json: bool) -> None:
             "details": error.details,
         }
         if isinstance(error, JsonRpcError) and error.data is not None:
-            said["data"] = error.data  # the server's own; of a proxy, whether it may have run
-        print(json.dumps({"error": said}, default=str), file=sys.stderr)
+            fields["data"] = error.data  # set by the server; from a proxy, it contains mayHaveRun
+        print(json.dumps({"error": fields}, default=str), file=sys.stderr)
         return
-    from jackstay.cli._screen import clean  # noqa: PLC0415  # only where there is something to clean
+    from jackstay.cli._screen import escape_controls  # noqa: PLC0415  # only after an error
 
-    message = clean(str(error))
-    for spoken, typed in AS_TYPED:
-        message = message.replace(spoken, typed)
-    advice = TOO_SLOW if isinstance(error, TimeoutError) and not error.may_have_run else ""
-    print(f"jackstay: {message}{advice}", file=sys.stderr)
+    message = escape_controls(str(error))
+    for library_text, command_text in FLAG_WORDING:
+        message = message.replace(library_text, command_text)
+    hint = TIMEOUT_HINT if isinstance(error, TimeoutError) and not error.may_have_run else ""
+    print(f"jackstay: {message}{hint}", file=sys.stderr)
     tail = getattr(error, "stderr_tail", "") or getattr(getattr(error, "reason", None), "stderr_tail", "")
-    lines = tail.strip("\n").splitlines()[-LAST_WORDS:]
-    if len(lines) > 1:  # the last one is in the sentence
-        print("its last words on standard error were:", file=sys.stderr)
-        print("\n".join(f"  {clean(line)}" for line in lines), file=sys.stderr)
+    lines = tail.strip("\n").splitlines()[-STDERR_TAIL_LINES:]
+    if len(lines) > 1:  # the last line is part of the message
+        print("last lines of the server's standard error:", file=sys.stderr)
+        print("\n".join(f"  {escape_controls(line)}" for line in lines), file=sys.stderr)

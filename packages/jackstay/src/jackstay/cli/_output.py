@@ -1,15 +1,13 @@
-"""Results as text: what people see of content, and JSON for programs.
+"""Print results as text or as JSON.
 
-Into a pipe text goes as the server sent it; on a terminal, control characters are shown and not obeyed. What is no text
-is named in square brackets.
-
-Above: the commands. Below: `_screen`, `jackstay.types`.
+Text is written to a pipe unchanged; on a terminal, control characters are escaped. Content that is not text is
+described in square brackets.
 """
 
 import json
 from typing import Any
 
-from jackstay.cli._screen import Screen, clean
+from jackstay.cli._screen import Screen, escape_controls
 from jackstay.types import (
     AudioContent,
     BlobResourceContents,
@@ -24,17 +22,17 @@ from jackstay.types import (
 
 
 def print_json(value: Any) -> None:
-    """JSON for programs; ASCII, so that it is the same in every locale."""
+    """Print a value as JSON, in ASCII, so that it does not depend on the locale."""
     print(json.dumps(value, indent=2))
 
 
 def print_text(screen: Screen, text: str) -> None:
-    """Text of a server's."""
-    screen.say(clean(text) if screen.is_terminal else text)
+    """Print text from a server."""
+    screen.print_line(escape_controls(text) if screen.is_terminal else text)
 
 
 def text_of(block: Body) -> str:
-    """What a person sees of a content block."""
+    """Return a content block as text."""
     match block:
         case TextContent():
             return block.text
@@ -45,20 +43,20 @@ def text_of(block: Body) -> str:
         case EmbeddedResource():
             return text_of_contents(block.resource)
         case _:
-            return f"[{block.raw.get('type', 'something without a type')}: not known here, see --json]"
+            return f"[{block.raw.get('type', 'content without a type')}: unknown content type, see --json]"
 
 
 def text_of_contents(contents: ResourceContents) -> str:
-    """What a person sees of a resource."""
+    """Return the contents of a resource as text."""
     match contents:
         case TextResourceContents():
             return contents.text
         case BlobResourceContents():
             return f"[{contents.mime_type or 'bytes'} of {contents.uri}, {size_of(contents.blob)}]"
         case _:
-            return f"[{contents.uri}: neither text nor bytes, see --json]"
+            return f"[{contents.uri}: neither text nor blob, see --json]"
 
 
 def size_of(base64: str) -> str:
-    """How many bytes a base64 text stands for."""
+    """Return the decoded size of a base64 string, as in `12 bytes`."""
     return f"{len(base64.rstrip('=')) * 3 // 4} bytes"

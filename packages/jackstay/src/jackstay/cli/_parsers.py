@@ -1,7 +1,4 @@
-"""The parser of each sub-command, and of what stands in front of them: one place, so that `--help` and completion say the same.
-
-Above: `_main`, `_completion`. Below: `_commands`, and the file of the command that is asked for.
-"""
+"""The argument parsers of the sub-commands and of the main command. `--help` and shell completion use the same ones."""
 
 import argparse
 
@@ -16,8 +13,8 @@ EXAMPLES = (
 )
 
 
-def parser_of(row: CommandRow, command: Command) -> CommandParser:
-    """The parser of one sub-command, `command` being its file."""
+def command_parser(row: CommandRow, command: Command) -> CommandParser:
+    """Return the parser of one sub-command; `command` is its module."""
     parser = CommandParser(
         prog=f"jackstay {row.name}",
         description=row.summary[0].upper() + row.summary[1:] + ".",
@@ -28,19 +25,17 @@ def parser_of(row: CommandRow, command: Command) -> CommandParser:
     return parser
 
 
-def front() -> CommandParser:
-    """What is shown for `jackstay --help`."""
+def main_parser() -> CommandParser:
+    """Return the parser of `jackstay` itself, for `--help` and `--version`."""
     width = max(len(row.name) for row in COMMANDS)
     rows = "".join(f"  {row.name:<{width}}  {row.summary}\n" for row in COMMANDS)
     examples = "".join(f"  {example}\n" for example in EXAMPLES)
     parser = CommandParser(
         prog="jackstay",
         usage="jackstay [-h] [--version] COMMAND ...",
-        description="Jackstay holds MCP connections. COMMAND --help has options and examples.",
+        description="Use, serve and test MCP servers. See COMMAND --help for options and examples.",
         epilog=f"commands:\n{rows}\nexamples:\n{examples}{exit_codes()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--version", action="version", version=f"jackstay {__version__}", help=argparse.SUPPRESS
-    )
+    parser.add_argument("--version", action="version", version=f"jackstay {__version__}", help=argparse.SUPPRESS)
     return parser

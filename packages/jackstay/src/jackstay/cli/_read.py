@@ -1,7 +1,4 @@
-"""`jackstay read`: print what is in a resource. Bytes go into a file or a pipe as they are, and never onto a terminal.
-
-Above: `_main`. Below: `_running`.
-"""
+"""`jackstay read`: print a resource. Binary contents are written to a file or pipe, never to a terminal."""
 
 import base64
 import binascii
@@ -19,22 +16,22 @@ from jackstay.types import BlobResourceContents, ResourceContents
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Which server, and which resource."""
+    """Declare the arguments of this command."""
     _target.add_arguments(
         parser,
         "URI",
         "https://example.org/mcp note://today --header 'X-Key: ${KEY}'",
         "--config mcp.json notes note://today",
         "file:///logo.png -- ./server.py > logo.png",
-        more="Bytes go only into a file or a pipe.",
+        more="Binary contents need a file or pipe.",
     )
 
 
 def run(arguments: Namespace) -> int:
-    """Read it."""
-    chosen, words = _target.choose(arguments)
-    uri = _target.take_word(words, "URI", "jackstay resources lists those of a server")
-    _target.take_no_more(words)
+    """Read the resource and print it."""
+    selected, words = _target.select_server(arguments)
+    uri = _target.pop_word(words, "URI", "list the resources of a server with jackstay resources")
+    _target.expect_no_more(words)
 
     async def work(client: Client) -> int:
         result = await client.resources.read(uri)
@@ -46,7 +43,7 @@ def run(arguments: Namespace) -> int:
                 _show(screen, contents)
         return DONE
 
-    return with_client(arguments, chosen, work)
+    return with_client(arguments, selected, work)
 
 
 def _show(screen: Screen, contents: ResourceContents) -> None:
@@ -56,7 +53,7 @@ def _show(screen: Screen, contents: ResourceContents) -> None:
     try:
         data = base64.b64decode(contents.blob, validate=True)
     except binascii.Error as error:
-        raise ProtocolError(f"{contents.uri} holds bytes that are not base64", path="$.contents") from error
+        raise ProtocolError(f"invalid base64 in the contents of {contents.uri!r}", path="$.contents") from error
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()

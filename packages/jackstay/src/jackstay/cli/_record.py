@@ -1,9 +1,7 @@
-"""`jackstay record FILE TARGET`: stand between a client and a server, pass everything on, and write it to a file.
+"""`jackstay record FILE TARGET`: forward messages between a client and a server, and record them in a file.
 
-A client's configuration names this command in place of the server's. Standard input and output are the client's; what the
-server writes to its standard error goes to ours. The conversation comes first: whatever happens to the file, it goes on.
-
-Above: `_main`. Below: `jackstay.testing`, `_target`, `_standing`.
+A client's configuration names this command instead of the server's. Standard input and output belong to the client; the
+server's standard error is forwarded. If the file cannot be written, the messages are still forwarded.
 """
 
 import sys
@@ -12,8 +10,8 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from jackstay.cli import _target
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import Logs, add_log_arguments
-from jackstay.cli._screen import clean
-from jackstay.cli._standing import stand
+from jackstay.cli._run_until_signal import run_until_signal
+from jackstay.cli._screen import escape_controls
 from jackstay.errors import UsageError
 from jackstay.testing import RecordedTarget, pass_through, recorded
 from jackstay.transport import StdioTarget, own_stdio
@@ -26,67 +24,63 @@ EXAMPLES = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Where to, which server, and what not to write."""
+    """Declare the arguments of this command."""
     parser.usage = (
         "jackstay record [options] FILE URL\n"
         "       jackstay record [options] --config CONFIG FILE TARGET\n"
         "       jackstay record [options] FILE -- COMMAND [ARGUMENT ...]"
     )
-    parser.description = (
-        f"{parser.description}\nFor the place of the server's command in a client's configuration."
-    )
+    parser.description = f"{parser.description}\nUse it instead of the server's command in a client's configuration."
     lines = "".join(f"  jackstay record {example}\n" for example in EXAMPLES)
     parser.epilog = f"examples:\n{lines}{parser.epilog}"
     parser.add_argument("words", nargs="*", metavar="FILE TARGET", help=SUPPRESS)
-    known = parser.add_mutually_exclusive_group()
-    known.add_argument("--append", action="store_true", help="go on in FILE if it is there")
-    known.add_argument("--force", action="store_true", help="overwrite FILE if it is there")
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument("--append", action="store_true", help="append to FILE if it exists")
+    existing.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
     parser.add_argument(
         "--redact",
         action="append",
         default=[],
         metavar="NAME",
-        help="do not write the values of members with this name",
+        help="do not record the values of members with this name",
     )
     _target.add_server_arguments(parser)
     add_log_arguments(parser)
 
 
 def run(arguments: Namespace) -> int:
-    """Pass everything on until one of them ends: 0 when the client left, and nothing went wrong.
+    """Forward messages until one side disconnects. Returns 0 if the client disconnected and nothing failed.
 
-    Raises: UsageError; TransportError, if the server cannot be started.
+    Raises: UsageError; TransportError if the server cannot be started.
     """
     if not arguments.words:
-        raise UsageError("where to? Give the FILE to write, then the server; see --help")
+        raise UsageError("FILE and the server are missing; see jackstay record --help")
     file, *arguments.words = arguments.words
     if "://" in file:
-        raise UsageError(f"{clean(file)!r} is a server: the FILE to write comes first", path=file)
-    chosen, words = _target.choose(arguments)
-    _target.take_no_more(words)
-    server = chosen.target
+        raise UsageError(f"{escape_controls(file)!r} is a URL: the FILE to write must come first", path=file)
+    selected, words = _target.select_server(arguments)
+    _target.expect_no_more(words)
+    server = selected.target
     if isinstance(server, StdioTarget):
         server = server.with_stderr("inherit")
     try:
-        target = recorded(
-            server, file, redact=arguments.redact, overwrite=arguments.force, append=arguments.append
-        )
+        target = recorded(server, file, redact=arguments.redact, overwrite=arguments.force, append=arguments.append)
     except UsageError as error:
-        if "overwritten" in error.message:
-            advice = "give another name, --append to go on in it, or --force to overwrite it"
-            raise UsageError(f"{file} is there already: {advice}", path=file) from None
+        if "overwrite=True" in error.message:
+            advice = "use another name, --append to append to it, or --force to overwrite it"
+            raise UsageError(f"{file!r} already exists; {advice}", path=file) from None
         raise
     with Logs(arguments.log_level, arguments.log_format):
-        return stand(_pass(chosen, target))
+        return run_until_signal(_forward(selected, target))
 
 
-async def _pass(chosen: _target.Chosen, target: RecordedTarget) -> int:
-    if chosen.sign_in is not None:
-        await chosen.sign_in()
+async def _forward(selected: _target.SelectedServer, target: RecordedTarget) -> int:
+    if selected.sign_in is not None:
+        await selected.sign_in()
     passed = await pass_through(own_stdio(), target)
     if passed.error is not None and passed.was_silent:
-        raise passed.error  # it never said a word: it could not be started
+        raise passed.error  # the server sent nothing: it could not be started
     if passed.error is not None:
-        print(f"jackstay: {clean(str(passed.error))}", file=sys.stderr)
+        print(f"jackstay: {escape_controls(str(passed.error))}", file=sys.stderr)
         return FAILED
     return DONE if target.error is None else FAILED

@@ -1,8 +1,6 @@
-"""`jackstay replay FILE`: answer as the server did that was recorded, over standard input and output, to any client.
+"""`jackstay replay FILE`: serve the responses of a recorded server over stdio.
 
-What was never recorded is refused, and said on standard error too.
-
-Above: `_main`. Below: `jackstay.testing`, `_standing`.
+A request that was not recorded gets an error, which is also printed to standard error.
 """
 
 import sys
@@ -10,8 +8,8 @@ from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import Logs, add_log_arguments
-from jackstay.cli._screen import clean
-from jackstay.cli._standing import stand
+from jackstay.cli._run_until_signal import run_until_signal
+from jackstay.cli._screen import escape_controls
 from jackstay.testing import serve_recording
 from jackstay.transport import own_stdio
 
@@ -22,9 +20,9 @@ EXAMPLES = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Which file, and how fast."""
+    """Declare the arguments of this command."""
     parser.usage = "jackstay replay [options] FILE"
-    parser.description = f"{parser.description}\nFILE is what `jackstay record` wrote."
+    parser.description = f"{parser.description}\nFILE was written by `jackstay record`."
     lines = "".join(f"  jackstay replay {example}\n" for example in EXAMPLES)
     parser.epilog = f"examples:\n{lines}{parser.epilog}"
     parser.add_argument("file", metavar="FILE", help=SUPPRESS)
@@ -38,19 +36,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Answer until the client is gone. 1 where the recorded server ended the connection, as it did then.
+    """Serve until the client disconnects. Returns 1 if the recorded server closed the connection.
 
-    Raises: UsageError for a file that cannot be used.
+    Raises: UsageError if the file cannot be used.
     """
     with Logs(arguments.log_level, arguments.log_format):
-        return stand(_serve(arguments))
+        return run_until_signal(_serve(arguments))
 
 
 async def _serve(arguments: Namespace) -> int:
     end = await serve_recording(arguments.file, own_stdio(), speed=arguments.speed)
     if end is None:
         return DONE
-    print(f"jackstay: {clean(str(end))}", file=sys.stderr)
+    print(f"jackstay: {escape_controls(str(end))}", file=sys.stderr)
     return FAILED
 
 
@@ -59,6 +57,6 @@ def _speed(text: str) -> float:
         speed = float(text)
     except ValueError:
         speed = 0.0
-    if not 0.001 <= speed <= 1e6:  # NaN is not, either
-        raise ArgumentTypeError(f"must be a number from 0.001 to 1000000, not {text!r}")
+    if not 0.001 <= speed <= 1e6:  # also False for NaN
+        raise ArgumentTypeError(f"expected a number from 0.001 to 1000000, got {text!r}")
     return speed

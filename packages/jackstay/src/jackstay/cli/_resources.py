@@ -1,7 +1,4 @@
-"""`jackstay resources`: the resources of a server, and the templates for more.
-
-Above: `_main`. Below: `_running`.
-"""
+"""`jackstay resources`: list the resources and resource templates of a server."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -9,7 +6,7 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import Screen, clean, first_line
+from jackstay.cli._screen import Screen, escape_controls, first_line
 from jackstay.client import Client
 from jackstay.errors import JsonRpcError
 from jackstay.protocol.wire import ErrorCode
@@ -17,7 +14,7 @@ from jackstay.types import Resource, ResourceTemplate
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Which server."""
+    """Declare the arguments of this command."""
     _target.add_arguments(
         parser,
         "",
@@ -28,9 +25,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """List them."""
-    chosen, words = _target.choose(arguments)
-    _target.take_no_more(words)
+    """Print the resources and templates."""
+    selected, words = _target.select_server(arguments)
+    _target.expect_no_more(words)
 
     async def work(client: Client) -> int:
         resources = await client.resources.list()
@@ -46,11 +43,11 @@ def run(arguments: Namespace) -> int:
             _show(resources, templates)
         return DONE
 
-    return with_client(arguments, chosen, work)
+    return with_client(arguments, selected, work)
 
 
 async def _templates(client: Client) -> list[ResourceTemplate]:
-    """All templates; none where the server has resources and does not know the word."""
+    """Return all templates; none if the server does not implement `resources/templates/list`."""
     try:
         return await client.resources.templates()
     except JsonRpcError as error:
@@ -62,13 +59,13 @@ async def _templates(client: Client) -> list[ResourceTemplate]:
 def _show(resources: list[Resource], templates: list[ResourceTemplate]) -> None:
     screen = Screen()
     if not resources and not templates:
-        screen.say("no resources")
+        screen.print_line("no resources")
     if resources:
         rows = [
             (
-                clean(resource.uri),
-                clean(resource.name),
-                clean(resource.mime_type or ""),
+                escape_controls(resource.uri),
+                escape_controls(resource.name),
+                escape_controls(resource.mime_type or ""),
                 "" if resource.size is None else str(resource.size),
                 first_line(resource.description or resource.title),
             )
@@ -76,15 +73,15 @@ def _show(resources: list[Resource], templates: list[ResourceTemplate]) -> None:
         ]
         screen.table(("URI", "NAME", "TYPE", "BYTES", "DESCRIPTION"), rows)
     if resources and templates:
-        screen.say()
+        screen.print_line()
     if templates:
-        of_templates = [
+        rows_of_templates = [
             (
-                clean(template.uri_template),
-                clean(template.name),
-                clean(template.mime_type or ""),
+                escape_controls(template.uri_template),
+                escape_controls(template.name),
+                escape_controls(template.mime_type or ""),
                 first_line(template.description or template.title),
             )
             for template in templates
         ]
-        screen.table(("TEMPLATE", "NAME", "TYPE", "DESCRIPTION"), of_templates)
+        screen.table(("TEMPLATE", "NAME", "TYPE", "DESCRIPTION"), rows_of_templates)

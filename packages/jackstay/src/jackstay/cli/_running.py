@@ -1,12 +1,7 @@
-"""One command about one server, from its first byte to its last: open a client, do the work, leave nothing behind.
+"""Run a command with a connected client, and close the client afterwards.
 
-Ctrl-C, SIGTERM and SIGHUP end the work in order: the call is cancelled on the wire and the server is closed; a second one
-ends both at once. A command asks once: a server that cannot be started is told at once, and not tried again.
-
-Servers may ask back (sampling, elicitation, roots); a command answers none of it and says so when it opens, so that a
-server which can do without does.
-
-Above: the commands. Below: `jackstay.client`, asyncio.
+SIGINT, SIGTERM and SIGHUP cancel the call and close the server; a second signal terminates both at once. A failed start
+is not retried. Commands declare no client capabilities (sampling, elicitation, roots).
 """
 
 import asyncio
@@ -19,11 +14,11 @@ from typing import Any
 
 from jackstay.cli._exits import TERMINATED
 from jackstay.cli._logs import Logs
-from jackstay.cli._screen import DIM, Screen, clean
-from jackstay.cli._target import Chosen
+from jackstay.cli._screen import DIM, Screen, escape_controls
+from jackstay.cli._target import SelectedServer
 from jackstay.client import Client, connect
 from jackstay.protocol.client import Settings
-from jackstay.shell import ending_in_order
+from jackstay.shell import cancel_on_signal
 from jackstay.transport import kill_children
 
 Work = Callable[[Client], Coroutine[Any, Any, int]]
@@ -31,62 +26,63 @@ Work = Callable[[Client], Coroutine[Any, Any, int]]
 
 def with_client(
     arguments: Namespace,
-    chosen: Chosen,
+    selected: SelectedServer,
     work: Work,
     *,
     when_terminated: int = TERMINATED,
     prepare: Callable[[Client], None] | None = None,
 ) -> int:
-    """Do `work(client)` with an open client and return its exit code; `prepare(client)` comes before it is opened.
+    """Run `work(client)` with a connected client and return its exit code.
 
+    `prepare(client)` is called before the client is opened. `when_terminated` is the exit code after SIGTERM or SIGHUP.
     Raises: McpError, KeyboardInterrupt.
     """
-    client = connect(chosen.target, **_settings(arguments, chosen))
+    client = connect(selected.target, **_settings(arguments, selected))
     if prepare is not None:
         prepare(client)
-    # The command reports itself why a call failed: at the usual level a lost server is not logged beside it.
+    # The command itself reports why a call failed, so at the default level a lost server is not logged as well.
     with Logs(arguments.log_level, arguments.log_format, hides_transitions=arguments.log_level == "warning"):
-        code = asyncio.run(_run(arguments, chosen, client, work, when_terminated))
-    if code is None:  # raised here: inside the task, asyncio would tell of it as well
+        code = asyncio.run(_run(arguments, selected, client, work, when_terminated))
+    if code is None:  # raised here, because asyncio logs a KeyboardInterrupt that is raised in a task
         raise KeyboardInterrupt
     return code
 
 
-def _settings(arguments: Namespace, chosen: Chosen) -> dict[str, Any]:
+def _settings(arguments: Namespace, selected: SelectedServer) -> dict[str, Any]:
     settings: dict[str, Any] = {"max_attempts": 1}
     if arguments.timeout is not None:
         settings["open_timeout"] = settings["request_timeout"] = arguments.timeout
-        usual = chosen.target.init_timeout or Settings().init_timeout
-        settings["init_timeout"] = max(arguments.timeout, usual)
+        default = selected.target.init_timeout or Settings().init_timeout
+        settings["init_timeout"] = max(arguments.timeout, default)
     return settings
 
 
 async def _run(
-    arguments: Namespace, chosen: Chosen, client: Client, work: Work, when_terminated: int
+    arguments: Namespace, selected: SelectedServer, client: Client, work: Work, when_terminated: int
 ) -> int | None:
-    """The exit code; None after Ctrl-C."""
+    """Return the exit code, or None after SIGINT."""
     note = Screen(sys.stderr)
     if arguments.verbose:
-        doing = "connecting to" if chosen.target.is_http else "starting"
-        note.say(note.paint(f"{doing}: {clean(chosen.shown)}", DIM))
-    begun = time.monotonic()
-    with ending_in_order(kill_children) as came:
+        action = "connecting to" if selected.target.is_http else "starting"
+        note.print_line(note.paint(f"{action}: {escape_controls(selected.display)}", DIM))
+    started_at = time.monotonic()
+    with cancel_on_signal(kill_children) as received:
         try:
-            if chosen.sign_in is not None:
-                await chosen.sign_in()
+            if selected.sign_in is not None:
+                await selected.sign_in()
             async with client:
                 if arguments.verbose:
-                    took = time.monotonic() - begun
-                    note.say(note.paint(f"connected: {who(client)} after {took:.2f} s", DIM))
+                    took = time.monotonic() - started_at
+                    note.print_line(note.paint(f"connected: {describe_server(client)} after {took:.2f} s", DIM))
                 return await work(client)
         except asyncio.CancelledError:
-            if not came:
-                raise  # somebody else's doing
-            return None if came[0] == signal.SIGINT else when_terminated
+            if not received:
+                raise  # not cancelled by a signal
+            return None if received[0] == signal.SIGINT else when_terminated
 
 
-def who(client: Client) -> str:
-    """What the server calls itself, and the revision spoken: for people."""
+def describe_server(client: Client) -> str:
+    """Return the name and version of the server and the protocol revision, for display."""
     info = client.server_info
-    name = "a server without a name" if info is None else clean(f"{info.name} {info.version}").strip()
+    name = "unnamed server" if info is None else escape_controls(f"{info.name} {info.version}").strip()
     return f"{name}, protocol {client.protocol_version}"

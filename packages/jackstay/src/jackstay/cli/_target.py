@@ -1,9 +1,7 @@
-"""Which server a command is about: a URL, a name in the file given by `--config`, or the command after `--`.
+"""Select the server of a command: a URL, a name in the `--config` file, or the command after `--`.
 
-The grammar is one rule: with a `--` there is no TARGET, because what follows it is the server; without, the first word is
-TARGET. Nothing is started here, and no file is read that was not named.
-
-Above: the commands, by way of `_running`. Below: `jackstay.client` (files), `jackstay.transport` (targets).
+With `--`, there is no TARGET: the words after it are the server. Without it, the first word is TARGET. No server is
+started here.
 """
 
 import os
@@ -22,23 +20,23 @@ if TYPE_CHECKING:
     from jackstay.transport.http import HttpTarget
 
 
-# A terminal of the usual size.
+# The width of a standard terminal.
 COLUMNS = 80
 
 
-class Chosen(NamedTuple):
-    """The server that was chosen, and how `-v` shows it."""
+class SelectedServer(NamedTuple):
+    """The selected server, and how `-v` displays it."""
 
     target: "StdioTarget | HttpTarget"
-    shown: str
-    # What to await before it is connected to: people sign in.
+    display: str
+    # Awaited before connecting: the user signs in.
     sign_in: Callable[[], Awaitable[None]] | None = None
 
 
 def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str = "") -> None:
-    """Declare what every command about a server takes. `words` are those after TARGET, for the usage line.
+    """Declare the arguments of a command with a server. `words` follow TARGET in the usage line.
 
-    The help fits a screen of 24 lines and 80 columns: each option has one line.
+    The help must fit 24 lines of 80 columns, so each option has one line.
     """
     after = f" {words}" if words else ""
     name = parser.prog
@@ -58,142 +56,136 @@ def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str 
         "--timeout",
         type=_seconds,
         metavar="SECONDS",
-        help="to be ready, and to answer (default: 60, and 30)",
+        help="limit to connect (default: 60) and to respond (30)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, also for errors")
-    parser.add_argument("-v", "--verbose", action="store_true", help="say what is started, and who answered")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print the server's command or URL, and its name")
     add_log_arguments(parser)
 
 
 def add_server_arguments(parser: ArgumentParser) -> None:
-    """Declare what says which server, beside the words: for every command that starts or reaches one."""
-    parser.add_argument("--config", metavar="FILE", help="the mcpServers file that names TARGET")
+    """Declare the options that select a server."""
+    parser.add_argument("--config", metavar="FILE", help="the mcpServers file that contains TARGET")
     parser.add_argument(
         "--header",
         action="append",
         default=[],
         metavar="LINE",
-        help="'NAME: VALUE', for a URL; ${VAR} is a variable of yours",
+        help="'NAME: VALUE', for a URL; ${VAR} is expanded",
     )
-    parser.add_argument("--ca", metavar="FILE", help="certificates of the authority to trust, for a URL")
+    parser.add_argument("--ca", metavar="FILE", help="CA certificates to trust, for a URL")
     parser.add_argument(
         "--login",
         action="store_true",
-        help="sign in with your browser; the next commands need not",
+        help="sign in with a browser; later commands reuse it",
     )
 
 
-def choose(arguments: Namespace) -> tuple[Chosen, list[str]]:
-    """The server, and the words that are left for the command.
+def select_server(arguments: Namespace) -> tuple[SelectedServer, list[str]]:
+    """Return the server and the remaining words.
 
-    Raises: UsageError.
+    Raises: UsageError if no server or more than one is given.
     """
     words = list(arguments.words)
     if arguments.server is not None:
         if arguments.config is not None:
-            raise UsageError(
-                "--config and a command after -- are two servers: give one of them", path="--config"
-            )
-        _take_none_for_urls(arguments)
-        _take_no_login(arguments)
-        return Chosen(stdio(*arguments.server), shlex.join(arguments.server)), words
+            raise UsageError("--config cannot be combined with a command after --; use one of them", path="--config")
+        _reject_url_options(arguments)
+        _reject_login(arguments)
+        return SelectedServer(stdio(*arguments.server), shlex.join(arguments.server)), words
     if not words and arguments.config is not None:
         names = ", ".join(read_config(arguments.config).names) or "none"
-        raise UsageError(f"which server? {arguments.config} names {names}")
+        raise UsageError(f"TARGET is missing; servers in {arguments.config!r}: {names}")
     if not words:
-        raise UsageError(
-            "which server? Give a URL, a TARGET from a file with --config FILE, or a command after --"
-        )
+        raise UsageError("no server is given; use a URL, --config FILE with a TARGET, or a command after --")
     name = words.pop(0)
     if "://" in name:
         if arguments.config is not None:
-            raise UsageError("--config and a URL are two servers: give one of them", path="--config")
-        return _at(name, arguments), words
-    _take_none_for_urls(arguments)
+            raise UsageError("--config cannot be combined with a URL; use one of them", path="--config")
+        return _from_url(name, arguments), words
+    _reject_url_options(arguments)
     if arguments.config is None:
-        raise UsageError(
-            f"where is {name!r} named? Give the file with --config FILE, a URL ({_as_url(name)}), or a command after --"
-        )
+        raise UsageError(f"unknown server {name!r}; use --config FILE, a URL ({_as_url(name)}), or a command after --")
     config = read_config(arguments.config)
     target = config.target(name)
-    shown = shlex.join(config.shown(name))
+    display = shlex.join(config.display(name))
     variables = config.env_names(name)
     if variables:
-        shown += f" (with {', '.join(variables)} set)"
-    return _signed_in(target, shown, arguments), words
+        display += f" (with {', '.join(variables)} set)"
+    return _with_login(target, display, arguments), words
 
 
 def _as_url(word: str) -> str:
-    """What was perhaps meant, by somebody who left the beginning out."""
+    """Return the word as a URL, if it looks like one without its scheme; else a placeholder."""
     if not re.match(r"[\w-]+(\.[\w-]+)+(:\d+)?(/|$)|localhost\b|[\w.-]+:\d+(/|$)", word):
         return "http://... or https://..."
-    is_here = word.startswith(("localhost", "127."))
-    return f"{'http' if is_here else 'https'}://{word}"
+    is_local = word.startswith(("localhost", "127."))
+    return f"{'http' if is_local else 'https'}://{word}"
 
 
-def _at(url: str, arguments: Namespace) -> Chosen:
-    """The server at a URL, with the headers of the command line."""
-    from jackstay.transport.http import http  # noqa: PLC0415  # other commands need no HTTP
+def _from_url(url: str, arguments: Namespace) -> SelectedServer:
+    """Return the server at a URL, with the headers of the command line."""
+    from jackstay.transport.http import http  # noqa: PLC0415  # only for HTTP
 
     headers = [_header(line) for line in arguments.header]
     target = http(url, headers=headers, ca=arguments.ca)
-    return _signed_in(target, url.partition("?")[0], arguments)
+    return _with_login(target, url.partition("?")[0], arguments)
 
 
-def _signed_in(target: "StdioTarget | HttpTarget", shown: str, arguments: Namespace) -> Chosen:
-    """The server, with who is signed in to it, if it is one that people can sign in to."""
+def _with_login(target: "StdioTarget | HttpTarget", display: str, arguments: Namespace) -> SelectedServer:
+    """Return the server with OAuth, if it is reached over HTTP."""
     if isinstance(target, StdioTarget):
-        _take_no_login(arguments)
-        return Chosen(target, shown)
-    from jackstay.cli._login import with_login  # noqa: PLC0415  # as above
+        _reject_login(arguments)
+        return SelectedServer(target, display)
+    from jackstay.cli._login import with_login  # noqa: PLC0415  # only for HTTP
 
     target, sign_in = with_login(target, arguments.login)
-    return Chosen(target, shown, sign_in)
+    return SelectedServer(target, display, sign_in)
 
 
 def _header(line: str) -> tuple[str, str]:
-    """Name and value, variables expanded. Raises: UsageError, without the value."""
+    """Return name and value with variables expanded. Raises: UsageError, which never contains the value."""
     name, colon, value = line.partition(":")
     if not colon or not name.strip():
-        raise UsageError("a header is written 'NAME: VALUE'", path="--header")
+        raise UsageError("--header expects 'NAME: VALUE'", path="--header")
 
     def expand(reference: re.Match[str]) -> str:
-        held = os.environ.get(reference[1])
-        if held is None:
-            raise UsageError(f"needs the variable {reference[1]}, which is not set", path="--header")
-        return held
+        value = os.environ.get(reference[1])
+        if value is None:
+            raise UsageError(f"--header: the environment variable {reference[1]!r} is not set", path="--header")
+        return value
 
     return name.strip(), re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", expand, value.strip())
 
 
-def _take_none_for_urls(arguments: Namespace) -> None:
+def _reject_url_options(arguments: Namespace) -> None:
     if arguments.header:
         raise UsageError(
-            "--header is for a URL: a file names its own, and a command has none", path="--header"
+            "--header requires a URL; a configuration file has its own headers, and a command has none", path="--header"
         )
     if arguments.ca is not None:
         raise UsageError(
-            "--ca is for a URL on the command line: for one in a file set SSL_CERT_FILE, and a command has none",
+            "--ca requires a URL; for a server in a configuration file set SSL_CERT_FILE",
             path="--ca",
         )
 
 
-def _take_no_login(arguments: Namespace) -> None:
+def _reject_login(arguments: Namespace) -> None:
     if arguments.login:
-        raise UsageError("--login is for a server over HTTP, and this one is a command", path="--login")
+        raise UsageError("--login requires a server over HTTP, but this one is a command", path="--login")
 
 
-def take_word(words: list[str], what: str, advice: str = "see --help") -> str:
-    """The next word. Raises: UsageError if there is none."""
+def pop_word(words: list[str], what: str, advice: str = "see --help") -> str:
+    """Remove and return the next word. Raises: UsageError if there is none."""
     if not words:
         raise UsageError(f"{what} is missing; {advice}")
     return words.pop(0)
 
 
-def take_no_more(words: list[str]) -> None:
-    """There must be none left. Raises: UsageError."""
+def expect_no_more(words: list[str]) -> None:
+    """Raise UsageError if words are left."""
     if words:
-        raise UsageError(f"{words[0]!r} is one word too many; see --help")
+        raise UsageError(f"unexpected argument {words[0]!r}; see --help")
 
 
 def _seconds(text: str) -> float:
@@ -201,6 +193,6 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
-    if not 0.001 <= seconds <= 1e9:  # NaN is not, either
-        raise ArgumentTypeError(f"must be a number of seconds above 0, not {text!r}")
+    if not 0.001 <= seconds <= 1e9:  # also False for NaN
+        raise ArgumentTypeError(f"expected a number of seconds greater than 0, got {text!r}")
     return seconds

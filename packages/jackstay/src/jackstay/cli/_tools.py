@@ -1,7 +1,4 @@
-"""`jackstay tools`: every tool of a server in a table, or one in full.
-
-Above: `_main`. Below: `_running`.
-"""
+"""`jackstay tools`: list the tools of a server, or show one tool in full."""
 
 import textwrap
 from argparse import ArgumentParser, Namespace
@@ -11,33 +8,37 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import BOLD, DIM, GREEN, Screen, clean, first_line
-from jackstay.cli._values import types_of
+from jackstay.cli._screen import BOLD, DIM, GREEN, Screen, escape_controls, first_line
+from jackstay.cli._values import schema_types
 from jackstay.client import Client
 from jackstay.errors import UsageError
 from jackstay.types import Tool
 
-# How much of a tool's arguments a table shows on a terminal; one tool shows them all.
-MOST_ARGUMENTS: Final = 32
+# The maximum width of the ARGUMENTS column on a terminal.
+MAX_SIGNATURE: Final = 32
+
+
+# How many tools an error lists.
+MAX_NAMES: Final = 10
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Which server, and which tool."""
+    """Declare the arguments of this command."""
     _target.add_arguments(
         parser,
         "[TOOL]",
         "https://example.org/mcp",
         "--config mcp.json git git_log",
         "--json -- uvx mcp-server-git",
-        more="With TOOL, that one in full.",
+        more="With TOOL, show that tool in full.",
     )
 
 
 def run(arguments: Namespace) -> int:
-    """List them, or show one."""
-    chosen, words = _target.choose(arguments)
+    """Print the tools, or one tool."""
+    selected, words = _target.select_server(arguments)
     name = words.pop(0) if words else None
-    _target.take_no_more(words)
+    _target.expect_no_more(words)
 
     async def work(client: Client) -> int:
         tools = await client.tools.list()
@@ -49,46 +50,51 @@ def run(arguments: Namespace) -> int:
             _show_all(tools)
         return DONE
 
-    return with_client(arguments, chosen, work)
+    return with_client(arguments, selected, work)
 
 
 def find(tools: list[Tool], name: str) -> Tool:
-    """The tool of that name. Raises: UsageError, with names that are like it."""
+    """Return the tool with this name. Raises: UsageError that suggests similar names."""
     for tool in tools:
         if tool.name == name:
             return tool
-    from difflib import get_close_matches  # noqa: PLC0415  # only for who mistyped
+    from difflib import get_close_matches  # noqa: PLC0415  # only after a typing error
 
     names = [tool.name for tool in tools]
-    close = get_close_matches(name, names, 3) or names[:10]
-    more = ", ..." if len(close) < len(names) and close == names[:10] else ""
-    hint = f"; there is {clean(', '.join(close))}{more}" if names else "; it has none"
-    raise UsageError(f"the server has no tool {name!r}{hint}")
+    close = get_close_matches(name, names, 3)
+    if close:
+        hint = f"; did you mean {' or '.join(repr(candidate) for candidate in close)}?"
+    elif names:
+        more = ", ..." if len(names) > MAX_NAMES else ""
+        hint = f"; available tools: {escape_controls(', '.join(names[:MAX_NAMES]))}{more}"
+    else:
+        hint = "; the server has no tools"
+    raise UsageError(f"unknown tool {name!r}{hint}")
 
 
 def _show_all(tools: list[Tool]) -> None:
     screen = Screen()
     if not tools:
-        screen.say("no tools")
+        screen.print_line("no tools")
         return
-    most = MOST_ARGUMENTS if screen.is_terminal else None
+    limit = MAX_SIGNATURE if screen.is_terminal else None
     rows = [
-        (clean(tool.name), _cut(signature(tool), most), first_line(tool.description or tool.title))
+        (escape_controls(tool.name), _truncate(signature(tool), limit), first_line(tool.description or tool.title))
         for tool in tools
     ]
     screen.table(("NAME", "ARGUMENTS", "DESCRIPTION"), rows)
 
 
-def _cut(text: str, most: int | None) -> str:
-    return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
+def _truncate(text: str, limit: int | None) -> str:
+    return text if limit is None or len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def signature(tool: Tool) -> str:
-    """The names of its arguments, those that may be left out in brackets."""
+    """Return the names of the tool's arguments; optional ones are in brackets."""
     properties, required = _properties(tool)
-    # The required ones first, each kind in the server's order.
+    # Required arguments first, otherwise in the server's order.
     ordered = sorted(properties, key=lambda name: name not in required)
-    return clean(" ".join(name if name in required else f"[{name}]" for name in ordered))
+    return escape_controls(" ".join(name if name in required else f"[{name}]" for name in ordered))
 
 
 def _properties(tool: Tool) -> tuple[dict[str, Any], list[Any]]:
@@ -104,53 +110,53 @@ def _show(tool: Tool, as_json: bool) -> None:
         print_json(tool.raw)
         return
     screen = Screen()
-    screen.say(f"{screen.paint(clean(tool.name), f'{BOLD};{GREEN}')} {signature(tool)}".rstrip())
+    screen.print_line(f"{screen.paint(escape_controls(tool.name), f'{BOLD};{GREEN}')} {signature(tool)}".rstrip())
     if tool.description:
-        screen.say()
-        for line in clean(_indent_alike(tool.description)).strip().splitlines():
-            screen.say(line if screen.width is None else textwrap.fill(line, screen.width))
+        screen.print_line()
+        for line in escape_controls(_dedent(tool.description)).strip().splitlines():
+            screen.print_line(line if screen.width is None else textwrap.fill(line, screen.width))
     properties, required = _properties(tool)
     if properties:
-        screen.say()
+        screen.print_line()
         rows = [
-            (clean(name), _kind(schema), "yes" if name in required else "no", _said_of(schema))
+            (escape_controls(name), _kind(schema), "yes" if name in required else "no", _describe_schema(schema))
             for name, schema in properties.items()
         ]
-        screen.table(("ARGUMENT", "TYPE", "NEEDED", "DESCRIPTION"), rows)
+        screen.table(("ARGUMENT", "TYPE", "REQUIRED", "DESCRIPTION"), rows)
     hints = _hints(tool)
     if hints:
-        screen.say()
-        screen.say(screen.paint(f"The server says it is {', '.join(hints)}.", DIM))
+        screen.print_line()
+        screen.print_line(screen.paint(f"Hints of the server: {', '.join(hints)}.", DIM))
 
 
-def _indent_alike(text: str) -> str:
-    """A docstring begins on its first line, so that only the others are indented."""
+def _dedent(text: str) -> str:
+    """Remove the indentation of a docstring, whose first line is not indented."""
     first, newline, rest = text.partition("\n")
     return f"{first.strip()}{newline}{textwrap.dedent(rest)}"
 
 
 def _kind(schema: Any) -> str:
-    return clean(" or ".join(sorted(types_of(schema))) or "any")
+    return escape_controls(" or ".join(sorted(schema_types(schema))) or "any")
 
 
-def _said_of(schema: Any) -> str:
+def _describe_schema(schema: Any) -> str:
     if not isinstance(schema, dict):
         return ""
-    said = [first_line(str(schema.get("description", "")))]
+    parts = [first_line(str(schema.get("description", "")))]
     if isinstance(schema.get("enum"), list):
-        said.append(clean("one of " + ", ".join(str(value) for value in schema["enum"])))
+        parts.append(escape_controls("one of " + ", ".join(str(value) for value in schema["enum"])))
     if "default" in schema:
-        said.append(clean(f"default: {schema['default']}"))
-    return "; ".join(part for part in said if part)
+        parts.append(escape_controls(f"default: {schema['default']}"))
+    return "; ".join(part for part in parts if part)
 
 
 def _hints(tool: Tool) -> list[str]:
     hints = tool.annotations
     if hints is None:
         return []
-    words = {
+    named_hints = {
         "read-only": hints.read_only_hint,
         "destructive": hints.destructive_hint,
         "idempotent": hints.idempotent_hint,
     }
-    return [word for word, is_so in words.items() if is_so]
+    return [name for name, is_set in named_hints.items() if is_set]

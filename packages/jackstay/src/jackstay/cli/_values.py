@@ -1,10 +1,7 @@
-"""`key=value` words as the arguments of a tool, typed by its schema.
+"""Parse `key=value` words as the arguments of a tool, by its input schema.
 
-What the schema calls a string stays as it was typed; anything else is JSON. Where the schema does not say, JSON is tried,
-and what is none is a string. The server has the last word on whether the arguments are right: here only what cannot be
-understood is refused.
-
-Above: `_call`. Below: nothing.
+A value is used as typed if the schema allows a string; otherwise it is parsed as JSON. Without a type in the schema,
+JSON is tried first, then a string. The server validates the arguments.
 """
 
 import json
@@ -13,32 +10,32 @@ from collections.abc import Iterable, Mapping
 from jackstay.errors import Json, UsageError
 
 
-def arguments_of(words: Iterable[str], whole: str | None, schema: Mapping[str, Json]) -> dict[str, Json]:
-    """The arguments: those of `--arguments` (`whole`), and the words on top.
+def parse_arguments(words: Iterable[str], json_text: str | None, schema: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the arguments: those of `--arguments` (`json_text`), updated with the words.
 
-    Raises: UsageError, naming the word.
+    Raises: UsageError that names the word.
     """
-    arguments = {} if whole is None else _object(whole)
+    arguments = {} if json_text is None else _object(json_text)
     properties = schema.get("properties")
     known = properties if isinstance(properties, dict) else {}
     seen: set[str] = set()
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:
-            raise UsageError(f"{word!r} is not key=value: an argument is written like city=Rome", path=word)
+            raise UsageError(f"expected KEY=VALUE, got {word!r}; example: city=Rome", path=word)
         if key in seen:
-            raise UsageError(f"{key} is given twice; a list is written as JSON: {key}='[1, 2]'", path=key)
+            raise UsageError(f"argument {key!r} is given twice; for a list use JSON, as in {key}='[1, 2]'", path=key)
         seen.add(key)
-        arguments[key] = value_of(key, text, known.get(key))
+        arguments[key] = parse_value(key, text, known.get(key))
     return arguments
 
 
-def value_of(key: str, text: str, schema: Json) -> Json:
-    """What was typed for one argument, by the schema of that argument.
+def parse_value(key: str, text: str, schema: Json) -> Json:
+    """Return the value of one argument, by its schema.
 
-    Raises: UsageError for what is no JSON where it must be.
+    Raises: UsageError if the value must be JSON and is not.
     """
-    types = types_of(schema)
+    types = schema_types(schema)
     if "string" in types:
         return None if text == "null" and "null" in types else text
     try:
@@ -46,30 +43,24 @@ def value_of(key: str, text: str, schema: Json) -> Json:
     except ValueError as error:
         if not types:
             return text
-        raise UsageError(
-            f"{key} must be {' or '.join(sorted(types))}, and {text!r} is not JSON", path=key
-        ) from error
+        expected = " or ".join(sorted(types))
+        raise UsageError(f"argument {key!r} must be {expected} as JSON, got {text!r}", path=key) from error
 
 
-def types_of(schema: Json) -> set[str]:
-    """The types that a schema allows, as far as it says so itself: no reference is followed."""
+def schema_types(schema: Json) -> set[str]:
+    """Return the types that a schema allows, without resolving references."""
     if not isinstance(schema, dict):
         return set()
-    said = schema.get("type")
-    types = (
-        {said}
-        if isinstance(said, str)
-        else {one for one in said if isinstance(one, str)}
-        if isinstance(said, list)
-        else set()
-    )
+    declared = schema.get("type")
+    names = declared if isinstance(declared, list) else [declared]
+    types = {name for name in names if isinstance(name, str)}
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
     if not types and isinstance(values, list) and any(isinstance(value, str) for value in values):
         types = {"string"}
     for word in ("anyOf", "oneOf"):
         parts = schema.get(word)
         if isinstance(parts, list):
-            types = types.union(*(types_of(part) for part in parts))
+            types = types.union(*(schema_types(part) for part in parts))
     return types
 
 
@@ -79,18 +70,18 @@ def _object(text: str) -> dict[str, Json]:
     except ValueError as error:
         raise UsageError(f"--arguments is not JSON: {error}", path="--arguments") from error
     if not isinstance(value, dict):
-        raise UsageError("--arguments must be a JSON object", path="--arguments")
+        raise UsageError('--arguments must be a JSON object such as {"city": "Rome"}', path="--arguments")
     return value
 
 
 def _json(text: str) -> Json:
-    """The value. Raises: ValueError."""
+    """Parse strict JSON. Raises: ValueError."""
     try:
-        value: Json = json.loads(text, parse_constant=_refuse_constant)
+        value: Json = json.loads(text, parse_constant=_reject_constant)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     return value
 
 
-def _refuse_constant(name: str) -> Json:
+def _reject_constant(name: str) -> Json:
     raise ValueError(f"{name} is not JSON")

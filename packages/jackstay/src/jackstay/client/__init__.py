@@ -1,7 +1,7 @@
-"""The client's room: a client that survives its server.
+"""The MCP client: `connect(target)` returns a `Client` that reconnects automatically.
 
-`connect(target)` makes a `Client`; everything else here is what it gives you or takes from you. Recovery lives below the
-API, in the driver and the protocol's core, the same for every method. Never imports the server's room.
+Recovery is implemented below this API, in the connection driver and the protocol state machine, alike for all methods.
+This package never imports `jackstay.server`.
 """
 
 from typing import TYPE_CHECKING
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from jackstay._lazy import lazy
 
 if TYPE_CHECKING:
-    from jackstay.client._asking import ElicitationHandler, SamplingHandler
     from jackstay.client._call import Call
     from jackstay.client._client import Client, Notification, NotificationHandler
     from jackstay.client._completion import Completions
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from jackstay.client._otel import opentelemetry
     from jackstay.client._prometheus import prometheus
     from jackstay.client._prompts import Prompts
+    from jackstay.client._request_handlers import ElicitationHandler, SamplingHandler
     from jackstay.client._requests import CallOptions, ProgressHandler
     from jackstay.client._resources import Resources
     from jackstay.client._roots import Roots
@@ -81,7 +81,7 @@ if not TYPE_CHECKING:
             "Config": "_config",
             "EVENTS": "_telemetry",
             "Elicitation": "_elicitation",
-            "ElicitationHandler": "_asking",
+            "ElicitationHandler": "_request_handlers",
             "EndHandler": "_subscriptions",
             "Fields": "_telemetry",
             "Fleet": "_fleet",
@@ -95,7 +95,7 @@ if not TYPE_CHECKING:
             "Resources": "_resources",
             "Roots": "_roots",
             "Sampling": "_sampling",
-            "SamplingHandler": "_asking",
+            "SamplingHandler": "_request_handlers",
             "Span": "_telemetry",
             "ToolOptions": "_tools",
             "Tools": "_tools",

@@ -1,9 +1,6 @@
-"""One call under way: what its caller holds, and where its outcome arrives.
+"""`Call`: one request in flight, as its caller sees it.
 
-It reads its result itself, at once, because the result is a view of a frame that is gone with the next one. It decides
-nothing: the connection says when it is done, and how.
-
-Above: `_connection`, which completes it; users, who got it from `submit()`. Below: `_telemetry`.
+The connection completes it. The result is decoded at once, because it is a view of a frame that does not outlive it.
 """
 
 import asyncio
@@ -22,9 +19,10 @@ R = TypeVar("R")
 
 
 class Call(Generic[R]):
-    """One call under way: await it, or give it up with `cancel()`.
+    """One request in flight: await it, or call `cancel()`.
 
-    `id` is the id of its request; it changes if the call is sent again after a loss. 0: it was never accepted.
+    `id` is the id of the JSON-RPC request. It changes if the request is sent again after a reconnect, and is 0 if the
+    request was never accepted.
     """
 
     __slots__ = (
@@ -50,10 +48,10 @@ class Call(Generic[R]):
         self.future = future
         self.method = method
         self.id = 0
-        # Of a call that was cancelled: False once it is known that nothing of it was written.
+        # After a cancellation: False if the request was certainly not written.
         self.may_have_run = True
         self.on_progress = on_progress
-        # When the newest report of progress arrived, which moved the soft deadline.
+        # When the newest progress notification arrived; it extends the soft deadline.
         self.progress_at: float | None = None
         self._read = read
         self.corr_id = ""
@@ -67,50 +65,53 @@ class Call(Generic[R]):
         return self.future.__await__()
 
     def cancel(self) -> bool:
-        """Give it up: if it was written, the server is told, once. False: it had ended before."""
+        """Cancel the call. If the request was written, the server gets one `notifications/cancelled`.
+
+        Returns False if the call had already ended.
+        """
         return self.future.cancel()
 
     @property
-    def is_heard(self) -> bool:
-        """True while its progress is of interest: it is open, or ended well (the last report may come after the answer)."""
+    def accepts_progress(self) -> bool:
+        """True while the call is open or has succeeded: the last progress notification may follow the result."""
         future = self.future
         return not future.done() or not (future.cancelled() or future.exception() is not None)
 
-    def see(self) -> BaseException | None:
-        """What it failed with, if it did. From now on asyncio does not complain that nobody asked."""
+    def retrieve_exception(self) -> BaseException | None:
+        """Return the exception of a failed call, or None. Marks it as retrieved, so that asyncio logs no warning."""
         future = self.future
         return future.exception() if future.done() and not future.cancelled() else None
 
     def complete(self, result: msgspec.Raw) -> None:
-        """Read the result now, while its frame is there, and give it to whoever awaits."""
+        """Decode the result now, while its frame is valid, and resolve the future."""
         if self.future.done():
-            return  # given up a moment ago, and the answer was on its way
+            return  # cancelled while the response was on its way
         try:
             value = self._read(result)
         except McpError as error:
-            error.may_have_run = True  # it was answered: with something that cannot be read
+            error.may_have_run = True  # the server responded, but the result is invalid
             self.future.set_exception(error.about(self.method, self.id))
         else:
             self.future.set_result(value)
 
     def fail(self, error: McpError) -> None:
-        """End it with this error."""
+        """Fail the call with `error`, unless it has ended."""
         if not self.future.done():
             self.future.set_exception(error)
 
     def emit_start(self, telemetry: Telemetry, rng: random.Random) -> None:
-        """Emit the start of this call, with a new correlation id."""
+        """Emit `jackstay.request.start` with a new correlation id."""
         self.corr_id = rng.randbytes(8).hex()
         self.started_at, self.started_ns = time.monotonic_ns(), time.time_ns()
-        telemetry.tell("jackstay.request.start", **self._facts())
+        telemetry.emit("jackstay.request.start", **self._fields())
 
-    def emit_end(self, telemetry: Telemetry, name: str, **more: object) -> None:
-        """Emit the end of this call, if its start was emitted."""
+    def emit_end(self, telemetry: Telemetry, name: str, **extra: object) -> None:
+        """Emit the end event `name`, if the start was emitted."""
         if self.corr_id:
             duration = time.monotonic_ns() - self.started_at
-            telemetry.tell(name, **self._facts(), duration_ns=duration, **more)
+            telemetry.emit(name, **self._fields(), duration_ns=duration, **extra)
 
-    def _facts(self) -> dict[str, object]:
+    def _fields(self) -> dict[str, object]:
         return {
             "method": self.method,
             "id": self.id,

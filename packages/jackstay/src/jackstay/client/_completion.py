@@ -1,7 +1,4 @@
-"""`client.completion`: what could come next in an argument.
-
-Above: users. Below: `_requests`.
-"""
+"""`client.completion`: completion of prompt and resource template arguments."""
 
 from collections.abc import Mapping
 from typing import Any, Unpack
@@ -11,7 +8,7 @@ from jackstay.types import CompleteResult, Completion, PromptReference, Resource
 
 
 class Completions:
-    """Completion of arguments, by the server."""
+    """Argument completion by the server."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -24,9 +21,12 @@ class Completions:
         context: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
     ) -> Completion:
-        """What may follow `value` in this argument; `context` are the arguments already known."""
+        """Return completions for `value` in this argument; `context` has the arguments that are already known.
+
+        Raises: as every request (`docs/errors.md`).
+        """
         params: dict[str, Any] = {"ref": reference, "argument": {"name": argument, "value": value}}
         if context is not None:
             params["context"] = {"arguments": dict(context)}
-        result = await self._requests.ask("completion/complete", params, CompleteResult, options)
+        result = await self._requests.request("completion/complete", params, CompleteResult, options)
         return result.completion

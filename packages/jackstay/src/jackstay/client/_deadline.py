@@ -1,7 +1,7 @@
-"""The deadline of one call, shared by every request that the call makes: pages of a list, rounds, a list fetched first.
+"""The deadline of one call, shared by all requests of the call: list pages, input rounds, a list fetched before it.
 
-The core enforces it for each request (`Called.began_at`, `Called.moved_at`). This object carries the times from one
-request to the next, and bounds what the client waits for in between.
+The core enforces it for each request (`Called.began_at`, `Called.moved_at`). This class carries the times from one
+request to the next and bounds the waits in between.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from jackstay.errors import TimeoutError
 
 
 class Deadline:
-    """The soft and the hard deadline of one call, both counted from `began_at`; progress moves the soft one."""
+    """The soft and the hard deadline of one call, both counted from `began_at`; progress extends the soft one."""
 
     __slots__ = ("began_at", "max_timeout", "moved_at", "timeout")
 
@@ -25,7 +25,7 @@ class Deadline:
 
     @property
     def at(self) -> float | None:
-        """The time of the event loop at which the call ends, or None."""
+        """The event loop time at which the call times out, or None."""
         return min((at for at in (self._soft_at, self._hard_at) if at is not None), default=None)
 
     @property
@@ -37,12 +37,12 @@ class Deadline:
         return None if self.max_timeout is None else self.began_at + self.max_timeout
 
     def note(self, call: Call[object]) -> None:
-        """Adopt the soft deadline as progress of this request has moved it."""
+        """Extend the soft deadline by the progress of this request."""
         if call.progress_at is not None:
             self.moved_at = call.progress_at
 
     def error(self, *, sent: bool) -> TimeoutError:
-        """Return the error of a call whose deadline has passed; it names the one that passed first."""
+        """Return the error for an expired deadline; it names the limit that expired first."""
         soft_at, hard_at = self._soft_at, self._hard_at
         is_hard = hard_at is not None and (soft_at is None or hard_at < soft_at)
         limit, seconds = ("max_timeout", self.max_timeout) if is_hard else ("timeout", self.timeout)
@@ -50,7 +50,7 @@ class Deadline:
 
     @asynccontextmanager
     async def bound(self, *, sent: bool) -> AsyncIterator[None]:
-        """Cancel the block when the deadline passes. Raises: TimeoutError with this `sent`."""
+        """Cancel the block when the deadline expires. Raises: TimeoutError with this `sent`."""
         try:
             async with asyncio.timeout_at(self.at) as scope:
                 yield

@@ -1,23 +1,22 @@
-"""`client.elicitation`: a server that needs something from the person asks us, and the handler here asks the person.
+"""`client.elicitation`: the handler for the server's requests for user input."""
 
-Above: users. Below: `_asking`.
-"""
-
-from jackstay.client._asking import Asking, ElicitationHandler, check_function
+from jackstay.client._request_handlers import ClientRequestHandlers, ElicitationHandler, check_callable
 
 
 class Elicitation:
     """Elicitation: register a handler before the client is opened.
 
-    For a URL, show it whole, never open it unasked and never fetch it: that is the person's decision (2025-11-25
-    client/elicitation).
+    In URL mode, show the full URL; never open it without consent and never fetch it (2025-11-25 client/elicitation).
     """
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, request_handlers: ClientRequestHandlers) -> None:
+        self._request_handlers = request_handlers
 
     def handle(self, handler: ElicitationHandler) -> ElicitationHandler:
-        """Answer the server's questions with `handler(params)`, sync or async; usable as a decorator. Raises: UsageError."""
-        check_function(handler, "elicitation.handle")
-        self._asking.elicitation = handler
+        """Call `handler(params)`, sync or async, for each `elicitation/create`; usable as a decorator.
+
+        Raises: UsageError if `handler` is not callable.
+        """
+        check_callable(handler, "elicitation.handle")
+        self._request_handlers.elicitation = handler
         return handler

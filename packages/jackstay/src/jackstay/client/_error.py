@@ -1,4 +1,4 @@
-"""The error object of a JSON-RPC response that the client sends, for a request of the server that it could not answer."""
+"""The error object of a JSON-RPC response that the client sends to a request of the server."""
 
 import logging
 
@@ -9,11 +9,14 @@ logger = logging.getLogger("jackstay.client")
 
 
 def encode_error(code: int, message: str, data: Json = None) -> bytes:
-    """Encode the `error` member. Data that cannot be encoded is logged and left out: the server still waits for the rest."""
+    """Encode the `error` member.
+
+    Data that cannot be encoded is logged and omitted, so that the server gets a response.
+    """
     error: dict[str, Json] = {"code": code, "message": message}
     if data is not None:
         try:
             return encode_json({**error, "data": data})
         except UsageError:
-            logger.exception("the data of an error cannot be sent")
+            logger.exception("the data of an error response cannot be encoded; it was omitted")
     return encode_json(error)

@@ -1,10 +1,8 @@
-"""`Fleet`: many servers under their names, opened together, their tools one list. One that fails disturbs no other.
+"""`Fleet`: named servers, opened together, with their tools in one list; a failed server does not affect the others.
 
-A tool of the fleet is called `NAME__TOOL`. Those who take such names allow 64 characters, so a longer one is cut and ends
-in a hash of the whole; a table knows both names of every tool, and nothing is ever taken apart at the separator: a server
-called `a` with a tool `b__c` and a server `a__b` with a tool `c` are a clash, and that name is left out.
-
-What it must never know: how a client holds its connection. Above: users, `jackstay.sync`. Below: `_client`, `_config`.
+A tool is called `SERVER__TOOL`. Model APIs allow 64 characters, so a longer name is cut and ends in a hash. Names are
+resolved by a table and never split at the separator. Tools whose names collide, such as `b__c` of server `a` and `c` of
+server `a__b`, are omitted.
 """
 
 import asyncio
@@ -23,9 +21,9 @@ from jackstay.client._config import read_config
 from jackstay.client._connect import connect
 from jackstay.client._deadline import Deadline
 from jackstay.client._requests import CallOptions
-from jackstay.client._starts import PacedTarget, Starts
-from jackstay.client._tools import ToolOptions, of_any_call
-from jackstay.errors import ClosedError, Json, McpError, StateError, UsageError
+from jackstay.client._start_limiter import StartLimiter, ThrottledTarget
+from jackstay.client._tools import ToolOptions, list_options
+from jackstay.errors import ClosedError, Json, McpError, StateError, UnexpectedOptionError, UsageError
 from jackstay.protocol.client import FleetKeywords
 from jackstay.transport import Target
 from jackstay.types import CallToolResult, Tool
@@ -34,23 +32,23 @@ logger = logging.getLogger("jackstay.client")
 
 _NOT_OPEN = "the fleet is not open; use `async with` or `open()`"
 
-# What model interfaces allow for the name of a function.
+# The longest function name that model APIs allow.
 MAX_NAME = 64
-# Of the hash behind a name that was cut. A server can find two names with the same 32 bits in a moment; 64 take years.
+# The length of the hash in a name that was cut: 64 bits, because a server can find a collision of 32 bits in a moment.
 HASH_DIGITS = 16
-# How many servers start at the same time, unless there are more processors. More only slow each other down.
+# The minimum of `parallel_starts`; the default is the number of processors if that is larger.
 PARALLEL_STARTS = 4
 
 
 class Fleet:
-    """Named servers as one. Use it with `async with`; safe to share between tasks.
+    """Several named servers as one. Use it with `async with`; safe to share between tasks.
 
-    `fleet["git"]` is the client of one server: register handlers with it before the fleet is opened, call what is not a tool
-    through it. `separator` stands between the names of a server and a tool; with `require_all` a server that cannot be
-    opened fails the whole; `parallel_starts` is how many servers are started, or restarted, at the same time (default: as many
-    as there are processors, at least 4). `settings` are those of `docs/settings.md`, for every server.
+    `fleet["git"]` is the client of one server: use it to register handlers before the fleet is opened and for
+    everything but tools. `separator` is placed between server and tool names. With `require_all`, opening fails if any
+    server fails. `parallel_starts` limits how many servers are started or restarted at the same time (default: the
+    number of processors, at least 4). `settings` are those of `docs/settings.md`, for every server.
 
-    Raises: UsageError for a setting that is unknown or out of range.
+    Raises: UsageError for an unknown setting or a bad value.
     """
 
     def __init__(
@@ -65,26 +63,26 @@ class Fleet:
         if not separator:
             raise UsageError("separator must not be empty", path="separator")
         if "name" in settings:
-            raise UsageError("name is not for a fleet: each server has its own", path="name")
+            raise UnexpectedOptionError("Fleet()", "name", FleetKeywords.__annotations__)
         for name in targets:
             if not name:
-                raise UsageError("the name of a server must not be empty", path="targets")
+                raise UsageError("a server name must not be empty", path="targets")
         if parallel_starts is None:
             parallel_starts = max(PARALLEL_STARTS, os.cpu_count() or 0)
         if not _is_count(parallel_starts):
             raise UsageError(
-                f"parallel_starts must be an int from 1, or None, not {parallel_starts!r}",
+                f"parallel_starts must be a positive int or None, got {parallel_starts!r}",
                 path="parallel_starts",
             )
         self.separator = separator
         self.require_all = require_all
         self.parallel_starts = parallel_starts
         self._clients = {name: connect(target, name=name, **settings) for name, target in targets.items()}
-        self._starts = Starts(parallel_starts)
+        self._start_limiter = StartLimiter(parallel_starts)
         for name, client in self._clients.items():
             if not client._target.is_http:
-                client._target = PacedTarget(client._target, name, self._starts)
-                client._on_state = partial(self._starts.changed, name)
+                client._target = ThrottledTarget(client._target, name, self._start_limiter)
+                client._on_state = partial(self._start_limiter.on_state, name)
         self._errors: dict[str, McpError] = {}
         self._listed: dict[str, list[Tool]] = {}
         self._table: dict[str, tuple[str, str]] = {}
@@ -102,9 +100,9 @@ class Fleet:
         parallel_starts: int | None = None,
         **settings: Unpack[FleetKeywords],
     ) -> Self:
-        """The servers of an `mcpServers` file: those named in `servers`, or all that are not `disabled`.
+        """Return a fleet of the servers in an `mcpServers` file: those in `servers`, or all that are not `disabled`.
 
-        Raises: UsageError, naming file and key, before anything is started; and as the class itself.
+        Raises: UsageError that names file and key, before anything is started; and as the class.
         """
         config = read_config(path)
         if servers is None:
@@ -123,7 +121,7 @@ class Fleet:
 
     def __repr__(self) -> str:
         states = ", ".join(f"{name} {client.state}" for name, client in self._clients.items())
-        return f"<Fleet {states or 'of none'}>"
+        return f"<Fleet {states or '(no servers)'}>"
 
     # --- the servers --------------------------------------------------------------------------------------------------
 
@@ -146,7 +144,7 @@ class Fleet:
 
     @property
     def errors(self) -> dict[str, McpError]:
-        """The newest failure of each server that has one: why it was not opened, or why its tools are not the newest."""
+        """The most recent error by server: why it could not be opened, or why its tools could not be listed."""
         return dict(self._errors)
 
     # --- opening and closing ------------------------------------------------------------------------------------------
@@ -161,58 +159,58 @@ class Fleet:
         await self.stop()
 
     async def open(self) -> None:
-        """Open every server, `parallel_starts` at a time, and list the tools; returns when each is ready or has failed.
+        """Open the servers, `parallel_starts` at a time, and list their tools; return when each is ready or has failed.
 
-        Raises: StateError at the second time; with `require_all`, the error of the first server that failed, in their order.
+        Raises: StateError if called twice; with `require_all`, the error of the first failed server in their order.
         Nothing is left running then.
         """
         if self._was_opened:
-            raise StateError("open", message="a fleet is opened once; make a new one")
+            raise StateError("open", message="this fleet was already opened; create a new one")
         self._was_opened = True
         try:
-            await asyncio.gather(*(self._open_one(name) for name in self._clients))
+            await asyncio.gather(*(self._open_client(name) for name in self._clients))
             if self.require_all:
-                self._demand_all()
+                self._raise_first_error()
             await self._list_all({}, None)
-        except BaseException:  # cancelled or refused: nothing may be left running
+        except BaseException:  # cancelled or failed: nothing may be left running
             await asyncio.shield(self.stop())
             raise
 
     async def stop(self, drain: float | None = None) -> None:
-        """End every server, as `client.stop()` does; returns when all are gone."""
+        """Close every server, as `client.stop()` does; return when all are closed."""
         await asyncio.gather(*(client.stop(drain) for client in self._clients.values()))
 
-    async def _open_one(self, name: str) -> None:
+    async def _open_client(self, name: str) -> None:
         client = self._clients[name]
         try:
             if client._target.is_http:
                 await client.open()
                 return
-            async with self._starts.opening(name):
+            async with self._start_limiter.opening(name):
                 await client.open()
         except McpError as error:
-            logger.warning("%s: could not be opened: %s", name, error)
+            logger.warning("%s: opening failed: %s", name, error)
             self._errors[name] = error
 
-    def _demand_all(self) -> None:
+    def _raise_first_error(self) -> None:
         for name in self._clients:
             error = self._errors.get(name)
             if error is not None:
                 error.details["server"] = name
-                error.add_note(f"This was the server {name!r} of a fleet that requires all of its servers.")
+                error.add_note(f"server {name!r} of a fleet with require_all=True")
                 raise error
 
     # --- the tools ----------------------------------------------------------------------------------------------------
 
     async def tools(self, **options: Unpack[CallOptions]) -> list[Tool]:
-        """The tools of all servers under their names in the fleet, server by server.
+        """Return the tools of all servers with their names in the fleet, ordered by server.
 
-        A server that cannot answer now is shown with the tools it last had, and its error in `errors`. A name that tools of two
-        servers would have is left out, and so are all tools of a server two of whose tools would have one name; `errors` has
-        the reason.
+        If a server cannot be listed now, its tools of the last listing are used and `errors` has the reason. A name
+        that occurs in two servers is omitted, as are all tools of a server in which two tools get the same name;
+        `errors` has the reason.
         """
         await self._list_all(options, None)
-        # By name: a server that lists a tool twice has one of that name all the same, and it is called once.
+        # A dict by name: a tool that a server lists twice appears once.
         named = {
             self._names[server, tool.name]: tool
             for server, tools in self._listed.items()
@@ -223,118 +221,118 @@ class Fleet:
 
     @property
     def names(self) -> Mapping[str, tuple[str, str]]:
-        """The table: each name in the fleet, and the server and tool that it stands for."""
+        """By name in the fleet: the server and its tool."""
         return MappingProxyType(self._table)
 
     def name_of(self, server: str, tool: str) -> str:
-        """What a server's tool is called in the fleet. Raises: UsageError if that is not listed."""
+        """Return the name of a server's tool in the fleet. Raises: UsageError if the tool is not listed."""
         try:
             return self._names[server, tool]
         except KeyError:
-            raise UsageError(f"there is no tool {tool!r} of a server {server!r} in this fleet") from None
+            raise UsageError(f"unknown tool {tool!r} of server {server!r}") from None
 
     async def call(
         self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[ToolOptions]
     ) -> CallToolResult:
-        """Run a tool by its name in the fleet; as `client.tools.call()`.
+        """Call a tool by its name in the fleet; options as for `client.tools.call()`.
 
-        Raises: UsageError for a name that no server has, ClosedError where its server could not be opened, and as every call.
+        Raises: UsageError for an unknown name, ClosedError if its server could not be opened, and as every call.
         """
         deadline = None
         if name not in self._table:
             deadline = self._deadline(options)
-            await self._list_all(of_any_call(options), deadline)  # a server may have it since the last time
+            await self._list_all(list_options(options), deadline)  # a server may have added it since the last listing
         if name not in self._table:
             raise self._unknown(name)
         server, tool = self._table[name]
         return await self._clients[server].tools._call(tool, arguments, options, deadline)
 
     def _deadline(self, options: CallOptions) -> Deadline | None:
-        """Start the deadline of a call that takes more than one request: the settings of all servers are the same."""
+        """Start the deadline of a call with several requests. All servers have the same settings."""
         if not self._was_opened:
             raise StateError("new", message=_NOT_OPEN)
         for client in self._clients.values():
-            return client._requests.deadline(of_any_call(options))
+            return client._requests.deadline(list_options(options))
         return None
 
     def _unknown(self, name: str) -> McpError:
         for server, error in self._errors.items():
             if name.startswith(server + self.separator):
-                if isinstance(error, UsageError):  # its tools, or this one, are left out
+                if isinstance(error, UsageError):  # a name collision: the tool is omitted
                     return UsageError(error.message, path=error.path)
                 closed = ClosedError(error)
                 closed.details["server"] = server
                 return closed
-        return UsageError(f"no server of this fleet has a tool {name!r}", path="name")
+        return UsageError(f"unknown tool {name!r}: no server of this fleet has it", path="name")
 
     async def _list_all(self, options: CallOptions, deadline: Deadline | None) -> None:
-        await asyncio.gather(*(self._list_one(name, options, deadline) for name in self._clients))
+        await asyncio.gather(*(self._list_tools_of(name, options, deadline) for name in self._clients))
         self._listed = {name: self._listed[name] for name in self._clients if name in self._listed}
-        self._table, clashes = _table_of(self._listed, self.separator)
-        for name, error in clashes.items():
+        self._table, collisions = _build_table(self._listed, self.separator)
+        for name, error in collisions.items():
             logger.warning("%s: %s", name, error)
             self._errors[name] = error
-        self._names = {place: name for name, place in self._table.items()}
+        self._names = {tool: name for name, tool in self._table.items()}
 
-    async def _list_one(self, name: str, options: CallOptions, deadline: Deadline | None) -> None:
+    async def _list_tools_of(self, name: str, options: CallOptions, deadline: Deadline | None) -> None:
         client = self._clients[name]
         if client.state in ("new", "closed"):
             if not self._was_opened:
                 raise StateError("new", message=_NOT_OPEN)
-            return  # why is in `errors`
+            return  # `errors` has the reason
         try:
-            has_tools = client._requests.offers("tools")
+            has_tools = client._requests.has_capability("tools")
             self._listed[name] = await client.tools._list(options, deadline) if has_tools else []
         except McpError as error:
-            logger.warning("%s: its tools could not be listed: %s", name, error)
+            logger.warning("%s: listing the tools failed: %s", name, error)
             self._errors[name] = error
         else:
             self._errors.pop(name, None)
 
 
 def fleet_name(server: str, tool: str, separator: str) -> str:
-    """What a tool is called in a fleet: whole if it fits, else its beginning and a hash of the whole."""
-    whole = f"{server}{separator}{tool}"
-    if len(whole) <= MAX_NAME:
-        return whole
-    digits = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]
-    return f"{whole[: MAX_NAME - HASH_DIGITS - 1]}_{digits}"
+    """Return the name of a tool in a fleet: the full name, or its beginning and a hash if it is too long."""
+    full_name = f"{server}{separator}{tool}"
+    if len(full_name) <= MAX_NAME:
+        return full_name
+    digits = hashlib.sha256(full_name.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]
+    return f"{full_name[: MAX_NAME - HASH_DIGITS - 1]}_{digits}"
 
 
-def _table_of(
+def _build_table(
     listed: Mapping[str, Iterable[Tool]], separator: str
 ) -> tuple[dict[str, tuple[str, str]], dict[str, UsageError]]:
-    """Return what each name in the fleet stands for, and for each server with a clash the error that explains it.
+    """Return the table of fleet names, and an error for each server with colliding names.
 
-    A clash never costs another server its tools: what servers call their tools is not in the hands of the fleet.
+    A collision never removes other tools of an uninvolved server: the fleet does not control the names of tools.
     """
     table: dict[str, tuple[str, str]] = {}
-    clashes: dict[str, UsageError] = {}
+    collisions: dict[str, UsageError] = {}
     ambiguous: set[str] = set()
     for server, tools in listed.items():
         own: dict[str, str] = {}
         for tool in tools:
             name = fleet_name(server, tool.name, separator)
             if own.setdefault(name, tool.name) != tool.name:
-                clashes[server] = _clash(
-                    name, (server, own[name]), (server, tool.name), "its tools are left out"
+                collisions[server] = _collision(
+                    name, (server, own[name]), (server, tool.name), "all tools of this server are omitted"
                 )
-        if server in clashes:
+        if server in collisions:
             continue
         for name, tool_name in own.items():
             other = table.setdefault(name, (server, tool_name))
             if other != (server, tool_name):
                 ambiguous.add(name)
-                advice = "this name is left out: rename a server or choose another separator"
-                clashes[server] = clashes[other[0]] = _clash(name, other, (server, tool_name), advice)
+                advice = "both are omitted; rename a server or choose another separator"
+                collisions[server] = collisions[other[0]] = _collision(name, other, (server, tool_name), advice)
     for name in ambiguous:
         del table[name]
-    return table, clashes
+    return table, collisions
 
 
-def _clash(name: str, one: tuple[str, str], other: tuple[str, str], advice: str) -> UsageError:
+def _collision(name: str, first: tuple[str, str], second: tuple[str, str], advice: str) -> UsageError:
     return UsageError(
-        f"two tools are called {name!r}: {one[1]!r} of {one[0]!r} and {other[1]!r} of {other[0]!r}; {advice}",
+        f"two tools have the name {name!r}: {first[1]!r} of {first[0]!r} and {second[1]!r} of {second[0]!r}; {advice}",
         path=name,
     )
 

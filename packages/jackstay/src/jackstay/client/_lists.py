@@ -1,9 +1,7 @@
-"""Lists of a server: all pages of one, and how long it may be kept.
+"""Paginated lists and their cache.
 
-A list is kept only as long as the server allows (`ttlMs`, 2026-07-28 server/utilities/caching), and forgotten at once when
-the server says that it changed, when the connection is made again, and on `client.cache.clear()`.
-
-Above: `_tools`, `_resources`, `_prompts`. Below: `_requests`.
+A list is cached for as long as the server allows (`ttlMs`, 2026-07-28 server/utilities/caching). A list-changed
+notification, a reconnect and `client.cache.clear()` invalidate it.
 """
 
 import asyncio
@@ -19,14 +17,14 @@ from jackstay.types import CreateTaskResult, InputRequiredResult, PaginatedResul
 
 P = TypeVar("P", bound=PaginatedResult)
 
-# What a change notification makes stale.
-STALE_AFTER = {
+# The lists that a notification invalidates.
+INVALIDATES = {
     "notifications/tools/list_changed": ("tools/list",),
     "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
     "notifications/prompts/list_changed": ("prompts/list",),
 }
 
-# The attribute of a page that has its entries.
+# The attribute of a page with its entries.
 ENTRIES = {
     "tools/list": "tools",
     "resources/list": "resources",
@@ -34,51 +32,51 @@ ENTRIES = {
     "prompts/list": "prompts",
 }
 
-# A server that gives a new cursor for ever is broken; a hundred thousand entries in pages of a hundred are not.
+# Stops a server that returns new cursors forever; allows 100,000 entries in pages of 100.
 MAX_PAGES = 1000
 
 
 class Cache:
-    """What the server allowed to keep, by method. A client has one authorization, so it needs no further key."""
+    """Cached lists by method. A client has one authorization, so no other key is needed."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[float, list[Any]]] = {}
-        # How often each list was forgotten: what was asked for before that must not be kept after it.
-        self._changes: dict[str, int] = {}
-        self._clearings = 0
+        self._entries: dict[str, tuple[float, list[Any]]] = {}
+        # How often each list was invalidated: a result requested before an invalidation must not be cached after it.
+        self._invalidations: dict[str, int] = {}
+        self._clear_count = 0
 
     def __repr__(self) -> str:
-        return f"<Cache of {', '.join(self._kept) or 'nothing'}>"
+        return f"<Cache of {', '.join(self._entries) or 'nothing'}>"
 
     def get(self, method: str, now: float) -> list[Any] | None:
-        """The pages kept for this method, if they are still good."""
-        until, pages = self._kept.get(method, (0.0, None))
-        return pages if pages is not None and now < until else None
+        """Return the cached pages of this method, or None if there are none or they have expired."""
+        expires_at, pages = self._entries.get(method, (0.0, None))
+        return pages if pages is not None and now < expires_at else None
 
-    def mark(self, method: str) -> tuple[int, int]:
-        """Where this list stands: pass it to `put` with what was fetched since."""
-        return self._clearings, self._changes.get(method, 0)
+    def version(self, method: str) -> tuple[int, int]:
+        """Return the version of this list. Pass it to `put()` with pages that were requested after this call."""
+        return self._clear_count, self._invalidations.get(method, 0)
 
-    def put(self, method: str, pages: list[Any], now: float, mark: tuple[int, int]) -> None:
-        """Keep these pages for as long as all of them allow, unless the list changed while they were fetched."""
+    def put(self, method: str, pages: list[Any], now: float, version: tuple[int, int]) -> None:
+        """Cache the pages for the shortest `ttlMs` among them, unless the list was invalidated since `version`."""
         ttl = min((page.ttl_ms or 0 for page in pages), default=0)
-        if ttl > 0 and mark == self.mark(method):
-            self._kept[method] = now + ttl / 1000, pages
+        if ttl > 0 and version == self.version(method):
+            self._entries[method] = now + ttl / 1000, pages
 
-    def changed(self, notification: str) -> None:
-        """The server says that a list changed."""
-        for method in STALE_AFTER.get(notification, ()):
-            self._kept.pop(method, None)
-            self._changes[method] = self._changes.get(method, 0) + 1
+    def invalidate(self, notification: str) -> None:
+        """Remove the lists that this notification reports as changed."""
+        for method in INVALIDATES.get(notification, ()):
+            self._entries.pop(method, None)
+            self._invalidations[method] = self._invalidations.get(method, 0) + 1
 
     def clear(self) -> None:
-        """Forget everything."""
-        self._kept.clear()
-        self._clearings += 1
+        """Remove all lists."""
+        self._entries.clear()
+        self._clear_count += 1
 
 
 class _PageReader(Generic[P]):
-    """Reads the pages of one list, and refuses one that makes the list larger than the settings allow."""
+    """Decodes the pages of one list and enforces `max_list_bytes` and `max_list_entries`."""
 
     def __init__(self, method: str, result: type[P], settings: Settings) -> None:
         self._member = ENTRIES[method]
@@ -101,7 +99,7 @@ class _PageReader(Generic[P]):
         return page
 
 
-async def pages(
+async def fetch_pages(
     requests: Requests,
     cache: Cache,
     method: str,
@@ -110,35 +108,34 @@ async def pages(
     *,
     deadline: Deadline | None = None,
 ) -> list[P]:
-    """Every page of a list, kept or fetched. A call with `meta` of its own is always made, and never kept.
+    """Return all pages of a list, from the cache or from the server. A call with `meta` bypasses the cache.
 
-    All pages together have one deadline: their own, or that of the call which needs the list.
+    All pages share one deadline: `deadline` if this is part of a larger call, else that of `options`.
 
-    Raises: ProtocolError for a server that gives the same cursor twice and for a list that is larger than the settings
-    allow, and as every request does.
+    Raises: ProtocolError for a repeated cursor and for a list that exceeds the limits; as every request.
     """
     loop = asyncio.get_running_loop()
-    may_keep = not options.get("meta")
-    kept = cache.get(method, loop.time()) if may_keep else None
-    if kept is not None:
-        return kept
-    mark = cache.mark(method)
+    may_cache = not options.get("meta")
+    cached = cache.get(method, loop.time()) if may_cache else None
+    if cached is not None:
+        return cached
+    version = cache.version(method)
     deadline = deadline or requests.deadline(options)
     read = _PageReader(method, result, requests.connection.settings)
     fetched: list[P] = []
     seen: set[str] = set()
     params: dict[str, Any] = {}
     while len(fetched) < MAX_PAGES:
-        page = await requests.ask(method, params, result, options, deadline=deadline, read=read)
+        page = await requests.request(method, params, result, options, deadline=deadline, read=read)
         fetched.append(page)
         cursor = page.next_cursor
         if cursor is None:
-            if may_keep:
-                cache.put(method, fetched, loop.time(), mark)
+            if may_cache:
+                cache.put(method, fetched, loop.time(), version)
             return fetched
         if cursor in seen:
             raise ProtocolError(
-                "the server gave the same cursor twice", path="$.nextCursor", quote=cursor[:40], sent=True
+                "the server returned the same cursor twice", path="$.nextCursor", quote=cursor[:40], sent=True
             ).about(method, None)
         seen.add(cursor)
         params = {"cursor": cursor}

@@ -1,13 +1,13 @@
-"""Telemetry to the standard `logging`: a listener that writes one line an event. It configures nothing.
+"""A telemetry listener that writes one line per event to the standard `logging`; it configures no logger.
 
-Arguments and results are in no event, so they are in no line. Above: users. Below: `_telemetry`.
+Events contain no arguments and no results, so log lines contain none either.
 """
 
 import logging
 
 from jackstay.client._telemetry import Fields, Listener
 
-# How loud each event is; what is not here is debugging.
+# The level of each event; the default is DEBUG.
 LEVELS = {
     "jackstay.connection.transition": logging.INFO,
     "jackstay.request.exception": logging.WARNING,
@@ -16,16 +16,16 @@ LEVELS = {
 
 
 def log_events(logger: logging.Logger | None = None) -> Listener:
-    """A listener for `client.on_event()` that logs every event, to `jackstay.telemetry` unless told otherwise.
+    """Return a listener for `client.on_event()` that logs every event; the default logger is `jackstay.telemetry`.
 
-    The line is `NAME key=value ...`; the fields are on the record too, as `jackstay`, for formatters that want them.
+    A line is `NAME key=value ...`. The record also has the fields as the attribute `jackstay`, for formatters.
     """
     target = logging.getLogger("jackstay.telemetry") if logger is None else logger
 
     def listen(name: str, fields: Fields) -> None:
         level = LEVELS.get(name, logging.DEBUG)
         if target.isEnabledFor(level):
-            words = " ".join(f"{key}={value}" for key, value in fields.items())
-            target.log(level, "%s %s", name, words, extra={"jackstay": {"event": name, **fields}})
+            pairs = " ".join(f"{key}={value}" for key, value in fields.items())
+            target.log(level, "%s %s", name, pairs, extra={"jackstay": {"event": name, **fields}})
 
     return listen

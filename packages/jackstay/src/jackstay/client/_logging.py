@@ -1,7 +1,4 @@
-"""`client.logging`: how much the server tells.
-
-Above: users. Below: `_requests`.
-"""
+"""`client.logging`: the level of the server's log messages."""
 
 from typing import Unpack
 
@@ -18,12 +15,15 @@ class Logging:
         self._requests = requests
 
     async def set_level(self, level: LoggingLevel, **options: Unpack[CallOptions]) -> None:
-        """Hear of this level and above. In the stateless era a level belongs to each request: pass it in `meta`.
+        """Receive log messages of this level and above (`logging/setLevel`).
 
-        Raises: CapabilityError there, and where the server does not log.
+        A stateless server has no such request; pass the level in `meta` of each call.
+
+        Raises: CapabilityError for a stateless server and for one without the `logging` capability.
         """
         server = self._requests.connection.core.server
         if server is not None and server.era is Era.STATELESS:
-            message = f'this server takes a log level with each request: pass meta={{"{META_LOG_LEVEL}": "{level}"}}'
+            meta = f'meta={{"{META_LOG_LEVEL}": "{level}"}}'
+            message = f"a stateless server has no log level per connection; pass {meta} with each call"
             raise CapabilityError("logging", message)
-        await self._requests.ask("logging/setLevel", {"level": level}, EmptyResult, options)
+        await self._requests.request("logging/setLevel", {"level": level}, EmptyResult, options)

@@ -1,4 +1,4 @@
-"""What a server sends by itself, handed over as it arrives: for `client.wire`, in the place of the inbox and its conflation."""
+"""Delivery of server notifications to `client.wire` as they arrive, bypassing the inbox and its conflation."""
 
 import logging
 from collections.abc import Callable
@@ -19,16 +19,16 @@ REQUEST_SOURCE: ContextVar[int] = ContextVar("REQUEST_SOURCE", default=0)
 
 
 def source_of(transport: object) -> int:
-    """The id of the call whose HTTP response carried the frame that was pulled last; 0: it came otherwise."""
-    found: int = getattr(transport, "source", 0)
-    return found
+    """Return the id of the call whose HTTP response carried the frame that was pulled last, or 0."""
+    source: int = getattr(transport, "source", 0)
+    return source
 
 
-def report_now(call: Call[Any], params: bytes) -> None:
-    """Give a progress report to the handler of its call."""
+def deliver_progress(call: Call[Any], params: bytes) -> None:
+    """Pass a progress notification to the handler of its call."""
     if call.on_progress is None:
         return
     try:
         call.on_progress(decode(ProgressNotificationParams, params))
     except McpError as error:
-        logger.warning("a progress report cannot be read: %s", error)
+        logger.warning("invalid progress notification: %s", error)

@@ -1,9 +1,7 @@
-"""OpenTelemetry: a span for each request, and the trace handed on to the server in `_meta`. Needs the extra `otel`.
+"""OpenTelemetry: one span per request, and trace context propagated to the server in `_meta`. Needs the extra `otel`.
 
-The names follow OpenTelemetry's conventions for MCP. The library is asked for when tracing is turned on, never on import:
-a program without it pays nothing. It is spoken to through the few calls below, so that no type of it is needed here.
-
-Above: users. Below: `_telemetry` (what a trace is), `opentelemetry.trace` and `opentelemetry.propagate`.
+Names follow OpenTelemetry's semantic conventions for MCP. The library is imported when tracing is enabled, never on
+import of this module.
 """
 
 import importlib
@@ -14,8 +12,8 @@ from jackstay.client._telemetry import Span, Trace
 from jackstay.errors import McpError, UsageError
 from jackstay.extras import install_command
 
-# The attribute that says what a request is about, by its method; and where that is part of the span's name, too. A URI is
-# not: there are as many as there are resources, and a name should be one of few.
+# The attribute for the subject of a request, by method. `NAMED` lists the methods whose span name includes the subject;
+# a URI is excluded, because span names should have low cardinality.
 SUBJECTS = {
     "tools/call": "gen_ai.tool.name",
     "prompts/get": "gen_ai.prompt.name",
@@ -25,7 +23,7 @@ NAMED = frozenset({"tools/call", "prompts/get"})
 
 
 class _OpenTelemetrySpan:
-    """One span, from the making of a request to its outcome."""
+    """One span, from the submission of a request to its outcome."""
 
     def __init__(self, span: Any, meta: Mapping[str, str], trace: Any) -> None:
         self._span = span
@@ -33,7 +31,7 @@ class _OpenTelemetrySpan:
         self.meta = meta
 
     def end(self, request_id: int, error: BaseException | None) -> None:
-        """As the contract says."""
+        """See `Span`."""
         span = self._span
         if request_id:
             span.set_attribute("jsonrpc.request.id", str(request_id))
@@ -50,24 +48,24 @@ class _OpenTelemetrySpan:
 
 
 def opentelemetry(tracer: Any = None) -> Trace:
-    """A trace for `client.trace_with()`. `tracer` is an OpenTelemetry tracer; by default the global provider's.
+    """Return a trace for `client.trace_with()`. `tracer` is an OpenTelemetry tracer; default: of the global provider.
 
-    Raises: UsageError naming the extra, where OpenTelemetry is not installed.
+    Raises: UsageError if OpenTelemetry is not installed; it names the extra.
     """
     try:
         trace: Any = importlib.import_module("opentelemetry.trace")
         propagate: Any = importlib.import_module("opentelemetry.propagate")
     except ImportError as missing:
-        message = f"tracing needs the extra `otel`: {install_command('otel')}"
+        message = f"OpenTelemetry is not installed; install the extra: {install_command('otel')}"
         raise UsageError(message, path="otel") from missing
-    used = trace.get_tracer("jackstay") if tracer is None else tracer
+    active_tracer = trace.get_tracer("jackstay") if tracer is None else tracer
 
     def begin(method: str, subject: str) -> Span:
         attributes = {"mcp.method.name": method}
         if subject and method in SUBJECTS:
             attributes[SUBJECTS[method]] = subject
         name = f"{method} {subject}" if subject and method in NAMED else method
-        span = used.start_span(name, kind=trace.SpanKind.CLIENT, attributes=attributes)
+        span = active_tracer.start_span(name, kind=trace.SpanKind.CLIENT, attributes=attributes)
         carrier: dict[str, str] = {}
         propagate.inject(carrier, context=trace.set_span_in_context(span))
         return _OpenTelemetrySpan(span, carrier, trace)

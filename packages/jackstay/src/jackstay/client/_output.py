@@ -1,10 +1,8 @@
-"""Whether a tool's output is what its schema says. Loaded on first use: the schema library is an extra.
+"""Validation of tool output against its schema, with limits. Imported on first use: the schema library is an extra.
 
-Schema and output both come from the server, whose word is not trusted, and a check runs on the event loop, where everybody
-waits for it. So no reference is ever fetched over the network; a schema that is too large or too deep is not compiled;
-what can be made to take for ever in a few bytes is not looked at (`UNCHECKED`); and for the rest a check has so many steps and
-so many seconds. Whatever the libraries raise, a check returns a sentence: the tool has run. Why this library and not a faster
-one: docs/design/output-check.md.
+Schema and output are untrusted and the check runs on the event loop. So no reference is fetched over the network, large
+or deep schemas are rejected, keywords that can take unbounded time are skipped (`UNCHECKED`), and steps and seconds are
+limited. A check never raises: the tool has run. docs/design/output-check.md compares the libraries.
 """
 
 import time
@@ -19,25 +17,25 @@ from referencing.jsonschema import DRAFT202012
 from jackstay.errors import Json, UsageError
 from jackstay.types import JsonObject, encode_json
 
-# The largest schema that is looked at. Real ones are a few kilobytes; compiling one of this size takes a second.
+# The largest accepted schema. Real ones have a few kilobytes; compiling one of this size takes a second.
 MAX_SCHEMA_BYTES = 262_144
 
-# How much work a check may be; a step is about a microsecond. A table of thirty thousand rows with ten columns has as many;
-# thirty definitions that each refer twice to the next have a thousand times more.
+# The maximum number of steps of a check; a step takes about a microsecond. A table of 30,000 rows with 10 columns needs
+# as many; 30 definitions that each refer twice to the next need a thousand times more.
 MAX_STEPS = 3_000_000
 
-# How long a check may take, where the setting `check_output_timeout` does not say otherwise.
+# The default time limit of a check; the setting `check_output_timeout` overrides it.
 MAX_SECONDS = 1.0
 
-# How many rules may be at work inside one another. Python's own limit comes at about twice as many: not to be relied on,
-# because libraries below, which are not Python, do not survive it. A level of a schema has five, one of an output three.
+# The maximum nesting of keywords: five per level of a schema, three per level of an output. Python's recursion limit is
+# at about twice as many, but native code below may crash before Python raises RecursionError.
 MAX_DEPTH = 150
 
-# A regular expression of the server's can take years for a line (`^(a+)+$`), and Python's cannot be stopped. What is
-# "unevaluated" is found by a walk of its own, through patterns and references, whose steps cannot be counted.
+# Keywords that are not checked. A regular expression such as `^(a+)+$` can run for years, and Python's `re` cannot be
+# interrupted. Unevaluated items and properties are found by a separate traversal whose steps cannot be counted.
 UNCHECKED: Final = frozenset({"pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties"})
 
-# Rules that look at one value by itself, for a moment. They are not counted: the rules that lead to them are.
+# Keywords with constant cost. They are not counted, because the keywords that lead to them are.
 LEAVES: Final = frozenset(
     (
         "const", "exclusiveMaximum", "exclusiveMinimum", "format", "maxItems", "maxLength", "maxProperties", "maximum",
@@ -45,73 +43,73 @@ LEAVES: Final = frozenset(
     )
 )  # fmt: skip
 
-# Rules that go through all of what they look at, and those that follow a reference: what each part, and each one, costs.
+# Keywords that iterate over the instance, keywords that follow a reference, and the steps for each item or reference.
 WALKING: Final = frozenset({"additionalProperties", "contains", "items", "propertyNames", "uniqueItems"})
 REFERRING: Final = frozenset({"$dynamicRef", "$ref"})
-STEPS_A_PART = 3
-STEPS_A_REFERENCE = 20
+STEPS_PER_ITEM = 3
+STEPS_PER_REFERENCE = 20
 
-# An error quotes the output, so making one costs by its length: a character is this part of a step.
-CHARACTERS_A_STEP = 16
+# An error message quotes the output, so its cost grows with its length.
+CHARACTERS_PER_STEP = 16
 
-# Says what is wrong with an output, in a sentence, or None.
+# Returns the first problem of an output, or None.
 Check: TypeAlias = Callable[[Json], str | None]
 
-# What one keyword of a schema finds, as jsonschema has it: validator, the keyword's value, the instance, the schema.
+# A keyword function of jsonschema: (validator, value of the keyword, instance, schema) -> errors.
 _Rule: TypeAlias = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 
-class _TooLong(Exception):
-    """The check has used up its steps."""
+class _TooManySteps(Exception):
+    """The check has exceeded its step limit."""
 
 
 class _TooSlow(Exception):
-    """The check has used up its time."""
+    """The check has exceeded its time limit."""
 
 
 class _TooDeep(Exception):
-    """The check is in more rules than it may be: a schema that refers to itself never ends."""
+    """The check has exceeded its depth limit, for example in a schema that refers to itself."""
 
 
 class _Steps:
-    """What is left of one check's steps, and how deep it is."""
+    """The remaining steps, the depth and the deadline of one check."""
 
     def __init__(self, seconds: float) -> None:
-        self.left = MAX_STEPS
+        self.remaining = MAX_STEPS
         self.depth = 0
         self.ends_at = _clock() + seconds
 
-    def take(self, steps: int) -> None:
-        self.left -= steps
-        if self.left < 0:
-            raise _TooLong
+    def consume(self, steps: int) -> None:
+        self.remaining -= steps
+        if self.remaining < 0:
+            raise _TooManySteps
         if _clock() > self.ends_at:
             raise _TooSlow
 
 
 _clock = time.monotonic  # replaced by tests
 
-# Of the check that runs: rules are shared by all checks, and loops of other threads may run theirs.
+# Of the running check. Keyword functions are shared by all checks, and other threads may run event loops of their own.
 _steps: ContextVar[_Steps] = ContextVar("_steps")
 
 
 def _counted(name: str, rule: _Rule) -> _Rule:
-    """The same rule, which takes steps for what it does."""
-    base = 2 + (STEPS_A_REFERENCE if name in REFERRING else 0)
+    """Wrap a keyword function so that it consumes steps."""
+    base = 2 + (STEPS_PER_REFERENCE if name in REFERRING else 0)
 
     def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         steps = _steps.get()
-        steps.take(base + 2 * _size(value))
+        steps.consume(base + 2 * _size(value))
         if name in WALKING:
-            steps.take(STEPS_A_PART * _size(instance))
+            steps.consume(STEPS_PER_ITEM * _size(instance))
         if name == "uniqueItems" and not _is_sortable(instance):
-            steps.take(_size(instance) ** 2)  # each is compared with each
+            steps.consume(_size(instance) ** 2)  # pairwise comparison
         steps.depth += 1
         try:
             if steps.depth > MAX_DEPTH:
                 raise _TooDeep
             for error in rule(validator, value, instance, schema) or ():
-                steps.take(len(error.message) // CHARACTERS_A_STEP)
+                steps.consume(len(error.message) // CHARACTERS_PER_STEP)
                 yield error
         finally:
             steps.depth -= 1
@@ -120,14 +118,14 @@ def _counted(name: str, rule: _Rule) -> _Rule:
 
 
 def _leaf(rule: _Rule) -> _Rule:
-    """The same rule, which takes steps for what it finds wrong: as a list, because most find nothing, and are many."""
+    """Wrap a keyword of constant cost so that it consumes steps for errors; a list, because most calls find none."""
 
     def leaf(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
         steps = _steps.get()
-        steps.take(0)  # there may be a million of them below one rule that is counted
+        steps.consume(0)  # check the time: one counted keyword may lead to a million of these
         errors = list(rule(validator, value, instance, schema) or ())
         for error in errors:
-            steps.take(1 + len(error.message) // CHARACTERS_A_STEP)
+            steps.consume(1 + len(error.message) // CHARACTERS_PER_STEP)
         return errors
 
     return leaf
@@ -138,17 +136,17 @@ def _size(value: object) -> int:
 
 
 def _is_sortable(instance: object) -> bool:
-    """True for what uniqueness can be seen of by sorting."""
+    """Return whether uniqueness of the items can be tested by sorting."""
     kinds = {type(item) for item in instance} if isinstance(instance, list) else set()
     return kinds <= {str} or kinds <= {int, float}
 
 
-def _nothing(*_: object) -> None:
-    """The rule of what is not looked at."""
+def _skip(*_: object) -> None:
+    """The function of a keyword that is not checked."""
 
 
 def _additional(rule: _Rule) -> _Rule:
-    """What is "additional" depends on the patterns beside it, where there are any."""
+    """Skip `additionalProperties` beside `patternProperties`, which would have to be evaluated for it."""
 
     def additional(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any] | None:
         return None if "patternProperties" in schema else rule(validator, value, instance, schema)
@@ -164,51 +162,57 @@ def _rules() -> dict[str, _Rule]:
 
 def _limited(name: str, rule: _Rule) -> _Rule:
     if name in UNCHECKED:
-        return _nothing
+        return _skip
     return _leaf(rule) if name in LEAVES else _counted(name, rule)
 
 
 def _validator_class() -> Any:
-    """Draft 2020-12 by the rules above, and by no others: where jsonschema meets `$schema`, it goes on by its own."""
+    """Return a Draft 2020-12 validator with the limited keywords.
+
+    Strips `$schema`, which would switch the validator.
+    """
     validator_class = extend(Draft202012Validator, _rules())
     evolve = validator_class.evolve
 
-    def evolve_as_it_is(self: Any, **changes: Any) -> Any:
+    def evolve_without_schema(self: Any, **changes: Any) -> Any:
         schema = changes.get("schema", self.schema)
         if isinstance(schema, dict) and "$schema" in schema:
             changes["schema"] = {key: value for key, value in schema.items() if key != "$schema"}
         return evolve(self, **changes)
 
-    validator_class.evolve = evolve_as_it_is
+    validator_class.evolve = evolve_without_schema
     return validator_class
 
 
 _Validator = _validator_class()
-# What a schema must be. Not `check_schema()`, which has the weaknesses that are taken away above. Formats are not checked: the
-# only one of a schema is "regex", which means Python's, while a schema has ECMA-262's; patterns are not looked at anyway.
+# Validates schemas. Not `check_schema()`, which has none of the limits above. Formats are not checked: the only format
+# of the meta-schema is "regex", which jsonschema checks as Python syntax instead of ECMA-262.
 _schemas = _Validator(Draft202012Validator.META_SCHEMA)
 
-# What a reference by name needs. Without any of them there is nothing to search a schema for.
+# Keywords that references by name need. Without any of them the schema need not be crawled.
 _NAMES: Final = (b'"$anchor"', b'"$dynamicAnchor"', b'"$id"')
 
 
 def checker(schema: JsonObject, seconds: float = MAX_SECONDS) -> Check:
-    """A check against this schema, which takes at most so long. A schema that cannot be used is what is wrong with every output."""
+    """Return a check against this schema with a time limit.
+
+    For an unusable schema, the check reports that every time.
+    """
     try:
         encoded = encode_json(schema)
         if len(encoded) > MAX_SCHEMA_BYTES:
-            return _always(f"the schema is over {MAX_SCHEMA_BYTES} bytes, and was not looked at")
+            return _always(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes and was not checked")
         error = _first_error(_schemas, schema, seconds)
         if error is not None:
-            return _always(f"the schema itself is not valid ({error.message[:100]})")
+            return _always(f"the schema is invalid ({error.message[:100]})")
         validator = _Validator(schema, _resolver=_resolver(schema, encoded))
     except (RecursionError, UsageError, _TooDeep):
-        return _always("the schema is nested too deeply, and was not looked at")
-    except _TooLong:
-        return _always(f"the schema is too much to be looked at (over {MAX_STEPS} steps)")
+        return _always("the schema is nested too deeply and was not checked")
+    except _TooManySteps:
+        return _always(f"the schema is too complex (more than {MAX_STEPS} steps)")
     except _TooSlow:
-        return _always(f"the schema takes too long to be looked at (over {seconds:g} s)")
-    except Exception as error:  # noqa: BLE001  # whatever a hostile schema makes the libraries raise
+        return _always(f"checking the schema took longer than {seconds:g} s")
+    except Exception as error:  # noqa: BLE001  # a hostile schema can make the libraries raise anything
         return _always(_unusable(error))
 
     def check(output: Json) -> str | None:
@@ -216,19 +220,19 @@ def checker(schema: JsonObject, seconds: float = MAX_SECONDS) -> Check:
             error = _first_error(validator, output, seconds)
             return None if error is None else f"{error.json_path}: {error.message[:200]}"
         except (RecursionError, _TooDeep):
-            return "the schema cannot be used (it refers to itself, or goes too deep)"
-        except _TooLong:
-            return f"it is too much to be checked (over {MAX_STEPS} steps)"
+            return "the schema cannot be used (recursive or nested too deeply)"
+        except _TooManySteps:
+            return f"the output is too complex to check (more than {MAX_STEPS} steps)"
         except _TooSlow:
-            return f"it takes too long to be checked (over {seconds:g} s)"
-        except Exception as error:  # noqa: BLE001  # the tool has run: nothing of this may end its call
+            return f"checking the output took longer than {seconds:g} s"
+        except Exception as error:  # noqa: BLE001  # the tool has run: a check must not fail its call
             return _unusable(error)
 
     return check
 
 
 def _resolver(schema: JsonObject, encoded: bytes) -> Any:
-    """Resolves the references inside this schema, and no others. Searched for names once, here, and not for each reference."""
+    """Return a resolver for references inside this schema only. Crawls for anchors once instead of per reference."""
     root = DRAFT202012.create_resource(schema)
     uri = root.id() or ""
     registry = SPECIFICATIONS.with_resource(uri, root)
@@ -236,7 +240,7 @@ def _resolver(schema: JsonObject, encoded: bytes) -> Any:
 
 
 def _first_error(validator: Any, instance: Any, seconds: float) -> Any:
-    """What is wrong first, or None. Raises: _TooLong, _TooSlow, and what jsonschema does."""
+    """Return the first error, or None. Raises: _TooManySteps, _TooSlow, _TooDeep, and any error of jsonschema."""
     before = _steps.set(_Steps(seconds))
     try:
         return next(validator.iter_errors(instance), None)
@@ -248,5 +252,5 @@ def _unusable(error: Exception) -> str:
     return f"the schema cannot be used ({type(error).__name__.lstrip('_')})"
 
 
-def _always(flaw: str) -> Check:
-    return lambda _: flaw
+def _always(problem: str) -> Check:
+    return lambda _: problem

@@ -1,9 +1,6 @@
-"""Prometheus: what a client does as a few metrics, for `client.on_event()`. Needs `prometheus-client`.
+"""Prometheus metrics for `client.on_event()`. Needs `prometheus-client`, which is imported when the listener is made.
 
-The library is asked for when the listener is made, never on import: a program without it pays nothing. Names of metrics and
-labels are stable. Labels take few values: a method that MCP does not define is `other`, whatever a program calls it.
-
-Above: users. Below: `_telemetry` (the events), `prometheus_client`.
+Names of metrics and labels are stable. Labels have low cardinality: a method that MCP does not define is `other`.
 """
 
 import importlib
@@ -14,49 +11,50 @@ from jackstay.client._telemetry import Fields, Listener
 from jackstay.errors import McpError, UsageError
 from jackstay.protocol import METHODS
 
-# From a ping over a pipe to a tool that works for the longest that a call may take by default.
+# From a ping over a pipe up to the default `max_timeout`.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
-# Every metric: its kind, what it says, and its labels beside `client`; `docs/client.md` shows the same.
+# Every metric: type, help text, and labels besides `client`. `docs/client.md` has the same table.
 METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "jackstay_client_requests_total": (
         "Counter",
-        "Requests that ended, by how they did.",
+        "Completed requests by outcome.",
         ("method", "outcome"),
     ),
     "jackstay_client_request_seconds": (
         "Histogram",
-        "How long requests took, however they ended.",
+        "Duration of requests.",
         ("method",),
     ),
     "jackstay_client_transitions_total": (
         "Counter",
-        "Changes of state, by the state that was entered.",
+        "State transitions by new state.",
         ("state",),
     ),
-    "jackstay_client_reconnects_total": ("Counter", "Times that it was ready again after a loss.", ()),
-    "jackstay_client_violations_total": ("Counter", "Times that the server broke the protocol.", ()),
+    "jackstay_client_reconnects_total": ("Counter", "Successful reconnects.", ()),
+    "jackstay_client_violations_total": ("Counter", "Protocol violations by the server.", ()),
 }
 
-# A registry takes a metric of one name once; every client that reports to it shares them.
-_MADE: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+# A registry accepts each metric name once, so all clients that use it share the metrics.
+_METRICS_BY_REGISTRY: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 def prometheus(registry: Any = None) -> Listener:
-    """A listener for `client.on_event()` that counts. `registry` is prometheus_client's; by default the process's.
+    """Return a listener for `client.on_event()` that updates the metrics in `registry` (default: the global registry).
 
-    Raises: UsageError that says what to install, where prometheus-client is missing.
+    Raises: UsageError if prometheus-client is not installed.
     """
     try:
         library: Any = importlib.import_module("prometheus_client")
     except ImportError as missing:
-        message = "metrics need prometheus-client: pip install prometheus-client"
+        message = "prometheus-client is not installed; run pip install prometheus-client"
         raise UsageError(message, path="prometheus") from missing
-    used = library.REGISTRY if registry is None else registry
-    if used not in _MADE:
-        _MADE[used] = {name: _metric(library, used, name) for name in METRICS}
-    made = _MADE[used]
-    requests, seconds = made["jackstay_client_requests_total"], made["jackstay_client_request_seconds"]
+    if registry is None:
+        registry = library.REGISTRY
+    if registry not in _METRICS_BY_REGISTRY:
+        _METRICS_BY_REGISTRY[registry] = {name: _metric(library, registry, name) for name in METRICS}
+    metrics = _METRICS_BY_REGISTRY[registry]
+    requests, seconds = metrics["jackstay_client_requests_total"], metrics["jackstay_client_request_seconds"]
 
     def listen(name: str, fields: Fields) -> None:
         client = fields["client"]
@@ -67,23 +65,23 @@ def prometheus(registry: Any = None) -> Listener:
             assert isinstance(duration, int)  # see EVENTS
             seconds.labels(client, method).observe(duration / 1e9)
         elif name == "jackstay.connection.transition":
-            made["jackstay_client_transitions_total"].labels(client, fields["to"]).inc()
+            metrics["jackstay_client_transitions_total"].labels(client, fields["to"]).inc()
             if fields["to"] == "ready" and fields["epoch"] != 1:
-                made["jackstay_client_reconnects_total"].labels(client).inc()
+                metrics["jackstay_client_reconnects_total"].labels(client).inc()
         elif name == "jackstay.protocol.violation":
-            made["jackstay_client_violations_total"].labels(client).inc()
+            metrics["jackstay_client_violations_total"].labels(client).inc()
 
     return listen
 
 
 def _metric(library: Any, registry: Any, name: str) -> Any:
-    kind, words, labels = METRICS[name]
-    more = {"buckets": BUCKETS} if kind == "Histogram" else {}
-    return getattr(library, kind)(name, words, ("client", *labels), registry=registry, **more)
+    kind, help_text, labels = METRICS[name]
+    options = {"buckets": BUCKETS} if kind == "Histogram" else {}
+    return getattr(library, kind)(name, help_text, ("client", *labels), registry=registry, **options)
 
 
 def _outcome(fields: Fields) -> str:
-    """`ok`, the `type` of the error, or `cancelled`: who called gave it up."""
+    """Return `ok`, the `type` of the error, or `cancelled`."""
     if "reason" not in fields:
         return "ok"
     reason = fields["reason"]

@@ -1,13 +1,10 @@
-"""`client.prompts`: list them, get one.
-
-Above: users. Below: `_requests`, `_lists`.
-"""
+"""`client.prompts`: list prompts and get one."""
 
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-from jackstay.client._lists import Cache, pages
-from jackstay.client._requests import CallOptions, Requests, check_named
+from jackstay.client._lists import Cache, fetch_pages
+from jackstay.client._requests import CallOptions, Requests, check_mapping
 from jackstay.types import GetPromptResult, ListPromptsResult, Prompt
 
 
@@ -19,16 +16,19 @@ class Prompts:
         self._cache = cache
 
     async def list(self, **options: Unpack[CallOptions]) -> list[Prompt]:
-        """Every prompt, all pages. Kept for as long as the server allows."""
-        found = await pages(self._requests, self._cache, "prompts/list", ListPromptsResult, options)
-        return [prompt for page in found for prompt in page.prompts]
+        """Return every prompt of all pages, cached for as long as the server allows."""
+        pages = await fetch_pages(self._requests, self._cache, "prompts/list", ListPromptsResult, options)
+        return [prompt for page in pages for prompt in page.prompts]
 
     async def get(
         self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
     ) -> GetPromptResult:
-        """One prompt, filled in. Raises: UsageError for arguments without names, and as every request does."""
+        """Return one prompt with its arguments filled in.
+
+        Raises: UsageError if `arguments` is not a mapping; as every request (`docs/errors.md`).
+        """
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
-            check_named(arguments, "arguments")
+            check_mapping(arguments, "arguments")
             params["arguments"] = dict(arguments)
-        return await self._requests.ask("prompts/get", params, GetPromptResult, options, subject=name)
+        return await self._requests.request("prompts/get", params, GetPromptResult, options, subject=name)

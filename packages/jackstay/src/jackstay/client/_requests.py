@@ -1,10 +1,8 @@
-"""One request of a user's, from the arguments of a call to its typed result: the path that every feature takes.
+"""Typed requests: the path from the arguments of a call to its decoded result, shared by all features.
 
-Here a call is checked against what the server offers, encoded, sent, read, and asked again where the server needs
-answers first (2026-07-28, multi-round-trip requests): the same handlers that serve requests of a handshake-era server
-answer those. Recovery is not here: it lives below, in the connection, the same for every method.
-
-Above: `_tools`, `_resources`, `_prompts` and the other features. Below: `_connection`, `_asking` (the user's handlers).
+A request is checked against the server's capabilities, encoded, sent and decoded. If the server requires input first
+(2026-07-28, multi-round-trip requests), the registered handlers provide it and the request is repeated. Recovery after
+a lost connection is implemented in the connection, not here.
 """
 
 import asyncio
@@ -15,10 +13,10 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
-from jackstay.client._asking import Asking
 from jackstay.client._call import Call
 from jackstay.client._connection import Connection
 from jackstay.client._deadline import Deadline
+from jackstay.client._request_handlers import ClientRequestHandlers
 from jackstay.client._telemetry import Span, Trace
 from jackstay.errors import (
     CapabilityError,
@@ -28,6 +26,7 @@ from jackstay.errors import (
     ProtocolError,
     StateError,
     TimeoutError,
+    UnexpectedOptionError,
     UsageError,
 )
 from jackstay.protocol import METHODS
@@ -47,18 +46,18 @@ logger = logging.getLogger("jackstay.client")
 
 R = TypeVar("R", bound=Result)
 
-# How often a server may ask before it answers: as often as ours does. One that asks and asks is broken or hostile.
+# How many times a server may require input before it returns a result; the same limit as in `jackstay.server`.
 MAX_ROUNDS = 8
 
-# Hears of progress, sync or async.
+# Called for each progress notification, sync or async.
 ProgressHandler: TypeAlias = Callable[[ProgressNotificationParams], object]
 
 
 class CallOptions(TypedDict, total=False):
-    """How one call is made, where it differs from the settings.
+    """Options of one call, which override the settings.
 
-    `timeout` and `max_timeout` are the soft and the hard deadline; `on_progress` hears of progress, which moves the soft
-    one; `meta` are members for the request's `_meta`.
+    `timeout` and `max_timeout` are the soft and the hard deadline; `on_progress` is called for each progress
+    notification, which extends the soft deadline; `meta` has additional members for `_meta` of the request.
     """
 
     timeout: float | None
@@ -74,17 +73,17 @@ def _is_time(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0)
 
 
-# What each may be: a mistake shows here, or where nobody can tell what it was.
+# The check of each option, and the description of valid values.
 _OPTIONS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
-    "timeout": (_is_time, "a number above 0, or None"),
-    "max_timeout": (_is_time, "a number above 0, or None"),
-    "wait_for_ready": (lambda value: isinstance(value, bool), "True or False"),
-    "busy": (lambda value: value in ("retry", "wait"), '"retry" or "wait"'),
-    "replay": (lambda value: value in ("never", "safe"), '"never" or "safe"'),
-    "on_progress": (lambda value: value is None or callable(value), "a function, or None"),
-    "meta": (lambda value: value is None or isinstance(value, Mapping), "a mapping, or None"),
+    "timeout": (_is_time, "a positive number or None"),
+    "max_timeout": (_is_time, "a positive number or None"),
+    "wait_for_ready": (lambda value: isinstance(value, bool), "a bool"),
+    "busy": (lambda value: value in ("retry", "wait"), "'retry' or 'wait'"),
+    "replay": (lambda value: value in ("never", "safe"), "'never' or 'safe'"),
+    "on_progress": (lambda value: value is None or callable(value), "a function or None"),
+    "meta": (lambda value: value is None or isinstance(value, Mapping), "a mapping or None"),
 }
-_PASSED = ("timeout", "max_timeout", "wait_for_ready", "busy")
+_FORWARDED = ("timeout", "max_timeout", "wait_for_ready", "busy")
 
 Answer: TypeAlias = R | InputRequiredResult | CreateTaskResult
 Reader: TypeAlias = Callable[[msgspec.Raw], Any]
@@ -92,23 +91,23 @@ Reader: TypeAlias = Callable[[msgspec.Raw], Any]
 
 @cache
 def _reader(result: type[R]) -> Callable[[msgspec.Raw], Answer[R]]:
-    """Reads results of this type. One for each type, because making one a call costs more than the call's own work."""
+    """Return the decoder for results of this type; cached, because creating a partial per call is expensive."""
     return partial(decode_result, result)
 
 
 class Requests:
-    """The connection as the features see it."""
+    """The request API that the features use."""
 
-    def __init__(self, asking: Asking) -> None:
-        self.asking = asking
+    def __init__(self, request_handlers: ClientRequestHandlers) -> None:
+        self.request_handlers = request_handlers
         self.progress_handlers: list[ProgressHandler] = []
         self.trace: Trace | None = None
         self._connection: Connection | None = None
         self._known: ServerFacts | None = None
-        self._offered: dict[str, bool] = {}
+        self._capability_cache: dict[str, bool] = {}
 
     def attach(self, connection: Connection) -> None:
-        """Requests go through this connection from now on."""
+        """Set the connection that requests use."""
         self._connection = connection
 
     @property
@@ -118,43 +117,43 @@ class Requests:
             raise StateError("new", message="the client is not open; use `async with` or `open()`")
         return self._connection
 
-    # --- what the server offers ---------------------------------------------------------------------------------------
+    # --- capabilities of the server -----------------------------------------------------------------------------------
 
-    def check(self, capability: str) -> None:
-        """Refuse what the server does not offer. Raises: CapabilityError."""
-        if not self.offers(capability):
+    def require_capability(self, capability: str) -> None:
+        """Raises: CapabilityError if the server lacks the capability."""
+        if not self.has_capability(capability):
             raise CapabilityError(capability)
 
-    def offers(self, capability: str) -> bool:
-        """True if the server offers it, or if nothing is known of the server yet: then the server will say."""
+    def has_capability(self, capability: str) -> bool:
+        """Return whether the server has the capability; True before the first ready, when nothing is known yet."""
         server = self.connection.core.server
         if server is None:
             return True
         if server is not self._known:
-            self._known, self._offered = server, {}
-        offered = self._offered.get(capability)
-        if offered is None:
-            offered = self._offered[capability] = _offers(server.capabilities, capability)
-        return offered
+            self._known, self._capability_cache = server, {}
+        is_supported = self._capability_cache.get(capability)
+        if is_supported is None:
+            is_supported = self._capability_cache[capability] = _has_capability(server.capabilities, capability)
+        return is_supported
 
     def capabilities(self) -> ServerCapabilities:
-        """What the server offers, typed. Raises: StateError before the first ready."""
+        """Return the capabilities of the server. Raises: StateError before the first ready."""
         return decode(ServerCapabilities, self.connection.server().capabilities)
 
     def deadline(self, options: CallOptions) -> Deadline:
-        """Start the deadline of a call that takes more than one request. Raises: UsageError, StateError."""
+        """Start the deadline of a call with several requests. Raises: UsageError, StateError."""
         _check_options(options)
         connection = self.connection
         unset = msgspec.UNSET
-        limits = connection.settings.deadlines(
-            options.get("timeout", unset), options.get("max_timeout", unset)
-        )
+        limits = connection.settings.deadlines(options.get("timeout", unset), options.get("max_timeout", unset))
         return Deadline(asyncio.get_running_loop().time(), *limits)
 
-    async def settled(self, options: CallOptions, deadline: Deadline) -> Connection:
-        """The connection when it is ready: now, or soon where the call may wait for it.
+    async def wait_until_ready(self, options: CallOptions, deadline: Deadline) -> Connection:
+        """Return the connection when it is ready; wait for it if the options allow that.
 
-        For what is more than one request, or depends on the era. Raises: StateError, TimeoutError, or why it is closed.
+        For calls with several requests or whose method depends on the era.
+
+        Raises: StateError, TimeoutError, or the error that closed the connection.
         """
         connection = self.connection
         if connection.core.state is ClientState.READY:
@@ -168,9 +167,9 @@ class Requests:
             await connection.ready(None)
         return connection
 
-    # --- asking -------------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
-    async def ask(
+    async def request(
         self,
         method: str,
         params: dict[str, Any],
@@ -182,171 +181,167 @@ class Requests:
         deadline: Deadline | None = None,
         read: Reader | None = None,
     ) -> R:
-        """Make a request and wait for its complete result, answering what the server asks in between.
+        """Send a request and wait for its complete result, providing the input that the server requires in between.
 
-        `is_safe` says whether it may be sent again after a loss; by default the method's row does. `subject` is what a
-        trace calls it. `deadline` is that of the call which this request is a part of, where there are others; `read`
-        reads a result in place of the type's own reader.
+        `is_safe`: whether it may be replayed after a reconnect; default: by `METHODS`. `subject`: its name in
+        traces. `deadline`: of the call that this request is part of. `read`: replaces the default decoder.
 
-        Raises: every error in `docs/errors.md`.
+        Raises: any error of `docs/errors.md`.
         """
         connection = self.connection
         capability = METHODS[method].capability
-        if capability and not self.offers(capability):
+        if capability and not self.has_capability(capability):
             raise CapabilityError(capability).about(method, None)
-        how = self._how(method, options, is_safe)
+        fields = self._call_fields(method, options, is_safe)
         read = read or _reader(result)
         began_at = asyncio.get_running_loop().time()
-        for asked in range(MAX_ROUNDS + 1):
+        for round_number in range(MAX_ROUNDS + 1):
             if deadline is not None:
-                how["began_at"], how["moved_at"] = deadline.began_at, deadline.moved_at
-            call = self._begin(method, params, read, how, subject)
+                fields["began_at"], fields["moved_at"] = deadline.began_at, deadline.moved_at
+            call = self._begin(method, params, read, fields, subject)
             try:
                 answer = await call.future
             except asyncio.CancelledError:
-                connection.give_up(call)
+                connection.cancel_call(call)
                 raise
             except McpError as error:
-                if asked and error.may_have_run is False:
-                    raise _in_doubt(error) from error
+                if round_number and error.may_have_run is False:
+                    raise _outcome_unknown(error) from error
                 raise
             if isinstance(answer, result):
                 if deadline is not None:
                     deadline.note(call)
                 return answer
             if not isinstance(answer, InputRequiredResult):
-                refusal = ProtocolError(
-                    "a task, though tasks were not declared", path="$.resultType", sent=True
-                )
-                raise refusal.about(method, call.id)
-            if asked < MAX_ROUNDS:
+                message = "the server returned a task, but this client did not declare the tasks capability"
+                raise ProtocolError(message, path="$.resultType", sent=True).about(method, call.id)
+            if round_number < MAX_ROUNDS:
                 if deadline is None:
                     deadline = self.deadline(options)
                     deadline.began_at = deadline.moved_at = began_at
                 deadline.note(call)
                 async with deadline.bound(sent=True):
-                    params = await self._answered(params, answer)
-                how["may_replay"] = False  # never between rounds: the server may have acted on the first
-        endless = ProtocolError(f"the server asked for input more than {MAX_ROUNDS} times", sent=True)
-        raise endless.about(method, None)
+                    params = await self._next_params(params, answer)
+                fields["may_replay"] = False  # the server may have acted on an earlier round
+        message = f"the server required input more than {MAX_ROUNDS} times"
+        raise ProtocolError(message, sent=True).about(method, None)
 
-    async def _answered(self, params: dict[str, Any], question: InputRequiredResult) -> dict[str, Any]:
-        """The params of the next round: the same, with our answers and the state exactly as it was given."""
-        again = {key: params[key] for key in params if key not in ("inputResponses", "requestState")}
-        if question.input_requests:
-            again["inputResponses"] = await self.asking.fulfil(question.input_requests)
-        if question.request_state is not None:
-            again["requestState"] = question.request_state
-        return again
+    async def _next_params(self, params: dict[str, Any], required: InputRequiredResult) -> dict[str, Any]:
+        """Return the params of the next round: the same, with the input responses and the unchanged request state."""
+        following = {key: params[key] for key in params if key not in ("inputResponses", "requestState")}
+        if required.input_requests:
+            following["inputResponses"] = await self.request_handlers.fulfil(required.input_requests)
+        if required.request_state is not None:
+            following["requestState"] = required.request_state
+        return following
 
     def submit(self, method: str, params: Mapping[str, Json], options: CallOptions) -> Call[dict[str, Json]]:
-        """Make a request and return at once: `.id` is its id; await it for its result as plain JSON."""
-        if not method or not _is_text(method):
-            raise UsageError(f"a method is a text that is not empty, not {method!r}", path="method")
-        check_named(params, "params")
+        """Send a request and return at once; await the call for its result as plain JSON. Raises: UsageError."""
+        if not method or not _is_str(method):
+            raise UsageError(f"method must be a non-empty str, got {method!r}", path="method")
+        check_mapping(params, "params")
         row = METHODS.get(method)
         if row is not None and row.capability:
-            self.check(row.capability)
-        how = self._how(method, options, None)
-        call = self._begin(method, dict(params), _read_json, how, "")
-        call.future.add_done_callback(partial(_settle, self.connection, call))
+            self.require_capability(row.capability)
+        fields = self._call_fields(method, options, None)
+        call = self._begin(method, dict(params), _read_json, fields, "")
+        call.future.add_done_callback(partial(_on_done, self.connection, call))
         return call
 
     def _begin(
-        self, method: str, params: dict[str, Any], read: "Reader", how: dict[str, Any], subject: str
+        self, method: str, params: dict[str, Any], read: "Reader", fields: dict[str, Any], subject: str
     ) -> Call[Any]:
         encoded = encode_json(params)
         if self.trace is None:
-            return self.connection.submit(method, encoded, read, **how)
+            return self.connection.submit(method, encoded, read, **fields)
         span = self.trace(method, subject)
-        own = how.get("meta", b"")
-        # What the caller put into `meta` himself stands.
-        taken = msgspec.json.decode(b"{%b}" % own) if own else {}
-        members = {key: value for key, value in span.meta.items() if key not in taken}
-        meta = b",".join(part for part in (encode_json(members)[1:-1], own) if part)
-        call: Call[Any] = self.connection.submit(method, encoded, read, **{**how, "meta": meta})
+        caller_meta = fields.get("meta", b"")
+        # Members that the caller passed as `meta` take precedence.
+        existing = msgspec.json.decode(b"{%b}" % caller_meta) if caller_meta else {}
+        members = {key: value for key, value in span.meta.items() if key not in existing}
+        meta = b",".join(part for part in (encode_json(members)[1:-1], caller_meta) if part)
+        call: Call[Any] = self.connection.submit(method, encoded, read, **{**fields, "meta": meta})
         call.future.add_done_callback(partial(_end_span, span, call))
         return call
 
-    def _how(self, method: str, options: CallOptions, is_safe: bool | None) -> dict[str, Any]:
-        """The fields of `Called` that this call's options make. Raises: UsageError."""
-        how: dict[str, Any] = {}
+    def _call_fields(self, method: str, options: CallOptions, is_safe: bool | None) -> dict[str, Any]:
+        """Return the fields of `Called` for these options. Raises: UsageError."""
+        fields: dict[str, Any] = {}
         replay = self.connection.settings.replay
         if options:
             _check_options(options)
-            for name in _PASSED:
+            for name in _FORWARDED:
                 if name in options:
-                    how[name] = options[name]  # type: ignore[literal-required]  # names from the TypedDict
+                    fields[name] = options[name]  # type: ignore[literal-required]  # names from the TypedDict
             replay = options.get("replay", replay)
             if meta := options.get("meta"):
-                how["meta"] = encode_json(dict(meta))[1:-1]
+                fields["meta"] = encode_json(dict(meta))[1:-1]
             if (on_progress := options.get("on_progress")) is not None:
-                how["on_progress"] = on_progress
-        if self.progress_handlers or "on_progress" in how:
-            how["wants_progress"] = True
+                fields["on_progress"] = on_progress
+        if self.progress_handlers or "on_progress" in fields:
+            fields["wants_progress"] = True
         if replay == "safe":
             row = METHODS.get(method)
-            how["may_replay"] = is_safe if is_safe is not None else row is not None and row.is_safe
-        return how
+            fields["may_replay"] = is_safe if is_safe is not None else row is not None and row.is_safe
+        return fields
 
 
-def check_named(values: object, what: str) -> None:
-    """Refuse what has no names. Raises: UsageError."""
+def check_mapping(values: object, name: str) -> None:
+    """Raises: UsageError if `values`, the argument `name`, is not a mapping."""
     if not isinstance(values, Mapping):
         kind = type(values).__name__
-        raise UsageError(f"{what} must have names, as in {{'city': 'Rome'}}; {kind} has none", path=what)
+        raise UsageError(f"{name} must be a mapping such as {{'city': 'Rome'}}, not {kind}", path=name)
 
 
-def _is_text(value: object) -> bool:
+def _is_str(value: object) -> bool:
     return isinstance(value, str)
 
 
 def _check_options(options: CallOptions) -> None:
-    """Raises: UsageError. A mistyped `timeout` must not mean the default one."""
+    """Raises: UnexpectedOptionError for an unknown option, UsageError for a bad value."""
     for name, value in options.items():
         if name not in _OPTIONS:
-            known = ", ".join(_OPTIONS)
-            raise UsageError(f"there is no option {name!r} of a call; there are {known}", path=name)
-        holds, said = _OPTIONS[name]
-        if not holds(value):
-            raise UsageError(f"{name} must be {said}, not {value!r}", path=name)
+            raise UnexpectedOptionError("the call", name, _OPTIONS)
+        is_valid, expected = _OPTIONS[name]
+        if not is_valid(value):
+            raise UsageError(f"{name} must be {expected}, got {value!r}", path=name)
 
 
-def _offers(capabilities: bytes, capability: str) -> bool:
-    place: Json = msgspec.json.decode(capabilities)
+def _has_capability(capabilities: bytes, capability: str) -> bool:
+    value: Json = msgspec.json.decode(capabilities)
     for name in capability.split("."):
-        place = place.get(name) if isinstance(place, dict) else None
-    # `"tools": {}` offers tools; a flag inside, such as `listChanged`, must be true.
-    return place is not None and place is not False
+        value = value.get(name) if isinstance(value, dict) else None
+    # `"tools": {}` declares tools; a flag inside, such as `listChanged`, must be true.
+    return value is not None and value is not False
 
 
-def _settle(connection: Connection, call: Call[Any], future: "asyncio.Future[Any]") -> None:
-    """Whoever holds the handle may await it, late, often or never. How it ended is told all the same, by telemetry and here."""
+def _on_done(connection: Connection, call: Call[Any], future: "asyncio.Future[Any]") -> None:
+    """Log a failure, because the caller may never await the call; propagate a cancellation to the server."""
     if future.cancelled():
-        connection.give_up(call)
-    elif (error := call.see()) is not None:
-        logger.debug("%s: %r ended with: %s", connection.telemetry.client, call, error)
+        connection.cancel_call(call)
+    elif (error := call.retrieve_exception()) is not None:
+        logger.debug("%s: %r failed: %s", connection.telemetry.client, call, error)
 
 
 def _end_span(span: Span, call: Call[Any], future: "asyncio.Future[Any]") -> None:
-    error = asyncio.CancelledError("the caller gave it up") if future.cancelled() else future.exception()
+    error = asyncio.CancelledError("cancelled by the caller") if future.cancelled() else future.exception()
     span.end(call.id, error)
 
 
-def _in_doubt(error: McpError) -> McpError:
-    """Return the error of a later round of a call: the server accepted an earlier one, and may have acted on it."""
+def _outcome_unknown(error: McpError) -> McpError:
+    """Return the error for a later round of a call: the server may have acted on an earlier round."""
     if isinstance(error, TimeoutError):
-        doubt: McpError = TimeoutError(error.timeout, sent=True, limit=error.limit)
+        unknown: McpError = TimeoutError(error.timeout, sent=True, limit=error.limit)
     else:
-        doubt = OutcomeUnknownError(error.message)
-    return doubt.about(error.method, error.request_id)
+        unknown = OutcomeUnknownError(error.message)
+    return unknown.about(error.method, error.request_id)
 
 
 def _read_json(raw: msgspec.Raw) -> dict[str, Json]:
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"the result cannot be read: {error}") from error
+        raise ProtocolError(f"the result is not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise ProtocolError("the result is not an object", path="$")
+        raise ProtocolError("the result must be an object", path="$")
     return value

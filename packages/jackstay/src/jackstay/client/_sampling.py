@@ -1,34 +1,34 @@
-"""`client.sampling`: a server that wants a model's answer asks us, and the handler here answers.
+"""`client.sampling`: the handler for the server's requests to sample from a language model."""
 
-Above: users. Below: `_asking`, `_requests`.
-"""
-
-from jackstay.client._asking import Asking, SamplingHandler, check_function
+from jackstay.client._request_handlers import ClientRequestHandlers, SamplingHandler, check_callable
 from jackstay.client._requests import Requests
 from jackstay.errors import CapabilityError
 from jackstay.types import CreateMessageRequestParams, CreateMessageResult
 
 
 class Sampling:
-    """Sampling, from the client's side: register a handler before the client is opened."""
+    """Sampling: register a handler before the client is opened."""
 
-    def __init__(self, asking: Asking, requests: Requests) -> None:
-        self._asking = asking
+    def __init__(self, request_handlers: ClientRequestHandlers, requests: Requests) -> None:
+        self._request_handlers = request_handlers
         self._requests = requests
 
     def handle(self, handler: SamplingHandler) -> SamplingHandler:
-        """Answer the server's requests with `handler(params)`, sync or async; usable as a decorator. Raises: UsageError."""
-        check_function(handler, "sampling.handle")
-        self._asking.sampling = handler
+        """Call `handler(params)`, sync or async, for each `sampling/createMessage`; usable as a decorator.
+
+        Raises: UsageError if `handler` is not callable.
+        """
+        check_callable(handler, "sampling.handle")
+        self._request_handlers.sampling = handler
         return handler
 
     async def create_message(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        """Ask the *server* to sample, which MCP does not have: for servers that declare it all the same.
+        """Request sampling from the *server*, which MCP does not define; for servers that declare it nevertheless.
 
-        Raises: CapabilityError where the server does not declare `sampling`.
+        Raises: CapabilityError if the server does not declare `sampling`.
         """
-        if self._requests.connection.core.server is None or not self._requests.offers("sampling"):
+        if self._requests.connection.core.server is None or not self._requests.has_capability("sampling"):
             raise CapabilityError(
-                "sampling", "in MCP the server asks: register a handler with client.sampling.handle()"
+                "sampling", "the server does not provide sampling; to handle its requests use client.sampling.handle()"
             )
-        return await self._requests.ask("sampling/createMessage", params.raw, CreateMessageResult, {})
+        return await self._requests.request("sampling/createMessage", params.raw, CreateMessageResult, {})

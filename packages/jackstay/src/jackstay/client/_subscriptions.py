@@ -1,14 +1,7 @@
-"""Subscriptions: one thing in both eras, kept for as long as somebody wants it.
+"""Resource subscriptions: `resources/subscribe` in the handshake era, `subscriptions/listen` in the stateless era.
 
-`resources/subscribe` where there is a handshake, a `subscriptions/listen` of its own where there is none. The core keeps what
-is wanted and opens it again with every new connection; here is who wanted it, and the wait for the server's word that it
-listens. That word is taken as it arrives, never from the queue of notifications: a handler that subscribes must not
-wait behind itself.
-
-A subscription that was lost alone, while the connection holds (over HTTP each has a response of its own), is opened again
-after a while; one that the server ended is ended.
-
-Above: `_resources`, `_client`. Below: `_requests`, `_connection`.
+The core restores subscriptions after a reconnect; this module keeps their handlers and waits for acknowledgements. Over
+HTTP a subscription can be lost while the connection is up; it is then reopened after a backoff.
 """
 
 import asyncio
@@ -45,12 +38,12 @@ from jackstay.types import (
 
 logger = logging.getLogger("jackstay.client")
 
-# Hears that a resource changed, sync or async.
+# Called with the URI of an updated resource, sync or async.
 UpdateHandler: TypeAlias = Callable[[str], object | Awaitable[object]]
-# Hears that the server ended a subscription.
+# Called when the server ends a subscription, with its error or None.
 EndHandler: TypeAlias = Callable[[McpError | None], None]
 
-# What the changes of lists are called among what is wanted. Only the stateless era has to ask for them.
+# The key of the subscription to list changes, which only the stateless era needs.
 _LISTS = "lists"
 _LIST_FLAGS = {
     "tools.listChanged": "toolsListChanged",
@@ -59,8 +52,8 @@ _LIST_FLAGS = {
 }
 
 
-class _Wanted:
-    """One resource that somebody wants to hear of. `opened` is done when the server listens."""
+class _Subscription:
+    """One subscribed resource. `opened` is done when the server has acknowledged the subscription."""
 
     __slots__ = ("handler", "on_end", "opened")
 
@@ -71,164 +64,166 @@ class _Wanted:
 
 
 class Subscriptions:
-    """What is wanted, by address."""
+    """The resource subscriptions of a client, by URI."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
-        self._wanted: dict[str, _Wanted] = {}
+        self._by_uri: dict[str, _Subscription] = {}
         self._lists: e.Subscribed | None = None
-        # Of subscriptions that were lost alone: how often in a row, and when each is opened again.
+        # Of subscriptions lost while the connection was up: consecutive losses, and the timer to reopen each.
         self._losses: dict[str, int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     async def open(
         self, uri: str, handler: UpdateHandler | None, on_end: EndHandler | None, options: CallOptions
     ) -> None:
-        """Want this resource, and wait until the server listens."""
+        """Subscribe to a resource and wait for the acknowledgement of the server."""
         deadline = self._requests.deadline(options)
-        connection = await self._requests.settled(options, deadline)
-        self._requests.check("resources.subscribe")
-        wanted = self._wanted.get(uri)
-        is_first = wanted is None
-        if wanted is None:
-            wanted = self._wanted[uri] = _Wanted(asyncio.get_running_loop().create_future())
-        wanted.handler, wanted.on_end = handler, on_end
+        connection = await self._requests.wait_until_ready(options, deadline)
+        self._requests.require_capability("resources.subscribe")
+        subscription = self._by_uri.get(uri)
+        is_first = subscription is None
+        if subscription is None:
+            subscription = self._by_uri[uri] = _Subscription(asyncio.get_running_loop().create_future())
+        subscription.handler, subscription.on_end = handler, on_end
         try:
             if not is_first:
-                await self._opened(wanted, deadline)
+                await self._opened(subscription, deadline)
             elif connection.server().era is Era.HANDSHAKE:
-                await self._requests.ask(
+                await self._requests.request(
                     "resources/subscribe", {"uri": uri}, EmptyResult, options, deadline=deadline
                 )
-                if not wanted.opened.done():
-                    connection.step(_wish(uri, is_open=True))
-                    wanted.opened.set_result(None)
-                await wanted.opened  # it may have been unsubscribed meanwhile
+                if not subscription.opened.done():
+                    connection.step(_subscribe_event(uri, is_open=True))
+                    subscription.opened.set_result(None)
+                await subscription.opened  # raises if it was unsubscribed meanwhile
             else:
-                connection.step(_wish(uri, is_open=False))
-                await self._opened(wanted, deadline)
+                connection.step(_subscribe_event(uri, is_open=False))
+                await self._opened(subscription, deadline)
         except BaseException as error:
-            if is_first and self._wanted.get(uri) is wanted:
-                self._forget(uri, wanted, connection, error)
+            if is_first and self._by_uri.get(uri) is subscription:
+                self._discard(uri, subscription, connection, error)
             raise
 
-    async def _opened(self, wanted: _Wanted, deadline: Deadline) -> None:
+    async def _opened(self, subscription: _Subscription, deadline: Deadline) -> None:
         try:
             async with deadline.bound(sent=True):
-                await asyncio.shield(wanted.opened)
+                await asyncio.shield(subscription.opened)
         except TimeoutError as late:
             late.about("subscriptions/listen", None)
             raise
 
-    def _forget(self, uri: str, wanted: _Wanted, connection: Connection, error: BaseException) -> None:
-        del self._wanted[uri]
+    def _discard(self, uri: str, subscription: _Subscription, connection: Connection, error: BaseException) -> None:
+        del self._by_uri[uri]
         connection.step(e.Unsubscribed(_key(uri)))
-        # Others may wait for the same: if he who asked was cancelled, they are told so, and may ask themselves.
-        gone = StateError("unsubscribed", message=f"who subscribed to {uri} gave it up")
-        _fail(wanted.opened, error if isinstance(error, McpError) else gone)
+        # Other tasks may wait for the same subscription: after a cancellation they get an error and may retry.
+        cancelled = StateError("unsubscribed", message=f"subscribe({uri!r}) was cancelled")
+        _fail(subscription.opened, error if isinstance(error, McpError) else cancelled)
 
     async def close(self, uri: str, options: CallOptions) -> None:
-        """Want it no more, and tell the server if there is one to tell."""
+        """Unsubscribe from a resource; the server is notified if it is connected."""
         connection = self._requests.connection
         connection.check_loop()
-        wanted = self._wanted.pop(uri, None)
-        if wanted is not None:
-            _fail(wanted.opened, StateError("unsubscribed", message=f"{uri} was unsubscribed meanwhile"))
+        subscription = self._by_uri.pop(uri, None)
+        if subscription is not None:
+            message = f"unsubscribe({uri!r}) was called while subscribing"
+            _fail(subscription.opened, StateError("unsubscribed", message=message))
         connection.step(e.Unsubscribed(_key(uri)))
         if connection.core.state is ClientState.READY and connection.server().era is Era.HANDSHAKE:
-            await self._requests.ask("resources/unsubscribe", {"uri": uri}, EmptyResult, options)
+            await self._requests.request("resources/unsubscribe", {"uri": uri}, EmptyResult, options)
 
-    def want_lists(self) -> None:
-        """Hear when lists change. A handshake-era server says so unasked; a stateless one must be asked, once."""
+    def subscribe_to_lists(self) -> None:
+        """Subscribe to list changes, once; a handshake-era server sends them without a subscription."""
         connection = self._requests.connection
         if self._lists is not None or connection.server().era is Era.HANDSHAKE:
             return
-        flags = {flag: True for name, flag in _LIST_FLAGS.items() if self._requests.offers(name)}
+        flags = {flag: True for name, flag in _LIST_FLAGS.items() if self._requests.has_capability(name)}
         if flags:
             listen = ("subscriptions/listen", encode_json({"notifications": flags}))
             self._lists = e.Subscribed(_LISTS, None, listen)
             connection.step(self._lists)
 
-    # --- what the server says -----------------------------------------------------------------------------------------
+    # --- messages from the server -------------------------------------------------------------------------------------
 
     def acknowledged(self, params: msgspec.Raw | bytes) -> None:
-        """The server said which part of a wish it honours. Raises: ProtocolError."""
-        said = decode(SubscriptionsAcknowledgedNotificationParams, params)
-        id = dict(said.meta or {}).get(META_SUBSCRIPTION_ID)
-        key = self._requests.connection.standing_key(id) if isinstance(id, int | str) else None
+        """Process an acknowledgement, which lists what the server accepted. Raises: ProtocolError.
+
+        Called as it arrives, before queued notifications: a handler that subscribes must not wait behind itself.
+        """
+        acknowledgement = decode(SubscriptionsAcknowledgedNotificationParams, params)
+        id = dict(acknowledgement.meta or {}).get(META_SUBSCRIPTION_ID)
+        key = self._requests.connection.subscription_key(id) if isinstance(id, int | str) else None
         self._losses.pop(key or "", None)
-        wanted = self._by_id(id)
-        if wanted is not None and not wanted.opened.done():
-            if said.notifications.resource_subscriptions:
-                wanted.opened.set_result(None)
+        subscription = self._by_id(id)
+        if subscription is not None and not subscription.opened.done():
+            if acknowledgement.notifications.resource_subscriptions:
+                subscription.opened.set_result(None)
             else:
-                _fail(wanted.opened, CapabilityError("resources.subscribe"))
+                _fail(subscription.opened, CapabilityError("resources.subscribe"))
 
     def closed(self, reason: McpError) -> None:
-        """The connection ends: nobody will listen any more."""
-        for wanted in self._wanted.values():
-            _fail(wanted.opened, reason)
+        """Fail all pending subscriptions: the connection has closed."""
+        for subscription in self._by_uri.values():
+            _fail(subscription.opened, reason)
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
     def ended(self, key: str, error: McpError | None) -> None:
-        """A subscription ended: by the server's will, or because its response was lost."""
-        wanted = self._wanted.get(key.removeprefix(_PREFIX))
-        was_open = key == _LISTS or (wanted is not None and wanted.opened.done())
+        """Process the end of a subscription: the server ended it, or its response stream was lost."""
+        subscription = self._by_uri.get(key.removeprefix(_PREFIX))
+        was_open = key == _LISTS or (subscription is not None and subscription.opened.done())
         if was_open and _is_lost(error):
-            self._open_later(key, error)
+            self._schedule_reopen(key, error)
             return
-        if wanted is None:
+        if subscription is None:
             return
-        if not wanted.opened.done():
-            _fail(wanted.opened, error or CapabilityError("resources.subscribe"))
+        if not subscription.opened.done():
+            _fail(subscription.opened, error or CapabilityError("resources.subscribe"))
             return
-        logger.warning("the server ended the subscription of %s: %s", key, error or "it gave no reason")
-        if wanted.on_end is not None:
+        logger.warning("the server ended the subscription to %s: %s", key, error or "no reason given")
+        if subscription.on_end is not None:
             try:
-                wanted.on_end(error)
-            except Exception:  # the edge of the user's handler
-                logger.exception("a handler for the end of a subscription raised")
+                subscription.on_end(error)
+            except Exception:  # user code
+                logger.exception("an on_end handler raised an exception")
 
-    def _open_later(self, key: str, error: McpError | None) -> None:
+    def _schedule_reopen(self, key: str, error: McpError | None) -> None:
         losses = self._losses.get(key, 0)
         self._losses[key] = losses + 1
         delay = backoff_delay(self._requests.connection.settings, losses, random.random())  # noqa: S311  # jitter
-        logger.info("the subscription of %s was lost, and is opened again in %.1f s: %s", key, delay, error)
-        self._timers[key] = asyncio.get_running_loop().call_later(delay, self._open_again, key)
+        logger.info("the subscription to %s was lost, reopening in %.1f s: %s", key, delay, error)
+        self._timers[key] = asyncio.get_running_loop().call_later(delay, self._reopen, key)
 
-    def _open_again(self, key: str) -> None:
-        """Unless it is not wanted any more, or the connection was made again meanwhile and has opened it itself."""
+    def _reopen(self, key: str) -> None:
+        """Reopen a subscription, unless it was removed or a reconnect has restored it."""
         self._timers.pop(key, None)
         connection = self._requests.connection
         uri = key.removeprefix(_PREFIX)
-        wish = self._lists if key == _LISTS else _wish(uri, is_open=False) if uri in self._wanted else None
+        event = self._lists if key == _LISTS else _subscribe_event(uri, is_open=False) if uri in self._by_uri else None
         is_ready = connection.core.state is ClientState.READY
-        if wish is not None and is_ready and not connection.is_standing(key):
-            connection.step(wish)
+        if event is not None and is_ready and not connection.is_subscription_open(key):
+            connection.step(event)
 
     def handlers_for(self, update: ResourceUpdatedNotificationParams) -> list[UpdateHandler]:
-        """Who hears of this update: who wants that resource, or one that it is a part of (2025-06-18 server/resources)."""
-        wanted = self._wanted.get(update.uri) or self._by_id(
-            dict(update.meta or {}).get(META_SUBSCRIPTION_ID)
-        )
-        if wanted is not None:
-            found = [wanted]
+        """Return the handlers for an update of a resource or of a sub-resource (2025-06-18 server/resources)."""
+        subscription = self._by_uri.get(update.uri) or self._by_id(dict(update.meta or {}).get(META_SUBSCRIPTION_ID))
+        if subscription is not None:
+            found = [subscription]
         else:
-            found = [each for uri, each in self._wanted.items() if is_part_of(update.uri, uri)]
-        return [each.handler for each in found if each.handler is not None]
+            found = [parent for uri, parent in self._by_uri.items() if is_part_of(update.uri, uri)]
+        return [match.handler for match in found if match.handler is not None]
 
-    def _by_id(self, id: object) -> _Wanted | None:
-        key = self._requests.connection.standing_key(id) if isinstance(id, int | str) else None
-        return None if key is None else self._wanted.get(key.removeprefix(_PREFIX))
+    def _by_id(self, id: object) -> _Subscription | None:
+        key = self._requests.connection.subscription_key(id) if isinstance(id, int | str) else None
+        return None if key is None else self._by_uri.get(key.removeprefix(_PREFIX))
 
 
 _PREFIX = "resource "
 
 
 def _is_lost(error: McpError | None) -> bool:
-    """True for a response that broke off or could not be had now: it says nothing about what the server wants."""
+    """Return whether the stream broke or could not be opened for now, as opposed to ended by the server."""
     is_refused = isinstance(error, TransportError) and error.permanent
     return isinstance(error, OutcomeUnknownError | TransportError) and not is_refused
 
@@ -236,14 +231,14 @@ def _is_lost(error: McpError | None) -> bool:
 def _fail(opened: "asyncio.Future[None]", error: McpError) -> None:
     if not opened.done():
         opened.set_exception(error)
-        opened.exception()  # seen: whoever waits for it awaits it himself, and perhaps nobody does
+        opened.exception()  # mark as retrieved: perhaps no task awaits it
 
 
 def _key(uri: str) -> str:
     return _PREFIX + uri
 
 
-def _wish(uri: str, *, is_open: bool) -> e.Subscribed:
+def _subscribe_event(uri: str, *, is_open: bool) -> e.Subscribed:
     filter_ = {"notifications": {"resourceSubscriptions": [uri]}}
     return e.Subscribed(
         _key(uri),

@@ -1,9 +1,7 @@
-"""What a client tells whoever listens: one hook, stable names, stable fields.
+"""Telemetry events of a client, with stable names and fields.
 
-Every event has `client`, the connection's name. With no listener an event costs its caller one attribute test; a
-listener that raises is logged once and kept. Adapters build on this: `_log_events` on the listener, `_otel` on the trace.
-
-Above: `_connection`, which tells; `_requests`, which traces; users, who listen. Below: `jackstay.errors`.
+Every event has `client`, the name of the connection. Without listeners an event costs one attribute test. The adapters
+`_log_events`, `_otel` and `_prometheus` build on this module.
 """
 
 import logging
@@ -12,14 +10,14 @@ from typing import Protocol, TypeAlias
 
 from jackstay.errors import McpError, SessionLostError, ShutdownError
 
-# What an event says, by name.
+# The fields of an event by name.
 Fields: TypeAlias = Mapping[str, object]
-# Takes the name of an event and its fields.
+# Called with the name of an event and its fields.
 Listener: TypeAlias = Callable[[str, Fields], None]
 
 logger = logging.getLogger("jackstay.client")
 
-# Every event and its fields beside `client`; `docs/client.md` shows the same.
+# Every event and its fields besides `client`. `docs/client.md` has the same table.
 EVENTS: dict[str, tuple[str, ...]] = {
     "jackstay.request.start": ("method", "id", "corr_id", "system_time_ns"),
     "jackstay.request.stop": ("method", "id", "corr_id", "system_time_ns", "duration_ns"),
@@ -36,32 +34,32 @@ EVENTS: dict[str, tuple[str, ...]] = {
 
 
 class Span(Protocol):
-    """One request as a tracer sees it."""
+    """The span of one request."""
 
     @property
     def meta(self) -> Mapping[str, str]:
-        """Members for the request's `_meta`, so that the server can go on with the trace."""
+        """Members for `_meta` of the request that propagate the trace context to the server."""
 
     def end(self, request_id: int, error: BaseException | None) -> None:
-        """The request has its outcome; called once."""
+        """End the span. Called once, when the request has ended."""
 
 
-# Begins a span: takes the method and what it is about (the name of a tool, say; empty: nothing to name).
+# Starts a span. Arguments: the method and its subject, such as the name of a tool, or "".
 Trace: TypeAlias = Callable[[str, str], Span]
 
 
 class Telemetry:
-    """The listeners of one client. Test `listeners` before making an event: empty means that nobody wants it."""
+    """The listeners of one client. Test `listeners` before building an event."""
 
-    __slots__ = ("_accused", "client", "listeners")
+    __slots__ = ("_logged", "client", "listeners")
 
     def __init__(self, client: str) -> None:
         self.client = client
         self.listeners: tuple[Listener, ...] = ()
-        self._accused: list[Listener] = []
+        self._logged: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener(name, fields)` for every event from now on; call what is returned to end that."""
+        """Call `listener(name, fields)` for every event. Returns a function that removes the listener."""
         self.listeners = (*self.listeners, listener)
 
         def unsubscribe() -> None:
@@ -70,9 +68,10 @@ class Telemetry:
         return unsubscribe
 
     def log_transition(self, source: str, target: str, reason: McpError | None, attempt: int) -> None:
-        """Log a change of state; a lost server and a failed attempt as a warning, with the cause.
+        """Log a state transition; a lost connection and a failed attempt are warnings with the cause.
 
-        Lost sessions are not among them: the core reports once that a server forgets them. An attempt that is not counted is a step of the negotiation: a server that ends at the probe is started again without it.
+        A lost session is logged by the core, once. An attempt that is not counted is a step of the version negotiation:
+        a server that exits on the probe is started again without it.
         """
         has_failed = target == "backoff" and attempt > 0
         if target in ("closing", "closed") and source in ("starting", "initializing", "ready"):
@@ -83,15 +82,15 @@ class Telemetry:
         extra = {"transition": f"{source} -> {target}"}
         logger.warning("%s: %s -> %s: %s", self.client, source, target, reason, extra=extra)
 
-    def tell(self, name: str, **fields: object) -> None:
-        """Give an event to every listener."""
+    def emit(self, name: str, **fields: object) -> None:
+        """Call every listener. An exception of a listener is logged once; the listener stays registered."""
         event = {"client": self.client, **fields}
         for listener in self.listeners:
             try:
                 listener(name, event)
-            except Exception:  # the outermost edge: a listener is somebody else's code
-                if not any(other is listener for other in self._accused):
-                    self._accused.append(listener)
+            except Exception:  # user code
+                if not any(other is listener for other in self._logged):
+                    self._logged.append(listener)
                     logger.exception(
-                        "a telemetry listener raised; it is kept, and will not be reported again"
+                        "a telemetry listener raised an exception; further exceptions of it are not logged"
                     )

@@ -1,7 +1,4 @@
-"""`client.tools`: list them, call them.
-
-Above: users. Below: `_requests`, `_lists`, and `_output` on first use.
-"""
+"""`client.tools`: list and call tools."""
 
 import asyncio
 import logging
@@ -10,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from jackstay.client._connection import Connection
 from jackstay.client._deadline import Deadline
-from jackstay.client._lists import Cache, pages
+from jackstay.client._lists import Cache, fetch_pages
 from jackstay.client._requests import CallOptions, Requests
 from jackstay.errors import (
     Json,
@@ -33,11 +30,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("jackstay.client")
 
-_NAMELESS = (str, bytes, int, float, list, tuple, set, frozenset)
+_NOT_MAPPINGS = (str, bytes, int, float, list, tuple, set, frozenset)
 
 
 class ToolOptions(CallOptions, total=False):
-    """As every call, and `check_output`: True refuses an output that breaks the tool's schema, False does not look."""
+    """Options of a tool call.
+
+    `check_output`: True raises for output that violates the tool's schema, False skips the check.
+    """
 
     check_output: bool
 
@@ -49,37 +49,37 @@ class Tools:
         self._requests = requests
         self._cache = cache
         self._known: dict[str, Tool] = {}
-        # What the list was when it was fetched last, and one fetch at a time for calls that need it.
-        self._listed_at: tuple[int, int] | None = None
+        # The cache version of the list that was fetched last, and a lock so that concurrent calls fetch it once.
+        self._listed_version: tuple[int, int] | None = None
         self._listing: asyncio.Lock | None = None
-        # By name, for tools with an output schema that were called; None: the schema library is not installed.
+        # By name of a called tool; None if it has no output schema or the schema library is not installed.
         self._checks: dict[str, Check | None] = {}
 
     async def _list(self, options: CallOptions, deadline: Deadline | None) -> list[Tool]:
-        """List as a part of a call with this deadline; without one, as `list()`."""
-        mark = self._cache.mark("tools/list")
-        found = await pages(
+        """List tools as part of a call with this deadline; without one, as `list()`."""
+        version = self._cache.version("tools/list")
+        pages = await fetch_pages(
             self._requests, self._cache, "tools/list", ListToolsResult, options, deadline=deadline
         )
-        tools = _usable(self._requests.connection, [tool for page in found for tool in page.tools])
+        tools = _usable(self._requests.connection, [tool for page in pages for tool in page.tools])
         self._known = {tool.name: tool for tool in tools}
-        self._listed_at = mark
+        self._listed_version = version
         self._checks.clear()
         return tools
 
     async def list(self, **options: Unpack[CallOptions]) -> list[Tool]:
-        """Every tool, all pages. Kept for as long as the server allows."""
+        """Return every tool of all pages, cached for as long as the server allows."""
         return await self._list(options, None)
 
     async def call(
         self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[ToolOptions]
     ) -> CallToolResult:
-        """Run a tool. A tool that failed has `is_error` on its result; `.text` is what it says.
+        """Call a tool. If the tool failed, its result has `is_error`; `.text` is the text of the result.
 
-        Output that breaks the tool's schema, as listed before, is logged; `check_output=True` refuses it.
+        Output that violates the listed output schema is logged; with `check_output=True` it raises ProtocolError.
 
-        Raises: OutcomeUnknownError or TimeoutError where it may have run, others where it surely did not, JsonRpcError
-        where the server refused it: `docs/errors.md` says what each allows you to assume.
+        Raises: OutcomeUnknownError or TimeoutError if the call may have run, JsonRpcError if the server returned an
+        error, others if the call did not run. `docs/errors.md` lists what each one guarantees.
         """
         return await self._call(name, arguments, options, None)
 
@@ -90,28 +90,26 @@ class Tools:
         options: ToolOptions,
         deadline: Deadline | None,
     ) -> CallToolResult:
-        """Call as a part of something larger with this deadline; without one, as `call()`."""
+        """Call a tool as part of a larger call with this deadline; without one, as `call()`."""
         must_check: bool | None = None
         began_at = asyncio.get_running_loop().time()
         if options:
             must_check = options.pop("check_output", None)
             if must_check not in (None, True, False):
-                raise UsageError(
-                    f"check_output must be True or False, not {must_check!r}", path="check_output"
-                )
+                raise UsageError(f"check_output must be a bool, got {must_check!r}", path="check_output")
             if must_check:
                 deadline = deadline or self._requests.deadline(options)
                 await self._prepare_check(name, options, deadline)
-        params = {"name": name, "arguments": arguments if type(arguments) is dict else _named(arguments)}
+        params = {"name": name, "arguments": arguments if type(arguments) is dict else _as_object(arguments)}
         try:
             result = await self._run(name, params, options, deadline)
         except JsonRpcError as error:
-            # Elsewhere the code is a server's own, and the call may have run.
+            # On other transports the code is application-defined, and the call may have run.
             if error.code != ErrorCode.HEADER_MISMATCH or not _has_headers(self._requests.connection):
                 raise
-            # What we said in headers is not what the tool wants said there: by the newest list it may be (2026-07-28
-            # basic/transports/streamable-http). It was refused before dispatch, so sending it again is safe.
-            self._cache.changed("notifications/tools/list_changed")
+            # The schema has changed since it was listed: refresh it and retry (2026-07-28
+            # basic/transports/streamable-http). The server refuses before dispatch, so the retry is safe.
+            self._cache.invalidate("notifications/tools/list_changed")
             if deadline is None:
                 deadline = self._requests.deadline(options)
                 deadline.began_at = deadline.moved_at = began_at
@@ -125,12 +123,12 @@ class Tools:
         self, name: str, params: dict[str, Any], options: CallOptions, deadline: Deadline | None
     ) -> CallToolResult:
         replays = options.get("replay", self._requests.connection.settings.replay) == "safe"
-        if replays and name not in self._known and self._listed_at != self._cache.mark("tools/list"):
+        if replays and name not in self._known and self._listed_version != self._cache.version("tools/list"):
             deadline = deadline or self._requests.deadline(options)
-            await self._look_up(name, options, deadline)
+            await self._ensure_listed(name, options, deadline)
         is_safe = self._is_safe(name)
         try:
-            return await self._requests.ask(
+            return await self._requests.request(
                 "tools/call",
                 params,
                 CallToolResult,
@@ -141,32 +139,32 @@ class Tools:
             )
         except OutcomeUnknownError as error:
             if replays and not is_safe:
-                error.advice = f"it was not sent again because {self._why_not(name)}; {error.advice}"
+                error.advice = f"the call was not replayed because {self._no_replay_reason(name)}; {error.advice}"
             raise
 
-    async def _look_up(self, name: str, options: CallOptions, deadline: Deadline) -> None:
-        """Fetch the list, which decides whether a call may be sent again. Raises: TimeoutError, saying that it was not sent."""
+    async def _ensure_listed(self, name: str, options: CallOptions, deadline: Deadline) -> None:
+        """Fetch the list, which decides whether the call may be replayed. Raises: TimeoutError with `sent=False`."""
         if self._listing is None:
             self._listing = asyncio.Lock()
         try:
             async with deadline.bound(sent=False), self._listing:
-                if name not in self._known and self._listed_at != self._cache.mark("tools/list"):
-                    await self._list(of_any_call(options), deadline)
+                if name not in self._known and self._listed_version != self._cache.version("tools/list"):
+                    await self._list(list_options(options), deadline)
         except TimeoutError as late:
             raise deadline.error(sent=False).about("tools/call", None) from late
         except McpError as error:
             client = self._requests.connection.telemetry.client
             logger.warning(
-                "%s: the tools cannot be listed, so %r is not sent again after a loss: %s",
+                "%s: listing the tools failed, so %r is not replayed after a reconnect: %s",
                 client,
                 name,
                 error,
             )
 
     async def _list_before(self, options: CallOptions, deadline: Deadline) -> None:
-        """Fetch the list that a call needs before it is sent. Raises: as a list does; `may_have_run` is that of the call."""
+        """Fetch the list before the call is sent. Raises: as `list()`, but `may_have_run` describes the call."""
         try:
-            await self._list(of_any_call(options), deadline)
+            await self._list(list_options(options), deadline)
         except TimeoutError as late:
             raise deadline.error(sent=False).about("tools/call", None) from late
         except OutcomeUnknownError as lost:
@@ -176,13 +174,13 @@ class Tools:
             error.may_have_run = False
             raise
 
-    def _why_not(self, name: str) -> str:
+    def _no_replay_reason(self, name: str) -> str:
         if name in self._known:
-            return f"{name!r} is hinted neither as read-only nor as idempotent"
+            return f"{name!r} is annotated neither as read-only nor as idempotent"
         return f"the server did not list {name!r}"
 
     def session_mode(self) -> str:
-        """`required` when any listed tool is stateful, else `optional`."""
+        """Return `required` if any listed tool is stateful, else `optional`."""
         return "required" if any(tool.mode == "stateful" for tool in self._known.values()) else "optional"
 
     def _is_safe(self, name: str) -> bool:
@@ -193,11 +191,14 @@ class Tools:
     # --- output -------------------------------------------------------------------------------------------------------
 
     async def _prepare_check(self, name: str, options: CallOptions, deadline: Deadline) -> None:
-        """Before anything runs: is there what checking needs? Raises: UsageError, and as `_list_before()`."""
+        """Make sure that the output can be checked, before the call is sent.
+
+        Raises: UsageError; as `_list_before()`.
+        """
         if name not in self._known:
             await self._list_before(options, deadline)
         if self._check(name) is None and self._schema(name) is not None:
-            message = f"checking output needs the extra `schema`: {install_command('schema')}"
+            message = f"check_output=True requires the extra `schema`: {install_command('schema')}"
             raise UsageError(message, path="check_output")
 
     def _schema(self, name: str) -> Mapping[str, Json] | None:
@@ -205,12 +206,10 @@ class Tools:
         return None if tool is None else tool.output_schema
 
     def _check(self, name: str) -> "Check | None":
-        """The check of this tool's output; None: it has no schema, or there is nothing to check with."""
+        """Return the check for this tool's output, or None if it has no schema or the schema library is missing."""
         if name not in self._checks:
             schema = self._schema(name)
-            self._checks[name] = (
-                None if schema is None else _checker(schema, self._requests.connection.settings)
-            )
+            self._checks[name] = None if schema is None else _checker(schema, self._requests.connection.settings)
         return self._checks[name]
 
     def _check_output(self, name: str, result: CallToolResult, *, must: bool) -> None:
@@ -218,23 +217,22 @@ class Tools:
         if check is None:
             return
         if result.structured_content is None and not result.has("structuredContent"):
-            flaw: str | None = "there is no structured content"
+            problem: str | None = "no structuredContent"
         else:
-            flaw = check(result.structured_content)
-        if flaw is None:
+            problem = check(result.structured_content)
+        if problem is None:
             return
         if must:
-            refusal = ProtocolError(f"the output of {name} breaks its schema: {flaw}", sent=True)
-            raise refusal.about("tools/call", None)
-        logger.warning("the output of %s breaks its schema: %s", name, flaw)
+            error = ProtocolError(f"the output of {name!r} violates its output schema: {problem}", sent=True)
+            raise error.about("tools/call", None)
+        logger.warning("the output of %r violates its output schema: %s", name, problem)
 
 
-def _named(arguments: object) -> object:
-    """Any mapping as a dict; a Struct or a dataclass of the user's as it is. Raises: UsageError for what has no names."""
-    if isinstance(arguments, _NAMELESS):
-        kind = type(arguments).__name__
+def _as_object(arguments: object) -> object:
+    """Return a mapping as a dict, and a msgspec Struct or dataclass unchanged. Raises: UsageError for other types."""
+    if isinstance(arguments, _NOT_MAPPINGS):
         raise UsageError(
-            f"arguments must have names, as in {{'city': 'Rome'}}; {kind} has none", path="arguments"
+            f"arguments must be a mapping such as {{'city': 'Rome'}}, not {type(arguments).__name__}", path="arguments"
         )
     if arguments is None:
         return {}
@@ -242,41 +240,44 @@ def _named(arguments: object) -> object:
 
 
 def _has_headers(connection: Connection) -> bool:
-    """Whether arguments may be said in headers: over HTTP, in the stateless era."""
+    """Return whether arguments may be sent as headers: over HTTP to a stateless server."""
     server = connection.core.server
     return connection.target.is_http and server is not None and server.era is Era.STATELESS
 
 
 def _usable(connection: Connection, tools: list[Tool]) -> list[Tool]:
-    """The tools that can be called. Over stateless HTTP, one whose marked arguments break the rules must be dropped
-    (2026-07-28 "Schema Extension"); what is marked in the others is remembered for their calls.
+    """Return the tools that can be called, and store the header parameters of each.
+
+    Over stateless HTTP, a tool with invalid header parameters must be dropped (2026-07-28
+    basic/transports/streamable-http, "Schema Extension").
     """
     if not _has_headers(connection):
         return tools
     from jackstay.protocol.http import read_param_headers  # noqa: PLC0415  # only over HTTP
 
     usable: list[Tool] = []
-    connection.marked_arguments = marked = {}
+    connection.header_params = header_params = {}
     for tool in tools:
         found = read_param_headers(dict(tool.input_schema))
         if found.problems:
-            logger.warning("the tool %r is left out of the list: %s", tool.name, "; ".join(found.problems))
+            logger.warning("tool %r is omitted: invalid header parameters: %s", tool.name, "; ".join(found.problems))
             continue
         usable.append(tool)
         if found.rows:
-            marked[tool.name] = found.rows
+            header_params[tool.name] = found.rows
     return usable
 
 
-def of_any_call(options: CallOptions) -> CallOptions:
-    """What of a call's options holds for the list that it needs."""
-    shared = {key: options[key] for key in options if key not in ("check_output", "on_progress", "meta")}  # type: ignore[literal-required]  # names from the TypedDict
-    return cast(CallOptions, shared)  # a part of one
+def list_options(options: CallOptions) -> CallOptions:
+    """Return the options of a call that also apply to listing the tools for it."""
+    excluded = ("check_output", "on_progress", "meta")
+    shared = {key: value for key, value in options.items() if key not in excluded}
+    return cast(CallOptions, shared)
 
 
 def _checker(schema: Mapping[str, Json], settings: Settings) -> "Check | None":
     try:
-        from jackstay.client._output import checker  # noqa: PLC0415  # the schema library is an extra, and slow to load
+        from jackstay.client._output import checker  # noqa: PLC0415  # an extra, and slow to import
     except ImportError:
         return None
     return checker(schema, settings.check_output_timeout)

@@ -1,10 +1,7 @@
-"""`client.wire`: the connection without the features, for who passes on messages that are not his own.
+"""`client.wire`: requests and notifications as encoded bytes, for proxies that forward messages unchanged.
 
-What goes in and comes out is bytes: params and results are neither read nor made here, so that nothing of them is lost. The
-features decode, check and ask again; whoever stands between two others must not. Everything below is the same: ids, deadlines,
-recovery, one outcome a call.
-
-Must never know what a message means. Above: `jackstay.proxy`. Below: `_requests`, `_asking`, `_connection`.
+Params and results are not decoded, so that nothing is lost. Ids, deadlines, recovery and outcomes are those of every
+other call.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,65 +9,65 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from jackstay.client._asking import Asking
 from jackstay.client._call import Call
-from jackstay.client._messages import REQUEST_SOURCE, MessageHandler, report_now, source_of
+from jackstay.client._messages import REQUEST_SOURCE, MessageHandler, deliver_progress, source_of
+from jackstay.client._request_handlers import ClientRequestHandlers
 from jackstay.client._requests import ProgressHandler, Requests
 from jackstay.errors import McpError, ProtocolError
 from jackstay.protocol.client import ServerFacts
 
-# Answers a request of a handshake-era server: method and encoded params in, encoded result out.
+# Handles a request of a handshake-era server: method and encoded params in, encoded result out.
 RequestHandler: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 
 _OPENS_OBJECT = b"{"
 
 
 class Wire:
-    """The connection of one client, as bytes. `on_state(state)` is called at every change of `client.state`.
+    """The connection of one client as bytes. `on_state(state)` is called for every change of `client.state`.
 
-    `on_message(method, params, source)`, set before `open()`, is called for every notification of the server, as it arrives and in
-    its order, in the place of `client.on_notification()`. Progress reports then go to `on_progress` of their call in the same way, and
-    none is left out. `source` is the id of the call whose HTTP response carried the notification; 0 where that is not known.
+    `on_message(method, params, source)`, set before `open()`, is called for every notification in order of arrival, in
+    place of the `client.on_notification()` handlers; progress notifications go to `on_progress` of their call, without
+    conflation. `source` is the id of the call whose HTTP response carried the notification, or 0.
     """
 
-    def __init__(self, requests: Requests, asking: Asking) -> None:
+    def __init__(self, requests: Requests, request_handlers: ClientRequestHandlers) -> None:
         self.on_state: Callable[[str], None] | None = None
         self.on_message: MessageHandler | None = None
         self._requests = requests
-        self._asking = asking
+        self._request_handlers = request_handlers
 
     @property
     def facts(self) -> ServerFacts:
-        """What the server said of itself, as it said it. Raises: StateError before the first ready."""
+        """What the server declared about itself, as encoded JSON. Raises: StateError before the first ready."""
         return self._requests.connection.server()
 
     @property
     def cause(self) -> McpError | None:
-        """Why the connection was lost or could not be made, the last time that happened. Raises: StateError before `open()`."""
+        """The most recent connection error, or None. Raises: StateError before `open()`."""
         return self._requests.connection.core.cause
 
-    def take(self, method: str, params: msgspec.Raw | None, call: Call[Any] | None) -> bool:
-        """Hand a notification over, if somebody wants them here. For the client."""
+    def deliver(self, method: str, params: msgspec.Raw | None, call: Call[Any] | None) -> bool:
+        """Pass a notification to `on_message`; return False if that is not set. Called by the client."""
         if self.on_message is None:
             return False
         body = b"{}" if params is None else bytes(params)
         if call is None:
             self.on_message(method, body, source_of(self._requests.connection._transport))
         else:
-            report_now(call, body)
+            deliver_progress(call, body)
         return True
 
     @staticmethod
     def source() -> int:
-        """In a handler of `answer_with`: the id of the call whose HTTP response carried the request; 0: not known."""
+        """In a handler of `handle_requests()`: the id of the call whose HTTP response carried the request, or 0."""
         return REQUEST_SOURCE.get()
 
-    def answer_with(self, handler: RequestHandler) -> None:
-        """Give every request of the server's to this handler, in the place of the features' own.
+    def handle_requests(self, handler: RequestHandler) -> None:
+        """Pass every request of the server to `handler`, in place of the handlers for sampling, elicitation and roots.
 
-        What is declared to the server is then the setting `capabilities`, as given. `handler` raises a JsonRpcError to refuse.
+        The client then declares exactly the setting `capabilities`. `handler` raises JsonRpcError to return an error.
         """
-        self._asking.instead = handler
+        self._request_handlers.override = handler
 
     def call(
         self,
@@ -78,41 +75,44 @@ class Wire:
         params: bytes,
         *,
         meta: bytes = b"",
-        speaker: bytes = b"",
+        on_behalf_of: bytes = b"",
         on_progress: ProgressHandler | None = None,
         timeout: float | None = None,
         max_timeout: float | None = None,
     ) -> Call[bytes]:
-        """Make a request and return at once; await `.future` for the encoded result, and `give_up()` when nobody does.
+        """Send a request and return at once; await `.future` for the encoded result, or cancel it with `cancel_call()`.
 
-        `params` is its encoded object without `_meta`. `meta` are members of `_meta`, encoded, without braces; `speaker` are
-        those that say who asks in the stateless era, where that is not this client. Without a `timeout` it may take for ever.
-        It never waits for ready, whatever the settings say: `meta` and `speaker` depend on the era, which may change meanwhile.
+        `params` is the encoded object without `_meta`. `meta` has encoded members of `_meta` without braces.
+        `on_behalf_of` has those that identify the original client of a stateless request. Without `timeout` the call
+        does not time out. It never waits for ready, because `meta` and `on_behalf_of` depend on the negotiated version.
 
-        Raises: StateError before the client was opened; UsageError on another loop.
+        Raises: StateError before the client was opened, UsageError on another event loop.
         """
-        how = {"meta": meta, "speaker": speaker, "timeout": timeout, "max_timeout": max_timeout}
+        fields = {"meta": meta, "on_behalf_of": on_behalf_of, "timeout": timeout, "max_timeout": max_timeout}
         return self._requests.connection.submit(
             method,
             params,
-            _take,
+            _copy_result,
             on_progress,
             wants_progress=on_progress is not None,
             wait_for_ready=False,
-            **how,
+            **fields,
         )
 
-    def give_up(self, call: Call[bytes]) -> None:
-        """Nobody waits for this call any more: the server is told, once, if it was written."""
-        self._requests.connection.give_up(call)
+    def cancel_call(self, call: Call[bytes]) -> None:
+        """Abandon a call. If its request was written, the server gets one `notifications/cancelled`."""
+        self._requests.connection.cancel_call(call)
 
     def notify(self, method: str, params: bytes) -> None:
-        """Send a notification. Raises: StateError, ShutdownError, ClosedError or BackpressureError, if that cannot be done."""
+        """Send a notification.
+
+        Raises: StateError, ShutdownError, ClosedError or BackpressureError if it cannot be sent.
+        """
         self._requests.connection.notify(method, params)
 
 
-def _take(result: msgspec.Raw) -> bytes:
-    taken = bytes(result)
-    if taken[:1] != _OPENS_OBJECT:
-        raise ProtocolError("the result is not an object", path="$.result", sent=True)
-    return taken
+def _copy_result(result: msgspec.Raw) -> bytes:
+    copy = bytes(result)
+    if copy[:1] != _OPENS_OBJECT:
+        raise ProtocolError("the result must be an object", path="$.result", sent=True)
+    return copy

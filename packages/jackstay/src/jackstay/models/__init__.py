@@ -1,11 +1,7 @@
-"""The tools of any connected server for models: as definitions of OpenAI and Anthropic, and the calls back.
+"""MCP tools for language models: definitions for the OpenAI and Anthropic APIs, and execution of the model's calls.
 
-    toolbox = Toolbox(client, "anthropic")
-    answer = model.messages.create(tools=await toolbox.definitions(), messages=messages, ...)
-    messages += await toolbox.answer(answer)
-
-No model library is imported: answers are read, and messages written, in the published formats. Above: users, `jackstay.sync`,
-`apcore_mcp` (the shapes and schemas). Below: `jackstay.client`, `jackstay.types`.
+`Toolbox(client, "anthropic").definitions()` returns the `tools` of a model request, and `answer(response)` runs the
+calls of the response and returns the messages to append.
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +12,7 @@ if TYPE_CHECKING:
     from jackstay.models._calls import ModelCall
     from jackstay.models._names import model_name
     from jackstay.models._outcomes import Outcome
-    from jackstay.models._schemas import copied, look_up, object_schema, strict_schema, walk_schema
+    from jackstay.models._schemas import deep_copy, object_schema, resolve_reference, strict_schema, walk_schema
     from jackstay.models._shapes import SHAPES, Definition, Message, check_shape, definition
     from jackstay.models._toolbox import Toolbox
 
@@ -28,11 +24,11 @@ __all__ = [
     "Outcome",
     "Toolbox",
     "check_shape",
-    "copied",
+    "deep_copy",
     "definition",
-    "look_up",
     "model_name",
     "object_schema",
+    "resolve_reference",
     "strict_schema",
     "walk_schema",
 ]
@@ -48,9 +44,9 @@ if not TYPE_CHECKING:
             "SHAPES": "_shapes",
             "Toolbox": "_toolbox",
             "check_shape": "_shapes",
-            "copied": "_schemas",
+            "deep_copy": "_schemas",
             "definition": "_shapes",
-            "look_up": "_schemas",
+            "resolve_reference": "_schemas",
             "model_name": "_names",
             "object_schema": "_schemas",
             "strict_schema": "_schemas",

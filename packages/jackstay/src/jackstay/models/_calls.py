@@ -1,11 +1,7 @@
-"""The calls that a model asks for, read from its answer: the API's JSON as dicts, or the objects of its library.
+"""Reads tool calls from the response of a model: JSON as dicts, or objects of the API's client library.
 
-One function knows where in each API's answer they stand. What is not a call of a function (text, thoughts, searches that
-the API itself runs) is passed over, also kinds that do not exist yet. An answer of another API is refused, and never
-read as one that asks for nothing. What the model wrote as arguments is not read here but when the call is run: it may
-be wrong, and then it is the model that must hear of it.
-
-Pure. Must never know a server. Above: `_toolbox`. Below: `jackstay.errors`.
+Items other than function calls are ignored, including unknown types; a response of another API is an error. Arguments
+are decoded when the call is run, so that the model gets an error for invalid ones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,158 +14,156 @@ from jackstay.models._shapes import check_shape
 
 
 class ModelCall(msgspec.Struct, frozen=True):
-    """One call that a model asks for: `name` is the name before the model, `arguments` what it wrote, text or an object.
+    """One tool call of a model: `name` is the name that the model uses, `arguments` a JSON string or an object.
 
-    `is_whole` is False where the answer was cut off inside it.
+    `is_complete` is False if the response was truncated inside the call.
     """
 
     id: str
     name: str
     arguments: object
-    is_whole: bool = True
+    is_complete: bool = True
 
 
-# What each API calls the kind of a function's call; one of another API shows that the shape is wrong.
+# The type of a function call in each API; one of another API shows that the shape is wrong.
 _KINDS: Final = {"openai": "function", "openai-responses": "function_call", "anthropic": "tool_use"}
 
-# What to hand over for each, in words.
-_WANTED: Final = {
+# What to pass for each API, for error messages.
+_EXPECTED: Final = {
     "openai": "a chat completion, its message, or the list of its tool calls",
     "openai-responses": "a response, or the list of its output",
     "anthropic": "a message, or the list of its content",
 }
 
-# Anthropic's reasons to stop in the middle of a block.
-_CUT_OFF: Final = ("max_tokens", "model_context_window_exceeded")
+# Anthropic's stop reasons that may truncate a block.
+_TRUNCATED: Final = ("max_tokens", "model_context_window_exceeded")
 
 
-def read_calls(shape: str, answer: object) -> list[ModelCall]:
-    """The calls in a model's answer, in order; empty if it asks for none.
+def read_calls(shape: str, response: object) -> list[ModelCall]:
+    """Return the tool calls in the response of a model, in order.
 
-    Raises: UsageError for what is not an answer of this API.
+    Raises: UsageError if `response` is not a response of this API.
     """
     check_shape(shape)
     if shape == "openai":
-        return list(_of_chat(answer))
+        return list(_chat_calls(response))
     if shape == "openai-responses":
-        return list(_of_response(answer))
-    return list(_of_message(answer))
+        return list(_response_calls(response))
+    return list(_message_calls(response))
 
 
 def read_arguments(call: ModelCall) -> dict[str, Json]:
-    """The arguments as an object. Nothing at all is an empty one: so models call what takes no arguments.
+    """Return the arguments as a dict; empty if there are none, as models write for a tool without parameters.
 
-    Raises: UsageError that says to the model what is wrong.
+    Raises: UsageError with a message for the model.
     """
     arguments = call.arguments
     if isinstance(arguments, str):
         try:
             arguments = msgspec.json.decode(arguments) if arguments.strip() else {}
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise UsageError(f"the arguments are not JSON ({error})", path="arguments") from error
+            raise UsageError(f"the arguments are not valid JSON ({error})", path="arguments") from error
     if arguments is None:
         return {}
     if not isinstance(arguments, Mapping):
-        raise UsageError(f"the arguments must be a JSON object, not {_kind_of(arguments)}", path="arguments")
+        raise UsageError(f"the arguments must be a JSON object, not {_json_type(arguments)}", path="arguments")
     return dict(arguments)
 
 
-def _of_chat(answer: object) -> Iterator[ModelCall]:
-    choices = _member(answer, "choices")
+def _chat_calls(response: object) -> Iterator[ModelCall]:
+    choices = _member(response, "choices")
+    message = response
     reason: object = None
     if isinstance(choices, list):
         if len(choices) != 1:
-            raise UsageError(
-                f"this completion has {len(choices)} choices: hand over the message of the one you take"
-            )
+            raise UsageError(f"this completion has {len(choices)} choices; pass the message of one of them")
         reason = _member(choices[0], "finish_reason")
-        answer = _member(choices[0], "message")
+        message = _member(choices[0], "message")
     calls: object
-    if isinstance(answer, list):
-        calls = answer
-    elif _member(answer, "role") == "assistant" and _member(answer, "type") is None:
-        calls = _member(answer, "tool_calls") or []
+    if isinstance(message, list):
+        calls = message
+    elif _member(message, "role") == "assistant" and _member(message, "type") is None:
+        calls = _member(message, "tool_calls") or []
     else:
-        raise _not_an_answer("openai", answer)
-    asked = _of_kind("openai", calls)
-    for number, call in enumerate(asked, 1):
+        raise _not_a_response("openai", message)
+    function_calls = _function_calls("openai", calls)
+    for number, call in enumerate(function_calls, 1):
         function = _member(call, "function")
         yield ModelCall(
-            id=_text(call, "id"),
-            name=_text(function, "name"),
+            id=_required_string(call, "id"),
+            name=_required_string(function, "name"),
             arguments=_member(function, "arguments"),
-            is_whole=reason != "length" or number < len(asked),
+            is_complete=reason != "length" or number < len(function_calls),
         )
 
 
-def _of_response(answer: object) -> Iterator[ModelCall]:
-    items = answer if isinstance(answer, list) else _member(answer, "output")
+def _response_calls(response: object) -> Iterator[ModelCall]:
+    items = response if isinstance(response, list) else _member(response, "output")
     if not isinstance(items, list):
-        raise _not_an_answer("openai-responses", answer)
-    for item in _of_kind("openai-responses", items):
+        raise _not_a_response("openai-responses", response)
+    for item in _function_calls("openai-responses", items):
         yield ModelCall(
-            id=_text(item, "call_id"),
-            name=_text(item, "name"),
+            id=_required_string(item, "call_id"),
+            name=_required_string(item, "name"),
             arguments=_member(item, "arguments"),
-            is_whole=_member(item, "status") in (None, "completed"),
+            is_complete=_member(item, "status") in (None, "completed"),
         )
 
 
-def _of_message(answer: object) -> Iterator[ModelCall]:
-    blocks = answer if isinstance(answer, list) else _member(answer, "content")
-    was_cut = _member(answer, "stop_reason") in _CUT_OFF
-    if isinstance(blocks, str) and _member(answer, "tool_calls") is None:
-        blocks = []  # a message may be nothing but text
+def _message_calls(response: object) -> Iterator[ModelCall]:
+    blocks = response if isinstance(response, list) else _member(response, "content")
+    is_truncated = _member(response, "stop_reason") in _TRUNCATED
+    if isinstance(blocks, str) and _member(response, "tool_calls") is None:
+        blocks = []  # the content of a message may be plain text
     if not isinstance(blocks, list):
-        raise _not_an_answer("anthropic", answer)
+        raise _not_a_response("anthropic", response)
     last = blocks[-1] if blocks else None
-    for block in _of_kind("anthropic", blocks):
+    for block in _function_calls("anthropic", blocks):
         yield ModelCall(
-            id=_text(block, "id"),
-            name=_text(block, "name"),
+            id=_required_string(block, "id"),
+            name=_required_string(block, "name"),
             arguments=_member(block, "input"),
-            is_whole=not (was_cut and block is last),
+            is_complete=not (is_truncated and block is last),
         )
 
 
-def _of_kind(shape: str, items: object) -> list[object]:
-    """Those that are calls of functions. Raises: UsageError for one that says no kind, or that of another API."""
+def _function_calls(shape: str, items: object) -> list[object]:
+    """Return the items that are function calls. Raises: UsageError for an item without a type or of another API."""
     if not isinstance(items, list):
-        raise _not_an_answer(shape, items)
+        raise _not_a_response(shape, items)
     found = []
     for item in items:
         kind = _member(item, "type")
         if kind == _KINDS[shape]:
             found.append(item)
         elif not isinstance(kind, str) or kind in _KINDS.values():
-            raise _not_an_answer(shape, item)
+            raise _not_a_response(shape, item)
     return found
 
 
-def _member(thing: object, name: str) -> object:
-    """A member of an answer: of a dict, or of an object of the API's library."""
-    if isinstance(thing, Mapping):
-        found: object = thing.get(name)
-        return found
-    return getattr(thing, name, None)
+def _member(container: object, name: str) -> object:
+    """Return a member of a dict, or an attribute of an object of the API's library; None if it is absent."""
+    if isinstance(container, Mapping):
+        value: object = container.get(name)
+        return value
+    return getattr(container, name, None)
 
 
-def _text(thing: object, name: str) -> str:
-    found = _member(thing, name)
-    if not isinstance(found, str) or not found:
-        raise UsageError(f"a call in the model's answer has no {name}", path=name)
-    return found
+def _required_string(container: object, name: str) -> str:
+    value = _member(container, name)
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"a tool call in the response of the model has no {name!r}", path=name)
+    return value
 
 
-def _not_an_answer(shape: str, thing: object) -> UsageError:
-    kind = _member(thing, "type") or _member(thing, "object")
-    shown = f"{type(thing).__name__} of the type {kind!r}" if isinstance(kind, str) else type(thing).__name__
+def _not_a_response(shape: str, value: object) -> UsageError:
+    kind = _member(value, "type") or _member(value, "object")
+    got = f"{type(value).__name__} of type {kind!r}" if isinstance(kind, str) else type(value).__name__
     return UsageError(
-        f"{shown} is no answer in the shape {shape}: hand over {_WANTED[shape]}, or choose another shape"
+        f"expected a response of {shape!r} ({_EXPECTED[shape]}), got {got}; pass one or use another shape"
     )
 
 
-def _kind_of(value: object) -> str:
-    return {list: "a list", bool: "true or false", int: "a number", float: "a number"}.get(
-        type(value), "a text" if isinstance(value, str) else type(value).__name__
-    )
+def _json_type(value: object) -> str:
+    names = {list: "an array", bool: "a boolean", int: "a number", float: "a number", str: "a string"}
+    return names.get(type(value), type(value).__name__)

@@ -1,15 +1,8 @@
-"""The schemas of arguments as model APIs take them, and the arguments as the tool's own schema takes them back.
+"""Conversion of input schemas for model APIs, and of the model's arguments back to the schema of the tool.
 
-The APIs take less than JSON Schema has. At the root there must be an object, and no choice between several: one tool whose
-schema has one there makes OpenAI and Anthropic refuse the whole request. So what stands in a choice at the root is joined:
-the model may fill in any of it, and the server, which has the schema itself, says what does not go together.
-
-Strict mode holds a schema to what structured outputs take: every object closed, every property required, what was optional
-may be null, and none of the keywords that the API refuses. A null that only this allows is taken out of the arguments
-again, because the server never said that it takes one.
-
-Only places that hold schemas are walked: a default or an enum value that looks like a schema is data. Pure; must never know
-a tool or a server. Above: `_toolbox`, `apcore_mcp`. Below: nothing.
+The APIs require an object without alternatives at the root, so alternatives there are merged; the server still
+validates the arguments. Strict mode closes every object, requires every property, allows null for optional ones, and
+removes unsupported keywords; nulls that only strict mode allows are removed from the arguments.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,10 +10,11 @@ from typing import Any, Final, TypeAlias
 
 from jackstay.errors import Json
 
-# A JSON Schema that is an object. What is in it was written by a server: anything.
+# A JSON Schema that is an object. Its content comes from a server and may be anything.
 Schema: TypeAlias = dict[str, Any]
 
-# What the value of a keyword is: one schema (or a list of them, as old `items`), a list, or a table of named schemas.
+# Keywords by value: one schema (or a list, as in old `items`), a list of schemas, or a mapping of names to schemas.
+# Only these are walked: a default or an enum value that looks like a schema is data.
 _ONE: Final = frozenset(
     [
         "items",
@@ -40,8 +34,8 @@ _ONE: Final = frozenset(
 _SEVERAL: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _NAMED: Final = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
 
-# What structured outputs refuse, beside `x-*`; the rest of the schema says enough to fill it in.
-_REFUSED: Final = frozenset(
+# Keywords that structured outputs reject, besides `x-*`.
+_UNSUPPORTED: Final = frozenset(
     [
         "default",
         "title",
@@ -74,118 +68,117 @@ _REFUSED: Final = frozenset(
     ]
 )
 
-# The formats that structured outputs take; any other makes the API refuse the whole request.
-_FORMATS: Final = frozenset(
-    ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
-)
-# One of these must say what a value is; strict mode has no word for anything at all, so a plain value stands for it.
+# The formats that structured outputs accept; for any other the API rejects the whole request.
+_FORMATS: Final = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"))
+# A schema must have one of these keywords. Strict mode cannot express "any value", so scalar types are used for it.
 _KINDS: Final = ("type", "anyOf", "enum", "const", "$ref")
 _PLAIN: Final = ("string", "number", "boolean", "null")
 
-# What the APIs refuse at the root: "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not'
-# at the top level" (OpenAI), "does not support oneOf, allOf, or anyOf at the top level" (Anthropic).
+# Keywords that the APIs reject at the root: "schema must have type 'object' and not have
+# 'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' at the top level" (OpenAI), "does not support oneOf, allOf, or anyOf at
+# the top level" (Anthropic).
 _NOT_AT_THE_ROOT: Final = ("oneOf", "anyOf", "allOf", "enum", "const", "not")
 
-# How many references may lead to each other before they are let be.
-_MAX_STEPS: Final = 32
-# How many branches are looked into: a schema of a few lines can have choices without end.
+# The longest chain of references that is followed.
+_MAX_REFERENCES: Final = 32
+# The maximum number of alternatives: a schema of a few lines can have exponentially many.
 _MAX_BRANCHES: Final = 200
 
 
 def walk_schema(node: Schema, change: Callable[[Any], Any]) -> Schema:
-    """A copy of one schema with `change` applied to each schema directly inside it; data is copied as it is."""
-    made: Schema = {}
+    """Return a copy of a schema with `change` applied to each direct subschema; data is copied unchanged."""
+    copy: Schema = {}
     for key, part in node.items():
         if key in _NAMED and isinstance(part, dict):
-            made[key] = {name: change(inner) for name, inner in part.items()}
+            copy[key] = {name: change(inner) for name, inner in part.items()}
         elif (key in _ONE or key in _SEVERAL) and isinstance(part, list):
-            made[key] = [change(inner) for inner in part]
+            copy[key] = [change(inner) for inner in part]
         elif key in _ONE:
-            made[key] = change(part)
+            copy[key] = change(part)
         else:
-            made[key] = copied(part)
-    return made
+            copy[key] = deep_copy(part)
+    return copy
 
 
-def copied(value: Any) -> Any:
-    """A copy of JSON, all the way down."""
+def deep_copy(value: Any) -> Any:
+    """Return a deep copy of a JSON value."""
     if isinstance(value, dict):
-        return {key: copied(part) for key, part in value.items()}
+        return {key: deep_copy(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [copied(part) for part in value]
+        return [deep_copy(part) for part in value]
     return value
 
 
-def look_up(root: Schema, reference: str) -> Any:
-    """What a local reference (RFC 6901) names. Raises: KeyError, naming it."""
+def resolve_reference(root: Schema, reference: str) -> Any:
+    """Return the target of a local reference (JSON Pointer, RFC 6901). Raises: KeyError that names it."""
     if not reference.startswith("#"):
-        raise KeyError(f"{reference} is not in this schema, and nothing is fetched")
-    here: Any = root
+        raise KeyError(f"{reference} is outside this schema and is not fetched")
+    target: Any = root
     for step in reference[1:].strip("/").split("/") if len(reference) > 1 else ():
         name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(here, dict) and name in here:
-            here = here[name]
-        elif isinstance(here, list) and name.isdecimal() and int(name) < len(here):
-            here = here[int(name)]
+        if isinstance(target, dict) and name in target:
+            target = target[name]
+        elif isinstance(target, list) and name.isdecimal() and int(name) < len(target):
+            target = target[int(name)]
         else:
             raise KeyError(f"{name} ({reference})")
-    return here
+    return target
 
 
 # --- the root ---------------------------------------------------------------------------------------------------------
 
 
 def object_schema(schema: Mapping[str, Any]) -> Schema:
-    """The schema with a plain object at its root: a reference spelled out, choices joined.
+    """Return the schema with a plain object at its root: a reference is resolved, alternatives are merged.
 
-    Each property is described as its branches describe it; required is what every branch requires.
+    A property gets the schemas of all alternatives; it is required if every alternative requires it.
 
-    Raises: KeyError for a reference that leads nowhere, ValueError for choices without end.
+    Raises: KeyError for an unresolvable reference, ValueError for too many alternatives.
     """
     root: Schema = dict(schema)
-    made: Schema = copied(root)
-    if "$ref" in made:
-        made = copied(_resolved(root, root))
-    if any(key in made for key in _NOT_AT_THE_ROOT):
-        properties, required = _Members(root).of(made)
-        made = {key: part for key, part in made.items() if key not in _NOT_AT_THE_ROOT}
-        made["properties"] = copied(properties)
-        made["required"] = sorted(required)
-    made["type"] = "object"
-    made.setdefault("properties", {})
-    return made
+    result: Schema = deep_copy(root)
+    if "$ref" in result:
+        result = deep_copy(_resolved(root, root))
+    if any(key in result for key in _NOT_AT_THE_ROOT):
+        properties, required = _PropertyMerger(root).merge(result)
+        result = {key: part for key, part in result.items() if key not in _NOT_AT_THE_ROOT}
+        result["properties"] = deep_copy(properties)
+        result["required"] = sorted(required)
+    result["type"] = "object"
+    result.setdefault("properties", {})
+    return result
 
 
-class _Members:
-    """What an object may have and what it must have, over all choices of its schema."""
+class _PropertyMerger:
+    """Collects the properties and the required names of an object over all alternatives of its schema."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._branches = 0
 
-    def of(self, node: Any) -> tuple[dict[str, Any], set[str]]:
+    def merge(self, node: Any) -> tuple[dict[str, Any], set[str]]:
         self._branches += 1
         if self._branches > _MAX_BRANCHES:
-            raise ValueError(f"the schema has more than {_MAX_BRANCHES} choices at its root")
+            raise ValueError(f"the schema has more than {_MAX_BRANCHES} alternatives at its root")
         found = _resolved(self._root, node)
         properties: dict[str, Any] = dict(found.get("properties") or {})
         required: set[str] = set(found.get("required") or ())
         for part in _list_of(found, "allOf"):
-            more, needed = self.of(part)
+            more, needed = self.merge(part)
             _join(properties, more, "allOf")
             required |= needed
-        branches = [self.of(part) for key in ("anyOf", "oneOf") for part in _list_of(found, key)]
-        offered: dict[str, Any] = {}
+        branches = [self.merge(part) for key in ("anyOf", "oneOf") for part in _list_of(found, key)]
+        alternatives: dict[str, Any] = {}
         for more, _ in branches:
-            _join(offered, more, "anyOf")
+            _join(alternatives, more, "anyOf")
         if branches:
             required |= set.intersection(*(needed for _, needed in branches))
-        # What the object itself says of a property holds in every branch, and stands alone.
-        return {**offered, **properties}, required
+        # The object's own schema of a property applies to every alternative and takes precedence.
+        return {**alternatives, **properties}, required
 
 
 def _join(into: dict[str, Any], more: dict[str, Any], how: str) -> None:
-    """Add properties. One that both have becomes a choice (`anyOf`), or must be both (`allOf`)."""
+    """Add the properties of `more`; combine those that both have by the keyword `how` (`anyOf` or `allOf`)."""
     for name, part in more.items():
         before = into.get(name, part)
         if before == part:
@@ -197,16 +190,16 @@ def _join(into: dict[str, Any], more: dict[str, Any], how: str) -> None:
 
 
 def _resolved(root: Schema, node: Any) -> Schema:
-    """The schema itself, where this is a reference to one; what stands beside a reference says more, and wins."""
+    """Return the schema that a reference leads to; keywords beside `$ref` take precedence."""
     beside: Schema = {}
-    for _ in range(_MAX_STEPS):
+    for _ in range(_MAX_REFERENCES):
         if not isinstance(node, dict):
             return beside
         beside = {**node, **beside}
         reference = beside.pop("$ref", None)
         if not isinstance(reference, str):
             return beside
-        node = look_up(root, reference)
+        node = resolve_reference(root, reference)
     return beside
 
 
@@ -219,13 +212,16 @@ def _list_of(node: Schema, key: str) -> list[Any]:
 
 
 def strict_schema(schema: Schema, on_closed: Callable[[], None] = lambda: None) -> Schema:
-    """The schema as structured outputs take it; a new one. `on_closed()` hears of each object that was open by its own word."""
-    made: Schema = _Strict(on_closed).convert(schema)
-    return made
+    """Return a copy for structured outputs.
+
+    `on_closed()` is called for each object that allowed additional properties.
+    """
+    result: Schema = _Strict(on_closed).convert(schema)
+    return result
 
 
 class _Strict:
-    """One schema on its way into strict mode."""
+    """Converts one schema to strict mode."""
 
     def __init__(self, on_closed: Callable[[], None]) -> None:
         self._on_closed = on_closed
@@ -235,7 +231,7 @@ class _Strict:
             node = {}
         if not isinstance(node, dict):
             return node
-        kept = {key: part for key, part in node.items() if key not in _REFUSED and not key.startswith("x-")}
+        kept = {key: part for key, part in node.items() if key not in _UNSUPPORTED and not key.startswith("x-")}
         kept = _join_choices(kept)
         if kept.get("format") not in _FORMATS:
             kept.pop("format", None)
@@ -244,23 +240,23 @@ class _Strict:
         if _is_array(kept):
             kept["items"] = _items(kept)
         was_open = kept.pop("additionalProperties", None) if _is_object(kept) else None
-        made = walk_schema(kept, self.convert)
-        if _is_object(made):
-            self._close(made, was_open)
-        return made
+        result = walk_schema(kept, self.convert)
+        if _is_object(result):
+            self._close(result, was_open)
+        return result
 
-    def _close(self, made: Schema, was_open: Any) -> None:
+    def _close(self, result: Schema, was_open: Any) -> None:
         if was_open is True or isinstance(was_open, dict):
             self._on_closed()
-        given: dict[str, Any] = made.get("properties") or {}
-        # What must not be there is not there in a closed object.
-        properties = {name: part for name, part in given.items() if part is not False}
-        required = set(made.get("required") or ())
-        made["properties"] = {
+        declared: dict[str, Any] = result.get("properties") or {}
+        # A property with the schema `false` is simply absent from a closed object.
+        properties = {name: part for name, part in declared.items() if part is not False}
+        required = set(result.get("required") or ())
+        result["properties"] = {
             name: part if name in required else _nullable(part) for name, part in properties.items()
         }
-        made["required"] = sorted(properties)
-        made["additionalProperties"] = False
+        result["required"] = sorted(properties)
+        result["additionalProperties"] = False
 
 
 def _is_object(node: Schema) -> bool:
@@ -274,112 +270,112 @@ def _is_array(node: Schema) -> bool:
 
 
 def _items(node: Schema) -> Any:
-    """What an array may hold. Places of their own (`prefixItems`) are no word of strict mode: each may be in each."""
-    places = node.pop("prefixItems", None)
+    """Return the schema of the items. Strict mode has no `prefixItems`, so any of them may be at any position."""
+    prefix = node.pop("prefixItems", None)
     items = node.get("items", True)
-    if not isinstance(places, list) or not places:
+    if not isinstance(prefix, list) or not prefix:
         return items
     rest = [items] if isinstance(items, dict) else []
-    different = [part for at, part in enumerate(places + rest) if part not in (places + rest)[:at]]
-    return different[0] if len(different) == 1 else {"anyOf": different}
+    distinct = [part for index, part in enumerate(prefix + rest) if part not in (prefix + rest)[:index]]
+    return distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
 
 
 def _join_choices(node: Schema) -> Schema:
-    """`oneOf` as `anyOf`, and `allOf` merged: the API has neither."""
-    made = dict(node)
-    if "oneOf" in made:
-        made["anyOf"] = [*(made.get("anyOf") or ()), *made.pop("oneOf")]
-    parts = made.pop("allOf", None)
+    """Replace `oneOf` by `anyOf` and merge `allOf`: strict mode has neither."""
+    result = dict(node)
+    if "oneOf" in result:
+        result["anyOf"] = [*(result.get("anyOf") or ()), *result.pop("oneOf")]
+    parts = result.pop("allOf", None)
     for part in parts if isinstance(parts, list) else ():
         if isinstance(part, dict):
             inner = _join_choices(part)
             for key in ("properties", "required"):
-                if key in inner and key in made:
-                    both = made[key], inner[key]
+                if key in inner and key in result:
+                    both = result[key], inner[key]
                     inner[key] = {**both[0], **both[1]} if key == "properties" else [*both[0], *both[1]]
-            made = {**made, **inner}
-    return made
+            result = {**result, **inner}
+    return result
 
 
 def _nullable(part: Any) -> Any:
-    """The schema, or null."""
+    """Return the schema with null allowed."""
     if not isinstance(part, dict):
         return part
-    made = dict(part)
-    if "const" in made:
-        made["enum"] = [made.pop("const")]
-    kind = made.get("type")
+    result = dict(part)
+    if "const" in result:
+        result["enum"] = [result.pop("const")]
+    kind = result.get("type")
     if isinstance(kind, str | list):
         kinds = [kind] if isinstance(kind, str) else kind
-        made["type"] = kinds if "null" in kinds else [*kinds, "null"]
-    elif "anyOf" in made:
+        result["type"] = kinds if "null" in kinds else [*kinds, "null"]
+    elif "anyOf" in result:
         null = {"type": "null"}
-        made["anyOf"] = made["anyOf"] if null in made["anyOf"] else [*made["anyOf"], null]
-    elif "$ref" in made:
-        return {"anyOf": [made, {"type": "null"}]}
-    if "enum" in made and None not in made["enum"]:
-        made["enum"] = [*made["enum"], None]
-    return made
+        result["anyOf"] = result["anyOf"] if null in result["anyOf"] else [*result["anyOf"], null]
+    elif "$ref" in result:
+        return {"anyOf": [result, {"type": "null"}]}
+    if "enum" in result and None not in result["enum"]:
+        result["enum"] = [*result["enum"], None]
+    return result
 
 
-# --- the way back -----------------------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 def without_nulls(schema: Schema, arguments: dict[str, Json]) -> dict[str, Json]:
-    """Arguments that a model wrote in strict mode, without the nulls that the tool's own schema does not take.
+    """Return strict mode arguments without the nulls that the schema of the tool does not allow.
 
-    Where that schema cannot be followed they stay as they are: the server has the last word.
+    If the schema cannot be followed, the arguments are returned unchanged; the server validates them.
     """
     try:
-        made: dict[str, Json] = _Way(schema).back(schema, arguments)
+        result: dict[str, Json] = _NullRemover(schema).convert(schema, arguments)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         return arguments
-    return made
+    return result
 
 
-class _Way:
-    """One set of arguments on its way back, along the schema that the server gave."""
+class _NullRemover:
+    """Removes nulls from arguments according to the schema of the tool."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._branches = 0
 
-    def back(self, node: Any, value: Any) -> Any:
+    def convert(self, node: Any, value: Any) -> Any:
         if isinstance(value, dict):
             return self._object(self._branch(node, value), value)
         if isinstance(value, list):
             items = self._branch(node, value).get("items")
-            return [self.back(items, part) for part in value]
+            return [self.convert(items, part) for part in value]
         return value
 
     def _object(self, node: Schema, value: dict[str, Any]) -> dict[str, Any]:
         properties = node.get("properties") or {}
         required = node.get("required") or ()
         return {
-            name: self.back(properties.get(name), part)
+            name: self.convert(properties.get(name), part)
             for name, part in value.items()
-            if part is not None
-            or name in required
-            or name not in properties
-            or self._takes_null(properties[name])
+            if part is not None or name in required or name not in properties or self._allows_null(properties[name])
         }
 
     def _branch(self, node: Any, value: Any) -> Schema:
-        """The schema that speaks of this value. Of a choice: the one branch that fits, and none where several do."""
+        """Return the schema for this value.
+
+        Of several alternatives: the only one that matches, else an empty schema.
+        """
         found = _join_choices(_resolved(self._root, node))
         if "properties" in found or "items" in found:
             return found
         branches = [_join_choices(_resolved(self._root, part)) for part in _list_of(found, "anyOf")]
         if isinstance(value, dict):
-            fitting = [part for part in branches if value.keys() <= (part.get("properties") or {}).keys()]
+            matching = [part for part in branches if value.keys() <= (part.get("properties") or {}).keys()]
         else:
-            fitting = [part for part in branches if "items" in part]
-        return fitting[0] if len(fitting) == 1 else {}
+            matching = [part for part in branches if "items" in part]
+        return matching[0] if len(matching) == 1 else {}
 
-    def _takes_null(self, part: Any) -> bool:
+    def _allows_null(self, part: Any) -> bool:
         self._branches += 1
         if self._branches > _MAX_BRANCHES:
-            raise ValueError("choices without end")
+            raise ValueError(f"more than {_MAX_BRANCHES} alternatives")
         if not isinstance(part, dict):
             return part is not False
         found = _join_choices(_resolved(self._root, part))
@@ -391,4 +387,4 @@ class _Way:
         if isinstance(kind, str | list):
             return "null" in ([kind] if isinstance(kind, str) else kind)
         branches = _list_of(found, "anyOf")
-        return not branches or any(self._takes_null(branch) for branch in branches)
+        return not branches or any(self._allows_null(branch) for branch in branches)

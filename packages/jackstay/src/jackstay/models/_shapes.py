@@ -1,8 +1,4 @@
-"""Tool definitions in the shapes of three APIs: OpenAI chat completions, OpenAI responses, Anthropic messages.
-
-Plain dicts, no client library: each is what the API's reference calls a tool. Pure. Above: `_toolbox`, `apcore_mcp`. Below:
-`jackstay.errors`.
-"""
+"""Tool definitions as plain dicts in the shapes of OpenAI chat completions, OpenAI responses and Anthropic messages."""
 
 from typing import Any, Final, TypeAlias
 
@@ -11,28 +7,31 @@ from jackstay.errors import UsageError
 # The APIs: OpenAI's chat completions, OpenAI's responses, Anthropic's messages.
 SHAPES: Final = ("openai", "openai-responses", "anthropic")
 
-# A tool definition: a TypedDict of the API's own library, which is not imported here, so that it type-checks with all.
+# A tool definition. `Any`, because the API libraries, whose TypedDicts it must match, are not imported here.
 Definition: TypeAlias = Any
 # A message or an input item for the model; as above.
 Message: TypeAlias = Any
 
 
 def check_shape(shape: str) -> None:
-    """Raises: UsageError for a shape that is none."""
+    """Raises: UsageError for an unknown shape."""
     if shape not in SHAPES:
-        raise UsageError(f"shape must be one of {', '.join(SHAPES)}, not {shape!r}", path="shape")
+        raise UsageError(f"shape must be one of {', '.join(map(repr, SHAPES))}, got {shape!r}", path="shape")
 
 
 def definition(
     shape: str, name: str, description: str, parameters: dict[str, Any], *, strict: bool = False
 ) -> dict[str, Any]:
-    """One tool in the shape of one API. Name and schema are taken as they are. Raises: UsageError for a shape that is none."""
+    """Return the definition of one tool; name and schema are used unchanged.
+
+    Raises: UsageError for an unknown shape.
+    """
     check_shape(shape)
-    marked = {"strict": True} if strict else {}
+    strict_flag = {"strict": True} if strict else {}
     if shape == "anthropic":
-        return {"name": name, "description": description, "input_schema": parameters, **marked}
+        return {"name": name, "description": description, "input_schema": parameters, **strict_flag}
     function = {"name": name, "description": description, "parameters": parameters}
     if shape == "openai":
-        return {"type": "function", "function": {**function, **marked}}
-    # Said either way: that API is strict unless told otherwise.
+        return {"type": "function", "function": {**function, **strict_flag}}
+    # Always explicit, because the Responses API is strict by default.
     return {"type": "function", **function, "strict": strict}

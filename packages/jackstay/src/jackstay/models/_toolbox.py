@@ -1,13 +1,7 @@
-"""`Toolbox`: the tools of a client or a fleet before a model, and the model's calls before them.
+"""`Toolbox`: offers the tools of a client or a fleet to a model and runs its calls.
 
-Each verb is one step, so that a program can stand between any two: `definitions()` says what there is, `calls()` reads what
-the model asks for, `run()` does it, `messages()` tells the model. `answer()` is the last three in one.
-
-It holds one table, from the names before the model to the tools. A name that is not in it is never called: what `only`
-leaves out, a model cannot reach by guessing.
-
-What it must never know: a model's API beyond its shapes, and how a client holds its connection. Above: users,
-`jackstay.sync`. Below: `_calls`, `_outcomes`, `_schemas`, `_shapes`, `jackstay.client`.
+Each step has a method: `definitions()`, `calls()`, `run()` and `messages()`; `answer()` combines the last three. Names
+are resolved by the table of the last `definitions()`, so a model cannot call a tool that `only` excludes.
 """
 
 import asyncio
@@ -29,11 +23,11 @@ from jackstay.types import CallToolResult, Tool
 
 logger = logging.getLogger("jackstay.models")
 
-# Of the names that a model is reminded of when it calls one that is not there.
-_MOST_NAMES = 20
+# How many names the error for an unknown tool lists.
+MAX_NAMES_SHOWN = 20
 
-# Where an error is about what the model wrote. Any other place is an option that the program gave, and its mistake.
-_OF_THE_CALL = ("name", "arguments", "$.arguments")
+# Paths of errors in the model's input. An error with any other path concerns an option of the program, and is raised.
+_MODEL_INPUT_PATHS = ("name", "arguments", "$.arguments")
 
 
 class _Entry(NamedTuple):
@@ -44,10 +38,10 @@ class _Entry(NamedTuple):
 class Toolbox:
     """The tools of a client or a fleet for one model API. Safe to share between tasks and conversations.
 
-    `shape` is `openai` (chat completions), `openai-responses` or `anthropic`. `strict` asks the API to hold the model to the
-    schemas. `only(tool)` says which tools the model may have; by default all.
+    `shape` is `openai` (chat completions), `openai-responses` or `anthropic`. `strict` enables the strict mode of the
+    API, which enforces the schemas. `only(tool)` selects the tools that the model may use; default: all.
 
-    Raises: UsageError for a shape that is none, a source that is neither, or an `only` that is no plain function.
+    Raises: UsageError for an unknown shape, a wrong source, or an `only` that is not a plain function.
     """
 
     def __init__(
@@ -61,15 +55,15 @@ class Toolbox:
         check_shape(shape)
         if not isinstance(source, Client | Fleet):
             raise UsageError(
-                f"a toolbox needs a Client or a Fleet, not {type(source).__module__}.{type(source).__name__}; "
-                "for those of jackstay.sync there is jackstay.sync.Toolbox",
+                f"Toolbox() expected a Client or a Fleet, got {type(source).__module__}.{type(source).__name__}; "
+                "for jackstay.sync use jackstay.sync.Toolbox",
                 path="source",
             )
-        asked: object = only
-        if asked is not None and (not callable(asked) or iscoroutinefunction(asked)):
-            # What an `async def` returns is true, whatever it would have said: every tool would pass.
+        selector: object = only
+        if selector is not None and (not callable(selector) or iscoroutinefunction(selector)):
+            # A coroutine is truthy, so an `async def` would select every tool.
             raise UsageError(
-                "only takes a plain function of a Tool, such as lambda tool: tool.name in {'pay'}",
+                "only must be a plain function such as lambda tool: tool.name in {'search'}",
                 path="only",
             )
         self.shape = shape
@@ -84,19 +78,19 @@ class Toolbox:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Each name before the model, and the tool that it stands for; as `definitions()` last found them."""
+        """By name for the model: the name of the tool, as of the last `definitions()`."""
         return {name: entry.tool for name, entry in (self._table or {}).items()}
 
     async def definitions(self, **options: Unpack[CallOptions]) -> list[Definition]:
-        """The tools, for the `tools` of a request. Ask again before each request: servers change what they offer.
+        """Return the definitions for `tools` of a model request. Call it before each request: lists can change.
 
-        A tool whose schema cannot be written is left out, with a warning; so are tools that would have the same name.
+        A tool whose schema cannot be converted is omitted with a warning, as are tools whose names collide.
 
-        Raises: as the listing does.
+        Raises: as listing the tools.
         """
         listed = await self._list(options)
         table: dict[str, _Entry] = {}
-        made: dict[str, Definition] = {}
+        definitions: dict[str, Definition] = {}
         ambiguous: set[str] = set()
         for tool in listed:
             if self._only is not None and not self._only(tool):
@@ -104,84 +98,78 @@ class Toolbox:
             name = model_name(tool.name)
             if name in table:
                 if table[name].tool != tool.name:
-                    # Not an error: a server that has such names must not lose the tools of the others.
-                    said = "two tools are called %r before the model: %r and %r; both are left out, only= can choose one"
-                    logger.warning(said, name, table[name].tool, tool.name)
+                    # Not an error: the tools of the other servers must stay available.
+                    message = "two tools have the model name %r: %r and %r; both are omitted; select one with only="
+                    logger.warning(message, name, table[name].tool, tool.name)
                     ambiguous.add(name)
                 else:
-                    logger.warning("the tool %s is listed twice; the second is left out", tool.name)
+                    logger.warning("tool %r is listed twice; the second is omitted", tool.name)
                 continue
             try:
-                made[name] = self._define(name, tool)
-            except Exception as error:  # noqa: BLE001  # a server's odd schema must not lose the tools of the others
-                logger.warning("the tool %s is left out: %s: %s", tool.name, type(error).__name__, error)
+                definitions[name] = self._define(name, tool)
+            except Exception as error:  # noqa: BLE001  # the tools of the other servers must stay available
+                logger.warning("tool %r is omitted: %s: %s", tool.name, type(error).__name__, error)
             else:
                 table[name] = _Entry(tool.name, tool.input_schema)
         self._table = {name: entry for name, entry in table.items() if name not in ambiguous}
-        return [made[name] for name in self._table]
+        return [definitions[name] for name in self._table]
 
-    def calls(self, answer: object) -> list[ModelCall]:
-        """The calls in a model's answer, in order: its JSON as dicts, or an object of the API's library.
+    def calls(self, response: object) -> list[ModelCall]:
+        """Return the tool calls in the response of a model: JSON as dicts, or an object of the API's library.
 
-        Raises: UsageError for what is not an answer of this API.
+        Raises: UsageError if `response` is not a response of this API.
         """
-        return read_calls(self.shape, answer)
+        return read_calls(self.shape, response)
 
     async def run(self, call: ModelCall, **options: Unpack[ToolOptions]) -> Outcome:
-        """Run one call; `options` are those of `client.tools.call()`. What fails is in the outcome, and logged.
+        """Run one call with the options of `client.tools.call()`. A failure is logged and stored in the outcome.
 
-        Raises: UsageError for an option that cannot be used; as `definitions()`, where that was not called before.
+        Raises: UsageError for a bad option; as `definitions()`, if that was not called before.
         """
         if not isinstance(call, ModelCall):
-            raise UsageError(
-                f"run() takes a call that calls() has read, not {type(call).__name__}", path="call"
-            )
+            raise UsageError(f"run() expected a ModelCall of calls(), got {type(call).__name__}", path="call")
         if self._table is None:
             options = await self._list_first(options)
         try:
-            tool, arguments = self._meant(call)
+            tool, arguments = self._resolve_call(call)
             return Outcome(call, result=await self._call(tool, arguments, options))
         except McpError as error:
-            if isinstance(error, UsageError) and not error.path.startswith(_OF_THE_CALL):
+            if isinstance(error, UsageError) and not error.path.startswith(_MODEL_INPUT_PATHS):
                 raise
-            logger.warning("the model's call of %s failed: %s", call.name, error)
+            logger.warning("the model's call of %r failed: %s", call.name, error)
             return Outcome(call, error=error)
 
     def messages(self, outcomes: Iterable[Outcome]) -> list[Message]:
-        """What to append to the conversation, behind the answer that asked for the calls."""
+        """Return the messages to append to the conversation after the response with the calls."""
         return messages(self.shape, outcomes)
 
-    async def answer(self, answer: object, **options: Unpack[ToolOptions]) -> list[Message]:
-        """Run all calls in a model's answer at once, and return what to append behind it; empty if there are none.
+    async def answer(self, response: object, **options: Unpack[ToolOptions]) -> list[Message]:
+        """Run all calls of a response concurrently and return the messages to append after it; empty without calls.
 
-        Every call is answered, also one that failed, that names no tool, or whose arguments cannot be read.
+        Every call gets a result message, also a failed one, one of an unknown tool or one with invalid arguments.
 
-        Raises: as `calls()` and `run()`; and what a handler of the client's raised, when all other calls have been given up.
+        Raises: as `calls()` and `run()`; the exception of a handler of the client, after the other calls are cancelled.
         """
-        calls = self.calls(answer)
+        calls = self.calls(response)
         if calls and self._table is None:
             options = await self._list_first(options)
         try:
             async with asyncio.TaskGroup() as tasks:
                 running = [tasks.create_task(self.run(call, **options)) for call in calls]
         except BaseExceptionGroup as errors:
-            # The program's own mistake, in a handler of the client's: the other calls were given up.
+            # From a bad option or a handler of the client; the task group has cancelled the other calls.
             raise errors.exceptions[0] from None
         return self.messages([task.result() for task in running])
 
-    # --- the steps ----------------------------------------------------------------------------------------------------
+    # --- steps --------------------------------------------------------------------------------------------------------
 
     async def _list_first(self, options: ToolOptions) -> ToolOptions:
-        """List the tools as a part of a call. Return its options, with what is left of its deadlines."""
-        clients = (
-            [self._source]
-            if isinstance(self._source, Client)
-            else [*map(self._source.__getitem__, self._source)]
-        )
+        """List the tools as part of a call. Return its options with the remaining time of its deadlines."""
+        clients = [self._source] if isinstance(self._source, Client) else [*map(self._source.__getitem__, self._source)]
         if not clients:
             await self.definitions()
             return options
-        unset = msgspec.UNSET  # the settings of all servers of a fleet are the same
+        unset = msgspec.UNSET  # all servers of a fleet have the same settings
         timeout, max_timeout = clients[0].settings.deadlines(
             options.get("timeout", unset), options.get("max_timeout", unset)
         )
@@ -189,8 +177,8 @@ class Toolbox:
         began_at = loop.time()
         await self.definitions(timeout=timeout, max_timeout=max_timeout)
         spent = loop.time() - began_at
-        left: ToolOptions = {"timeout": _less(timeout, spent), "max_timeout": _less(max_timeout, spent)}
-        return {**options, **left}
+        remaining: ToolOptions = {"timeout": _remaining(timeout, spent), "max_timeout": _remaining(max_timeout, spent)}
+        return {**options, **remaining}
 
     async def _list(self, options: CallOptions) -> list[Tool]:
         if isinstance(self._source, Fleet):
@@ -208,28 +196,31 @@ class Toolbox:
             parameters = strict_schema(
                 parameters,
                 lambda: logger.warning(
-                    "strict mode closes an object of %s that takes additional properties", tool.name
+                    "strict mode removes additional properties from an object of tool %r", tool.name
                 ),
             )
         description = tool.description or tool.title or ""
         return definition(self.shape, name, description, parameters, strict=self.strict)
 
-    def _meant(self, call: ModelCall) -> tuple[str, dict[str, Json]]:
-        """The tool and the arguments. Raises: UsageError, in words for the model."""
+    def _resolve_call(self, call: ModelCall) -> tuple[str, dict[str, Json]]:
+        """Return the tool and the arguments of a call. Raises: UsageError with a message for the model."""
         table = self._table or {}
         entry = table.get(call.name)
         if entry is None:
-            known = ", ".join(sorted(table)[:_MOST_NAMES]) or "none"
-            more = "" if len(table) <= _MOST_NAMES else ", and others"
-            raise UsageError(f"there is no tool {call.name!r}; there are: {known}{more}", path="name")
-        if not call.is_whole:
-            raise UsageError("the answer was cut off inside it; ask again with less text", path="arguments")
+            known = ", ".join(sorted(table)[:MAX_NAMES_SHOWN]) or "none"
+            more = "" if len(table) <= MAX_NAMES_SHOWN else ", and more"
+            raise UsageError(f"unknown tool {call.name!r}; available tools: {known}{more}", path="name")
+        if not call.is_complete:
+            raise UsageError(
+                "the call is incomplete because the response was truncated; retry with a shorter response",
+                path="arguments",
+            )
         arguments = read_arguments(call)
         if self.strict:
             arguments = without_nulls(object_schema(entry.schema), arguments)
         return entry.tool, arguments
 
 
-def _less(seconds: float | None, spent: float) -> float | None:
-    """What is left of a deadline. Never nothing: the call itself ends with the error that names the deadline."""
+def _remaining(seconds: float | None, spent: float) -> float | None:
+    """Return the remaining seconds, at least 1 ms: then the call itself fails with the error that names the limit."""
     return None if seconds is None else max(seconds - spent, 0.001)

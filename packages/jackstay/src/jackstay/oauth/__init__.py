@@ -1,9 +1,8 @@
-"""Access to servers that want to know who asks: OAuth 2.1 as MCP's client rules have it, behind `http(url, auth=...)`.
+"""OAuth 2.1 for MCP clients, used as `http(url, auth=...)`: discovery, registration, sign-in, step-up, refresh,
+storage.
 
-Discovery, registration, sign-in, step-up, refresh and storage; for people with a browser, for programs, and for organisations.
-Every word of a peer is checked before it is used, and no token, code or secret is logged or shown.
-
-Above: users, and the `jackstay` command. Below: `jackstay.transport` (the contract of HTTP clients and authorizers).
+For users with a browser (`OAuth`), for programs (`ClientCredentials`) and for organisations (`EnterpriseManaged`). No
+token, code or secret is logged or included in an error or a `repr`.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from jackstay._lazy import lazy
 
 if TYPE_CHECKING:
-    from jackstay.oauth._browser import Redirect, open_page
+    from jackstay.oauth._browser import Redirect, open_browser
     from jackstay.oauth._client_credentials import ClientCredentials
     from jackstay.oauth._enterprise import EnterpriseManaged, IdentityProvider
     from jackstay.oauth._errors import AuthorizationError
@@ -31,7 +30,7 @@ __all__ = [
     "OAuth",
     "Redirect",
     "TokenStore",
-    "open_page",
+    "open_browser",
 ]
 
 if not TYPE_CHECKING:
@@ -48,6 +47,6 @@ if not TYPE_CHECKING:
             "OAuth": "_oauth",
             "Redirect": "_browser",
             "TokenStore": "_store",
-            "open_page": "_browser",
+            "open_browser": "_browser",
         },
     )

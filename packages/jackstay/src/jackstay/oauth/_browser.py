@@ -1,9 +1,6 @@
-"""Sending people to sign in: the system's browser there, the listener on loopback for the way back.
+"""Sign-in with the system's browser and a listener on loopback for the redirect.
 
-The URL is also written to standard error, because on many machines no browser opens: the reader of a remote shell copies it.
-It is not logged: it belongs to this sign-in, and logs are kept.
-
-Above: `_oauth`. Below: `_listener`, the `webbrowser` module.
+The URL is also printed to stderr for machines without a browser. It is not logged, because it belongs to one sign-in.
 """
 
 import sys
@@ -14,36 +11,36 @@ from typing import TypeAlias
 from jackstay.oauth._flow import has_state
 from jackstay.oauth._listener import RedirectListener
 
-# What a program gives instead of a browser: takes the URL to sign in at, returns the URL it was sent back to.
+# Replaces the browser: receives the URL to sign in at and returns the URL of the redirect.
 Redirect: TypeAlias = Callable[[str], Awaitable[str]]
 
-# People look for their password, their phone and their second factor.
+# Time for the user to find password, phone and second factor.
 SIGN_IN_SECONDS = 300.0
 
 
-def open_page(url: str) -> None:
-    """Show the URL on standard error, and open it in the system's browser if there is one."""
+def open_browser(url: str) -> None:
+    """Print the URL to stderr and open it in the system's browser, if there is one."""
     print(f"To sign in, open this page in your browser:\n\n    {url}\n", file=sys.stderr, flush=True)
-    # On a thread that nobody waits for: a browser in the terminal runs until the user leaves it.
+    # On a daemon thread: a terminal browser runs until the user quits it.
     threading.Thread(target=_open_quietly, args=(url,), name="jackstay-browser", daemon=True).start()
 
 
 def _open_quietly(url: str) -> None:
-    import webbrowser  # noqa: PLC0415 - looks around on the machine, and few sign-ins need it
+    import webbrowser  # noqa: PLC0415 - slow to import, and rarely needed
 
     try:
         webbrowser.open(url)
     except (webbrowser.Error, OSError):
-        return  # the URL stands on standard error
+        return  # the URL was printed to stderr
 
 
-async def through_browser(
+async def sign_in_with_browser(
     url: str, redirect_uri: str, state: str, seconds: float, show: Callable[[str], None]
 ) -> str:
-    """Show people `url`; returns where the browser was sent back to.
+    """Call `show(url)` and return the URL of the redirect.
 
-    Raises: AuthorizationError when nobody came back in time; UsageError where nothing can listen at `redirect_uri`.
+    Raises: AuthorizationError after `seconds` without a redirect; UsageError if `redirect_uri` cannot be listened on.
     """
     async with RedirectListener(redirect_uri, lambda target: has_state(target, state)) as listener:
         show(url)
-        return await listener.answer(seconds)
+        return await listener.callback(seconds)

@@ -1,9 +1,4 @@
-"""Access for programs: the client itself is who signs in (RFC 6749, 4.4; the extension "OAuth Client Credentials").
-
-Nobody is asked, so a token that ends is followed by another one.
-
-Above: users. Below: `_authorizer`.
-"""
+"""The client credentials grant for programs (RFC 6749, 4.4; the MCP extension "OAuth Client Credentials")."""
 
 import time
 from collections.abc import Callable
@@ -14,17 +9,18 @@ from jackstay.oauth._discovery import Access
 from jackstay.oauth._documents import CLIENT_CREDENTIALS
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._identity import Identity, RegisteredClient
-from jackstay.oauth._registration import given_client
+from jackstay.oauth._registration import configured_client
 from jackstay.oauth._store import TokenStore
-from jackstay.oauth._tokens import Applicant, Tokens, read_tokens, request_token
+from jackstay.oauth._tokens import ClientAuth, Tokens, read_tokens, request_token
 from jackstay.transport import HttpClient
 
 
 class ClientCredentials(TokenAuthorizer):
-    """Signs the program in: `http(url, auth=ClientCredentials(Identity(client_id=..., client_secret=..., issuer=...)))`.
+    """Authorizes a program: `http(url, auth=ClientCredentials(Identity(client_id=..., client_secret=...,
+    issuer=...)))`.
 
-    The identity proves itself with `client_secret`, or with `private_key` and `signing_algorithm`. Name its `issuer`: then
-    only that one ever sees the secret, whatever the server says.
+    The identity needs `client_secret`, or `private_key` and `signing_algorithm`. The secret is only sent to its
+    `issuer`. A token is renewed automatically, because the grant needs no user.
     """
 
     renews_by_grant = True
@@ -41,40 +37,43 @@ class ClientCredentials(TokenAuthorizer):
         check_confidential(identity)
 
     def __repr__(self) -> str:
-        """Who it is for, never what it holds."""
+        """Without tokens and secrets."""
         return f"ClientCredentials({self.identity!r})"
 
     async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
-        applicant = self._applicant(access)
+        client_auth = self._client_auth_for(access)
         form = {
             "grant_type": CLIENT_CREDENTIALS,
             **self.identity.resource_form(access.issuer, access.resource),
         }
         if scopes:
             form["scope"] = " ".join(scopes)
-        answer = await request_token(client, applicant, form, self._clock())
-        return read_tokens(answer, applicant, access.resource, scopes, self._clock())
+        response = await request_token(client, client_auth, form, self._clock())
+        return read_tokens(response, client_auth, access.resource, scopes, self._clock())
 
-    async def _client_of(self, tokens: Tokens, access: Access) -> RegisteredClient | None:
-        registered = given_client(self.identity, access)
+    async def _client_for(self, tokens: Tokens, access: Access) -> RegisteredClient | None:
+        registered = configured_client(self.identity, access)
         return registered if registered is not None and registered.client_id == tokens.client_id else None
 
-    def _applicant(self, access: Access) -> Applicant:
-        """Who asks at that issuer. Raises: AuthorizationError where the identity is for another."""
-        registered = given_client(self.identity, access)
+    def _client_auth_for(self, access: Access) -> ClientAuth:
+        """Return the client authentication for that issuer.
+
+        Raises: AuthorizationError if the identity is for another.
+        """
+        registered = configured_client(self.identity, access)
         if registered is None:
             raise AuthorizationError(
-                f"the server wants access from {access.issuer}, and the identity is for {self.identity.issuer}",
+                f"the server requires a token of {access.issuer}, but the identity is for {self.identity.issuer}",
                 issuer=access.issuer,
             )
         self._bind(access)
-        return Applicant(registered, self.identity, access.server)
+        return ClientAuth(registered, self.identity, access.server)
 
 
 def check_confidential(identity: Identity) -> None:
-    """Programs that sign in by themselves must be able to prove who they are. Raises: UsageError."""
+    """Raises: UsageError if the identity has no credentials."""
     if not identity.client_id or not (identity.client_secret or identity.private_key):
         raise UsageError(
-            "the identity needs a client_id, and a client_secret or a private_key to prove it",
+            "identity must have a client_id and a client_secret or a private_key",
             path="identity",
         )

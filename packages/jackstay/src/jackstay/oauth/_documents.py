@@ -1,9 +1,4 @@
-"""What is read from servers and authorization servers, as types: only the members that decide something.
-
-Unknown members are ignored; a known one of a wrong kind fails the document with a sentence that names the member.
-
-Pure. Above: discovery, registration, tokens. Below: `msgspec`.
-"""
+"""OAuth documents as types: metadata, registration, token and error responses, with the members that are used."""
 
 from typing import TypeVar
 
@@ -11,7 +6,7 @@ import msgspec
 
 from jackstay.oauth._errors import AuthorizationError
 
-# The grants of this room.
+# The supported grant types.
 AUTHORIZATION_CODE = "authorization_code"
 REFRESH_TOKEN = "refresh_token"  # noqa: S105 - the name of a grant
 CLIENT_CREDENTIALS = "client_credentials"
@@ -28,7 +23,7 @@ class ProtectedResource(msgspec.Struct, frozen=True):
 
 
 class AuthorizationServer(msgspec.Struct, frozen=True):
-    """Authorization server metadata (RFC 8414, section 2), or the defaults of 2025-03-26 where there is none."""
+    """Authorization server metadata (RFC 8414, section 2), or the defaults of 2025-03-26."""
 
     issuer: str
     token_endpoint: str
@@ -43,8 +38,8 @@ class AuthorizationServer(msgspec.Struct, frozen=True):
     authorization_response_iss_parameter_supported: bool | None = None
 
 
-class RegistrationAnswer(msgspec.Struct, frozen=True):
-    """What dynamic registration gives (RFC 7591, 3.2.1)."""
+class RegistrationResponse(msgspec.Struct, frozen=True):
+    """Response of dynamic client registration (RFC 7591, 3.2.1)."""
 
     client_id: str
     client_secret: str | None = None
@@ -53,8 +48,8 @@ class RegistrationAnswer(msgspec.Struct, frozen=True):
     scope: str | None = None
 
 
-class TokenAnswer(msgspec.Struct, frozen=True):
-    """What a token endpoint gives (RFC 6749, 5.1; RFC 8693, 2.2.1). Some write the lifetime as text."""
+class TokenResponse(msgspec.Struct, frozen=True):
+    """Response of a token endpoint (RFC 6749, 5.1; RFC 8693, 2.2.1). Some servers write `expires_in` as a string."""
 
     access_token: str
     token_type: str = "Bearer"  # noqa: S105 - the name of a type
@@ -64,8 +59,8 @@ class TokenAnswer(msgspec.Struct, frozen=True):
     issued_token_type: str | None = None
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """An error of OAuth (RFC 6749, 5.2)."""
+class OAuthErrorResponse(msgspec.Struct, frozen=True):
+    """OAuth error response (RFC 6749, 5.2)."""
 
     error: str
     error_description: str | None = None
@@ -75,12 +70,12 @@ Document = TypeVar("Document", bound=msgspec.Struct)
 
 
 def read_document(body: bytes, kind: type[Document], what: str) -> Document:
-    """The document in a body. `what` says whose it is.
+    """Decode a document. `what` describes it in the error.
 
-    Raises: AuthorizationError, which never quotes the body: there may be a token in it.
+    Raises: AuthorizationError, which never quotes the body, because it may contain a token.
     """
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        reason = str(error) if isinstance(error, msgspec.ValidationError) else "not JSON"
-        raise AuthorizationError(f"{what} cannot be read: {reason}") from None
+        reason = str(error) if isinstance(error, msgspec.ValidationError) else "invalid JSON"
+        raise AuthorizationError(f"{what} is invalid: {reason}") from None

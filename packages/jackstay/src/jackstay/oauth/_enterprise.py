@@ -1,10 +1,7 @@
-"""Access that an organisation decides: its identity provider vouches for the user, and nobody is asked at each server.
+"""The MCP extension "Enterprise-Managed Authorization" (draft-ietf-oauth-identity-assertion-authz-grant).
 
-Two steps (the extension "Enterprise-Managed Authorization"; draft-ietf-oauth-identity-assertion-authz-grant): the identity
-provider exchanges the user's ID token for an assertion that is good for one authorization server and one resource (RFC 8693), and
-that server takes the assertion for an access token (RFC 7523, 2.1).
-
-Above: users. Below: `_client_credentials` (who we are at the server's side), `_tokens`.
+The identity provider exchanges the user's ID token for an assertion for one authorization server and one resource (RFC
+8693); the authorization server exchanges the assertion for an access token (RFC 7523, 2.1).
 """
 
 import time
@@ -19,7 +16,7 @@ from jackstay.oauth._documents import JWT_BEARER, TOKEN_EXCHANGE, AuthorizationS
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.oauth._store import TokenStore
-from jackstay.oauth._tokens import Applicant, Tokens, read_tokens, request_token
+from jackstay.oauth._tokens import ClientAuth, Tokens, read_tokens, request_token
 from jackstay.oauth._urls import check_url
 from jackstay.transport import HttpClient
 
@@ -28,10 +25,10 @@ ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 
 
 class IdentityProvider(msgspec.Struct, frozen=True, kw_only=True):
-    """Who vouches for the user. `token_endpoint`, or an `issuer` whose metadata names it.
+    """The identity provider of an organisation: a `token_endpoint`, or an `issuer` with metadata.
 
-    `client_id` is what you are there (with `client_secret`, or without for a public client). `id_token` is what the user signed
-    in with: the token, or an async function that gives the current one, because ID tokens end within the hour.
+    `client_id` is the client at the provider (with `client_secret` unless it is a public client). `id_token` is the ID
+    token of the user, or an async function that returns the current one, because ID tokens are short-lived.
     """
 
     client_id: str
@@ -42,21 +39,21 @@ class IdentityProvider(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.issuer and not self.token_endpoint:
-            raise UsageError("an identity provider needs an issuer or a token_endpoint", path="issuer")
+            raise UsageError("IdentityProvider() requires issuer or token_endpoint", path="issuer")
         for name in ("issuer", "token_endpoint"):
             url = getattr(self, name)
             if url:
                 check_url(url, name, url)
 
     def __repr__(self) -> str:
-        """Without the secrets."""
+        """Without secrets."""
         return f"IdentityProvider({self.issuer or self.token_endpoint!r}, client_id={self.client_id!r})"
 
 
 class EnterpriseManaged(ClientCredentials):
-    """Signs the user in by an organisation's identity provider: `http(url, auth=EnterpriseManaged(identity, provider))`.
+    """Authorizes by an organisation's identity provider: `http(url, auth=EnterpriseManaged(identity, provider))`.
 
-    `identity` is what you are at the server's authorization server, as for `ClientCredentials`.
+    `identity` is the client at the authorization server of the MCP server, as for `ClientCredentials`.
     """
 
     def __init__(
@@ -72,12 +69,12 @@ class EnterpriseManaged(ClientCredentials):
         self._provider = provider
 
     def __repr__(self) -> str:
-        """Who it is for, never what it holds."""
+        """Without tokens and secrets."""
         return f"EnterpriseManaged({self.identity!r}, {self._provider!r})"
 
     async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
-        applicant = self._applicant(access)
-        assertion = await self._vouched(client, access, scopes)
+        client_auth = self._client_auth_for(access)
+        assertion = await self._identity_assertion(client, access, scopes)
         form = {
             "grant_type": JWT_BEARER,
             "assertion": assertion,
@@ -85,11 +82,11 @@ class EnterpriseManaged(ClientCredentials):
         }
         if scopes:
             form["scope"] = " ".join(scopes)
-        answer = await request_token(client, applicant, form, self._clock())
-        return read_tokens(answer, applicant, access.resource, scopes, self._clock())
+        response = await request_token(client, client_auth, form, self._clock())
+        return read_tokens(response, client_auth, access.resource, scopes, self._clock())
 
-    async def _vouched(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> str:
-        """The assertion for this authorization server and this resource, from the identity provider."""
+    async def _identity_assertion(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> str:
+        """Request the assertion for this authorization server and resource from the identity provider."""
         provider = self._provider
         id_token = provider.id_token if isinstance(provider.id_token, str) else await provider.id_token()
         form = {
@@ -102,15 +99,15 @@ class EnterpriseManaged(ClientCredentials):
         }
         if scopes:
             form["scope"] = " ".join(scopes)
-        there = await self._provider_server(client)
-        registered = RegisteredClient(there.issuer, provider.client_id, provider.client_secret)
-        answer = await request_token(client, Applicant(registered, Identity(), there), form, self._clock())
-        if answer.issued_token_type != ID_JAG:
+        server = await self._provider_server(client)
+        registered = RegisteredClient(server.issuer, provider.client_id, provider.client_secret)
+        response = await request_token(client, ClientAuth(registered, Identity(), server), form, self._clock())
+        if response.issued_token_type != ID_JAG:
             raise AuthorizationError(
-                f"{there.issuer} gave {quoted(answer.issued_token_type or 'no type')} instead of an identity assertion",
-                issuer=there.issuer,
+                f"{server.issuer} issued a token of type {quoted(response.issued_token_type or '')}; expected {ID_JAG}",
+                issuer=server.issuer,
             )
-        return answer.access_token
+        return response.access_token
 
     async def _provider_server(self, client: HttpClient) -> AuthorizationServer:
         provider = self._provider
@@ -119,7 +116,7 @@ class EnterpriseManaged(ClientCredentials):
         found = await find_authorization_server(client, provider.issuer, (provider.issuer,), provider.issuer)
         if found is None:
             raise AuthorizationError(
-                f"{provider.issuer} publishes no metadata: give the identity provider's token_endpoint",
+                f"{provider.issuer}: no metadata found; pass token_endpoint= of the identity provider",
                 issuer=provider.issuer,
             )
         return found

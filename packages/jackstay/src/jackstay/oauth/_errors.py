@@ -1,19 +1,16 @@
-"""The one error of this room: there is no access to be had.
+"""`AuthorizationError`: a `TransportError`, because the call that needed authorization was not sent.
 
-It is a `TransportError`, because that is what it means to the call that asked: it was not sent, and surely did not run.
-Must never carry a token, a code or a secret: errors are logged and shown.
-
-Above: every file of this room. Below: `jackstay.errors`.
+It must never contain a token, a code or a secret.
 """
 
 from jackstay.errors import Json, TransportError
 
 
 class AuthorizationError(TransportError):
-    """No access: a rule was broken, somebody refused, or something is missing that only you can give.
+    """Authorization failed: it was refused, a response is invalid, or configuration is missing.
 
-    `error` is the code of OAuth where the authorization server answered with one (`access_denied`, `invalid_client`),
-    `issuer` is that server where it is known. `permanent` is False where trying again may help.
+    `error` is the OAuth error code of the authorization server (such as `access_denied`) and `issuer` its identifier,
+    if they are known. `permanent` is False if a retry may help.
     """
 
     def __init__(self, message: str, *, error: str = "", issuer: str = "", permanent: bool = True) -> None:
@@ -27,10 +24,10 @@ class AuthorizationError(TransportError):
         self.issuer = issuer
 
 
-# What a server wrote is quoted in our sentences, and never as it came: it may be a page long, or steer a terminal.
+# Limits values of a server in error messages.
 _QUOTE_LENGTH = 200
 
 
 def quoted(text: str) -> str:
-    """A stranger's words for a sentence of ours: short, and printable."""
+    """Return an untrusted value for an error message: truncated, quoted and escaped to printable ASCII."""
     return ascii(text[:_QUOTE_LENGTH])

@@ -1,9 +1,4 @@
-"""One bounded exchange with a stranger: so many bytes, so many seconds, and no redirect that leads elsewhere.
-
-The HTTP client is the transport's own, with its proxies and certificates. Nothing here knows what is asked.
-
-Above: discovery, registration, tokens. Below: the contract of `jackstay.transport`.
-"""
+"""HTTP requests to untrusted servers with limits on size, time and redirects, through the transport's HTTP client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -19,16 +14,16 @@ from jackstay.transport.http import Headers
 
 # The largest metadata seen in the wild is under 10 KiB; tokens with many claims reach 20 KiB.
 MAX_BYTES = 262_144
-# For each of them, whatever time people have for their part: an authorization server that takes longer is down.
+# The timeout of each request, independent of the time that the user has for the sign-in.
 SECONDS = 10.0
-# An origin that moved its documents does so once; http to https is another origin, and never followed.
+# Redirects on the same origin; http to https is another origin and is not followed.
 MAX_REDIRECTS = 3
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A response that was read to its end."""
+    """A complete response."""
 
     status: int
     headers: Mapping[str, str]
@@ -36,46 +31,46 @@ class Reply(msgspec.Struct, frozen=True):
 
     @property
     def is_json(self) -> bool:
-        """True where the body says that it is JSON."""
+        """True if the content type is JSON."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         return kind == "application/json" or kind.endswith("+json")
 
 
 async def get(client: HttpClient, url: str) -> Reply:
-    """GET a public document. Redirects are followed on the same origin only; any other is the reply.
+    """GET a public document. Follows redirects on the same origin; any other redirect is returned.
 
-    Raises: TransportError (passing), AuthorizationError.
+    Raises: TransportError (transient), AuthorizationError.
     """
     for _ in range(MAX_REDIRECTS + 1):
         reply = await _exchange(client, "GET", url, (("Accept", "application/json"),), None)
         if reply.status not in _REDIRECTS:
             return reply
         try:
-            there = resolve_url(url, reply.headers.get("location", ""))
+            location = resolve_url(url, reply.headers.get("location", ""))
         except ProtocolError:
             return reply
-        if not is_same_origin(url, there):
+        if not is_same_origin(url, location):
             return reply
-        url = there
+        url = location
     return reply
 
 
 async def probe(client: HttpClient, url: str, headers: Headers = ()) -> tuple[int, Mapping[str, str]]:
-    """Status and headers of a GET, whose body is not waited for: it may be a stream without end.
+    """Return status and headers of a GET without reading the body, which may be an endless stream.
 
-    Raises: TransportError (passing).
+    Raises: TransportError (transient).
     """
-    accepting = ("Accept", "application/json, text/event-stream")
+    accept = ("Accept", "application/json, text/event-stream")
     async with _bounded(url):
-        response = await client.send("GET", url, (accepting, *headers), None)
+        response = await client.send("GET", url, (accept, *headers), None)
         await response.close()
     return response.status, response.headers
 
 
 async def post(client: HttpClient, url: str, headers: tuple[tuple[str, str], ...], body: bytes) -> Reply:
-    """POST; a redirect is the reply, because what is posted are credentials.
+    """POST credentials; redirects are not followed.
 
-    Raises: TransportError (passing), AuthorizationError.
+    Raises: TransportError (transient), AuthorizationError.
     """
     return await _exchange(client, "POST", url, (("Accept", "application/json"), *headers), body)
 
@@ -90,7 +85,7 @@ async def _exchange(
             async for chunk in response.chunks():
                 read += chunk
                 if len(read) > MAX_BYTES:
-                    raise AuthorizationError(f"{where} answers more than {MAX_BYTES} bytes")
+                    raise AuthorizationError(f"{where}: the response is larger than {MAX_BYTES} bytes")
         finally:
             await response.close()
     return Reply(response.status, response.headers, bytes(read))
@@ -98,7 +93,7 @@ async def _exchange(
 
 @asynccontextmanager
 async def _bounded(url: str) -> AsyncIterator[str]:
-    """Within the time, and with errors that say what they mean to the call that waits: it was not sent."""
+    """Apply the timeout, and convert errors to TransportError: the call that needs authorization was not sent."""
     where = url.partition("?")[0]
     try:
         async with asyncio.timeout(SECONDS):
@@ -106,6 +101,6 @@ async def _bounded(url: str) -> AsyncIterator[str]:
     except AuthorizationError:
         raise
     except TimeoutError as error:
-        raise TransportError(f"{where} did not answer within {SECONDS:g} s") from error
+        raise TransportError(f"{where}: no response within {SECONDS:g} s") from error
     except McpError as error:
-        raise TransportError(f"{where} could not be asked: {error.message}") from error
+        raise TransportError(f"{where}: request failed: {error.message}") from error

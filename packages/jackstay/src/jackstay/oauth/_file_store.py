@@ -1,10 +1,7 @@
-"""Tokens in a file that only its owner can read: for people who sign in once and run programs many times.
+"""`FileStore`: tokens in one JSON file that only its owner can read.
 
-One JSON file. It is replaced whole, by a rename, so that a crash leaves the old or the new one; a lock beside it makes
-several programs take turns, and one more for each key lets one of them renew a token at a time. A file that is not ours is never overwritten: it is an error that says what to do, because
-the path may be a mistake and the file somebody's work.
-
-Above: users and commands. Below: the operating system.
+The file is replaced atomically by a rename. A lock file serializes writes of several programs, and a lock file per key
+serializes token refreshes. A file of another format is never overwritten.
 """
 
 import asyncio
@@ -33,24 +30,24 @@ class _File(msgspec.Struct):
 
 
 class FileStore:
-    """Keeps registrations and tokens in one file, mode 0600. Without a path, in your configuration directory."""
+    """Stores registrations and tokens in one file, mode 0600; default: in the user's configuration directory."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = default_path() if path is None else Path(path).expanduser()
 
     async def load(self, key: str) -> bytes | None:
-        """The value that was saved last, or None.
+        """Return the stored value, or None.
 
-        Raises: UsageError where the file is not one of ours, may not be read, or may be written by others.
+        Raises: UsageError if the file is not a token file, cannot be read, or is writable by others.
         """
         return await asyncio.to_thread(self._load, key)
 
     async def save(self, key: str, value: bytes | None) -> None:
-        """Keep `value`, or forget the key. The file is replaced whole.
+        """Store `value`, or delete the key if it is None. The file is replaced atomically.
 
-        Raises: UsageError where the file is not one of ours, or cannot be written.
+        Raises: UsageError if the file is not a token file or cannot be written.
         """
-        # A cancelled call must not leave a token that was paid for with a sign-in unsaved, nor release a lock before it is.
+        # Not cancelled: a token of a sign-in must be saved, and before the caller releases its lock.
         saving = asyncio.ensure_future(asyncio.to_thread(self._save, key, value))
         try:
             await asyncio.shield(saving)
@@ -60,9 +57,9 @@ class FileStore:
 
     @contextlib.asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
-        """Exclude every other program that shares the file. The operating system ends the lock of a program that dies.
+        """Exclude other programs that share the file. The operating system releases the lock of a program that exits.
 
-        Raises: TransportError where another program keeps it too long, UsageError where no lock can be made.
+        Raises: TransportError if another program holds it too long, UsageError if the lock file cannot be created.
         """
         name = hashlib.sha256(key.encode()).hexdigest()[:16]
         path = self.path.with_name(f"{self.path.name}.{name}.lock")
@@ -79,12 +76,12 @@ class FileStore:
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise UsageError(
-                f"tokens cannot be locked by {path}: {error.strerror}; give FileStore another path",
+                f"cannot create lock file {path}: {error.strerror}; pass another path to FileStore()",
                 path="path",
             ) from error
 
     def __repr__(self) -> str:
-        """Where, never what."""
+        """Without the content."""
         return f"FileStore({str(self.path)!r})"
 
     def _load(self, key: str) -> bytes | None:
@@ -104,25 +101,22 @@ class FileStore:
                 _replace(self.path, msgspec.json.encode(file))
         except OSError as error:
             raise UsageError(
-                f"tokens cannot be kept in {self.path}: {error.strerror}; give FileStore another path",
+                f"cannot write token file {self.path}: {error.strerror}; pass another path to FileStore()",
                 path="path",
             ) from error
 
     def _check_owner(self, found: os.stat_result) -> None:
-        """Refuse what somebody else may have written: a token of theirs would let them see what you send.
-
-        Raises: UsageError.
-        """
+        """Raises: UsageError if another user may have written the file: with their token they would see your data."""
         if found.st_uid != os.geteuid():
             raise UsageError(
-                f"{self.path} belongs to {_whose(found.st_uid)}; tokens are read from a file of your own only:"
-                " delete it, or give another path",
+                f"token file {self.path} is owned by {_user_name(found.st_uid)}; it must be owned by you: delete it or"
+                " pass another path",
                 path="path",
             )
         if stat.S_IMODE(found.st_mode) & 0o022:
             raise UsageError(
-                f"{self.path} can be written by others (mode {stat.S_IMODE(found.st_mode):o}), so its tokens may not be"
-                " yours: delete it and sign in again, or, if you know what is in it, chmod 600",
+                f"token file {self.path} is writable by others (mode {stat.S_IMODE(found.st_mode):o}): delete it and"
+                " sign in again, or chmod 600 if you trust its content",
                 path="path",
             )
 
@@ -134,26 +128,24 @@ class FileStore:
         except FileNotFoundError:
             return _File(_FORMAT)
         except OSError as error:
-            raise UsageError(
-                f"tokens cannot be read from {self.path}: {error.strerror}", path="path"
-            ) from error
+            raise UsageError(f"tokens cannot be read from {self.path}: {error.strerror}", path="path") from error
         if os.name == "posix":
             self._check_owner(found)
         if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
-            _LOG.warning("%s could be read by others; it is made private when it is next written", self.path)
+            _LOG.warning("token file %s is readable by others; its mode is fixed at the next write", self.path)
         try:
             file = msgspec.json.decode(body, type=_File)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             file = None
         if file is None or file.format != _FORMAT:
             raise UsageError(
-                f"{self.path} is not a file of tokens; move or delete it and sign in again, or give another path",
+                f"{self.path} is not a token file; move or delete it and sign in again, or pass another path",
                 path="path",
             )
         return file
 
 
-def _whose(uid: int) -> str:
+def _user_name(uid: int) -> str:
     try:
         import pwd  # noqa: PLC0415 - not on Windows
 
@@ -163,21 +155,21 @@ def _whose(uid: int) -> str:
 
 
 def default_path() -> Path:
-    """Where tokens are kept when nothing is said: the configuration directory of the platform."""
+    """Return the default path: in the configuration directory of the platform."""
     if sys.platform == "win32":
         root = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
     elif sys.platform == "darwin":
         root = Path.home() / "Library" / "Application Support"
     else:
         # The XDG specification ignores a path that is not absolute.
-        given = os.environ.get("XDG_CONFIG_HOME", "")
-        root = Path(given) if os.path.isabs(given) else Path.home() / ".config"
+        config_home = os.environ.get("XDG_CONFIG_HOME", "")
+        root = Path(config_home) if os.path.isabs(config_home) else Path.home() / ".config"
     return root / "jackstay" / "tokens.json"
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Take turns with other programs. The lock is another file, because the file itself is replaced."""
+    """Hold the write lock. It is a separate file, because the token file is replaced."""
     try:
         import fcntl  # noqa: PLC0415 - not on Windows
     except ImportError:
@@ -192,7 +184,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Whether the lock of this open file is ours now. Without file locks (Windows) programs do not exclude each other."""
+    """Try to lock this open file; return whether it is locked. On Windows programs do not exclude each other."""
     try:
         import fcntl  # noqa: PLC0415 - not on Windows
     except ImportError:
@@ -205,7 +197,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _replace(path: Path, body: bytes) -> None:
-    """Write beside it, then rename: mkstemp makes its file readable by the owner alone."""
+    """Write a temporary file, which mkstemp creates readable by the owner only, and rename it."""
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as opened:

@@ -1,10 +1,8 @@
-"""The authorization code flow, without its I/O: the URL that people are sent to, and what comes back from there.
+"""The authorization code flow without I/O: builds the authorization URL and validates the callback.
 
-PKCE with S256 always (OAuth 2.1, 7.5.2), `resource` (RFC 8707), `state`, and the issuer of the response (RFC 9207). What
-comes back is a stranger's word until state and issuer are checked, in this order, before the code is used or an error
-is shown (2026-07-28 basic/authorization, "Authorization Response Validation").
-
-Pure but for the lots it draws. Above: `_oauth`. Below: `_discovery`'s findings.
+Always uses PKCE with S256 (OAuth 2.1, 7.5.2), `resource` (RFC 8707), `state` and `iss` (RFC 9207). State and issuer are
+checked before the code is used or an error is reported (2026-07-28 basic/authorization, "Authorization Response
+Validation").
 """
 
 import hashlib
@@ -26,7 +24,7 @@ OFFLINE_ACCESS = "offline_access"
 
 
 class SignIn(msgspec.Struct, frozen=True):
-    """One sign-in under way: the URL to open, and what its response is checked against."""
+    """One pending sign-in: the URL to open, and the values that its callback must match."""
 
     url: str
     issuer: str
@@ -35,12 +33,12 @@ class SignIn(msgspec.Struct, frozen=True):
     state: str
     verifier: str
     scopes: tuple[str, ...]
-    is_issuer_promised: bool
-    # What the token request says of the resource.
+    requires_iss: bool
+    # The resource parameters of the token request.
     token_form: dict[str, str]
 
     def __repr__(self) -> str:
-        """Without what is secret."""
+        """Without secrets."""
         return f"SignIn(at {self.issuer!r} for {self.resource!r})"
 
 
@@ -51,9 +49,9 @@ def begin(
     scopes: tuple[str, ...],
     identity: Identity = Identity(),  # noqa: B008 - frozen
 ) -> SignIn:
-    """Start a sign-in. Open its `url`, then `read_callback`.
+    """Start a sign-in: open its `url`, then pass the callback to `read_callback()`.
 
-    Raises: AuthorizationError where the authorization server has no such flow, or not with PKCE.
+    Raises: AuthorizationError if the authorization server does not support the flow with PKCE.
     """
     server = access.server
     check_flow(access, identity)
@@ -72,11 +70,11 @@ def begin(
     if scopes:
         query["scope"] = " ".join(scopes)
     if OFFLINE_ACCESS in scopes:
-        query["prompt"] = "consent"  # without it, OpenID Connect ignores that scope (core, section 11)
+        query["prompt"] = "consent"  # required for that scope by OpenID Connect Core, section 11
     if identity.issuer == server.issuer:
         query |= identity.sign_in_parameters
     parts = urlsplit(server.authorization_endpoint or "")
-    # The endpoint may have a query of its own, which stays (RFC 6749, 3.1).
+    # A query of the endpoint must be kept (RFC 6749, 3.1).
     joined = "&".join(piece for piece in (parts.query, urlencode(query)) if piece)
     return SignIn(
         url=urlunsplit((parts.scheme, parts.netloc, parts.path, joined, "")),
@@ -87,76 +85,72 @@ def begin(
         verifier=verifier,
         scopes=scopes,
         token_form=identity.resource_form(server.issuer, access.resource),
-        is_issuer_promised=server.authorization_response_iss_parameter_supported is True,
+        requires_iss=server.authorization_response_iss_parameter_supported is True,
     )
 
 
 def check_flow(access: Access, identity: Identity = Identity()) -> None:  # noqa: B008 - frozen
-    """Whether people can sign in there. Asked before anything is registered or opened.
-
-    Raises: AuthorizationError.
-    """
+    """Raises: AuthorizationError if the server does not support the flow. Called before registration."""
     server = access.server
     if server.authorization_endpoint is None:
-        raise AuthorizationError(f"{server.issuer} has no page to sign in at", issuer=server.issuer)
-    # 2025-11-25 "Authorization Code Protection": refuse where it is absent. Where nothing at all is published (2025-03-26)
-    # nobody can know, and S256 is sent all the same.
+        raise AuthorizationError(f"{server.issuer}: metadata has no authorization_endpoint", issuer=server.issuer)
+    # 2025-11-25 basic/authorization, "Authorization Code Protection": refuse if it is absent. A 2025-03-26 server
+    # without metadata cannot declare it; S256 is sent nevertheless.
     methods = server.code_challenge_methods_supported
-    is_assumed = access.is_guessed or (methods is None and identity.assumes_pkce(server.issuer))
+    is_assumed = access.uses_default_endpoints or (methods is None and identity.assumes_pkce(server.issuer))
     if "S256" not in (methods or ()) and not is_assumed:
         raise AuthorizationError(
-            f"{server.issuer} does not list PKCE with S256 in code_challenge_methods_supported; without PKCE a code can be"
-            " stolen. Its operator must list it. If you know that it supports PKCE: Identity(issuer=..., assume_pkce=True)",
+            f"{server.issuer}: code_challenge_methods_supported does not include S256 (PKCE); its operator must add"
+            " it. If you know that it supports PKCE, use Identity(issuer=..., assume_pkce=True)",
             issuer=server.issuer,
         )
 
 
 def has_state(callback_url: str, state: str) -> bool:
-    """True where a callback answers the sign-in of that state. Anybody can call a listener; this one was asked for."""
+    """Return whether a callback has this state: any web page can call the listener."""
     values = [value for name, value in _query(callback_url) if name == "state"]
     return len(values) == 1 and hmac.compare_digest(values[0].encode(), state.encode())
 
 
 def read_callback(sign_in: SignIn, callback_url: str) -> str:
-    """The code that came back.
+    """Return the authorization code of a callback.
 
-    Raises: AuthorizationError: not an answer to this sign-in, not by this issuer, or refused there.
+    Raises: AuthorizationError if the callback is invalid, of another sign-in or issuer, or reports an error.
     """
     query = _query(callback_url)
-    answer = dict(query)
-    if len(answer) != len(query):
-        raise AuthorizationError("the answer to the sign-in says something twice, and was not used")
+    callback = dict(query)
+    if len(callback) != len(query):
+        raise AuthorizationError("the sign-in callback has duplicate parameters and was ignored")
     if not has_state(callback_url, sign_in.state):
-        raise AuthorizationError(
-            "the answer to the sign-in has not the state that was sent, and was not used"
-        )
-    issuer = answer.get("iss")
+        raise AuthorizationError("the sign-in callback has the wrong state and was ignored")
+    issuer = callback.get("iss")
     if issuer is None:
-        if sign_in.is_issuer_promised:
+        if sign_in.requires_iss:
             raise AuthorizationError(
-                f"{sign_in.issuer} says that it names itself in its answers, and this one has no iss; it was not used",
+                f"the sign-in callback of {sign_in.issuer} has no iss, which its metadata promises, and was ignored",
                 issuer=sign_in.issuer,
             )
     elif issuer != sign_in.issuer:
-        # RFC 9207, 2.4: by simple comparison. Nothing else in it may be shown: it is an attacker's.
+        # RFC 9207, 2.4: simple comparison. The rest may be from an attacker and is not reported.
         raise AuthorizationError(
-            f"the answer to the sign-in at {sign_in.issuer} is by another issuer, and was not used",
+            f"the sign-in callback is not from {sign_in.issuer} (wrong iss) and was ignored",
             issuer=sign_in.issuer,
         )
-    if "error" in answer:
-        said = f" ({quoted(answer['error_description'])})" if answer.get("error_description") else ""
+    if "error" in callback:
+        description = callback.get("error_description")
+        suffix = f" ({quoted(description)})" if description else ""
         raise AuthorizationError(
-            f"{sign_in.issuer} refused the sign-in: {quoted(answer['error'])}{said}",
-            error=answer["error"][:100],
+            f"{sign_in.issuer} refused the sign-in: {quoted(callback['error'])}{suffix}",
+            error=callback["error"][:100],
             issuer=sign_in.issuer,
         )
-    if not answer.get("code"):
-        raise AuthorizationError("the answer to the sign-in has no code", issuer=sign_in.issuer)
-    return answer["code"]
+    if not callback.get("code"):
+        raise AuthorizationError("the sign-in callback has no code", issuer=sign_in.issuer)
+    return callback["code"]
 
 
 def code_form(sign_in: SignIn, code: str) -> dict[str, str]:
-    """The form that turns a code into tokens (RFC 6749, 4.1.3; RFC 7636, 4.5; RFC 8707, 2.2)."""
+    """Return the form of the token request for a code (RFC 6749, 4.1.3; RFC 7636, 4.5; RFC 8707, 2.2)."""
     return {
         "grant_type": AUTHORIZATION_CODE,
         "code": code,
@@ -167,16 +161,16 @@ def code_form(sign_in: SignIn, code: str) -> dict[str, str]:
 
 
 def choose_scopes(
-    access: Access, demanded: Iterable[str], earlier: Iterable[str], extra: Iterable[str]
+    access: Access, required: Iterable[str], earlier: Iterable[str], extra: Iterable[str]
 ) -> tuple[str, ...]:
-    """What to ask for: what the server demands, else what it supports, else nothing; with what was asked earlier.
+    """Return the scopes to request: those that the server requires, else those it supports, plus `earlier` and `extra`.
 
-    `offline_access` is for refresh tokens: added where the authorization server lists it, and never sent where it does not
-    (2026-07-28 basic/authorization, "Refresh Tokens"). Alone it would be all we ask for, so it is never alone.
+    `offline_access` (for refresh tokens) is added if the authorization server lists it, and never requested otherwise
+    or alone (2026-07-28 basic/authorization, "Refresh Tokens").
     """
-    # Read again: what a document lists may be anything.
+    # Drop invalid scopes of the metadata.
     supported = read_scopes(" ".join(access.scopes_supported))
-    wanted = dict.fromkeys((*earlier, *(tuple(demanded) or supported), *extra))
+    wanted = dict.fromkeys((*earlier, *(tuple(required) or supported), *extra))
     scopes = [scope for scope in wanted if scope != OFFLINE_ACCESS]
     if scopes and OFFLINE_ACCESS in (access.server.scopes_supported or ()):
         scopes.append(OFFLINE_ACCESS)

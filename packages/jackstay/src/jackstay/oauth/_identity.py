@@ -1,10 +1,7 @@
-"""Who you are to authorization servers: what you know beforehand, and what you are to one of them.
+"""The OAuth client: `Identity` is its configuration, `RegisteredClient` the client at one issuer.
 
-`Identity` is what a user writes down. `RegisteredClient` is what it comes to at one issuer, and goes nowhere else: a client
-id and its secret are the business of the issuer that gave them (2026-07-28 basic/authorization, "Authorization Server
-Binding").
-
-Pure. Above: registration, client authentication, the authorizers. Below: `jackstay.transport.http` (loopback).
+A client id and its secret are only sent to the issuer that issued them (2026-07-28 basic/authorization, "Authorization
+Server Binding").
 """
 
 from urllib.parse import urlsplit
@@ -14,11 +11,11 @@ import msgspec
 from jackstay.errors import UsageError
 from jackstay.transport.http import is_loopback
 
-# How a client may prove itself at a token endpoint, as this room can do it (RFC 7591, section 2; OpenID Connect, section 9).
+# The supported client authentication methods (RFC 7591, section 2; OpenID Connect Core, section 9).
 AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
 
 
-# What a sign-in sets itself (RFC 6749, RFC 7636, RFC 8707); `audience` and `scope` have options of their own.
+# Parameters that the sign-in sets (RFC 6749, RFC 7636, RFC 8707); `audience` and `scope` have their own options.
 _OWN_PARAMETERS = frozenset(
     {
         "response_type",
@@ -35,54 +32,52 @@ _OWN_PARAMETERS = frozenset(
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who you are. All of it is optional: without anything the program registers itself, where that is possible.
+    """The OAuth client. All fields are optional: without any, the program registers dynamically if that is possible.
 
-    `client_id` (and `client_secret`, or `private_key` with `signing_algorithm`) are what an authorization server gave you;
-    `issuer` says which one, and then nobody else ever sees them. A secret or a key needs it; a `client_id` alone is for the
-    first one that the server names. `metadata_url` is the https URL of your client ID metadata document. `name` and
-    `homepage` are shown to people.
+    `client_id` (and `client_secret`, or `private_key` with `signing_algorithm`) were issued by the authorization server
+    `issuer` and are only sent to it. `issuer` is required with a secret or a key; a `client_id` alone is bound to the
+    first issuer that a server names. `metadata_url` is the https URL of your client ID metadata document. `name` and
+    `homepage` are shown to the user.
 
-    The last four are for authorization servers that differ from the specification, and hold for `issuer` only.
+    The last four fields are for authorization servers that deviate from the specification and apply to `issuer` only.
     """
 
     client_id: str = ""
     client_secret: str = ""
     issuer: str = ""
-    # PEM, PKCS #8 or the like, for private_key_jwt; and the JWS algorithm to sign with (ES256, RS256, PS256, EdDSA ...).
+    # PEM for private_key_jwt, and the JWS algorithm (ES256, RS256, PS256, EdDSA, ...).
     private_key: str = ""
     signing_algorithm: str = ""
-    # One of AUTH_METHODS; chosen from what the authorization server supports where it is empty.
+    # One of AUTH_METHODS; default: the first that the authorization server supports.
     auth_method: str = ""
     metadata_url: str = ""
     name: str = "Jackstay"
     homepage: str = ""
-    # It supports PKCE with S256 and does not list it in its metadata (Microsoft Entra ID, Amazon Cognito).
+    # True if the server supports PKCE with S256 but does not list it (Microsoft Entra ID, Amazon Cognito).
     assume_pkce: bool = False
-    # False: it refuses the parameter `resource` (Microsoft Entra ID).
+    # False if the server rejects the parameter `resource` (Microsoft Entra ID).
     send_resource: bool = True
-    # It wants to know by `audience` what the token is for (Auth0).
+    # The parameter `audience`, if the server requires it (Auth0).
     audience: str = ""
-    # More parameters of the address to sign in at, such as {"access_type": "offline"} (Google).
+    # Additional parameters of the authorization URL, such as {"access_type": "offline"} (Google).
     sign_in_parameters: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         if self.auth_method and self.auth_method not in AUTH_METHODS:
             raise UsageError(
-                f"auth_method is {self.auth_method!r}; it must be one of {', '.join(AUTH_METHODS)}",
+                f"auth_method must be one of {', '.join(map(repr, AUTH_METHODS))}, got {self.auth_method!r}",
                 path="auth_method",
             )
         if (self.client_secret or self.issuer) and not self.client_id:
-            raise UsageError(
-                "client_secret and issuer belong to a client_id, and there is none", path="client_id"
-            )
+            raise UsageError("client_secret and issuer require client_id", path="client_id")
         if self.client_secret and self.private_key:
             raise UsageError(
-                "client_secret and private_key are two ways to prove one client: give one of them",
+                "client_secret and private_key are mutually exclusive; pass one of them",
                 path="private_key",
             )
         if bool(self.private_key) != bool(self.signing_algorithm):
             raise UsageError(
-                "private_key and signing_algorithm go together: give both, or neither",
+                "private_key and signing_algorithm must be passed together",
                 path="signing_algorithm",
             )
         self._check_issuer()
@@ -90,50 +85,49 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             parts = urlsplit(self.metadata_url)
             if parts.scheme != "https" or not parts.hostname or parts.path in ("", "/"):
                 raise UsageError(
-                    f"metadata_url is {self.metadata_url!r}; it must be an https URL with a path",
+                    f"metadata_url must be an https URL with a path, got {self.metadata_url!r}",
                     path="metadata_url",
                 )
 
     def _check_issuer(self) -> None:
-        """What is for one authorization server only must name it. Raises: UsageError."""
+        """Raises: UsageError if a field that is for one authorization server lacks `issuer`."""
         if self.issuer:
-            taken = sorted(_OWN_PARAMETERS & self.sign_in_parameters.keys())
-            if taken:
+            reserved = sorted(_OWN_PARAMETERS & self.sign_in_parameters.keys())
+            if reserved:
                 raise UsageError(
-                    f"sign_in_parameters has {taken[0]!r}, which is set by the sign-in itself",
+                    f"sign_in_parameters must not contain {reserved[0]!r}, which the sign-in sets",
                     path="sign_in_parameters",
                 )
             return
         if self.client_id and (self.client_secret or self.private_key):
             raise UsageError(
-                "client_secret and private_key need the issuer that they are for: else the first server that names an"
-                " issuer would get them; give issuer='https://...'",
+                "client_secret and private_key require issuer, so that they are only sent to it; pass issuer='https://...'",
                 path="issuer",
             )
         for name in ("assume_pkce", "audience", "sign_in_parameters"):
             if getattr(self, name):
-                raise UsageError(f"{name} needs the issuer that it is for", path="issuer")
+                raise UsageError(f"{name} requires issuer", path="issuer")
         if not self.send_resource:
-            raise UsageError("send_resource=False needs the issuer that it is for", path="issuer")
+            raise UsageError("send_resource=False requires issuer", path="issuer")
 
     def assumes_pkce(self, issuer: str) -> bool:
-        """Whether PKCE may be used there though it is not listed."""
+        """Return whether PKCE may be used at this issuer although it is not listed."""
         return self.assume_pkce and issuer == self.issuer
 
     def resource_form(self, issuer: str, resource: str) -> dict[str, str]:
-        """How a request to this issuer names what the token is for (RFC 8707, or as `Identity` has it)."""
-        is_there = issuer == self.issuer
-        form = {"audience": self.audience} if is_there and self.audience else {}
-        return form if is_there and not self.send_resource else {"resource": resource, **form}
+        """Return the request parameters that identify the resource (RFC 8707, or `audience` if configured)."""
+        is_configured = issuer == self.issuer
+        form = {"audience": self.audience} if is_configured and self.audience else {}
+        return form if is_configured and not self.send_resource else {"resource": resource, **form}
 
     def __repr__(self) -> str:
-        """Without the secrets."""
-        shown = self.client_id or self.metadata_url or self.name
-        return f"Identity({shown!r}{f', issuer={self.issuer!r}' if self.issuer else ''})"
+        """Without secrets."""
+        label = self.client_id or self.metadata_url or self.name
+        return f"Identity({label!r}{f', issuer={self.issuer!r}' if self.issuer else ''})"
 
 
 class RegisteredClient(msgspec.Struct, frozen=True):
-    """What you are at one issuer. Those that were registered by the program are stored."""
+    """The client at one issuer. Dynamically registered clients are stored."""
 
     issuer: str
     client_id: str
@@ -142,9 +136,9 @@ class RegisteredClient(msgspec.Struct, frozen=True):
     # Unix time, 0 for never (RFC 7591, 3.2.1).
     secret_expires_at: float = 0.0
     redirect_uri: str = ""
-    # What it was registered for; None where the authorization server set no such limit.
+    # The scopes of the registration; None if the authorization server set no limit.
     scopes: tuple[str, ...] | None = None
-    # True where the program registered itself, and may do so again.
+    # True for dynamic registration, which can be repeated.
     is_dynamic: bool = False
 
     def __repr__(self) -> str:
@@ -153,5 +147,5 @@ class RegisteredClient(msgspec.Struct, frozen=True):
 
 
 def application_type(redirect_uri: str) -> str:
-    """`native` for a program on the user's machine, `web` for one behind an https redirect (2026-07-28: MUST be sent)."""
+    """Return `web` for an https redirect URI, else `native` (required by 2026-07-28 basic/authorization)."""
     return "web" if redirect_uri.startswith("https:") and not is_loopback(redirect_uri) else "native"

@@ -1,10 +1,7 @@
-"""Where registrations and tokens are kept: a contract of three methods, and the store that forgets.
+"""`TokenStore`, the interface for storage of registrations and tokens, and `MemoryStore`.
 
-Three kinds of entries: `client` by issuer (what the program registered), `tokens` by issuer and resource, and `server`, which
-says who gave access to a URL last, so that the next start needs no round trip to find out. A token is thereby never looked
-up without the issuer that gave it. Values are JSON and hold secrets.
-
-Above: the authorizers. Below: nothing.
+Entries: `client` by issuer (registrations), `tokens` by issuer and resource, and `server` by URL, which has the issuer
+and resource of the last token so that a restart needs no discovery. Values are JSON and contain secrets.
 """
 
 import asyncio
@@ -18,52 +15,52 @@ import msgspec
 
 from jackstay.errors import TransportError
 
-# How long `lock()` waits for another program. A token request ends within 10 s, so who has it longer hangs.
+# How long `lock()` waits. A token request takes at most 10 s, so a program that holds the lock longer hangs.
 LOCK_SECONDS = 30.0
-# How often a lock is tried: at first, and at most.
+# The poll interval of a lock: first and maximum.
 LOCK_POLL = (0.01, 0.2)
 
 
 @runtime_checkable
 class TokenStore(Protocol):
-    """What remembers registrations and tokens: implement these three to keep them in a keyring, a vault or a database.
+    """Storage of registrations and tokens: implement it to use a keyring, a vault or a database.
 
-    Keys are text without line ends; values are JSON. They are secrets: keep them as such. An error that a method raises
-    ends the request that needed it, so raise one of `jackstay.errors` with a sentence for people.
+    Keys are strings without line breaks; values are JSON and secret. An exception of a method fails the request that
+    needed it, so raise one of `jackstay.errors`.
     """
 
     async def load(self, key: str) -> bytes | None:
-        """The value that was saved last, or None."""
+        """Return the stored value, or None."""
 
     async def save(self, key: str, value: bytes | None) -> None:
-        """Keep `value`, or forget the key where it is None. When this returns, a crash must not undo it.
+        """Store `value`, or delete the key if it is None. The value must be durable when this returns.
 
-        A caller that is cancelled gets its CancelledError after that, too: the lock of the key may be released then.
+        If the caller is cancelled, CancelledError must be raised after that as well, because the lock is released then.
         """
 
     def lock(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Exclude everybody else who shares the store while the value of this key is renewed.
+        """Return a lock that excludes all other users of the store while a token is refreshed.
 
-        A refresh token may be used once. Whoever has the lock loads the value again, and renews only what is still due.
-        `load()` and `save()` work without it. The lock ends with its holder, however that ends.
+        A refresh token may be used once: after acquiring the lock, the value is loaded again. `load()` and `save()`
+        work without the lock. It must be released when its process exits.
 
-        Raises: TransportError, retryable, where another holder does not release it within `LOCK_SECONDS`.
+        Raises: TransportError, retryable, if it is not released within `LOCK_SECONDS`.
         """
 
 
 class MemoryStore:
-    """Remembers as long as the program runs. Authorizers that are given the same one share what it holds."""
+    """Storage in memory. Authorizers that use the same store share its tokens."""
 
     def __init__(self) -> None:
         self._entries: dict[str, bytes] = {}
         self._locks: dict[str, threading.Lock] = {}
 
     async def load(self, key: str) -> bytes | None:
-        """The value that was saved last, or None."""
+        """Return the stored value, or None."""
         return self._entries.get(key)
 
     async def save(self, key: str, value: bytes | None) -> None:
-        """Keep `value`, or forget the key."""
+        """Store `value`, or delete the key if it is None."""
         if value is None:
             self._entries.pop(key, None)
         else:
@@ -71,8 +68,8 @@ class MemoryStore:
 
     @contextlib.asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
-        """Exclude everybody else who uses this store, on any event loop. Raises: TransportError."""
-        # Of threads, because a store may serve several loops; never waited for in one.
+        """Exclude all other users of this store, on any event loop. Raises: TransportError."""
+        # A thread lock, because several event loops may use the store; it is polled and never blocks a loop.
         lock = self._locks.setdefault(key, threading.Lock())
         await poll_lock(lambda: lock.acquire(blocking=False), "this program")
         try:
@@ -81,36 +78,36 @@ class MemoryStore:
             lock.release()
 
     def __repr__(self) -> str:
-        """How many, never what."""
+        """Without the content."""
         return f"MemoryStore({len(self._entries)} entries)"
 
 
 async def poll_lock(is_acquired: Callable[[], bool], where: str) -> None:
-    """Try until it is acquired. Raises: TransportError after `LOCK_SECONDS`."""
-    delay, longest = LOCK_POLL
-    give_up_at = asyncio.get_running_loop().time() + LOCK_SECONDS
+    """Poll until the lock is acquired. Raises: TransportError after `LOCK_SECONDS`."""
+    delay, max_delay = LOCK_POLL
+    deadline = asyncio.get_running_loop().time() + LOCK_SECONDS
     while not is_acquired():
-        if asyncio.get_running_loop().time() >= give_up_at:
+        if asyncio.get_running_loop().time() >= deadline:
             raise TransportError(
-                f"tokens were not renewed: another program has been renewing them for {LOCK_SECONDS:g} s"
-                f" and seems to hang (lock: {where}); end it and try again"
+                f"cannot refresh the token: another program has held the lock for {LOCK_SECONDS:g} s"
+                f" (lock: {where}); end that program and retry"
             )
         await asyncio.sleep(delay)
-        delay = min(2 * delay, longest)
+        delay = min(2 * delay, max_delay)
 
 
 def client_key(issuer: str) -> str:
-    """Where a registration is kept."""
+    """Return the key of a registration."""
     return f"client {issuer}"
 
 
 def tokens_key(issuer: str, resource: str) -> str:
-    """Where tokens are kept."""
+    """Return the key of tokens."""
     return f"tokens {issuer} {resource}"
 
 
 def server_key(url: str) -> str:
-    """Where it is kept who gave access to a server last."""
+    """Return the key of the issuer and resource of a server."""
     return f"server {url}"
 
 
@@ -118,7 +115,7 @@ Entry = TypeVar("Entry", bound=msgspec.Struct)
 
 
 async def load_entry(store: TokenStore, key: str, kind: type[Entry]) -> Entry | None:
-    """The entry of that key; None where there is none, or one of another version that cannot be read."""
+    """Return the decoded entry, or None if it is absent or of an incompatible version."""
     value = await store.load(key)
     if value is None:
         return None
@@ -129,5 +126,5 @@ async def load_entry(store: TokenStore, key: str, kind: type[Entry]) -> Entry | 
 
 
 async def save_entry(store: TokenStore, key: str, entry: msgspec.Struct) -> None:
-    """Keep an entry."""
+    """Encode and store an entry."""
     await store.save(key, msgspec.json.encode(entry))

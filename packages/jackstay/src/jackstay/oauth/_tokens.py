@@ -1,8 +1,7 @@
-"""Tokens, and the request that every grant ends in: a form to the token endpoint, proven, and its answer read.
+"""Tokens and token requests.
 
-Sources: RFC 6749, sections 5 and 6; RFC 8707 (`resource` on every token request); OAuth 2.1, 4.3 (rotation).
-
-Must never log or raise a token. Above: the authorizers. Below: `_proof`, `_fetch`.
+RFC 6749, sections 5 and 6; RFC 8707 (`resource` in every token request); OAuth 2.1, 4.3 (refresh token rotation).
+Tokens are never logged or raised.
 """
 
 from collections.abc import Mapping
@@ -12,28 +11,27 @@ import msgspec
 
 from jackstay.errors import TransportError
 from jackstay.oauth._challenge import read_scopes
+from jackstay.oauth._client_auth import authenticate
 from jackstay.oauth._documents import (
     REFRESH_TOKEN,
     AuthorizationServer,
-    Refusal,
-    TokenAnswer,
+    OAuthErrorResponse,
+    TokenResponse,
     read_document,
 )
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._fetch import Reply, post
 from jackstay.oauth._identity import Identity, RegisteredClient
-from jackstay.oauth._proof import prove
 from jackstay.transport import HttpClient
 
-# A token is renewed so many seconds before it ends: the way to the server, and clocks that run differently. A token
-# that lives shorter than ten times that is renewed when a tenth of its life is left.
-EARLY_SECONDS = 30.0
+# A token is refreshed this long before it expires, or at a tenth of its lifetime if that is shorter.
+REFRESH_MARGIN_SECONDS = 30.0
 
 _FORM = (("Content-Type", "application/x-www-form-urlencoded"),)
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """An access token, with everything that says where it may go and how to get the next one. Times are Unix time."""
+    """An access token, the server it is for, and how to refresh it. Times are Unix time."""
 
     issuer: str
     resource: str
@@ -42,24 +40,24 @@ class Tokens(msgspec.Struct, frozen=True):
     obtained_at: float
     expires_at: float | None = None
     refresh_token: str | None = None
-    # What was asked for, which is what step-up adds to; what was granted may be less.
+    # The requested scopes, which step-up adds to; fewer may have been granted.
     scopes: tuple[str, ...] = ()
     granted: tuple[str, ...] = ()
 
     def is_due(self, now: float) -> bool:
-        """True when it is to be renewed."""
+        """Return whether the token is expired or about to expire."""
         if self.expires_at is None:
             return False
-        early = min(EARLY_SECONDS, (self.expires_at - self.obtained_at) / 10)
+        early = min(REFRESH_MARGIN_SECONDS, (self.expires_at - self.obtained_at) / 10)
         return now >= self.expires_at - early
 
     def __repr__(self) -> str:
-        """Without the tokens."""
+        """Without tokens."""
         return f"Tokens(of {self.issuer!r} for {self.resource!r}, scopes={' '.join(self.scopes)!r})"
 
 
-class Applicant(msgspec.Struct, frozen=True):
-    """Who asks: the client at its issuer, what it proves itself with, and the endpoints of that issuer."""
+class ClientAuth(msgspec.Struct, frozen=True):
+    """Client authentication at an issuer: the client, its credentials and the endpoints of the issuer."""
 
     client: RegisteredClient
     identity: Identity
@@ -67,84 +65,84 @@ class Applicant(msgspec.Struct, frozen=True):
 
 
 async def request_token(
-    client: HttpClient, applicant: Applicant, form: Mapping[str, str], now: float
-) -> TokenAnswer:
-    """Ask the token endpoint.
+    client: HttpClient, client_auth: ClientAuth, form: Mapping[str, str], now: float
+) -> TokenResponse:
+    """Send a token request.
 
-    Raises: AuthorizationError with the `error` it answered; TransportError where it could not be asked, or is down.
+    Raises: AuthorizationError with the OAuth `error`; TransportError if the request failed or the server is down.
     """
-    proof, headers = prove(applicant.client, applicant.identity, applicant.server, now)
-    body = urlencode({**form, **proof}).encode()
-    reply = await post(client, applicant.server.token_endpoint, (*_FORM, *headers), body)
+    credentials, headers = authenticate(client_auth.client, client_auth.identity, client_auth.server, now)
+    body = urlencode({**form, **credentials}).encode()
+    reply = await post(client, client_auth.server.token_endpoint, (*_FORM, *headers), body)
     if reply.status != 200:
-        raise refusal_of(reply, f"{applicant.server.issuer} refused a token", applicant.server.issuer)
-    return read_document(reply.body, TokenAnswer, f"the token answer of {applicant.server.issuer}")
+        raise error_from_reply(
+            reply, f"{client_auth.server.issuer} refused the token request", client_auth.server.issuer
+        )
+    return read_document(reply.body, TokenResponse, f"the token response of {client_auth.server.issuer}")
 
 
-async def refresh(client: HttpClient, applicant: Applicant, tokens: Tokens, now: float) -> Tokens:
-    """The next tokens. The refresh token is replaced where a new one is given, and kept where not.
+async def refresh(client: HttpClient, client_auth: ClientAuth, tokens: Tokens, now: float) -> Tokens:
+    """Return refreshed tokens. The refresh token is kept unless the response has a new one.
 
-    Raises: as `request_token`; `error` is "invalid_grant" where the refresh token is no longer good.
+    Raises: as `request_token`; `error` is "invalid_grant" if the refresh token is no longer valid.
     """
     form = {
         "grant_type": REFRESH_TOKEN,
         "refresh_token": tokens.refresh_token or "",
-        **applicant.identity.resource_form(applicant.server.issuer, tokens.resource),
+        **client_auth.identity.resource_form(client_auth.server.issuer, tokens.resource),
     }
-    answer = await request_token(client, applicant, form, now)
-    renewed = read_tokens(answer, applicant, tokens.resource, tokens.scopes, now)
+    response = await request_token(client, client_auth, form, now)
+    renewed = read_tokens(response, client_auth, tokens.resource, tokens.scopes, now)
     if renewed.refresh_token is None:
         renewed = msgspec.structs.replace(renewed, refresh_token=tokens.refresh_token)
-    if answer.scope is None:
+    if response.scope is None:
         renewed = msgspec.structs.replace(renewed, granted=tokens.granted)
     return renewed
 
 
 def read_tokens(
-    answer: TokenAnswer, applicant: Applicant, resource: str, scopes: tuple[str, ...], now: float
+    response: TokenResponse, client_auth: ClientAuth, resource: str, scopes: tuple[str, ...], now: float
 ) -> Tokens:
-    """The tokens of an answer.
+    """Return the tokens of a token response.
 
-    Raises: AuthorizationError: not a bearer token, or one that no header can carry.
+    Raises: AuthorizationError if it is not a bearer token or cannot be sent in a header.
     """
-    issuer = applicant.server.issuer
-    if answer.token_type.lower() != "bearer":
+    issuer = client_auth.server.issuer
+    if response.token_type.lower() != "bearer":
         raise AuthorizationError(
-            f"{issuer} gave a token of type {quoted(answer.token_type)}; only bearer tokens are understood",
+            f"{issuer} issued a token of type {quoted(response.token_type)}; only bearer tokens are supported",
             issuer=issuer,
         )
-    token = answer.access_token
-    # RFC 6750, 2.1, and a little more; above all nothing that could end the header it stands in.
+    token = response.access_token
+    # Slightly more than RFC 6750, 2.1 allows, but nothing that could end the header.
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise AuthorizationError(
-            f"{issuer} gave an access token that cannot be sent in a header", issuer=issuer
-        )
-    lifetime = _lifetime(answer.expires_in)
+        raise AuthorizationError(f"{issuer} issued an access token that cannot be sent in a header", issuer=issuer)
+    lifetime = _lifetime(response.expires_in)
     return Tokens(
         issuer=issuer,
         resource=resource,
-        client_id=applicant.client.client_id,
+        client_id=client_auth.client.client_id,
         access_token=token,
         obtained_at=now,
         expires_at=None if lifetime is None else now + lifetime,
-        refresh_token=answer.refresh_token or None,
+        refresh_token=response.refresh_token or None,
         scopes=scopes,
-        # RFC 6749, 5.1: what is not said was granted as asked.
-        granted=scopes if answer.scope is None else read_scopes(answer.scope),
+        # RFC 6749, 5.1: without `scope`, the requested scopes were granted.
+        granted=scopes if response.scope is None else read_scopes(response.scope),
     )
 
 
-def refusal_of(reply: Reply, what: str, issuer: str) -> TransportError:
-    """The error for a reply that is none of success. 5xx and 429 pass; an error of OAuth is quoted, nothing else is."""
+def error_from_reply(reply: Reply, what: str, issuer: str) -> TransportError:
+    """Return the error for an unsuccessful reply. 5xx and 429 are transient; only an OAuth error is quoted."""
     if reply.status >= 500 or reply.status == 429:
         return TransportError(f"{what}: HTTP {reply.status}")
     try:
-        refusal = msgspec.json.decode(reply.body, type=Refusal)
+        response = msgspec.json.decode(reply.body, type=OAuthErrorResponse)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return AuthorizationError(f"{what}: HTTP {reply.status}", issuer=issuer)
-    said = f" ({quoted(refusal.error_description)})" if refusal.error_description else ""
-    code = refusal.error[:100] if refusal.error.isprintable() and refusal.error.isascii() else "unknown"
-    return AuthorizationError(f"{what}: {code}{said}", error=code, issuer=issuer)
+    description = f" ({quoted(response.error_description)})" if response.error_description else ""
+    code = response.error[:100] if response.error.isprintable() and response.error.isascii() else "unknown"
+    return AuthorizationError(f"{what}: {code}{description}", error=code, issuer=issuer)
 
 
 def _lifetime(expires_in: float | str | None) -> float | None:
@@ -152,5 +150,5 @@ def _lifetime(expires_in: float | str | None) -> float | None:
         seconds = None if expires_in is None else float(expires_in)
     except ValueError:
         return None
-    # Zero, less, NaN and infinity say nothing that could be used: the server will answer 401 in its time.
+    # Zero, negative values, NaN and infinity are ignored; the server answers 401 when the token has expired.
     return seconds if seconds is not None and 0 < seconds < 1e12 else None

@@ -1,8 +1,8 @@
-"""The rules of MCP without I/O: no loop, no socket, no clock, no lots. Time and random numbers are arguments.
+"""The rules of MCP without I/O: no event loop, sockets or clock. Time and random numbers are arguments.
 
-What both sides share is here: revisions, methods, and what a machine is. The rest is in rooms of its own, loaded by who
-needs it: `wire` (bytes to messages and back), `client` and `server` (the two machines and what runs them), `http` (the
-rules of the transport), `drawing` (the machines as text).
+This package has what both sides share: revisions, methods and the definition of a state machine. Its subpackages are
+imported on demand: `wire` (bytes to messages and back), `client` and `server` (the two state machines and the code that
+runs them), `http` (the rules of the transport), `drawing` (the machines as text).
 """
 
 from typing import TYPE_CHECKING

@@ -1,12 +1,8 @@
-"""What a state machine is here: rows of data that run, that the tests walk and that the documentation shows.
+"""State machines as data: the tables that run, that the tests check and that the documentation shows.
 
-A machine is a total table: for every event a row, in every row a cell for every state. A cell names what is done, in
-order, and where the machine goes; it holds names and never functions, so that the table can stand at the top of its
-file, above the class that runs it. A cell that depends on something names the question (`when`) and has a second
-cell for "no" (`otherwise`). What cannot happen is a cell too: it says so, raises in tests and is counted in
-production.
-
-Above: the three machines (a client's connection, a server's, and a single request) and `drawing`. Below: nothing.
+A machine has one row per event and, in each row, one cell per state. A cell names actions and a target state; it holds
+names and never functions, so a table is readable without the class that runs it. A pair of state and event that cannot
+happen has a cell too (`IMPOSSIBLE`): it raises in tests and is counted in production.
 """
 
 from collections.abc import Mapping
@@ -15,28 +11,31 @@ from enum import Enum
 import msgspec
 
 
-class Word(Enum):
-    """A name in a table: a state, an event, what is done, what is asked."""
+class TableEnum(Enum):
+    """A name in a table: a state, an event, an action or a guard."""
 
-    # Enum hashes by name, in Python; identity is the same to a table and costs a call nothing.
+    # Enum hashes by name, in Python code. Hashing by identity is equivalent and has no cost per call.
     __hash__ = object.__hash__
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One pair of state and event: `do` these things in order, then go `to` that state (None: stay)."""
+    """What one event does in one state: run `actions` in order, then go `to` that state (None: stay).
 
-    do: tuple[Enum, ...] = ()
+    A cell with a `guard` applies only if the guard is true; otherwise the cell `otherwise` does.
+    """
+
+    actions: tuple[Enum, ...] = ()
     to: Enum | None = None
-    when: Enum | None = None
+    guard: Enum | None = None
     otherwise: "Cell | None" = None
     is_impossible: bool = False
 
     def branches(self) -> "tuple[Cell, ...]":
-        """This cell and every "otherwise" below it, in the order the questions are asked."""
+        """Return this cell and every `otherwise` below it, in the order in which the guards are evaluated."""
         return (self,) if self.otherwise is None else (self, *self.otherwise.branches())
 
 
-# "-" in the tables: nothing is done, the event is counted.
+# "-" in the tables: the event is counted and otherwise ignored.
 IGNORE = Cell()
 
 # "!" in the tables: the pair cannot happen.
@@ -44,10 +43,10 @@ IMPOSSIBLE = Cell(is_impossible=True)
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """A whole table with what is needed to check and draw it.
+    """A complete table, with what is needed to check and draw it.
 
-    `rows` maps an event's name to one cell a state, in the order of `states`; `entries` says what is done on
-    entering a state (by its value); `events` explains each event in a sentence.
+    `rows` maps the name of an event to one cell per state, in the order of `states`. `entries` maps the value of a
+    state to the actions that run on entering it. `events` describes each event in a sentence.
     """
 
     name: str
@@ -59,12 +58,12 @@ class Machine(msgspec.Struct, frozen=True):
     entries: Mapping[str, tuple[Enum, ...]] = {}
 
     def cell(self, event: str, state: Enum) -> Cell:
-        """The cell of that pair; every pair has one."""
+        """Return the cell for that event in that state; every pair has one."""
         return self.rows[event][self.states.index(state)]
 
 
-def words(name: str) -> str:
-    """`SpawnFailed` and `SPAWN_FAILED` as one would say them aloud: `spawn failed`."""
+def readable_name(name: str) -> str:
+    """Return `SpawnFailed` or `SPAWN_FAILED` as `spawn failed`."""
     if name.isupper():
         return name.lower().replace("_", " ")
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()

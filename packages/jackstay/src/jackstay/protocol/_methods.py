@@ -1,10 +1,7 @@
-"""Every method and notification of every revision as a row: who sends it, with what, needing what, and when.
+"""Every method and notification of every revision: its sender, params, result and requirements.
 
-One row a name. Columns that are not here are not known: what a peer may send in which state is in the machines'
-tables, and these rows say only which server states accept the message at all. Bodies are named, not imported: the
-table is read at start-up and most programs use a few of them (`jackstay.types` holds them all).
-
-Above: both cores, the client's and the server's faces, the documentation. Below: `_versions`.
+One row per name. The rows state only which server states accept a message at all; what it does there is in the tables
+of the state machines. Bodies are named, not imported, because most programs use few of them (see `jackstay.types`).
 """
 
 from enum import Enum
@@ -16,14 +13,14 @@ from jackstay.protocol._versions import REVISIONS, VERSIONS, Era
 _LAST_HANDSHAKE = max(name for name, row in REVISIONS.items() if row.era is Era.HANDSHAKE)
 _STATELESS = min(name for name, row in REVISIONS.items() if row.era is Era.STATELESS)
 
-# States of the server's machine, by name: the table that defines them stands above this one.
+# States of the server's machine, by name: the module that defines them imports this one.
 SERVING = ("handshake", "operating", "stateless")
 _SESSION = ("handshake", "operating")
 _ALWAYS = ("fresh", "handshake", "operating", "draining")
 
 
 class Sender(Enum):
-    """Who may send it."""
+    """The side that may send a message."""
 
     CLIENT = "client"
     SERVER = "server"
@@ -34,8 +31,8 @@ class Method(msgspec.Struct, frozen=True):
     """One method or notification.
 
     `params` and `result` name bodies in `jackstay.types` (empty: none). `capability` is what the receiver of a request
-    or the sender of a notification must have declared, dotted; empty: always there. `states` are the states of the
-    server's machine that serve it, for messages from the client.
+    or the sender of a notification must have declared, dotted; empty: nothing is required. `states` are the states of
+    the server's machine that accept it, for messages from the client.
     """
 
     name: str
@@ -46,27 +43,27 @@ class Method(msgspec.Struct, frozen=True):
     since: str = VERSIONS[0]
     until: str = VERSIONS[-1]
     states: tuple[str, ...] = SERVING
-    # Doing it twice does what doing it once does, so `replay="safe"` may send it again (connection row 25).
+    # Idempotent: `replay="safe"` may send it again after the connection was lost.
     is_safe: bool = False
     # Its complete result carries `ttlMs` and `cacheScope` (2026-07-28 server/utilities/caching).
     is_cacheable: bool = False
     # Its result may be `input_required` (2026-07-28 basic/patterns/mrtr).
-    may_ask: bool = False
-    # In 2026-07-28 it travels only inside `inputRequests`, never as a message of its own.
-    is_embedded_since: str = ""
-    # The last revision in which a client may send what both sides know.
+    may_require_input: bool = False
+    # From this revision on it is sent only inside `inputRequests`, never as a message of its own.
+    embedded_since: str = ""
+    # The last revision in which a client may send it.
     client_until: str = VERSIONS[-1]
-    # The params member that the `Mcp-Name` header repeats.
+    # The member of params that the `Mcp-Name` header repeats.
     header_name: str = ""
 
     @property
     def revisions(self) -> tuple[str, ...]:
-        """The revisions that have it."""
+        """The revisions that define it."""
         return tuple(name for name in VERSIONS if self.since <= name <= self.until)
 
     @property
     def is_request(self) -> bool:
-        """True for methods that want an answer: those have a result."""
+        """True for methods, which have a result; False for notifications."""
         return bool(self.result)
 
 
@@ -74,67 +71,79 @@ class Method(msgspec.Struct, frozen=True):
 METHODS = {
     row.name: row
     for row in (
-        # Opening. `initialize` and `server/discover` are how the era is chosen.
+        # Opening: the client chooses the era with `initialize` or `server/discover`.
         Method("initialize", "InitializeRequestParams", "InitializeResult", until=_LAST_HANDSHAKE, states=("fresh",)),
         Method("server/discover", "RequestParams", "DiscoverResult", since=_STATELESS, is_safe=True, is_cacheable=True,
                states=("fresh", "handshake", "operating", "stateless")),
         Method("ping", "RequestParams", "EmptyResult", sender=Sender.BOTH, until=_LAST_HANDSHAKE, states=_ALWAYS),
-        Method("notifications/initialized", "NotificationParams", sender=Sender.CLIENT, until=_LAST_HANDSHAKE, states=("handshake",)),
+        Method("notifications/initialized", "NotificationParams", sender=Sender.CLIENT, until=_LAST_HANDSHAKE,
+               states=("handshake",)),
         # Tools.
-        Method("tools/list", "PaginatedRequestParams", "ListToolsResult", capability="tools", is_safe=True, is_cacheable=True),
-        Method("tools/call", "CallToolRequestParams", "CallToolResult", capability="tools", may_ask=True, header_name="name"),
-        Method("notifications/tools/list_changed", "NotificationParams", sender=Sender.SERVER, states=(), capability="tools.listChanged"),
+        Method("tools/list", "PaginatedRequestParams", "ListToolsResult", capability="tools", is_safe=True,
+               is_cacheable=True),
+        Method("tools/call", "CallToolRequestParams", "CallToolResult", capability="tools", may_require_input=True,
+               header_name="name"),
+        Method("notifications/tools/list_changed", "NotificationParams", sender=Sender.SERVER, states=(),
+               capability="tools.listChanged"),
         # Resources.
-        Method("resources/list", "PaginatedRequestParams", "ListResourcesResult", capability="resources", is_safe=True, is_cacheable=True),
-        Method("resources/templates/list", "PaginatedRequestParams", "ListResourceTemplatesResult", capability="resources",
-               is_safe=True, is_cacheable=True),
-        Method("resources/read", "ReadResourceRequestParams", "ReadResourceResult", capability="resources", is_safe=True,
-               is_cacheable=True, may_ask=True, header_name="uri"),
+        Method("resources/list", "PaginatedRequestParams", "ListResourcesResult", capability="resources", is_safe=True,
+               is_cacheable=True),
+        Method("resources/templates/list", "PaginatedRequestParams", "ListResourceTemplatesResult",
+               capability="resources", is_safe=True, is_cacheable=True),
+        Method("resources/read", "ReadResourceRequestParams", "ReadResourceResult", capability="resources",
+               is_safe=True, is_cacheable=True, may_require_input=True, header_name="uri"),
         Method("resources/subscribe", "SubscribeRequestParams", "EmptyResult", capability="resources.subscribe",
                until=_LAST_HANDSHAKE, states=_SESSION),
         Method("resources/unsubscribe", "UnsubscribeRequestParams", "EmptyResult", capability="resources.subscribe",
                until=_LAST_HANDSHAKE, states=_SESSION),
-        Method("notifications/resources/list_changed", "NotificationParams", sender=Sender.SERVER, states=(), capability="resources.listChanged"),
+        Method("notifications/resources/list_changed", "NotificationParams", sender=Sender.SERVER, states=(),
+               capability="resources.listChanged"),
         Method("notifications/resources/updated", "ResourceUpdatedNotificationParams", sender=Sender.SERVER, states=(),
-                    capability="resources.subscribe"),
+               capability="resources.subscribe"),
         # Prompts.
-        Method("prompts/list", "PaginatedRequestParams", "ListPromptsResult", capability="prompts", is_safe=True, is_cacheable=True),
-        Method("prompts/get", "GetPromptRequestParams", "GetPromptResult", capability="prompts", is_safe=True, may_ask=True,
-               header_name="name"),
-        Method("notifications/prompts/list_changed", "NotificationParams", sender=Sender.SERVER, states=(), capability="prompts.listChanged"),
+        Method("prompts/list", "PaginatedRequestParams", "ListPromptsResult", capability="prompts", is_safe=True,
+               is_cacheable=True),
+        Method("prompts/get", "GetPromptRequestParams", "GetPromptResult", capability="prompts", is_safe=True,
+               may_require_input=True, header_name="name"),
+        Method("notifications/prompts/list_changed", "NotificationParams", sender=Sender.SERVER, states=(),
+               capability="prompts.listChanged"),
         # Completion and logging.
-        Method("completion/complete", "CompleteRequestParams", "CompleteResult", capability="completions", is_safe=True),
-        Method("logging/setLevel", "SetLevelRequestParams", "EmptyResult", capability="logging", until=_LAST_HANDSHAKE, states=_SESSION),
-        Method("notifications/message", "LoggingMessageNotificationParams", sender=Sender.SERVER, states=(), capability="logging"),
+        Method("completion/complete", "CompleteRequestParams", "CompleteResult", capability="completions",
+               is_safe=True),
+        Method("logging/setLevel", "SetLevelRequestParams", "EmptyResult", capability="logging", until=_LAST_HANDSHAKE,
+               states=_SESSION),
+        Method("notifications/message", "LoggingMessageNotificationParams", sender=Sender.SERVER, states=(),
+               capability="logging"),
         # Subscriptions of the stateless era.
-        Method("subscriptions/listen", "SubscriptionsListenRequestParams", "SubscriptionsListenResult", since=_STATELESS,
-               states=("fresh", "stateless")),
-        Method("notifications/subscriptions/acknowledged", "SubscriptionsAcknowledgedNotificationParams", sender=Sender.SERVER, states=(),
-                    since=_STATELESS),
-        # What a server asks of its client: requests of their own until the stateless era, then inside `inputRequests`.
+        Method("subscriptions/listen", "SubscriptionsListenRequestParams", "SubscriptionsListenResult",
+               since=_STATELESS, states=("fresh", "stateless")),
+        Method("notifications/subscriptions/acknowledged", "SubscriptionsAcknowledgedNotificationParams",
+               sender=Sender.SERVER, states=(), since=_STATELESS),
+        # Requests from a server to its client; inside `inputRequests` in the stateless era.
         Method("sampling/createMessage", "CreateMessageRequestParams", "CreateMessageResult", sender=Sender.SERVER,
-               capability="sampling", is_embedded_since=_STATELESS, states=()),
+               capability="sampling", embedded_since=_STATELESS, states=()),
         Method("roots/list", "RequestParams", "ListRootsResult", sender=Sender.SERVER, capability="roots",
-               is_embedded_since=_STATELESS, states=(), is_safe=True),
-        Method("elicitation/create", "ElicitRequestParams", "ElicitResult", sender=Sender.SERVER, capability="elicitation",
-               since="2025-06-18", is_embedded_since=_STATELESS, states=()),
-        Method("notifications/roots/list_changed", "NotificationParams", sender=Sender.CLIENT, capability="roots.listChanged",
-                    until=_LAST_HANDSHAKE, states=_SESSION),
-        Method("notifications/elicitation/complete", "ElicitationCompleteNotificationParams", sender=Sender.SERVER, states=(),
-                    since="2025-11-25", until="2025-11-25"),
-        # Experimental tasks of 2025-11-25; the later extension of the same name is another wire.
+               embedded_since=_STATELESS, states=(), is_safe=True),
+        Method("elicitation/create", "ElicitRequestParams", "ElicitResult", sender=Sender.SERVER,
+               capability="elicitation", since="2025-06-18", embedded_since=_STATELESS, states=()),
+        Method("notifications/roots/list_changed", "NotificationParams", sender=Sender.CLIENT,
+               capability="roots.listChanged", until=_LAST_HANDSHAKE, states=_SESSION),
+        Method("notifications/elicitation/complete", "ElicitationCompleteNotificationParams", sender=Sender.SERVER,
+               states=(), since="2025-11-25", until="2025-11-25"),
+        # Experimental tasks of 2025-11-25; the later extension of the same name has other messages.
         Method("tasks/get", "GetTaskRequestParams", "GetTaskResult", sender=Sender.BOTH, capability="tasks",
                since="2025-11-25", until="2025-11-25", states=_SESSION, is_safe=True),
-        Method("tasks/result", "GetTaskPayloadRequestParams", "GetTaskPayloadResult", sender=Sender.BOTH, capability="tasks",
-               since="2025-11-25", until="2025-11-25", states=_SESSION),
+        Method("tasks/result", "GetTaskPayloadRequestParams", "GetTaskPayloadResult", sender=Sender.BOTH,
+               capability="tasks", since="2025-11-25", until="2025-11-25", states=_SESSION),
         Method("tasks/list", "PaginatedRequestParams", "ListTasksResult", sender=Sender.BOTH, capability="tasks.list",
                since="2025-11-25", until="2025-11-25", states=_SESSION, is_safe=True),
-        Method("tasks/cancel", "CancelTaskRequestParams", "CancelTaskResult", sender=Sender.BOTH, capability="tasks.cancel",
-               since="2025-11-25", until="2025-11-25", states=_SESSION),
+        Method("tasks/cancel", "CancelTaskRequestParams", "CancelTaskResult", sender=Sender.BOTH,
+               capability="tasks.cancel", since="2025-11-25", until="2025-11-25", states=_SESSION),
         Method("notifications/tasks/status", "TaskStatusNotificationParams", sender=Sender.BOTH, capability="tasks",
-                    since="2025-11-25", until="2025-11-25", states=_SESSION),
+               since="2025-11-25", until="2025-11-25", states=_SESSION),
         # About other messages.
-        Method("notifications/cancelled", "CancelledNotificationParams", sender=Sender.BOTH, states=(*SERVING, "draining")),
+        Method("notifications/cancelled", "CancelledNotificationParams", sender=Sender.BOTH,
+               states=(*SERVING, "draining")),
         Method("notifications/progress", "ProgressNotificationParams", sender=Sender.BOTH, states=_SESSION,
                client_until=_LAST_HANDSHAKE),
     )
@@ -142,11 +151,11 @@ METHODS = {
 
 
 def is_known(method: str, version: str, sender: Sender) -> bool:
-    """True where `sender` may send `method` as a message of its own in revision `version`."""
+    """Return True if `sender` may send `method` as a message of its own in revision `version`."""
     row = METHODS.get(method)
     if row is None or not row.since <= version <= row.until:
         return False
-    if row.is_embedded_since and version >= row.is_embedded_since:
+    if row.embedded_since and version >= row.embedded_since:
         return False
     if sender is Sender.CLIENT and version > row.client_until:
         return False

@@ -1,11 +1,8 @@
-"""Every time a core waits for, in one place: armed and disarmed by name, asked for what is due.
+"""Named timers without a clock: a state machine arms names at absolute times and its driver gets those that are due.
 
-A core knows no clock. It arms a name at an absolute time; its driver sleeps until `next_at` and then asks what is
-`due`. The heap is lazy: disarming forgets the name and leaves the entry, because most timers are call deadlines that
-are disarmed long before they run out, and finding an entry in a heap costs more than skipping it. Left entries are
-swept when they outnumber the live ones, so memory follows what is armed, not what has ever been.
-
-Above: the client's and the server's core. Below: nothing.
+The driver sleeps until `next_at` and then calls `due`. Disarming removes the name and leaves its heap entry:
+most timers are call deadlines that are disarmed long before they expire, and skipping an entry is cheaper than finding
+it. Stale entries are removed when they outnumber the live ones, so memory is bounded by what is armed.
 """
 
 from collections.abc import Hashable
@@ -14,8 +11,8 @@ from typing import Generic, TypeVar
 
 Name = TypeVar("Name", bound=Hashable)
 
-# Fewer left entries than this are not worth rebuilding a heap for.
-_SLACK = 64
+# Rebuilding the heap is not worth it for fewer stale entries than this.
+_MIN_STALE = 64
 
 
 class Timers(Generic[Name]):
@@ -24,10 +21,10 @@ class Timers(Generic[Name]):
     __slots__ = ("_armed", "_count", "_heap")
 
     def __init__(self) -> None:
-        # The entry of each name that counts; every other entry in the heap was left. By identity: a name may be armed again
-        # for the same time, as progress does where the hard deadline caps the soft one.
+        # The live entry of each name; every other entry in the heap is stale. Compared by identity: a name may be armed
+        # again for the same time, for example by progress where the hard deadline caps the soft one.
         self._armed: dict[Name, tuple[float, int, Name]] = {}
-        # The count breaks ties, so that names are never compared and equal times come out in the order armed.
+        # The count breaks ties: names are never compared, and equal times are returned in the order armed.
         self._heap: list[tuple[float, int, Name]] = []
         self._count = 0
 
@@ -41,38 +38,38 @@ class Timers(Generic[Name]):
         return name in self._armed
 
     def copy(self) -> "Timers[Name]":
-        """An independent copy, for searching the states of a core."""
-        twin: Timers[Name] = Timers()
-        twin._armed = self._armed.copy()
-        twin._heap = self._heap.copy()
-        twin._count = self._count
-        return twin
+        """Return an independent copy, used by the model checker."""
+        clone: Timers[Name] = Timers()
+        clone._armed = self._armed.copy()
+        clone._heap = self._heap.copy()
+        clone._count = self._count
+        return clone
 
     def arm(self, name: Name, at: float) -> None:
-        """Set `name` to run out at `at`, wherever it stood before."""
+        """Set `name` to expire at `at`, replacing an earlier time."""
         self._count += 1
         entry = self._armed[name] = (at, self._count, name)
         heappush(self._heap, entry)
-        if len(self._heap) > _SLACK + 2 * len(self._armed):
-            self._sweep()
+        if len(self._heap) > _MIN_STALE + 2 * len(self._armed):
+            self._drop_stale()
 
     def disarm(self, name: Name) -> None:
-        """Forget `name`; nothing happens if it is not armed."""
+        """Disarm `name`; do nothing if it is not armed."""
         self._armed.pop(name, None)
 
     def at(self, name: Name) -> float | None:
-        """When `name` runs out, or None."""
+        """Return the time at which `name` expires, or None."""
         entry = self._armed.get(name)
         return None if entry is None else entry[0]
 
     @property
     def armed(self) -> dict[Name, float]:
-        """What is armed, with its times, for tests and drawings; a new dict each time."""
+        """The armed names and their times, as a new dict."""
         return {name: entry[0] for name, entry in self._armed.items()}
 
     @property
     def next_at(self) -> float | None:
-        """The earliest time armed, or None. A driver sleeps until then."""
+        """The earliest time armed, or None."""
         heap, armed = self._heap, self._armed
         while heap:
             entry = heap[0]
@@ -82,7 +79,7 @@ class Timers(Generic[Name]):
         return None
 
     def due(self, now: float) -> list[Name]:
-        """The names that have run out, earliest first. They are disarmed."""
+        """Disarm and return the names that have expired, earliest first."""
         names = []
         while (at := self.next_at) is not None and at <= now:
             _, _, name = heappop(self._heap)
@@ -90,6 +87,6 @@ class Timers(Generic[Name]):
             names.append(name)
         return names
 
-    def _sweep(self) -> None:
+    def _drop_stale(self) -> None:
         self._heap = [entry for entry in self._heap if self._armed.get(entry[2]) is entry]
         heapify(self._heap)

@@ -1,9 +1,7 @@
-"""The five revisions of MCP as rows: when each came, which era it belongs to, and what it permits.
+"""The five revisions of MCP as rows: their era and what each permits.
 
-A rule that differs by revision is a column here and nowhere an `if version == ...`. Dates sort as strings, so the
-newest of a set is its `max`. Sources: the changelogs of each revision of the specification.
-
-Above: everything that asks "may I, in this revision?". Below: nothing.
+A rule that differs by revision is a column here, never an `if version == ...` elsewhere. Revision names are dates and
+sort as strings, so the newest of a set is its `max`. Sources: the changelogs of the specification.
 """
 
 from enum import Enum
@@ -12,14 +10,14 @@ import msgspec
 
 
 class Era(Enum):
-    """How a connection learns what its peer can do: once, by a handshake, or with every request."""
+    """How peers exchange versions and capabilities: once, in a handshake, or with every request."""
 
     HANDSHAKE = "handshake"
     STATELESS = "stateless"
 
 
 class Revision(msgspec.Struct, frozen=True):
-    """One revision, and what it permits."""
+    """One revision of the specification and the features it has."""
 
     name: str
     era: Era
@@ -27,7 +25,7 @@ class Revision(msgspec.Struct, frozen=True):
     has_batches: bool = False
     # Streamable HTTP; 2024-11-05 has HTTP with a separate SSE stream instead (basic/transports).
     has_streamable_http: bool = True
-    # `Mcp-Session-Id`, minted by the server with its InitializeResult.
+    # `Mcp-Session-Id`, created by the server with its InitializeResult.
     has_sessions: bool = False
     # `MCP-Protocol-Version` on every HTTP request after the handshake (since 2025-06-18).
     has_version_header: bool = False
@@ -35,15 +33,15 @@ class Revision(msgspec.Struct, frozen=True):
     has_method_headers: bool = False
     # SSE events carry ids, and a stream is resumed with `Last-Event-ID`.
     has_resumable_streams: bool = False
-    # A stream may be closed by the server and polled again after `retry` (2025-11-25).
+    # The server may close a stream, and the client polls it after `retry` (2025-11-25).
     has_polling: bool = False
-    # A server may send requests to its client; afterwards it asks inside a result (`input_required`).
+    # A server may send requests to its client; in 2026-07-28 it returns `input_required` results instead.
     has_server_requests: bool = True
     # An error to a request whose id could not be read leaves `id` out; before, it must be null (JSON-RPC 2.0).
     omits_unreadable_id: bool = False
-    # Closing an HTTP response cancels its request; before, a disconnect means nothing.
+    # Closing an HTTP response cancels its request; in earlier revisions a disconnect does not.
     disconnect_cancels: bool = False
-    # Every result says `resultType`, and list results carry `ttlMs` and `cacheScope`.
+    # Every result has `resultType`, and list results have `ttlMs` and `cacheScope`.
     has_result_type: bool = False
     # `structuredContent` and `outputSchema` (2025-06-18).
     has_structured_output: bool = False
@@ -56,9 +54,7 @@ REVISIONS = {
     row.name: row
     for row in (
         Revision("2024-11-05", Era.HANDSHAKE, has_streamable_http=False),
-        Revision(
-            "2025-03-26", Era.HANDSHAKE, has_batches=True, has_sessions=True, has_resumable_streams=True
-        ),
+        Revision("2025-03-26", Era.HANDSHAKE, has_batches=True, has_sessions=True, has_resumable_streams=True),
         Revision(
             "2025-06-18",
             Era.HANDSHAKE,
@@ -95,11 +91,11 @@ REVISIONS = {
 # The names alone, oldest first.
 VERSIONS = tuple(REVISIONS)
 
-# What an HTTP request without a version header is taken for (2025-06-18 basic/transports, kept by every later one).
+# The revision of an HTTP request without a version header (2025-06-18 basic/transports, and every later revision).
 ASSUMED_VERSION = "2025-03-26"
 
 
 def newest(versions: tuple[str, ...], era: Era) -> str | None:
-    """The newest of `versions` that we know and that belongs to `era`, or None."""
+    """Return the newest known revision of `era` in `versions`, or None."""
     known = [name for name in versions if name in REVISIONS and REVISIONS[name].era is era]
     return max(known, default=None)

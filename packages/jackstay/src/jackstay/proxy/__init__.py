@@ -1,7 +1,7 @@
-"""The proxy's room: any server on one side, any client on the other, and neither needs to know.
+"""A proxy between any MCP client and any MCP server.
 
-`Proxy(target)` is a `Server` whose requests are served by the server behind it, over a client that survives it. It stands on
-both rooms and is the only one, beside the commands, that may.
+`Proxy(target)` is a `Server` that forwards every request to an upstream server, over a client that reconnects
+automatically. Apart from the commands, it is the only package that uses both the client and the server package.
 """
 
 from typing import TYPE_CHECKING

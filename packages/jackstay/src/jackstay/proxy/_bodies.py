@@ -1,10 +1,8 @@
-"""Bodies on their way through: what is taken out of them, put in, and left alone. Pure functions of bytes.
+"""Convert encoded params and results between client and server. Pure functions of bytes.
 
-A body is passed on as it came, so that members and content nobody here knows are not lost. Only `_meta` is looked into: a
-progress token is a name between two parties, and in the stateless era `_meta` says who asks. Where the eras differ, a result
-gets what the other era demands, and nothing is taken from it.
-
-Must never know a connection. Above: `_relay`, `_asking`, `_news`. Below: `jackstay.types`, msgspec.
+A body is forwarded unchanged, so that unknown members are kept. Only `_meta` is read: progress tokens are valid between
+two peers only, and in the stateless era `_meta` describes the client. Where the eras differ, a result gets the members
+that the other era requires.
 """
 
 from functools import lru_cache
@@ -27,17 +25,17 @@ from jackstay.types import (
 
 Members: TypeAlias = dict[str, Raw]
 
-# What a request says of its client and itself in the stateless era. Never passed on as it is: the other side has its own.
+# Members of `_meta` that are valid between two peers only (2026-07-28). The connection to the server has its own.
 _ENVELOPE = (META_PROTOCOL_VERSION, META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_PROGRESS_TOKEN)
 
-# Tasks of either kind belong to the connection that began them, and a server that is shared cannot tell whose they are.
+# Tasks belong to the connection that started them, so they cannot be offered by a server that clients share.
 TASKS = "tasks"
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
-# What a client says of itself is kept for its next request, unless it says more than clients do.
-MOST_KEPT_BYTES = 8192
+# The encoded description of a client is cached up to this size. Real clients send far less.
+MAX_CACHED_BYTES = 8192
 
-_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 read_members = msgspec.json.Decoder(Members).decode
 _read_object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -45,15 +43,15 @@ encode = msgspec.json.encode
 
 
 class InputRequired(msgspec.Struct, rename="camel"):
-    """A result of the stateless era that asks before it answers."""
+    """An `input_required` result (2026-07-28)."""
 
     result_type: str = ""
-    input_requests: dict[str, "Question"] | None = None
+    input_requests: dict[str, "InputRequest"] | None = None
     request_state: Raw | UnsetType = UNSET
 
 
-class Question(msgspec.Struct):
-    """One question in such a result."""
+class InputRequest(msgspec.Struct):
+    """One member of `inputRequests`."""
 
     method: str
     params: Raw = Raw(b"{}")
@@ -63,7 +61,7 @@ _read_input_required = msgspec.json.Decoder(InputRequired).decode
 
 
 def split(params: Raw | bytes | None) -> tuple[bytes, Members]:
-    """The params without `_meta`, and the members of `_meta`. What has none is copied, and not decoded."""
+    """Return the params without `_meta`, and the members of `_meta`. Params without `_meta` are not decoded."""
     if params is None:
         return b"{}", {}
     body = bytes(params)
@@ -75,14 +73,14 @@ def split(params: Raw | bytes | None) -> tuple[bytes, Members]:
         if meta is None:
             return body, {}
         return encode(members), read_members(meta)
-    except _REFUSALS:
-        return body, {}  # not ours to refuse: whoever reads them says what is wrong
+    except _DECODE_ERRORS:
+        return body, {}  # forwarded as they are: the server reports what is wrong
 
 
-def own_meta(meta: Members, *, is_stateless: bool) -> bytes:
-    """The members of a client's `_meta` that are passed on, encoded, without braces.
+def forwarded_meta(meta: Members, *, is_stateless: bool) -> bytes:
+    """Return the members of a client's `_meta` that are forwarded, encoded, without braces.
 
-    A log level belongs to the stateless era; a server of the other would not know it.
+    The log level is forwarded to stateless-era servers only; the handshake era has no such member.
     """
     kept = {key: value for key, value in meta.items() if key not in _ENVELOPE}
     if not is_stateless:
@@ -90,34 +88,34 @@ def own_meta(meta: Members, *, is_stateless: bool) -> bytes:
     return encode(kept)[1:-1] if kept else b""
 
 
-def speaker(capabilities: bytes, info: bytes) -> bytes:
-    """What a request of the stateless era says of the client it is made for, encoded, without braces."""
-    is_kept = len(capabilities) + len(info) <= MOST_KEPT_BYTES
-    return (_kept_speaker if is_kept else _speaker)(capabilities, info)
+def client_meta(capabilities: bytes, info: bytes) -> bytes:
+    """Return the members of `_meta` that describe the client in the stateless era, encoded, without braces."""
+    is_cached = len(capabilities) + len(info) <= MAX_CACHED_BYTES
+    return (_cached_client_meta if is_cached else _encode_client_meta)(capabilities, info)
 
 
-def _speaker(capabilities: bytes, info: bytes) -> bytes:
-    members = {META_CLIENT_CAPABILITIES: Raw(passing_client(capabilities))}
+def _encode_client_meta(capabilities: bytes, info: bytes) -> bytes:
+    members = {META_CLIENT_CAPABILITIES: Raw(forwarded_client_capabilities(capabilities))}
     if info:
         members[META_CLIENT_INFO] = Raw(info)
     return encode(members)[1:-1]
 
 
-_kept_speaker = lru_cache(maxsize=256)(_speaker)
+_cached_client_meta = lru_cache(maxsize=256)(_encode_client_meta)
 
 
-def passing_client(capabilities: bytes) -> bytes:
-    """What a client can, without what does not pass through a server that is shared."""
+def forwarded_client_capabilities(capabilities: bytes) -> bytes:
+    """Return the client's capabilities without those that a shared server cannot use (tasks)."""
     return encode(_without_tasks(_object(capabilities)))
 
 
-def front_capabilities(capabilities: bytes, *, is_own: bool) -> tuple[bytes, frozenset[str]]:
-    """What is declared to clients for a server that declares this, and the names of it.
+def downstream_capabilities(capabilities: bytes, *, is_dedicated: bool) -> tuple[bytes, frozenset[str]]:
+    """Return the capabilities to declare to clients for a server with these, encoded, and their names.
 
-    Lists can change even where the server's own never do: it may come back as another.
+    `listChanged` is always declared: after a restart the server may be another version, with other lists.
     """
     declared = _object(capabilities)
-    if not is_own:
+    if not is_dedicated:
         declared = _without_tasks(declared)
     for name in ("tools", "resources", "prompts"):
         features = declared.get(name)
@@ -129,7 +127,7 @@ def front_capabilities(capabilities: bytes, *, is_own: bool) -> tuple[bytes, fro
 def _object(encoded: bytes) -> dict[str, Json]:
     try:
         found: dict[str, Json] = _read_object(encoded)
-    except _REFUSALS:
+    except _DECODE_ERRORS:
         return {}
     return found
 
@@ -143,7 +141,7 @@ def _without_tasks(capabilities: dict[str, Json]) -> dict[str, Json]:
 
 
 def for_stateless(result: bytes, row: Method) -> bytes:
-    """A result of a handshake-era server, with the hints that 2026-07-28 demands: nobody may keep it."""
+    """Add the caching hints that 2026-07-28 requires to a handshake-era result: not cacheable."""
     if not row.is_cacheable or b'"ttlMs"' in result:
         return result
     hints = b'"ttlMs":0,"cacheScope":"private"'
@@ -151,14 +149,14 @@ def for_stateless(result: bytes, row: Method) -> bytes:
 
 
 def for_handshake(result: bytes) -> bytes:
-    """A result of a stateless server without what only 2026-07-28 has: `resultType`, and the server's name in `_meta`."""
-    has_stamp = META_SERVER_INFO.encode() in result
-    if not has_stamp and b'"resultType"' not in result:
+    """Remove the members that only 2026-07-28 defines: `resultType`, and the server information in `_meta`."""
+    has_info = META_SERVER_INFO.encode() in result
+    if not has_info and b'"resultType"' not in result:
         return result
     try:
         members = read_members(result)
-        meta = read_members(members["_meta"]) if has_stamp and "_meta" in members else None
-    except _REFUSALS:
+        meta = read_members(members["_meta"]) if has_info and "_meta" in members else None
+    except _DECODE_ERRORS:
         return result  # the client reports what is wrong with it
     members.pop("resultType", None)
     if meta is not None and meta.pop(META_SERVER_INFO, None) is not None:
@@ -169,58 +167,58 @@ def for_handshake(result: bytes) -> bytes:
     return encode(members)
 
 
-def asks(result: bytes) -> InputRequired | None:
-    """What a result of the stateless era asks for, if it does."""
+def parse_input_required(result: bytes) -> InputRequired | None:
+    """Return the `input_required` result that these bytes encode, or None for any other result."""
     if b'"input_required"' not in result:
         return None
     try:
         found = _read_input_required(result)
-    except _REFUSALS:
+    except _DECODE_ERRORS:
         return None
     return found if found.result_type == "input_required" else None
 
 
-def ask_result(state: str, questions: dict[str, tuple[str, bytes]]) -> bytes:
-    """A result that asks these questions, each a method and its encoded params, by key."""
-    said = {key: {"method": method, "params": Raw(params)} for key, (method, params) in questions.items()}
-    return encode({"resultType": "input_required", "inputRequests": said, "requestState": state})
+def input_required_result(state: str, input_requests: dict[str, tuple[str, bytes]]) -> bytes:
+    """Encode an `input_required` result. `input_requests` maps a key to a method and its encoded params."""
+    requests = {key: {"method": method, "params": Raw(params)} for key, (method, params) in input_requests.items()}
+    return encode({"resultType": "input_required", "inputRequests": requests, "requestState": state})
 
 
-def next_round(body: bytes, asked: InputRequired, answers: Members) -> bytes:
-    """The params of the next round: the same, with these answers, and the state exactly as it was given."""
+def next_round_params(body: bytes, required: InputRequired, responses: Members) -> bytes:
+    """Return the params of the next round: the same, with the responses, and `requestState` unchanged."""
     members = read_members(body)
     members.pop("inputResponses", None)
     members.pop("requestState", None)
-    if asked.input_requests:
-        members["inputResponses"] = Raw(encode(answers))
-    if not isinstance(asked.request_state, UnsetType):
-        members["requestState"] = asked.request_state
+    if required.input_requests:
+        members["inputResponses"] = Raw(encode(responses))
+    if not isinstance(required.request_state, UnsetType):
+        members["requestState"] = required.request_state
     return encode(members)
 
 
-def take_round(body: bytes) -> tuple[bytes, str | None, Members]:
-    """Params of the stateless era without what belongs to a round; the state, and the answers by key."""
+def split_round(body: bytes) -> tuple[bytes, str | None, Members]:
+    """Return stateless-era params without `requestState` and `inputResponses`, then the state and the responses."""
     if b'"requestState"' not in body and b'"inputResponses"' not in body:
         return body, None, {}
     members = read_members(body)
-    state, answers = members.pop("requestState", None), members.pop("inputResponses", None)
+    state, encoded = members.pop("requestState", None), members.pop("inputResponses", None)
     try:
-        told: object = None if state is None else msgspec.json.decode(state)
-        given = {} if answers is None else read_members(answers)
-    except _REFUSALS:
-        told, given = None, {}
-    return encode(members), told if isinstance(told, str) else None, given
+        state_value: object = None if state is None else msgspec.json.decode(state)
+        responses = {} if encoded is None else read_members(encoded)
+    except _DECODE_ERRORS:
+        state_value, responses = None, {}
+    return encode(members), state_value if isinstance(state_value, str) else None, responses
 
 
 def without_subscription(params: bytes) -> bytes:
-    """The params of a notification without the id of the subscription it came by, which is ours alone."""
+    """Remove the subscription id from the params of a notification: it identifies the proxy's own subscription."""
     if META_SUBSCRIPTION_ID.encode() not in params:
         return params
     try:
         members = read_members(params)
         meta = read_members(members["_meta"])
         del meta[META_SUBSCRIPTION_ID]
-    except (*_REFUSALS, KeyError):
+    except (*_DECODE_ERRORS, KeyError):
         return params
     if meta:
         members["_meta"] = Raw(encode(meta))

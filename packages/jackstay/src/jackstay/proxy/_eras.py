@@ -1,9 +1,8 @@
-"""The servers that clients share: one connection for each era that the server supports.
+"""The shared connections: one for each era that the server supports.
 
-The first connection is made when the proxy starts, in the era that the server prefers. If that is the stateless one, the
-server may support the handshake as well, and `server/discover` need not list it: the first client that sends `initialize`
-causes a second connection, in the handshake era alone. Each client is then served in its own era, and keeps what only its era
-has. A server that refuses `initialize` is not tried again until it was restarted.
+The first connection uses the era that the server prefers. If that is the stateless era, the first client that sends
+`initialize` causes a second connection in the handshake era, because `server/discover` need not list handshake
+revisions. Each client is served in its own era. A server that rejects `initialize` is not probed again until a restart.
 """
 
 import asyncio
@@ -14,106 +13,107 @@ from collections.abc import Callable
 from jackstay.errors import McpError
 from jackstay.protocol import Era
 from jackstay.protocol.client import ServerFacts
-from jackstay.proxy._back import Back
+from jackstay.proxy._upstream import Upstream
 
 logger = logging.getLogger("jackstay.proxy")
 
-# How long the second connection may take: a multiple of what the first took, and at least so many seconds. A server that
-# never answers `initialize` delays its first handshake client by as much.
-MIN_START = 5.0
-START_FACTOR = 3.0
+# The timeout of the second connection: a multiple of the time that the first one took, with a minimum in seconds.
+# A server that never responds to `initialize` delays its first handshake client by this time.
+MIN_PROBE_TIMEOUT = 5.0
+PROBE_TIMEOUT_FACTOR = 3.0
 
 
 class Eras:
-    """The shared connections. `make(era)` returns a new one, for that era alone if one is given.
+    """The shared connections.
 
-    `has_handshake`: the settings permit a revision with a handshake. `is_temporary`: the second connection is closed as soon as
-    it is known what the server declares in it (clients with a session have servers of their own).
+    Args:
+        make: creates a connection, limited to one era if an era is given.
+        has_handshake: True if the settings allow a handshake-era revision.
+        is_temporary: True to close the second connection as soon as the server's declarations are known, because
+            clients with a session have dedicated servers.
     """
 
-    def __init__(
-        self, make: Callable[[Era | None], Back], *, has_handshake: bool, is_temporary: bool
-    ) -> None:
+    def __init__(self, make: Callable[[Era | None], Upstream], *, has_handshake: bool, is_temporary: bool) -> None:
         self._make = make
         self._has_handshake = has_handshake
         self._is_temporary = is_temporary
-        # Over stdio there is one client: the connection of the other era is closed.
+        # True over stdio: the connection of the era that the client does not use is closed.
         self.has_one_client = False
-        self.first: Back | None = None
-        self.second: Back | None = None
-        # Whether the server accepts `initialize` beside the stateless era; None: not known.
+        self.first: Upstream | None = None
+        self.second: Upstream | None = None
+        # True if the server supports both eras; None: not probed yet.
         self.is_dual: bool | None = None
-        self._facts: ServerFacts | None = None
-        self._took = 0.0
-        self._learning: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[None]] = set()
+        self._server_facts: ServerFacts | None = None
+        self._open_seconds = 0.0
+        self._probe: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         return f"<Eras {self.first!r} {self.second!r}>"
 
     @property
-    def all(self) -> list[Back]:
-        """The connections that are kept."""
-        return [back for back in (self.first, self.second) if back is not None]
+    def all(self) -> list[Upstream]:
+        """The open connections."""
+        return [upstream for upstream in (self.first, self.second) if upstream is not None]
 
     async def open(self) -> None:
-        """Make the first connection. Raises: why it cannot be made, after one attempt."""
+        """Open the first connection. Raises: McpError after one failed attempt."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         self.first = self._make(None)
         await self.first.open()
-        self._took = loop.time() - began
+        self._open_seconds = loop.time() - began
 
     async def stop(self) -> None:
-        """Close all connections; returns when nothing of them is left."""
-        if self._learning is not None:
-            self._learning.cancel()
-            await asyncio.wait((self._learning,))
-        await asyncio.gather(*(back.stop() for back in self.all), *self._ending)
+        """Close all connections, and return when they are closed."""
+        if self._probe is not None:
+            self._probe.cancel()
+            await asyncio.wait((self._probe,))
+        await asyncio.gather(*(upstream.stop() for upstream in self.all), *self._closing)
 
-    def find(self, *, is_stateless: bool) -> Back:
-        """The connection for clients of this era."""
-        assert self.first is not None  # nobody is served before it was opened
+    def find(self, *, is_stateless: bool) -> Upstream:
+        """Return the connection for clients of this era."""
+        assert self.first is not None  # open() comes before any request
         if is_stateless or not self.is_dual:
             return self.first
         if self.second is None:
             self.second = self._make(Era.HANDSHAKE)
-            self.second.begin()
+            self.second.start()
         return self.second
 
     def facts(self, era: Era) -> ServerFacts:
-        """What the server declares in this era, or in the other where it has only that."""
-        assert self.first is not None  # nobody is served before it was opened
+        """Return what the server declares in this era, or in the other one if it supports only that."""
+        assert self.first is not None  # open() comes before any request
         if era is Era.HANDSHAKE and self.is_dual:
             if self.second is not None and self.second.has_facts:
-                self._facts = self.second.facts
-            assert self._facts is not None  # dual is what answered `initialize`
-            return self._facts
+                self._server_facts = self.second.facts
+            assert self._server_facts is not None  # dual is what answered `initialize`
+            return self._server_facts
         return self.first.facts
 
-    def came_back(self, back: Back) -> None:
-        """This server was started again. It may be another version: whether it is dual is found out again."""
-        if back is self.first and not self.is_dual:
+    def reconnected(self, upstream: Upstream) -> None:
+        """The server was restarted, perhaps as another version: probe it for the handshake era again."""
+        if upstream is self.first and not self.is_dual:
             self.is_dual = None
 
     async def prepare_handshake(self) -> None:
-        """Find out whether the server accepts `initialize`, before the first client that sent one gets its answer."""
+        """Probe whether the server accepts `initialize`, before the first handshake client gets its response."""
         first = self.first
         if first is None or self.is_dual is not None or not self._has_handshake:
             return
-        if not first.is_stateless or not first.is_there():
+        if not first.is_stateless or not first.is_ready():
             return
-        if self._learning is None:
-            self._learning = asyncio.get_running_loop().create_task(self._learn())
-        await asyncio.shield(self._learning)
+        if self._probe is None:
+            self._probe = asyncio.get_running_loop().create_task(self._probe_handshake())
+        await asyncio.shield(self._probe)
 
-    async def _learn(self) -> None:
+    async def _probe_handshake(self) -> None:
         second = self._make(Era.HANDSHAKE)
         try:
-            async with asyncio.timeout(max(MIN_START, START_FACTOR * self._took)):
+            async with asyncio.timeout(max(MIN_PROBE_TIMEOUT, PROBE_TIMEOUT_FACTOR * self._open_seconds)):
                 await second.open()
         except (McpError, builtins.TimeoutError) as error:
-            logger.info("the server accepts no initialize, only the stateless era: %s", error)
+            logger.info("the server rejects initialize and supports the stateless era only: %s", error)
             self.is_dual = False
             await second.stop()
         except asyncio.CancelledError:
@@ -122,21 +122,21 @@ class Eras:
         else:
             self._keep(second)
         finally:
-            self._learning = None
+            self._probe = None
 
-    def _keep(self, second: Back) -> None:
+    def _keep(self, second: Upstream) -> None:
         if self.has_one_client:
-            assert self.first is not None  # its era was found out before
-            self._end(self.first)
+            assert self.first is not None  # open() comes before the probe
+            self._close_later(self.first)
             self.first, self.is_dual = second, False
             return
-        self._facts, self.is_dual = second.facts, True
+        self._server_facts, self.is_dual = second.facts, True
         if self._is_temporary:
-            self._end(second)
+            self._close_later(second)
         else:
             self.second = second
 
-    def _end(self, back: Back) -> None:
-        task = asyncio.get_running_loop().create_task(back.stop())
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+    def _close_later(self, upstream: Upstream) -> None:
+        task = asyncio.get_running_loop().create_task(upstream.stop())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)

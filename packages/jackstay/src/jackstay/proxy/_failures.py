@@ -1,10 +1,8 @@
-"""What a client is told when the server behind fails: a JSON-RPC error that says whether its call may have run.
+"""Convert a failure of the upstream server to the JSON-RPC error that the client receives.
 
-An error of the server's own passes as it is, code and data. Everything else is the proxy's word: -32603, and in `data`
-`mayHaveRun` and `retryable` as claims, and a `reason` that a program can go by. What a child wrote to standard error stays
-here, in the log: it may hold what is nobody else's business.
-
-Must never know a connection. Above: `_relay`, `_back`. Below: `jackstay.errors`.
+Errors of the server itself are forwarded unchanged. All others become -32603, with `mayHaveRun`, `retryable` and a
+machine-readable `reason` in `data` (docs/proxy.md). Standard error of a child process is never included: it may contain
+secrets.
 """
 
 from typing import Final
@@ -23,8 +21,8 @@ from jackstay.errors import (
 from jackstay.protocol.wire import ErrorCode
 
 
-def told(error: McpError) -> JsonRpcError:
-    """What the client is told of this."""
+def to_client_error(error: McpError) -> JsonRpcError:
+    """Return the error to send to the client."""
     if isinstance(error, JsonRpcError):
         return error
     if isinstance(error, UsageError):
@@ -42,29 +40,29 @@ def told(error: McpError) -> JsonRpcError:
 
 
 def reason_of(error: McpError) -> str:
-    """The `reason` in `data`."""
+    """Return the `reason` for the error's `data`."""
     if isinstance(error, BackpressureError):
         return "busy"
     if isinstance(error, FrameTooLargeError):
         return "too large"
     if isinstance(error, ProtocolError):
-        return "broken answer"
+        return "invalid response"
     if isinstance(error, TimeoutError):
         return "timeout" if error.may_have_run else "down"
     return "lost" if error.may_have_run else "down"
 
 
 _SENTENCES: Final = {
-    "busy": "the server behind this proxy has too much to do",
-    "broken answer": "the server behind this proxy broke the protocol",
-    "timeout": "the server behind this proxy did not answer in time",
-    "lost": "the server behind this proxy went away before it answered",
-    "down": "the server behind this proxy is not there now",
+    "busy": "the upstream server is overloaded",
+    "invalid response": "the upstream server violated the protocol",
+    "timeout": "the upstream server did not respond in time",
+    "lost": "the connection to the upstream server was lost before it responded",
+    "down": "the upstream server is down",
 }
 
 
 def _sentence(reason: str, error: McpError, may_have_run: bool) -> str:
-    said = _SENTENCES.get(reason, error.message)
+    sentence = _SENTENCES.get(reason, error.message)
     if may_have_run:
-        return f"{said}; the call may have run: check before you send it again"
-    return f"{said}; the call did not run"
+        return f"{sentence}; the call may have run: check before you send it again"
+    return f"{sentence}; the call did not run"

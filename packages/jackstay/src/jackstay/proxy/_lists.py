@@ -1,10 +1,8 @@
-"""Whether the lists of a server that came back are the same as before, by the pages that clients have seen.
+"""Detect whether the lists of a restarted server have changed.
 
-A server that was started again may be another version, with other tools. A client that was shown the old list must hear that it
-changed; one that is told so after every restart would fetch all lists again for nothing. So of every page that passes
-a digest is kept, and when the server is back those pages are fetched once more and compared.
-
-Must never know a connection. Above: `_relay`, `_news`. Below: `_bodies`.
+A restarted server may be another version, with other tools, and then clients need a `list_changed` notification. To
+avoid one after every restart, a digest of every forwarded page is kept; after a restart these pages are fetched again
+and compared.
 """
 
 import hashlib
@@ -19,7 +17,7 @@ from jackstay.proxy._bodies import encode, read_members
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
 
-# Which notification says that a list changed, and the member of the result that holds it.
+# Method -> the notification for a change of the list, and the member of the result that contains the list.
 LISTS: Mapping[str, tuple[str, str]] = {
     "tools/list": ("notifications/tools/list_changed", "tools"),
     "prompts/list": ("notifications/prompts/list_changed", "prompts"),
@@ -27,13 +25,13 @@ LISTS: Mapping[str, tuple[str, str]] = {
     "resources/templates/list": ("notifications/resources/list_changed", "resourceTemplates"),
 }
 
-# Pages of one list that are remembered. A list with more is long, and taken for changed if any of these is.
-MOST_PAGES = 64
+# Pages of one list that are remembered. A longer list counts as changed if one of these pages has changed.
+MAX_PAGES = 64
 
-# A cursor is short. Params that are longer are somebody's attempt to have us keep them, and are not remembered.
-MOST_PARAMS_BYTES = 4096
+# Params with a cursor are short. Longer ones are not remembered, so that a client cannot fill the memory.
+MAX_PARAMS_BYTES = 4096
 
-# Fetches one page: method and encoded params in, encoded result out.
+# Fetches one page: takes a method and encoded params, returns the encoded result.
 Fetch: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 
 
@@ -48,24 +46,24 @@ class _Tools(msgspec.Struct):
 
 _read_tools = msgspec.json.Decoder(_Tools).decode
 
-_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Lists:
-    """The pages of a server's lists that have passed, by method and params."""
+    """The pages of a server's lists that were forwarded, by method and params."""
 
     def __init__(self) -> None:
         self._seen: dict[str, dict[bytes, bytes]] = {method: {} for method in LISTS}
-        # Which arguments of which tools HTTP clients say in headers, too (2026-07-28 streamable HTTP).
+        # Tool name -> the arguments that HTTP clients also send as headers (2026-07-28 basic/transports).
         self.param_headers: dict[str, tuple[ParamHeader, ...]] = {}
 
     def __repr__(self) -> str:
         return f"<Lists {', '.join(f'{name}: {len(pages)}' for name, pages in self._seen.items())}>"
 
-    def saw(self, method: str, params: bytes, result: bytes) -> None:
-        """This page passed."""
+    def record_page(self, method: str, params: bytes, result: bytes) -> None:
+        """Remember a page that was forwarded to a client."""
         pages = self._seen[method]
-        if params in pages or (len(pages) < MOST_PAGES and len(params) <= MOST_PARAMS_BYTES):
+        if params in pages or (len(pages) < MAX_PAGES and len(params) <= MAX_PARAMS_BYTES):
             pages[params] = _digest(method, result)
         if method == "tools/list" and (self.param_headers or b'"x-mcp-header"' in result):
             self._read_headers(result)
@@ -75,18 +73,18 @@ class Lists:
 
         try:
             tools = _read_tools(result).tools
-        except _REFUSALS:
-            return  # the client will say what is wrong with it
+        except _DECODE_ERRORS:
+            return  # the client reports the error
         for tool in tools:
             rows = read_param_headers(tool.input_schema).rows
             self.param_headers.pop(tool.name, None)
             if rows:
                 self.param_headers[tool.name] = rows
 
-    async def changed(self, fetch: Fetch, is_there: Callable[[], bool]) -> list[str]:
-        """The notifications that are due, by fetching again what has passed. Forgets what has changed.
+    async def changed(self, fetch: Fetch, is_ready: Callable[[], bool]) -> list[str]:
+        """Fetch the remembered pages again, and return the notifications to send. Forgets lists that have changed.
 
-        `is_there()` is False when the server was lost again meanwhile: what it did not answer, the next one is asked.
+        Stops early if `is_ready()` is False, because the server was lost meanwhile: the next reconnect compares again.
         """
         due: dict[str, None] = {}
         for method, pages in self._seen.items():
@@ -94,9 +92,9 @@ class Lists:
                 try:
                     is_same = _digest(method, await fetch(method, params)) == before
                 except McpError:
-                    if not is_there():
+                    if not is_ready():
                         return list(due)
-                    is_same = False  # a cursor of the last server's, or a list that is no more
+                    is_same = False  # a cursor of the previous process, or a list that no longer exists
                 if not is_same:
                     pages.clear()
                     due[LISTS[method][0]] = None
@@ -105,10 +103,10 @@ class Lists:
 
 
 def _digest(method: str, result: bytes) -> bytes:
-    """Of what is in the list and whether there is more: not of hints about how long it may be kept."""
+    """Return a digest of the items and the cursor, without caching hints."""
     try:
         members = read_members(result)
-    except _REFUSALS:
+    except _DECODE_ERRORS:
         return result[:64]
-    told = [members.get(LISTS[method][1]), members.get("nextCursor")]
-    return hashlib.sha256(encode(told)).digest()
+    content = [members.get(LISTS[method][1]), members.get("nextCursor")]
+    return hashlib.sha256(encode(content)).digest()

@@ -1,7 +1,4 @@
-"""What can be set for a proxy, as rows with defaults; wrong values are refused when it is made.
-
-Must never know a connection. Above: `_proxy`, the command. Below: `jackstay.protocol`.
-"""
+"""The options of a proxy, with defaults and limits."""
 
 from typing import Final
 
@@ -9,26 +6,27 @@ import msgspec
 
 from jackstay.protocol.client import Setting
 
-# A server from which nothing is received for so long is pinged, and restarted if it does not answer twice. Generous, because a
-# server that blocks its loop for a long call cannot answer. One whose callers give up is checked sooner, by the client.
+# A server that is silent for so many seconds is pinged, and restarted if two pings get no response. The value is large
+# because a server that blocks its event loop during a long call cannot respond. The client also pings after a call has
+# timed out or was cancelled.
 KEEPALIVE: Final = 60.0
 
 
 class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that can be set for a proxy itself; the settings of its client are those of `connect()`.
+    """The options of the proxy itself. The settings of its client are those of `connect()`.
 
-    Raises: UsageError, naming the option and what it may be.
+    Raises: UsageError for a value of the wrong type or out of range.
     """
 
-    # About what people and their programs wait anyway, and time enough for a server to be started again.
+    # Long enough for a restart of the server, and no longer than clients usually wait.
     wait: float = 30.0
-    # How long is too long only the client knows, and it says so by cancelling.
+    # Off by default: the client decides, by cancelling the call.
     timeout: float | None = None
     per_client: bool = False
-    # Each is a process: beyond it is a mistake, or somebody's attack.
+    # Each is a process. More than this is a mistake or an attack.
     max_children: int = 64
     metrics: bool = False
-    # Lines of a server's standard error are on it: only where somebody decided that.
+    # Off by default: the page shows lines of the server's standard error.
     status: bool = False
 
     def __post_init__(self) -> None:
@@ -40,13 +38,15 @@ class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
 PROXY_OPTIONS: Final = {
     row.name: row
     for row in (
-        Setting("wait", "How long a call waits for a server that is down; then it fails, and surely did not run.",
+        Setting("wait", "How long a call waits for a server that is down. Then it fails, and is known not to have run.",
                 low=0, high=3600),
-        Setting("timeout", "How long the server may take to answer; each progress begins it anew. None: the client decides.",
-                low=0.001, high=86_400, is_optional=True),
-        Setting("per_client", "A server of its own for every client with a session, so that each can be asked.", is_flag=True),
-        Setting("max_children", "Servers at once, with `per_client`.", low=1, high=10_000, is_whole=True),
-        Setting("metrics", "Serve numbers for Prometheus at /metrics, over HTTP.", is_flag=True),
-        Setting("status", "Serve a page for people at /, over HTTP: states, restarts, calls, standard error.", is_flag=True),
+        Setting("timeout", "How long the server may take to respond. Each progress notification starts it again."
+                " None: no limit.", low=0.001, high=86_400, is_optional=True),
+        Setting("per_client", "Start one server for each client that has a session, so that the server can send it"
+                " requests.", is_flag=True),
+        Setting("max_children", "The maximum number of servers at once, with `per_client`.",
+                low=1, high=10_000, is_integer=True),
+        Setting("metrics", "Serve Prometheus metrics at /metrics, over HTTP.", is_flag=True),
+        Setting("status", "Serve a status page at /, over HTTP: state, restarts, calls, standard error.", is_flag=True),
     )
 }  # fmt: skip

@@ -1,7 +1,7 @@
-"""What a proxy serves beside MCP over HTTP: its metrics and its status page, by the rules of the endpoint.
+"""The metrics and the status page of a proxy over HTTP.
 
-Both require the same names in `Host`, the same origins and the same credentials as the endpoint: a line of standard error may
-hold what is not for everybody.
+Both apply the same checks of `Host`, `Origin` and credentials as the MCP endpoint, because lines of standard error may
+contain secrets.
 """
 
 import base64
@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from jackstay.protocol.http import Refusal, check_access, fold_headers
+from jackstay.protocol.http import ErrorResponse, check_access, fold_headers
 from jackstay.proxy._report import CSS
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 METRICS_PATH: Final = "/metrics"
 STATUS_PATH: Final = "/"
 
-# A page of its own: no scripts, nothing from elsewhere, in no frame.
+# No scripts, no external resources, no framing.
 _STYLE: Final = base64.b64encode(hashlib.sha256(CSS.encode()).digest()).decode()
 _POLICY: Final = f"default-src 'none'; style-src 'sha256-{_STYLE}'; frame-ancestors 'none'; base-uri 'none'"
 
@@ -30,12 +30,12 @@ _HEADERS: Final = {
     ),
 }
 
-# Makes the text of one page.
+# Returns the text of one page.
 Page = Callable[[], Awaitable[str]]
 
 
 class Pages:
-    """An ASGI app that serves these pages by path, and passes everything else on to `app`."""
+    """An ASGI app that serves these pages by path, and forwards everything else to `app`."""
 
     def __init__(self, app: "App", pages: Mapping[str, Page]) -> None:
         self._app = app
@@ -45,7 +45,7 @@ class Pages:
         return f"<Pages {', '.join(self._pages)} before {self._app!r}>"
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        """ASGI 3."""
+        """Handle one ASGI 3 scope."""
         is_read = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
         page = self._pages.get(scope["path"]) if is_read else None
         if page is None:
@@ -64,10 +64,10 @@ class Pages:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
-    async def _refusal(self, scope: "Scope") -> Refusal | None:
+    async def _refusal(self, scope: "Scope") -> ErrorResponse | None:
         headers = fold_headers(scope["headers"])
         refusal = check_access(self._app.access, headers)
         if refusal is None and self._app.guard is not None:
-            admitted = await self._app.guard.admit(scope["method"], scope["path"], headers)
-            refusal = admitted if isinstance(admitted, Refusal) else None
+            admitted = await self._app.guard.authenticate(scope["method"], scope["path"], headers)
+            refusal = admitted if isinstance(admitted, ErrorResponse) else None
         return refusal

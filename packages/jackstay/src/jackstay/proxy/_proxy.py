@@ -1,9 +1,7 @@
-"""`Proxy`: a server whose requests are served by another, over whatever carries either.
+"""`Proxy`: a `Server` that forwards every request to an upstream server.
 
-It is a `Server` to whoever runs or mounts it: `run()`, `serve()`, `asgi()`. What it offers is what the server behind offers, told
-in that server's words. The server behind is one for all clients; with `per_client`, one more for each that has a session.
-
-Above: the command, users. Below: `_relay` (requests), `_asking` and `_news` (what the server says), `_back` (the server).
+It is run or mounted like any `Server`: `run()`, `serve()`, `asgi()`. It declares what the upstream server declares. All
+clients share the upstream server; with `per_client`, each client that has a session gets a dedicated one.
 """
 
 import asyncio
@@ -17,17 +15,17 @@ import msgspec
 from jackstay.errors import BackpressureError, Json
 from jackstay.protocol import VERSIONS, Era
 from jackstay.protocol.client import ServerFacts
-from jackstay.protocol.server import ServerOffer, ServerOptions
-from jackstay.proxy._asking import Asking
-from jackstay.proxy._back import Back, of_era
-from jackstay.proxy._bodies import front_capabilities
+from jackstay.protocol.server import ServerConfig, ServerOptions
+from jackstay.proxy._bodies import downstream_capabilities
+from jackstay.proxy._client_requests import ClientRequestRouter
+from jackstay.proxy._downstream import DownstreamConnection
 from jackstay.proxy._eras import Eras
-from jackstay.proxy._flights import Flight
-from jackstay.proxy._front import FrontConnection
-from jackstay.proxy._news import News
+from jackstay.proxy._in_flight import InFlightCall
+from jackstay.proxy._notification_router import NotificationRouter
 from jackstay.proxy._options import KEEPALIVE, ProxyOptions
 from jackstay.proxy._relay import Relay
 from jackstay.proxy._report import Report, ServerStatus, Snapshot, metrics_text, status_page
+from jackstay.proxy._upstream import Upstream, of_era
 from jackstay.server import Connection, Driver, Server
 from jackstay.transport import StdioTarget, Target, kill_children
 from jackstay.types import encode_json
@@ -40,27 +38,31 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("jackstay.proxy")
 
-# What may be asked of a server that is shared is what the client of each call declared; to begin with it is all there is.
-EVERYTHING: dict[str, Any] = {
+# What the proxy declares to a shared server. Whether a client supports a request is checked for each call.
+ALL_CAPABILITIES: dict[str, Any] = {
     "sampling": {},
     "elicitation": {"form": {}, "url": {}},
     "roots": {"listChanged": True},
 }
 
-# Over stdio the end takes 1.5 s at most: so long for calls, and so long for each step of ending the child.
+# Over stdio the shutdown takes 1.5 s at most: this time for calls, and this time for each step of closing the child.
 STDIO_DRAIN = 0.7
 STDIO_CLOSE_STEP = 0.12
 
-# Over HTTP nobody waits for the end of our process, and a child may take its time: three steps, and one to spare.
+# Over HTTP there is no such limit. Closing a child has three steps; the fourth is a reserve.
 HTTP_DRAIN = 1.0
 HTTP_CLOSE_STEP = 2.0
-HTTP_END = HTTP_DRAIN + 4 * HTTP_CLOSE_STEP
+HTTP_SHUTDOWN = HTTP_DRAIN + 4 * HTTP_CLOSE_STEP
 
 
 class Proxy(Server):
-    """A server in front of `target`. `options` are those of `ProxyOptions`; `settings` are those of `connect()`.
+    """A server that forwards every request to `target`.
 
-    `prepare` is awaited before the target is opened for the first time.
+    Args:
+        target: the upstream server.
+        options: the options of the proxy itself.
+        settings: keyword arguments of `connect()` for the client of the upstream server.
+        prepare: awaited once, before the upstream server is started.
 
     Raises: UsageError for an option or setting that is unknown or out of range.
     """
@@ -88,26 +90,28 @@ class Proxy(Server):
         self._prepare = prepare
         self._handler_drain = HTTP_DRAIN
         self._eras = Eras(
-            lambda era: self._make(EVERYTHING, None, era),
+            lambda era: self._make(ALL_CAPABILITIES, None, era),
             has_handshake=self._has_handshake,
             is_temporary=self.proxy_options.per_client,
         )
-        self._own: dict[int, Back] = {}
-        self._owners: dict[Back, Driver] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
-        self._lasting: dict[int, Driver] = {}
-        # The shared server of each client that stays: it is not changed while the client is there.
-        self._shared: dict[int, Back] = {}
-        self._offering: tuple[tuple[ServerFacts, ServerFacts], tuple[ServerOffer, frozenset[str]]] | None = (
-            None
+        self._dedicated: dict[int, Upstream] = {}
+        self._owners: dict[Upstream, Driver] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
+        self._connections: dict[int, Driver] = {}
+        # Connection number -> shared server. It does not change while the client is connected.
+        self._shared: dict[int, Upstream] = {}
+        self._cached_config: tuple[tuple[ServerFacts, ServerFacts], tuple[ServerConfig, frozenset[str]]] | None = None
+        self._client_requests = ClientRequestRouter(self._owners.get, self.session_clients)
+        self._router = NotificationRouter(
+            self._notify_subscribers, self._owners.get, self.session_clients, self._client_requests.pop_elicitation
         )
-        self._asking = Asking(self._owners.get, self.lasting)
-        self._news = News(self._tell_clients, self._owners.get, self.lasting, self._asking.sent_away)
-        self._relay = Relay(self._find, self._owners.__contains__, self.lasting, self._asking, self._report)
+        self._relay = Relay(
+            self._find, self._owners.__contains__, self.session_clients, self._client_requests, self._report
+        )
         self.on_startup(self._open)
 
     def __repr__(self) -> str:
-        return f"<Proxy {self._eras!r}, {len(self._own)} for one client each>"
+        return f"<Proxy {self._eras!r}, {len(self._dedicated)} dedicated servers>"
 
     @property
     def _has_handshake(self) -> bool:
@@ -115,15 +119,15 @@ class Proxy(Server):
 
     @property
     def handlers(self) -> "Handlers":
-        """Who serves the requests."""
+        """The object that serves the requests."""
         return self._relay
 
-    # --- its life -----------------------------------------------------------------------------------------------------
+    # --- start and shutdown -------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Start the server behind. `run()` does it; who brings his own loop does it before he serves.
+        """Start the upstream server. `run()` does this; call it yourself before `serve()` or `asgi()`.
 
-        Raises: why it cannot be started, after one attempt.
+        Raises: McpError after one failed attempt.
         """
         await self.startup()
 
@@ -133,26 +137,28 @@ class Proxy(Server):
         await self._eras.open()
 
     async def before_handshake(self) -> None:
-        """Find out what the server declares to clients with a handshake, before the first of them gets its answer."""
+        """Find out what the server declares in the handshake era, before the first `initialize` is answered."""
         await self._eras.prepare_handshake()
 
     async def end_serving(self) -> None:
-        """End the servers behind."""
-        self._asking.stop()
-        await asyncio.gather(*(back.stop() for back in self._own.values()), self._eras.stop(), *self._leaving)
+        """Stop all upstream servers."""
+        self._client_requests.stop()
+        await asyncio.gather(
+            *(upstream.stop() for upstream in self._dedicated.values()), self._eras.stop(), *self._stopping
+        )
 
     def run(
         self,
         *,
         transport: str = "stdio",
         loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
-        leave: Callable[[int], object] = os._exit,
-        around: "Callable[[App], Asgi] | None" = None,
+        _exit: Callable[[int], object] = os._exit,
+        wrap_app: "Callable[[App], Asgi] | None" = None,
         **options: "Unpack[RunHttpKeywords]",
     ) -> int:
-        """As `Server.run`. Over HTTP with sessions, unless it is said otherwise: clients are asked and told in them.
+        """Run like `Server.run`. Over HTTP, sessions are on by default: server requests and notifications need them.
 
-        Raises: as that, and why the server behind cannot be started.
+        Raises: the errors of `Server.run`, and McpError if the upstream server cannot be started.
         """
         if transport == "stdio":
             self._settings.setdefault("close_step", STDIO_CLOSE_STEP)
@@ -160,74 +166,77 @@ class Proxy(Server):
             self._eras.has_one_client = True
         else:
             self._settings.setdefault("close_step", HTTP_CLOSE_STEP)
-            self.options = msgspec.structs.replace(self.options, drain_timeout=HTTP_END)
+            self.options = msgspec.structs.replace(self.options, drain_timeout=HTTP_SHUTDOWN)
             options.setdefault("sessions", True)
 
-        def leave_nothing(code: int) -> object:
-            kill_children()  # a second signal, or the time is over: nobody waits for them any more
-            return leave(code)
+        def exit_process(code: int) -> object:
+            kill_children()  # a second signal, or the shutdown timed out
+            return _exit(code)
 
         def with_pages(app: "App") -> "Asgi":
-            from jackstay.proxy._pages import Pages  # noqa: PLC0415  # over HTTP alone
+            from jackstay.proxy._pages import Pages  # noqa: PLC0415  # only over HTTP
 
             return Pages(app, self._pages(app))
 
         return super().run(
             transport=transport,
             loop_factory=loop_factory,
-            leave=leave_nothing,
-            around=with_pages if around is None else around,
+            _exit=exit_process,
+            wrap_app=with_pages if wrap_app is None else wrap_app,
             **options,
         )
 
     def asgi(self, *, guard: "Guard | None" = None, **options: "Unpack[HttpKeywords]") -> "App":
-        """As `Server.asgi`, with sessions unless it is said otherwise. `await open()` first, and `shutdown()` in the end."""
+        """Return the app of `Server.asgi`, with sessions by default.
+
+        Await `open()` before the first request, and `shutdown()` in the end.
+        """
         options.setdefault("sessions", True)
         app = super().asgi(guard=guard, **options)
         app.check_health_with(self._check_health)
         return app
 
-    # --- how it is ----------------------------------------------------------------------------------------------------
+    # --- status -------------------------------------------------------------------------------------------------------
 
     async def snapshot(self, sessions: int = 0) -> Snapshot:
-        """How the servers are now; each is checked, which takes two seconds if one does not answer."""
-        shared, own = self._eras.all, list(self._own.values())
-        checks = await asyncio.gather(*(back.check() for back in shared))
+        """Check the servers and return their states. It takes two seconds if one of them does not respond."""
+        shared, dedicated = self._eras.all, list(self._dedicated.values())
+        checks = await asyncio.gather(*(upstream.check() for upstream in shared))
         servers = tuple(
             ServerStatus(
-                "stateless" if back.is_stateless else "handshake", state, max(0, back.starts - 1), cause
+                "stateless" if upstream.is_stateless else "handshake", state, max(0, upstream.starts - 1), cause
             )
-            for back, (state, cause) in zip(shared, checks, strict=True)
+            for upstream, (state, cause) in zip(shared, checks, strict=True)
         )
         return Snapshot(
             name=self.name,
             servers=servers,
-            in_flight=sum(len(back.flights) for back in (*shared, *own)),
+            in_flight=sum(len(upstream.in_flight) for upstream in (*shared, *dedicated)),
             sessions=sessions,
-            children=len(own),
-            children_down=sum(not back.is_there() for back in own),
+            children=len(dedicated),
+            children_down=sum(not upstream.is_ready() for upstream in dedicated),
         )
 
     async def _check_health(self) -> tuple[str, Mapping[str, Json]]:
         now = await self.snapshot()
         servers: list[Json] = [
             {
-                "era": one.era,
-                "state": one.state,
-                "restarts": one.restarts,
-                "cause": one.cause.splitlines()[0][:200],
+                "era": server.era,
+                "state": server.state,
+                "restarts": server.restarts,
+                "cause": server.cause.splitlines()[0][:200],
             }
-            if one.cause
-            else {"era": one.era, "state": one.state, "restarts": one.restarts}
-            for one in now.servers
+            if server.cause
+            else {"era": server.era, "state": server.state, "restarts": server.restarts}
+            for server in now.servers
         ]
         return now.state, {"servers": servers}
 
     def _pages(self, app: "App") -> "dict[str, Page]":
-        from jackstay.proxy._pages import METRICS_PATH, STATUS_PATH  # noqa: PLC0415  # over HTTP alone
+        from jackstay.proxy._pages import METRICS_PATH, STATUS_PATH  # noqa: PLC0415  # only over HTTP
 
         async def metrics() -> str:
-            self._report.unattributed = self._asking.refused + self._news.dropped
+            self._report.unattributed = self._client_requests.refused + self._router.dropped
             return metrics_text(self._report, await self.snapshot(app.sessions))
 
         async def status() -> str:
@@ -241,25 +250,25 @@ class Proxy(Server):
         logging.getLogger(f"jackstay.server.{self._target.name}").info("%s", line)
         self._report.keep_line(line)
 
-    # --- what it offers -----------------------------------------------------------------------------------------------
+    # --- declarations -------------------------------------------------------------------------------------------------
 
-    def offering(self) -> tuple[ServerOffer, frozenset[str]]:
-        """What a connection that begins now is told: what the server behind says of itself."""
+    def current_config(self) -> tuple[ServerConfig, frozenset[str]]:
+        """Return what a new connection declares: what the upstream server declares."""
         facts = self._eras.facts(Era.HANDSHAKE), self._eras.facts(Era.STATELESS)
-        known = self._offering
-        if known is None or known[0][0] is not facts[0] or known[0][1] is not facts[1]:
-            known = self._offering = facts, self._offer(*facts)
-        return known[1]
+        cached = self._cached_config
+        if cached is None or cached[0][0] is not facts[0] or cached[0][1] is not facts[1]:
+            cached = self._cached_config = facts, self._make_config(*facts)
+        return cached[1]
 
     def param_headers(self, tool: str) -> "Sequence[ParamHeader]":
-        """Which arguments of this tool HTTP clients say in headers, too, by the list that clients were given."""
+        """Return the arguments of this tool that HTTP clients also send as headers, by the forwarded tool list."""
         first = self._eras.first
         return () if first is None else first.lists.param_headers.get(tool, ())
 
-    def _offer(self, handshake: ServerFacts, facts: ServerFacts) -> tuple[ServerOffer, frozenset[str]]:
-        is_own = self.proxy_options.per_client
-        capabilities, names = front_capabilities(handshake.capabilities, is_own=is_own)
-        stateless, stateless_names = front_capabilities(facts.capabilities, is_own=is_own)
+    def _make_config(self, handshake: ServerFacts, facts: ServerFacts) -> tuple[ServerConfig, frozenset[str]]:
+        is_dedicated = self.proxy_options.per_client
+        capabilities, names = downstream_capabilities(handshake.capabilities, is_dedicated=is_dedicated)
+        stateless, stateless_names = downstream_capabilities(facts.capabilities, is_dedicated=is_dedicated)
         nameless = encode_json({"name": self.name, "version": "0"})
         core = ServerOptions(
             server_info=nameless if facts.info == b"{}" else facts.info,
@@ -270,100 +279,100 @@ class Proxy(Server):
             max_frame_bytes=self.options.max_frame_bytes,
             drain_timeout=self._handler_drain,
         )
-        return ServerOffer(core), names | stateless_names
+        return ServerConfig(core), names | stateless_names
 
-    def _make_connection(self, terms: Any) -> Connection:
-        return FrontConnection(terms, self.before_handshake, self.offering)
+    def _make_connection(self, config: Any) -> Connection:
+        return DownstreamConnection(config, self.before_handshake, self.current_config)
 
-    # --- its clients --------------------------------------------------------------------------------------------------
+    # --- clients ------------------------------------------------------------------------------------------------------
 
-    def remember(self, connection: Driver) -> None:
-        """A client has come that stays."""
-        super().remember(connection)
-        self._lasting[connection.number] = connection
+    def add_connection(self, connection: Driver) -> None:
+        """Keep a connection that can receive notifications outside a call."""
+        super().add_connection(connection)
+        self._connections[connection.number] = connection
 
-    def forget(self, connection: Driver) -> None:
-        """It is gone."""
-        super().forget(connection)
-        self._lasting.pop(connection.number, None)
-        self._asking.forget(connection)
-        back = self._own.pop(connection.number, None)
-        if back is not None:
-            del self._owners[back]
-            task = asyncio.get_running_loop().create_task(back.stop())
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+    def remove_connection(self, connection: Driver) -> None:
+        """Remove a closed connection, with its subscriptions and its dedicated server."""
+        super().remove_connection(connection)
+        self._connections.pop(connection.number, None)
+        self._client_requests.forget(connection)
+        upstream = self._dedicated.pop(connection.number, None)
+        if upstream is not None:
+            del self._owners[upstream]
+            task = asyncio.get_running_loop().create_task(upstream.stop())
+            self._stopping.add(task)
+            task.add_done_callback(self._stopping.discard)
         self._shared.pop(connection.number, None)
         for shared in self._eras.all:
             shared.forget(connection.number)
 
-    def lasting(self, back: Back) -> list[Driver]:
-        """The clients of a shared server that have a session: requests and notifications reach them outside a call."""
+    def session_clients(self, upstream: Upstream) -> list[Driver]:
+        """Return the clients of a shared server that can receive requests and notifications outside a call."""
         if self.proxy_options.per_client:
-            return []  # these have a server of their own
+            return []  # clients with a session have dedicated servers
         return [
-            one
-            for one in self._lasting.values()
-            if one.core.client is not None and self._find_shared(one, is_stateless=False) is back
+            connection
+            for connection in self._connections.values()
+            if connection.core.client is not None and self._find_shared(connection, is_stateless=False) is upstream
         ]
 
-    def _tell_clients(self, back: Back, method: str, uri: str, params: bytes) -> None:
-        """Notify those clients of a shared server that subscribed to this change."""
-        for one in list(self._lasting.values()):
-            is_stateless = one.core.client is None
+    def _notify_subscribers(self, upstream: Upstream, method: str, uri: str, params: bytes) -> None:
+        """Notify the clients of a shared server that subscribed to this change."""
+        for connection in list(self._connections.values()):
+            is_stateless = connection.core.client is None
             if self.proxy_options.per_client and not is_stateless:
-                continue  # it has a server of its own
-            if self._find_shared(one, is_stateless=is_stateless) is back:
-                one.call(one.changed, method, uri, params)
+                continue  # it has a dedicated server
+            if self._find_shared(connection, is_stateless=is_stateless) is upstream:
+                connection.call(connection.changed, method, uri, params)
 
-    def _find_shared(self, connection: Driver, *, is_stateless: bool) -> Back:
+    def _find_shared(self, connection: Driver, *, is_stateless: bool) -> Upstream:
         found = self._shared.get(connection.number)
         if found is None:
             found = self._eras.find(is_stateless=is_stateless)
-            if connection.number in self._lasting and connection.core.version is not None:
+            if connection.number in self._connections and connection.core.version is not None:
                 self._shared[connection.number] = found
         return found
 
-    def _find(self, connection: Driver, *, is_stateless: bool) -> Back:
-        """The server that serves this client. Raises: BackpressureError, if there are too many of them."""
+    def _find(self, connection: Driver, *, is_stateless: bool) -> Upstream:
+        """Return the server for this client. Raises: BackpressureError if there are too many dedicated servers."""
         client = connection.core.client
-        if not self.proxy_options.per_client or client is None or connection.number not in self._lasting:
+        if not self.proxy_options.per_client or client is None or connection.number not in self._connections:
             return self._find_shared(connection, is_stateless=is_stateless)
-        back = self._own.get(connection.number)
-        if back is None:
-            children = len(self._own) + len(self._leaving)  # one that is being ended is still a process
+        upstream = self._dedicated.get(connection.number)
+        if upstream is None:
+            children = len(self._dedicated) + len(self._stopping)  # a server that is being stopped is still a process
             if children >= self.proxy_options.max_children:
-                raise BackpressureError(f"{children} clients have a server of their own already")
-            back = self._own[connection.number] = self._make(
+                raise BackpressureError(f"too many dedicated servers: the limit is {self.proxy_options.max_children}")
+            upstream = self._dedicated[connection.number] = self._make(
                 msgspec.json.decode(client.capabilities),
                 msgspec.json.decode(client.info),
                 Era.HANDSHAKE if self._eras.is_dual else None,
             )
-            self._owners[back] = connection
-            back.begin()
-        return back
+            self._owners[upstream] = connection
+            upstream.start()
+        return upstream
 
-    def _make(self, capabilities: dict[str, Any], info: dict[str, Any] | None, era: Era | None) -> Back:
+    def _make(self, capabilities: dict[str, Any], info: dict[str, Any] | None, era: Era | None) -> Upstream:
         settings = {**self._settings, "capabilities": capabilities}
         if info is not None:
             settings["client_info"] = info
-        return Back(self._target, settings, self.proxy_options, self, era)
+        return Upstream(self._target, settings, self.proxy_options, self, era)
 
-    # --- what a server behind says ------------------------------------------------------------------------------------
+    # --- events of the upstream servers -------------------------------------------------------------------------------
 
-    def came_back(self, back: Back) -> None:
-        """It is there again, and may be another than before."""
-        self._eras.came_back(back)
-        back.do_later(self._tell_changes(back))
+    def reconnected(self, upstream: Upstream) -> None:
+        """The server is ready again: notify clients of lists that have changed."""
+        self._eras.reconnected(upstream)
+        upstream.run_in_background(self._notify_list_changes(upstream))
 
-    async def _tell_changes(self, back: Back) -> None:
-        for method in await back.lists.changed(back.fetch, back.is_there):
-            self._news.changed(back, method)
+    async def _notify_list_changes(self, upstream: Upstream) -> None:
+        for method in await upstream.lists.changed(upstream.fetch, upstream.is_ready):
+            self._router.changed(upstream, method)
 
-    def heard(self, back: Back, method: str, params: bytes, flight: Flight | None) -> None:
-        """It sent this notification; in the response to that call, where that is known."""
-        self._news.heard(back, method, params, flight)
+    def handle_notification(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> None:
+        """The server sent a notification: forward it to the clients it is for."""
+        self._router.handle_notification(upstream, method, params, call)
 
-    async def asked(self, back: Back, method: str, params: bytes, flight: Flight | None) -> bytes:
-        """It sent this request. Raises: JsonRpcError."""
-        return await self._asking.asked(back, method, params, flight)
+    async def handle_request(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> bytes:
+        """The server sent a request: forward it to the client it is for. Raises: JsonRpcError."""
+        return await self._client_requests.handle_request(upstream, method, params, call)

@@ -1,10 +1,7 @@
-"""What each request of a client becomes at the server behind, and what its answer becomes on the way back.
+"""Forward each request of a client to the upstream server, and convert its result for the client.
 
-Most pass as they are: the body is not read, the result is not made again. What a connection has by itself is kept here and not
-asked of the server a second time: subscriptions of several clients to one resource are one at the server, and the most
-talkative log level of all clients is the server's.
-
-Above: `_proxy`. Below: `_back`, `_asking` (what the server asks meanwhile), `_bodies`.
+Most requests and results are forwarded without decoding. Subscriptions and the log level are shared: several clients
+that subscribe to one resource are one subscription at the server, and the server gets the most verbose level of all.
 """
 
 import asyncio
@@ -24,24 +21,24 @@ from jackstay.errors import (
 )
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
-from jackstay.proxy._asking import Asking
-from jackstay.proxy._back import Back, Compose, Composed, Patience, Sent
 from jackstay.proxy._bodies import (
     Members,
-    asks,
+    client_meta,
     for_handshake,
     for_stateless,
-    next_round,
-    own_meta,
-    speaker,
+    forwarded_meta,
+    next_round_params,
+    parse_input_required,
     split,
-    take_round,
+    split_round,
 )
-from jackstay.proxy._failures import reason_of, told
-from jackstay.proxy._flights import Flight
+from jackstay.proxy._client_requests import ClientRequestRouter
+from jackstay.proxy._failures import reason_of, to_client_error
+from jackstay.proxy._in_flight import InFlightCall
 from jackstay.proxy._lists import LISTS
-from jackstay.proxy._news import LEVELS
+from jackstay.proxy._notification_router import LEVELS
 from jackstay.proxy._report import Report
+from jackstay.proxy._upstream import Compose, Composed, Deadline, Sent, Upstream
 from jackstay.server import Driver, Outcome
 from jackstay.types import (
     META_LOG_LEVEL,
@@ -56,10 +53,10 @@ from jackstay.types import (
 
 B = TypeVar("B", bound=Body)
 
-# The log level of clients with a handshake that set none, at a stateless server; as our own server has it.
-USUAL_LEVEL = "info"
+# The log level that a stateless server gets for handshake-era clients that set none. The default of `jackstay.server`.
+DEFAULT_LEVEL = "info"
 
-# How often a server may ask before it answers, as with any client of ours.
+# How many `input_required` results a call may have. The same limit as in `jackstay.client`.
 MAX_ROUNDS = 8
 
 _ROOTS_CHANGED = "notifications/roots/list_changed"
@@ -67,272 +64,276 @@ _PROGRESS = "notifications/progress"
 
 
 class Find(Protocol):
-    """Finds the server for a request of this client."""
+    """Returns the server for a request of this client."""
 
-    def __call__(self, connection: Driver, *, is_stateless: bool) -> Back: ...
+    def __call__(self, connection: Driver, *, is_stateless: bool) -> Upstream: ...
 
 
 class Relay:
-    """Serves every request by asking the server behind. `find(connection)` is the one for this client."""
+    """Serves every request by forwarding it.
+
+    Args:
+        find: returns the server for a client.
+        is_dedicated: returns True if a server is dedicated to one client.
+        session_clients: returns the clients of a shared server that have a session.
+        client_requests: forwards requests from the server to the client.
+        report: counts the calls.
+    """
 
     def __init__(
         self,
         find: Find,
-        is_own: Callable[[Back], bool],
-        lasting: Callable[[Back], list[Driver]],
-        asking: Asking,
+        is_dedicated: Callable[[Upstream], bool],
+        session_clients: Callable[[Upstream], list[Driver]],
+        client_requests: ClientRequestRouter,
         report: Report,
     ) -> None:
         self._find = find
-        self._is_own = is_own
-        self._lasting = lasting
-        self._asking = asking
+        self._is_dedicated = is_dedicated
+        self._session_clients = session_clients
+        self._client_requests = client_requests
         self._report = report
-        self._by_hand: dict[str, Callable[[Back, Driver, e.Serve], Coroutine[Any, Any, bytes]]] = {
+        self._local_handlers: dict[str, Callable[[Upstream, Driver, e.Serve], Coroutine[Any, Any, bytes]]] = {
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
             "subscriptions/listen": self._listen,
             "logging/setLevel": self._set_level,
         }
 
-    # --- what the driver asks -----------------------------------------------------------------------------------------
+    # --- called by the driver -----------------------------------------------------------------------------------------
 
     def serve(self, connection: Driver, request: e.Serve) -> Outcome:
-        """The result of a request, or what will give it. Raises: JsonRpcError, to refuse."""
+        """Return the result of a request, or an awaitable for it. Raises: JsonRpcError, to refuse it."""
         try:
-            back = self._find(connection, is_stateless=request.meta is not None)
+            upstream = self._find(connection, is_stateless=request.meta is not None)
         except BackpressureError as error:
-            raise told(error) from error
-        by_hand = self._by_hand.get(request.method.name)
-        if by_hand is not None:
-            return by_hand(back, connection, _kept(request))
-        if request.method.name.startswith("tasks/") and not self._is_own(back):
-            raise JsonRpcError(
-                ErrorCode.METHOD_NOT_FOUND, f"{request.method.name} needs a server of one's own: --per-client"
-            )
+            raise to_client_error(error) from error
+        local_handler = self._local_handlers.get(request.method.name)
+        if local_handler is not None:
+            return local_handler(upstream, connection, _copy(request))
+        if request.method.name.startswith("tasks/") and not self._is_dedicated(upstream):
+            message = f"{request.method.name} needs a dedicated server: start the proxy with --per-client"
+            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, message)
         body, meta = split(request.params)
-        return self._forward(back, Flight(connection, request), body, meta)
+        return self._forward(upstream, InFlightCall(connection, request), body, meta)
 
     def notified(self, connection: Driver, method: str, params: msgspec.Raw | None) -> None:
-        """A notification of the client's: that its roots changed, or how far an answer of its own has come.
+        """Forward a notification from the client: a change of its roots, or progress of its own response.
 
-        Others are for a server of one's own alone. In the stateless era a server is told nothing.
+        Other notifications are forwarded to a dedicated server only. Stateless-era servers get none.
         """
         try:
-            back = self._find(connection, is_stateless=False)
+            upstream = self._find(connection, is_stateless=False)
         except BackpressureError:
-            return  # its requests are told so
-        if (method in (_ROOTS_CHANGED, _PROGRESS) or self._is_own(back)) and not back.is_stateless:
-            back.notify(method, b"{}" if params is None else bytes(params))
+            return  # the client gets the error in response to its requests
+        if (method in (_ROOTS_CHANGED, _PROGRESS) or self._is_dedicated(upstream)) and not upstream.is_stateless:
+            upstream.notify(method, b"{}" if params is None else bytes(params))
 
     def draining(self, connection: Driver) -> None:
-        """End the subscriptions of a connection that takes no new requests."""
-        connection.listening.end()
+        """End the subscriptions of a connection that accepts no new requests."""
+        connection.subscriptions.end()
 
-    # --- requests that pass -------------------------------------------------------------------------------------------
+    # --- forwarded requests -------------------------------------------------------------------------------------------
 
-    async def _forward(self, back: Back, flight: Flight, body: bytes, meta: Members) -> bytes:
-        outcome, began = "cancelled", time.monotonic()
+    async def _forward(self, upstream: Upstream, call: InFlightCall, body: bytes, meta: Members) -> bytes:
+        outcome, started_at = "cancelled", time.monotonic()
         try:
-            if flight.is_stateless and not back.is_stateless:
-                result = await self._forward_held(back, flight, body, meta)
+            if call.is_stateless and not upstream.is_stateless:
+                result = await self._forward_suspendable(upstream, call, body, meta)
             else:
-                result = await self._forward_rounds(back, flight, body, meta)
+                result = await self._forward_rounds(upstream, call, body, meta)
             outcome = "ok"
         except JsonRpcError:
             outcome = "error"
             raise
         except McpError as error:
             outcome = reason_of(error)
-            raise told(error) from error
+            raise to_client_error(error) from error
         finally:
-            self._report.count(flight.method.name, outcome, time.monotonic() - began)
+            self._report.count(call.method.name, outcome, time.monotonic() - started_at)
         return result
 
-    async def _forward_rounds(self, back: Back, flight: Flight, body: bytes, meta: Members) -> bytes:
-        """As often as the server asks, where a client with a handshake is to be asked; else once."""
+    async def _forward_rounds(self, upstream: Upstream, call: InFlightCall, body: bytes, meta: Members) -> bytes:
+        """Forward a call. `input_required` results for a handshake-era client are resolved here, round by round."""
         for _ in range(MAX_ROUNDS + 1):
-            sent, result = await self._once(back, flight, body, meta)
-            asked = asks(result) if sent.is_stateless and not flight.is_stateless else None
-            if asked is None:
-                return _dress(back, flight, sent, body, result)
-            body = next_round(body, asked, await self._asking.fulfil(flight, asked))
-        raise ProtocolError(f"the server asked for input more than {MAX_ROUNDS} times", sent=True)
+            sent, result = await self._once(upstream, call, body, meta)
+            required = parse_input_required(result) if sent.is_stateless and not call.is_stateless else None
+            if required is None:
+                return _finalize(upstream, call, sent, body, result)
+            body = next_round_params(body, required, await self._client_requests.request_inputs(call, required))
+        raise ProtocolError(f"the server returned input_required more than {MAX_ROUNDS} times", sent=True)
 
-    async def _once(self, back: Back, flight: Flight, body: bytes, meta: Members) -> tuple[Sent, bytes]:
-        """Sent, and answered. It is sent again only where it surely did not run."""
-        patience = back.patience()
+    async def _once(self, upstream: Upstream, call: InFlightCall, body: bytes, meta: Members) -> tuple[Sent, bytes]:
+        """Send a call and wait for its result. It is sent again only if it is known not to have run."""
+        deadline = upstream.deadline()
         has_listed = False
         while True:
-            sent = await _send(back, flight, _composer(flight, body, meta), patience)
+            sent = await _send(upstream, call, _composer(call, body, meta), deadline)
             try:
-                return sent, await back.answer(flight, sent)
+                return sent, await upstream.wait_for_result(call, sent)
             except TransportError as error:
-                if not await patience.lasts(error):
+                if not await deadline.wait_to_retry(error):
                     raise
             except JsonRpcError as error:
-                # Elsewhere the code is the server's own, and the call may have run.
-                is_about_headers = (
-                    error.code == ErrorCode.HEADER_MISMATCH and sent.is_stateless and back.is_http
-                )
-                if not is_about_headers or flight.method.name != "tools/call" or has_listed:
+                # In all other cases this code is the server's own, and the call may have run.
+                is_header_mismatch = error.code == ErrorCode.HEADER_MISMATCH and sent.is_stateless and upstream.is_http
+                if not is_header_mismatch or call.method.name != "tools/call" or has_listed:
                     raise
-                # What its tools want said in headers is known from their list. It was refused before dispatch, so
-                # sending it again is safe (2026-07-28 basic/transports/streamable-http).
+                # The tool list shows which arguments the server expects in headers. The request was rejected before
+                # dispatch, so it can be sent again (2026-07-28 basic/transports/streamable-http).
                 await sent.client.tools.list()
                 has_listed = True
-            flight.has_ended = False
+            call.has_ended = False
 
-    async def _forward_held(self, back: Back, flight: Flight, body: bytes, meta: Members) -> bytes:
-        """For a client of the stateless era, at a server that may ask it in the middle of a call."""
-        body, state, answers = take_round(body)
-        patience = back.patience()
+    async def _forward_suspendable(self, upstream: Upstream, call: InFlightCall, body: bytes, meta: Members) -> bytes:
+        """Forward a call of a stateless-era client to a handshake-era server, which may send requests meanwhile."""
+        body, state, responses = split_round(body)
+        deadline = upstream.deadline()
         sent = None
         if state is not None:
-            held = self._asking.resume(state, flight, body, answers)
-            back, flight, sent = held.back, held.flight, held.sent
+            suspended = self._client_requests.resume(state, call, body, responses)
+            upstream, call, sent = suspended.upstream, suspended.call, suspended.sent
         while True:
             if sent is None:
-                sent = await _send(back, flight, _composer(flight, body, meta), patience)
-            if await self._is_asked(back, flight, sent):
-                return self._asking.hold(back, flight, sent, body)
+                sent = await _send(upstream, call, _composer(call, body, meta), deadline)
+            if await self._is_input_requested(upstream, call, sent):
+                return self._client_requests.suspend(upstream, call, sent, body)
             try:
-                return _dress(back, flight, sent, body, await back.answer(flight, sent))
+                return _finalize(upstream, call, sent, body, await upstream.wait_for_result(call, sent))
             except TransportError as error:
-                if not await patience.lasts(error):
+                if not await deadline.wait_to_retry(error):
                     raise
-            sent, flight.has_ended = None, False
+            sent, call.has_ended = None, False
 
-    async def _is_asked(self, back: Back, flight: Flight, sent: Sent) -> bool:
-        """Wait until the call has ended, or its client is to be asked."""
+    async def _is_input_requested(self, upstream: Upstream, call: InFlightCall, sent: Sent) -> bool:
+        """Wait until the call has ended (False), or the server has sent a request to its client (True)."""
         while not sent.call.future.done():
-            if flight.questions:
+            if call.input_requests:
                 return True
-            flight.is_asked = asyncio.get_running_loop().create_future()
+            call.input_requested = asyncio.get_running_loop().create_future()
             try:
-                await asyncio.wait((sent.call.future, flight.is_asked), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((sent.call.future, call.input_requested), return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
-                back.give_up(flight, sent)
+                upstream.give_up(call, sent)
                 raise
         return False
 
-    # --- requests that are kept ---------------------------------------------------------------------------------------
+    # --- requests that the proxy handles itself -----------------------------------------------------------------------
 
-    async def _subscribe(self, back: Back, connection: Driver, request: e.Serve) -> bytes:
+    async def _subscribe(self, upstream: Upstream, connection: Driver, request: e.Serve) -> bytes:
         uri = _read(ResourceRequestParams, request).uri
-        connection.listening.subscribe(uri)
+        connection.subscriptions.subscribe(uri)
         try:
-            await back.subscribe(uri, (connection.number, 0))
+            await upstream.subscribe(uri, (connection.number, 0))
         except BaseException as error:
-            connection.listening.unsubscribe(uri)
+            connection.subscriptions.unsubscribe(uri)
             if isinstance(error, McpError):
-                raise told(error) from error
+                raise to_client_error(error) from error
             raise
         return b"{}"
 
-    async def _unsubscribe(self, back: Back, connection: Driver, request: e.Serve) -> bytes:
+    async def _unsubscribe(self, upstream: Upstream, connection: Driver, request: e.Serve) -> bytes:
         uri = _read(ResourceRequestParams, request).uri
-        connection.listening.unsubscribe(uri)
-        back.unsubscribe(uri, (connection.number, 0))
+        connection.subscriptions.unsubscribe(uri)
+        upstream.unsubscribe(uri, (connection.number, 0))
         return b"{}"
 
-    async def _listen(self, back: Back, connection: Driver, request: e.Serve) -> bytes:
-        """Open a subscription of the stateless era: with the resources that the server lets us hear of."""
+    async def _listen(self, upstream: Upstream, connection: Driver, request: e.Serve) -> bytes:
+        """Open a stateless-era subscription, with those resources that the server accepts."""
         wanted = _read(SubscriptionsListenRequestParams, request).notifications
         uris = wanted.resource_subscriptions
         if uris is not None:
             key = (connection.number, request.serial)
-            honoured: list[str] = []
+            accepted: list[str] = []
 
-            def let_go() -> None:
-                for uri in honoured:
-                    back.unsubscribe(uri, key)
+            def unsubscribe() -> None:
+                for uri in accepted:
+                    upstream.unsubscribe(uri, key)
 
-            connection.on_stop(request.serial, let_go)
+            connection.on_stop(request.serial, unsubscribe)
             try:
                 for uri in dict.fromkeys(uris):
-                    if await _is_heard(back, uri, key):
-                        honoured.append(uri)  # noqa: PERF401  # let go of one by one, if this is cancelled
+                    if await _try_subscribe(upstream, uri, key):
+                        accepted.append(uri)  # noqa: PERF401  # unsubscribe() needs those so far if this is cancelled
             except asyncio.CancelledError:
-                let_go()
+                unsubscribe()
                 raise
-            wanted = msgspec.structs.replace(wanted, resource_subscriptions=honoured)
-        connection.listening.listen(request, wanted)
-        return b""  # it stays open
+            wanted = msgspec.structs.replace(wanted, resource_subscriptions=accepted)
+        connection.subscriptions.listen(request, wanted)
+        return b""  # the request stays open
 
-    async def _set_level(self, back: Back, connection: Driver, request: e.Serve) -> bytes:
+    async def _set_level(self, upstream: Upstream, connection: Driver, request: e.Serve) -> bytes:
         level = _read(SetLevelRequestParams, request).level
         connection.log_level = level
         connection.store["level"] = level
-        clients = [connection] if self._is_own(back) else [connection, *self._lasting(back)]
-        levels = [one.store["level"] for one in clients if "level" in one.store]
+        clients = [connection] if self._is_dedicated(upstream) else [connection, *self._session_clients(upstream)]
+        levels = [client.store["level"] for client in clients if "level" in client.store]
         try:
-            await back.set_level(min(levels, key=LEVELS.index))
+            await upstream.set_level(min(levels, key=LEVELS.index))
         except McpError as error:
-            raise told(error) from error
+            raise to_client_error(error) from error
         return b"{}"
 
 
-def _composer(flight: Flight, body: bytes, meta: Members) -> Compose:
-    """What is sent of a request, to a server of either era: which one it is shows when it is there."""
+def _composer(call: InFlightCall, body: bytes, meta: Members) -> Compose:
+    """Return a function that composes the request. The era of the server is known only when it is ready."""
 
     def compose(is_stateless: bool) -> Composed:
-        more = own_meta(meta, is_stateless=is_stateless)
+        more = forwarded_meta(meta, is_stateless=is_stateless)
         if not is_stateless:
             return body, more, b""
-        # A client with a handshake that never set a level gets what the server decides. A stateless server sends nothing
-        # unless the request has a level.
-        level = None if flight.is_stateless else flight.connection.store.get("level", USUAL_LEVEL)
+        # A stateless server sends no log messages unless the request has a level, so handshake-era clients that set
+        # none get a default.
+        level = None if call.is_stateless else call.connection.store.get("level", DEFAULT_LEVEL)
         if level is not None:
-            said = b'"%b":"%b"' % (META_LOG_LEVEL.encode(), level.encode())
-            more = b"%b,%b" % (more, said) if more else said
-        return body, more, speaker(flight.capabilities, flight.info)
+            member = b'"%b":"%b"' % (META_LOG_LEVEL.encode(), level.encode())
+            more = b"%b,%b" % (more, member) if more else member
+        return body, more, client_meta(call.capabilities, call.info)
 
     return compose
 
 
-async def _send(back: Back, flight: Flight, compose: Compose, patience: Patience) -> Sent:
-    report = None if flight.token is None else partial(_report, flight)
-    return await back.send(flight, compose, report, patience)
+async def _send(upstream: Upstream, call: InFlightCall, compose: Compose, deadline: Deadline) -> Sent:
+    on_progress = None if call.token is None else partial(_forward_progress, call)
+    return await upstream.send(call, compose, on_progress, deadline)
 
 
-def _dress(back: Back, flight: Flight, sent: Sent, body: bytes, result: bytes) -> bytes:
-    """A result as the client's era wants it. Nothing is removed but what only the other era has."""
-    if flight.method.name in LISTS:
-        back.lists.saw(flight.method.name, body, result)
-    if not flight.is_stateless:
+def _finalize(upstream: Upstream, call: InFlightCall, sent: Sent, body: bytes, result: bytes) -> bytes:
+    """Convert a result to the era of the client. Only members that the other era defines are removed."""
+    if call.method.name in LISTS:
+        upstream.lists.record_page(call.method.name, body, result)
+    if not call.is_stateless:
         return for_handshake(result) if sent.is_stateless else result
     if sent.is_stateless:
-        return result if b'"resultType"' in result else flight.connection.offer.complete(result)
-    return flight.connection.offer.complete(for_stateless(result, flight.method))
+        return result if b'"resultType"' in result else call.connection.server_config.finalize(result)
+    return call.connection.server_config.finalize(for_stateless(result, call.method))
 
 
-async def _is_heard(back: Back, uri: str, key: tuple[int, int]) -> bool:
+async def _try_subscribe(upstream: Upstream, uri: str, key: tuple[int, int]) -> bool:
     try:
-        await back.subscribe(uri, key)
+        await upstream.subscribe(uri, key)
     except McpError:
         return False
     return True
 
 
-def _kept(request: e.Serve) -> e.Serve:
-    """The request with a copy of its params: they are a view of the frame, and are read when that is gone."""
+def _copy(request: e.Serve) -> e.Serve:
+    """Copy the params of a request: they are a view of the frame, which is gone when they are read."""
     params = None if request.params is None else msgspec.Raw(bytes(request.params))
-    kept: e.Serve = msgspec.structs.replace(request, params=params, meta=None)
-    return kept
+    copied: e.Serve = msgspec.structs.replace(request, params=params, meta=None)
+    return copied
 
 
 def _read(cls: type[B], request: e.Serve) -> B:
     try:
         return decode(cls, b"{}" if request.params is None else request.params)
     except ProtocolError as error:
-        raise JsonRpcError(
-            ErrorCode.INVALID_PARAMS, f"the params of {request.method.name} are wrong: {error.message}"
-        ) from error
+        message = f"invalid params of {request.method.name}: {error.message}"
+        raise JsonRpcError(ErrorCode.INVALID_PARAMS, message) from error
 
 
-def _report(flight: Flight, progress: ProgressNotificationParams) -> None:
-    """Progress of a call, under the token of its client; everything else in it as it came."""
-    if flight.is_awaited and flight.token is not None:
-        said = encode_json({**progress.raw, "progressToken": flight.token})
-        flight.connection.notify(_PROGRESS, said, flight.id)
+def _forward_progress(call: InFlightCall, progress: ProgressNotificationParams) -> None:
+    """Forward progress of a call with the progress token of its client; all other members are unchanged."""
+    if call.is_awaited and call.token is not None:
+        params = encode_json({**progress.raw, "progressToken": call.token})
+        call.connection.notify(_PROGRESS, params, call.id)

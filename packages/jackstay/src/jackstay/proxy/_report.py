@@ -1,7 +1,6 @@
-"""What a proxy has done and how its servers are: for load balancers, for Prometheus, and for people.
+"""Call counters and server states of a proxy, as Prometheus metrics and as a status page.
 
-`Report` counts. `metrics_text` and `status_page` format a snapshot of it. Labels are methods of MCP and outcomes from this
-file, so that what clients send cannot make the numbers grow.
+Labels are MCP methods and fixed outcomes, so that clients cannot create new time series.
 """
 
 import html
@@ -12,7 +11,7 @@ import msgspec
 
 from jackstay.protocol import METHODS
 
-# Lines of standard error that are kept for the status page, and how much of each.
+# How many lines of standard error are kept for the status page, and how many characters of each.
 MAX_LINES: Final = 50
 MAX_LINE: Final = 500
 
@@ -33,7 +32,7 @@ class ServerStatus(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A proxy at one moment. `children` counts the servers that belong to one client each."""
+    """The state of a proxy at one moment. `children` counts the dedicated servers."""
 
     name: str
     servers: tuple[ServerStatus, ...]
@@ -44,54 +43,52 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     @property
     def state(self) -> str:
-        """`ok` while all shared servers are; else the state of the first that is not."""
+        """`ok` if all shared servers are `ok`; otherwise the state of the first that is not."""
         return next((server.state for server in self.servers if server.state != "ok"), "ok")
 
 
 class Report:
-    """Counts calls by method and outcome, and keeps the last lines of standard error."""
+    """Counts calls by method and outcome, and keeps the last lines of the server's standard error."""
 
     def __init__(self) -> None:
         self.calls: Counter[tuple[str, str]] = Counter()
         self.seconds: dict[str, float] = {}
         self.lines: deque[str] = deque(maxlen=MAX_LINES)
-        # Notifications and requests of servers that could not be attributed to a client.
+        # Notifications and requests from servers that could not be attributed to a client.
         self.unattributed = 0
 
     def __repr__(self) -> str:
         return f"<Report of {self.calls.total()} calls>"
 
     def count(self, method: str, outcome: str, seconds: float) -> None:
-        """A call ended: `outcome` is `ok`, `error` (the server's own), `cancelled`, or a reason of `_failures`."""
+        """Count a call: `outcome` is `ok`, `error` (from the server), `cancelled`, or a reason from `_failures`."""
         self.calls[method, outcome] += 1
         self.seconds[method] = self.seconds.get(method, 0.0) + seconds
 
     def keep_line(self, line: str) -> None:
-        """A server wrote this line to its standard error."""
+        """Keep a line that a server wrote to its standard error."""
         self.lines.append(line[:MAX_LINE])
 
 
 def metrics_text(report: Report, now: Snapshot) -> str:
-    """Everything in Prometheus's text format."""
+    """Return all metrics in the Prometheus text format."""
     lines = _head("calls_total", "counter", "Calls that ended, by method and outcome.")
     for (method, outcome), number in sorted(report.calls.items()):
         lines.append(f'jackstay_proxy_calls_total{{method="{_label(method)}",outcome="{outcome}"}} {number}')
-    lines += _head("call_seconds", "summary", "How long calls took, however they ended.")
+    lines += _head("call_seconds", "summary", "Duration of calls, whatever their outcome.")
     for method, seconds in sorted(report.seconds.items()):
         number = sum(count for (other, _), count in report.calls.items() if other == method)
         lines.append(f'jackstay_proxy_call_seconds_sum{{method="{_label(method)}"}} {seconds:.6f}')
         lines.append(f'jackstay_proxy_call_seconds_count{{method="{_label(method)}"}} {number}')
-    lines += _head("server_up", "gauge", "1 while the server answers, by the era of the connection.")
-    lines += [f'jackstay_proxy_server_up{{era="{one.era}"}} {int(one.state == "ok")}' for one in now.servers]
-    lines += _head("server_restarts_total", "counter", "Times that the server was ready again after a loss.")
-    lines += [
-        f'jackstay_proxy_server_restarts_total{{era="{one.era}"}} {one.restarts}' for one in now.servers
-    ]
+    lines += _head("server_up", "gauge", "1 while the server responds, by the era of the connection.")
+    lines += [f'jackstay_proxy_server_up{{era="{server.era}"}} {int(server.state == "ok")}' for server in now.servers]
+    lines += _head("server_restarts_total", "counter", "How many times the server reconnected after a loss.")
+    lines += [f'jackstay_proxy_server_restarts_total{{era="{server.era}"}} {server.restarts}' for server in now.servers]
     for name, kind, meaning, value in (
-        ("in_flight", "gauge", "Calls under way.", now.in_flight),
-        ("sessions", "gauge", "Sessions that are open.", now.sessions),
-        ("children", "gauge", "Servers that belong to one client each.", now.children),
-        ("unattributed_total", "counter", "Messages of servers that were for one client, not known which.",
+        ("in_flight", "gauge", "Calls in flight.", now.in_flight),
+        ("sessions", "gauge", "Open sessions.", now.sessions),
+        ("children", "gauge", "Servers that are dedicated to one client.", now.children),
+        ("unattributed_total", "counter", "Messages from servers that could not be attributed to a client.",
          report.unattributed),
     ):  # fmt: skip
         lines += [*_head(name, kind, meaning), f"jackstay_proxy_{name} {value}"]
@@ -107,22 +104,20 @@ def _label(method: str) -> str:
 
 
 def status_page(report: Report, now: Snapshot) -> str:
-    """The same for people, as HTML without scripts. Everything that a server wrote is escaped."""
-    rows = [("state", now.state), ("calls under way", now.in_flight), ("sessions", now.sessions)]
-    for one in now.servers:
+    """Return the status page as HTML without scripts. Text from a server is escaped."""
+    rows = [("state", now.state), ("calls in flight", now.in_flight), ("sessions", now.sessions)]
+    for server in now.servers:
         rows += [
-            (f"server, {one.era} era", f"{one.state}{f': {one.cause}' if one.cause else ''}"),
-            ("restarts", one.restarts),
+            (f"server, {server.era} era", f"{server.state}{f': {server.cause}' if server.cause else ''}"),
+            ("restarts", server.restarts),
         ]
     if now.children:
-        rows.append(("servers of one client each", f"{now.children}, {now.children_down} down"))
+        rows.append(("dedicated servers", f"{now.children}, {now.children_down} down"))
     outcomes: Counter[str] = Counter()
     for (_, outcome), number in report.calls.items():
         outcomes[outcome] += number
     rows += [(f"calls: {outcome}", number) for outcome, number in sorted(outcomes.items())]
-    body = "".join(
-        f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in rows
-    )
+    body = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in rows)
     stderr = html.escape("\n".join(report.lines)) or "(nothing)"
     title = html.escape(now.name)
     return (

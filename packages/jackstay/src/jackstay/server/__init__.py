@@ -1,8 +1,4 @@
-"""The server's room: a server that survives its clients.
-
-`Server` is what an author holds; everything else here is what it takes from him or gives to his functions. Never imports
-the client's room.
-"""
+"""MCP servers: `Server`, the `Context` of a handler, and the types that they accept and return."""
 
 from typing import TYPE_CHECKING
 

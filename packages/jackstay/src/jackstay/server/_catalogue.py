@@ -1,14 +1,8 @@
-"""Everything that a server offers, and the lists of it, encoded once and sent until something changes.
+"""The catalogue: the registered tools, resources and prompts, and their encoded list results.
 
-Entries may be added and removed at any time and from any thread. A change makes a new shelf and puts it in the place
-of the old one, so a reader always sees one whole state, without a lock; only writers wait for each other. Lists are in
-the order of registration. A page is a join of lines that the entries carry with them; it is kept until the next change,
-once for each form that revisions know, and never depends on who asks (2026-07-28 server/tools: list results must not
-vary per connection).
-
-Must never know a connection, nor tell anybody anything by itself: `changed` is called after each change, by the thread
-that made it, and who listens decides what to send. Above: the dispatch and the server's face. Below: the entries,
-`_pages`.
+Entries can be added and removed at any time by any thread. A change replaces an immutable `Listing`, so readers see a
+consistent state without a lock. Encoded pages are cached until the next change. They are the same for every connection
+(2026-07-28 server/tools: list results must not vary per connection).
 """
 
 from __future__ import annotations
@@ -21,12 +15,12 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from jackstay.errors import UsageError
+from jackstay.errors import UsageError, did_you_mean
 from jackstay.protocol import REVISIONS
 from jackstay.server._entries import Entry, check_cache_hints
-from jackstay.server._pages import Mark, read_cursor, write_cursor
+from jackstay.server._pages import Position, read_cursor, write_cursor
 
-# Entries of a kind are made, and what makes them is loaded, by who registers the first (`_registration`).
+# Loaded by `_registration` when the first entry of a kind is registered.
 if TYPE_CHECKING:
     from jackstay.server._completions import CompletionEntry, CompletionKey
     from jackstay.server._prompts import PromptEntry
@@ -35,12 +29,12 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Entry)
 
-# Large, because servers made with the official SDKs send one page, and some hosts have never read a second.
+# Large, because servers built with the official SDKs send a single page, and some hosts never request a second.
 PAGE_SIZE = 500
 
 
 class Kind(StrEnum):
-    """The lists; the value is the member of the result that holds one."""
+    """The kinds of lists. The value is the name of the member in the result."""
 
     TOOLS = "tools"
     RESOURCES = "resources"
@@ -48,7 +42,7 @@ class Kind(StrEnum):
     PROMPTS = "prompts"
 
 
-# Which request asks for which list.
+# The list that each request returns.
 LISTS: Mapping[str, Kind] = MappingProxyType(
     {
         "tools/list": Kind.TOOLS,
@@ -58,7 +52,7 @@ LISTS: Mapping[str, Kind] = MappingProxyType(
     }
 )
 
-# Which notification tells of a change to it.
+# The notification that announces a change of each list.
 CHANGES: Mapping[Kind, str] = MappingProxyType(
     {
         Kind.TOOLS: "notifications/tools/list_changed",
@@ -70,9 +64,9 @@ CHANGES: Mapping[Kind, str] = MappingProxyType(
 
 
 class CatalogueOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How lists are cut into pages, and the cache hints they carry in 2026-07-28. It refuses bad values when built.
+    """The page size, and the cache hints of lists in 2026-07-28.
 
-    Raises: UsageError, naming the option.
+    Raises: UsageError, which names the option.
     """
 
     page_size: int = PAGE_SIZE
@@ -81,22 +75,18 @@ class CatalogueOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if type(self.page_size) is not int or self.page_size < 1:
-            raise UsageError(
-                f"page_size must be a whole number from 1, not {self.page_size!r}", path="page_size"
-            )
+            raise UsageError(f"page_size must be an int of at least 1, not {self.page_size!r}", path="page_size")
         check_cache_hints(self.ttl_ms, self.cache_scope)
 
 
-# A form of a page: with structure or without, with cache hints or without.
+# The form of a page: with or without output schemas, with or without cache hints.
 _Form: TypeAlias = tuple[bool, bool]
 
-_FORMS: dict[str, _Form] = {
-    name: (row.has_structured_output, row.has_result_type) for name, row in REVISIONS.items()
-}
+_FORMS: dict[str, _Form] = {name: (row.has_structured_output, row.has_result_type) for name, row in REVISIONS.items()}
 
 
-class Shelf(Generic[E]):
-    """One list in one state: never changed, only replaced. `entries` is by key, in the order of registration."""
+class Listing(Generic[E]):
+    """One list in one state, immutable. `entries` are by key, in the order of registration."""
 
     __slots__ = ("_numbers", "_options", "_order", "_pages", "entries", "kind", "next_number", "version")
 
@@ -118,52 +108,52 @@ class Shelf(Generic[E]):
         self._pages: dict[tuple[_Form, int], bytes] = {}
 
     def __repr__(self) -> str:
-        return f"<Shelf {self.kind} version {self.version}: {len(self._order)} entries>"
+        return f"<Listing {self.kind} version {self.version}: {len(self._order)} entries>"
 
-    def with_entries(self, entries: tuple[E, ...], *, replace: bool) -> Shelf[E]:
-        """The shelf with these, too. One that replaces another stands in its place.
+    def with_entries(self, entries: tuple[E, ...], *, replace: bool) -> Listing[E]:
+        """Return a listing with these entries added. One that replaces another keeps its position.
 
         Raises:
-            UsageError: for a key that is there, unless `replace`; nothing is added then.
+            UsageError: for a duplicate key, unless `replace`.
         """
         numbered = self._numbered()
         number = self.next_number
         for entry in entries:
             before = numbered.get(entry.key)
             if before is not None and not replace:
-                # Not every way to get here takes `replace`: the decorators do not.
-                said = f"{self.kind} has {entry.key!r} already; use another name, or remove that one first"
-                raise UsageError(said, path=entry.key)
+                # The message does not suggest `replace`, because the decorators have no such option.
+                message = f"duplicate entry in {self.kind}: {entry.key!r}; use another name, or remove the other first"
+                raise UsageError(message, path=entry.key)
             numbered[entry.key] = (number if before is None else before[0], entry)
             number += before is None
-        return Shelf(self.kind, self._options, numbered, self.version + 1, number)
+        return Listing(self.kind, self._options, numbered, self.version + 1, number)
 
-    def without(self, keys: tuple[str, ...]) -> Shelf[E]:
-        """The shelf without these, which must be there."""
+    def without(self, keys: tuple[str, ...]) -> Listing[E]:
+        """Return a listing without these keys."""
         numbered = {key: row for key, row in self._numbered().items() if key not in keys}
-        return Shelf(self.kind, self._options, numbered, self.version + 1, self.next_number)
+        return Listing(self.kind, self._options, numbered, self.version + 1, self.next_number)
 
     def _numbered(self) -> dict[str, tuple[int, E]]:
         rows = zip(self.entries.items(), self._numbers, strict=True)
         return {key: (number, entry) for (key, entry), number in rows}
 
     def page(self, version: str, cursor: str | None) -> bytes:
-        """The encoded result of a list request: the page after `cursor`, as the revision has it.
+        """Return the encoded result of a list request in a revision: the page after `cursor`.
 
         Raises:
-            ProtocolError: (-32602) for a cursor that is not one of this list.
+            ProtocolError: (-32602) for an invalid cursor.
         """
-        begin = 0 if cursor is None else self._after(read_cursor(cursor, self.kind))
-        kept = self._pages.get((_FORMS[version], begin))
-        return self._encode(_FORMS[version], begin) if kept is None else kept
+        begin = 0 if cursor is None else self._index_after(read_cursor(cursor, self.kind))
+        cached = self._pages.get((_FORMS[version], begin))
+        return self._encode(_FORMS[version], begin) if cached is None else cached
 
-    def _after(self, mark: Mark) -> int:
-        """The place after the entry that was sent last; if that is gone, the one after where it stood."""
-        entry = self.entries.get(mark.key)
-        number = mark.number
+    def _index_after(self, position: Position) -> int:
+        """Return the index after the last entry sent; if that was removed, the index after where it was."""
+        entry = self.entries.get(position.key)
         if entry is not None:
             return self._order.index(entry) + 1
-        return next((at for at, other in enumerate(self._numbers) if other > number), len(self._numbers))
+        later = (index for index, number in enumerate(self._numbers) if number > position.number)
+        return next(later, len(self._numbers))
 
     def _encode(self, form: _Form, begin: int) -> bytes:
         has_structure, has_hints = form
@@ -172,79 +162,77 @@ class Shelf(Generic[E]):
         lines = [entry.listed if has_structure else entry.listed_plain for entry in entries]
         page = b'{"%b":[%b]' % (self.kind.encode(), b",".join(lines))
         if begin + size < len(self._order):
-            mark = Mark(self.kind, self._numbers[begin + size - 1], entries[-1].key)
-            page += b',"nextCursor":"%b"' % write_cursor(mark).encode()
+            position = Position(self.kind, self._numbers[begin + size - 1], entries[-1].key)
+            page += b',"nextCursor":"%b"' % write_cursor(position).encode()
         if has_hints:
             options = self._options
             page += b',"ttlMs":%d,"cacheScope":"%b"' % (options.ttl_ms, options.cache_scope.encode())
         page += b"}"
         if begin % size == 0:
-            # Only the pages that a reader from the beginning meets: old cursors may lead anywhere in between.
+            # Cache only pages that a client meets from the start: older cursors may point anywhere in between.
             self._pages[form, begin] = page
         return page
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A resource that a URI names, and the variables of its template (none for a static one)."""
+class Match(msgspec.Struct, frozen=True):
+    """The resource for a URI, and the variables of its template (empty for a static resource)."""
 
     entry: ResourceEntry
     variables: Mapping[str, str]
 
 
 class Catalogue:
-    """What a server offers. `changed(kind)` is called after every change to a list.
+    """The tools, resources, prompts and completions of a server. Thread-safe.
 
-    Reading needs no lock and gives one whole state; `add_...` and `remove_...` may be called from any thread.
+    `changed(kind)` is called after every change to a list, by the thread that made it.
     """
 
-    def __init__(
-        self, options: CatalogueOptions | None = None, changed: Callable[[Kind], None] | None = None
-    ) -> None:
+    def __init__(self, options: CatalogueOptions | None = None, changed: Callable[[Kind], None] | None = None) -> None:
         options = options or CatalogueOptions()
         self.changed = changed
-        # Asked for the listed name of a tool that is called by another one: an application may know more names than it
-        # lists. It gives None for a name that it does not know either, or raises what the caller is to be told.
+        # Maps an unlisted tool name to a listed one, for applications with aliases. Returns None for an unknown name,
+        # or raises the error for the caller.
         self.listed_name: Callable[[str], str | None] | None = None
         self._lock = threading.Lock()
-        self._tools: Shelf[ToolEntry] = Shelf(Kind.TOOLS, options, {}, 0, 0)
-        self._resources: Shelf[ResourceEntry] = Shelf(Kind.RESOURCES, options, {}, 0, 0)
-        self._templates: Shelf[ResourceEntry] = Shelf(Kind.TEMPLATES, options, {}, 0, 0)
-        self._prompts: Shelf[PromptEntry] = Shelf(Kind.PROMPTS, options, {}, 0, 0)
+        self._tools: Listing[ToolEntry] = Listing(Kind.TOOLS, options, {}, 0, 0)
+        self._resources: Listing[ResourceEntry] = Listing(Kind.RESOURCES, options, {}, 0, 0)
+        self._templates: Listing[ResourceEntry] = Listing(Kind.TEMPLATES, options, {}, 0, 0)
+        self._prompts: Listing[PromptEntry] = Listing(Kind.PROMPTS, options, {}, 0, 0)
         self._completions: dict[CompletionKey, CompletionEntry] = {}
 
     def __repr__(self) -> str:
-        shelves = (self._tools, self._resources, self._templates, self._prompts)
-        return f"<Catalogue {', '.join(f'{len(shelf.entries)} {shelf.kind}' for shelf in shelves)}>"
+        listings = (self._tools, self._resources, self._templates, self._prompts)
+        return f"<Catalogue {', '.join(f'{len(listing.entries)} {listing.kind}' for listing in listings)}>"
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     @property
     def tools(self) -> Mapping[str, ToolEntry]:
-        """By name, in order. One state: take it again to see changes. Not to be written to, as those below."""
+        """Tools by name, in order. A snapshot, as all properties here: get it again to see changes."""
         return self._tools.entries
 
     @property
     def resources(self) -> Mapping[str, ResourceEntry]:
-        """Static ones, by URI."""
+        """Static resources by URI."""
         return self._resources.entries
 
     @property
     def templates(self) -> Mapping[str, ResourceEntry]:
-        """Templates, by their text."""
+        """Resource templates by URI template."""
         return self._templates.entries
 
     @property
     def prompts(self) -> Mapping[str, PromptEntry]:
-        """By name."""
+        """Prompts by name."""
         return self._prompts.entries
 
     @property
     def completions(self) -> Mapping[CompletionKey, CompletionEntry]:
-        """By what they complete: see `completion_key`."""
+        """Completions by what they complete: see `completion_key`."""
         return self._completions
 
     def find_tool(self, name: str) -> ToolEntry | None:
-        """The tool that a caller means: the one listed by this name, or the one that `listed_name` says it is."""
+        """Return the tool of this name, or the one that `listed_name` maps it to; None if there is none."""
         tools = self._tools.entries
         entry = tools.get(name)
         if entry is None and self.listed_name is not None:
@@ -253,30 +241,30 @@ class Catalogue:
         return entry
 
     def version(self, kind: Kind) -> int:
-        """How often this list has changed."""
-        return self._shelf(kind).version
+        """Return how often this list has changed."""
+        return self._listing(kind).version
 
     def page(self, kind: Kind, version: str, cursor: str | None = None) -> bytes:
-        """The encoded result of a list request in a revision, without `resultType`: the core adds that.
+        """Return the encoded result of a list request in a revision, without `resultType`, which the core adds.
 
         Raises:
-            ProtocolError: (-32602) for a cursor that is not one of this list.
+            ProtocolError: (-32602) for an invalid cursor.
         """
-        return self._shelf(kind).page(version, cursor)
+        return self._listing(kind).page(version, cursor)
 
-    def find_resource(self, uri: str) -> Found | None:
-        """The resource of this URI: the static one, or the first template in order that names it; else None."""
+    def find_resource(self, uri: str) -> Match | None:
+        """Return the static resource of this URI, or the first template that matches it, or None."""
         entry = self._resources.entries.get(uri)
         if entry is not None:
-            return Found(entry, {})
+            return Match(entry, {})
         for entry in self._templates.entries.values():
             assert entry.template is not None
             variables = entry.template.match(uri)
             if variables is not None:
-                return Found(entry, variables)
+                return Match(entry, variables)
         return None
 
-    def _shelf(self, kind: Kind) -> Shelf[ToolEntry] | Shelf[ResourceEntry] | Shelf[PromptEntry]:
+    def _listing(self, kind: Kind) -> Listing[ToolEntry] | Listing[ResourceEntry] | Listing[PromptEntry]:
         if kind is Kind.TOOLS:
             return self._tools
         if kind is Kind.PROMPTS:
@@ -286,17 +274,17 @@ class Catalogue:
     # --- changing -----------------------------------------------------------------------------------------------------
 
     def add_tools(self, *entries: ToolEntry, replace: bool = False) -> None:
-        """Offer these, all or none: one change, told once.
+        """Add these tools, all or none, with one notification.
 
         Raises:
-            UsageError: for a name that is taken, unless `replace`.
+            UsageError: for a duplicate name, unless `replace`.
         """
         with self._lock:
             self._tools = self._tools.with_entries(entries, replace=replace)
-        self._tell(Kind.TOOLS)
+        self._notify_changed(Kind.TOOLS)
 
     def add_resources(self, *entries: ResourceEntry, replace: bool = False) -> None:
-        """Offer these, static ones and templates; as `add_tools`."""
+        """Add these resources and templates; as `add_tools`."""
         static = tuple(entry for entry in entries if entry.template is None)
         templates = tuple(entry for entry in entries if entry.template is not None)
         with self._lock:
@@ -305,43 +293,43 @@ class Catalogue:
                 self._templates = self._templates.with_entries(templates, replace=replace)
             self._resources = resources
         if static:
-            self._tell(Kind.RESOURCES)
+            self._notify_changed(Kind.RESOURCES)
         if templates:
-            self._tell(Kind.TEMPLATES)
+            self._notify_changed(Kind.TEMPLATES)
 
     def add_prompts(self, *entries: PromptEntry, replace: bool = False) -> None:
-        """Offer these; as `add_tools`."""
+        """Add these prompts; as `add_tools`."""
         with self._lock:
             self._prompts = self._prompts.with_entries(entries, replace=replace)
-        self._tell(Kind.PROMPTS)
+        self._notify_changed(Kind.PROMPTS)
 
     def add_completion(self, entry: CompletionEntry, *, replace: bool = False) -> None:
-        """Complete this, too. No list shows it, so nobody is told.
+        """Add a completion. Completions are not listed, so nothing is notified.
 
         Raises:
-            UsageError: where something completes it already, unless `replace`.
+            UsageError: for a duplicate, unless `replace`.
         """
         with self._lock:
             if entry.key in self._completions and not replace:
-                said = f"{entry.key[2]} of {entry.key[1]!r} has a completion already"
-                raise UsageError(said, path=entry.key[2])
+                message = f"duplicate completion for argument {entry.key[2]!r} of {entry.key[1]!r}"
+                raise UsageError(message, path=entry.key[2])
             self._completions = {**self._completions, entry.key: entry}
 
     def remove_tools(self, *names: str) -> None:
-        """Offer these no longer, all or none: one change, told once. Calls that run go on.
+        """Remove these tools, all or none, with one notification. Running calls continue.
 
         Raises:
-            UsageError: for a name that is not there.
+            UsageError: for an unknown name.
         """
         with self._lock:
-            _must_have(self._tools.entries, names, Kind.TOOLS)
+            _require_known(self._tools.entries, names, Kind.TOOLS)
             self._tools = self._tools.without(names)
-        self._tell(Kind.TOOLS)
+        self._notify_changed(Kind.TOOLS)
 
     def remove_resources(self, *uris: str) -> None:
-        """Offer these no longer, by URI or by the text of a template; as `remove_tools`."""
+        """Remove resources by URI and templates by URI template; as `remove_tools`."""
         with self._lock:
-            _must_have({**self._resources.entries, **self._templates.entries}, uris, Kind.RESOURCES)
+            _require_known({**self._resources.entries, **self._templates.entries}, uris, Kind.RESOURCES)
             static = tuple(uri for uri in uris if uri in self._resources.entries)
             templates = tuple(uri for uri in uris if uri not in static)
             if static:
@@ -349,24 +337,24 @@ class Catalogue:
             if templates:
                 self._templates = self._templates.without(templates)
         if static:
-            self._tell(Kind.RESOURCES)
+            self._notify_changed(Kind.RESOURCES)
         if templates:
-            self._tell(Kind.TEMPLATES)
+            self._notify_changed(Kind.TEMPLATES)
 
     def remove_prompts(self, *names: str) -> None:
-        """Offer these no longer; as `remove_tools`."""
+        """Remove these prompts; as `remove_tools`."""
         with self._lock:
-            _must_have(self._prompts.entries, names, Kind.PROMPTS)
+            _require_known(self._prompts.entries, names, Kind.PROMPTS)
             self._prompts = self._prompts.without(names)
-        self._tell(Kind.PROMPTS)
+        self._notify_changed(Kind.PROMPTS)
 
-    def _tell(self, kind: Kind) -> None:
-        # Outside the lock: a listener may read the catalogue, or change it.
+    def _notify_changed(self, kind: Kind) -> None:
+        # Outside the lock: the callback may read or change the catalogue.
         if self.changed is not None:
             self.changed(kind)
 
 
-def _must_have(entries: Mapping[str, Entry], keys: tuple[str, ...], kind: Kind) -> None:
+def _require_known(entries: Mapping[str, Entry], keys: tuple[str, ...], kind: Kind) -> None:
     for key in keys:
         if key not in entries:
-            raise UsageError(f"{kind} has no {key!r}", path=key)
+            raise UsageError(f"no such entry in {kind}: {key!r}{did_you_mean(key, entries)}", path=key)

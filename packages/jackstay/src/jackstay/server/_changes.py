@@ -1,28 +1,25 @@
-"""How a change in one process reaches the clients of every other: the contract of the bus between them.
+"""The change bus: carries notifications of changes between the worker processes of a server.
 
-A server that runs in several workers has its subscribers spread over them. What changes in one (a list, a resource) is
-published, and every worker tells its own clients. One process needs no bus. `jackstay.testing.store_suites` checks an
-implementation against this page.
-
-Must never know a connection. Above: `_server`, and whoever writes a bus. Below: nothing.
+Each worker publishes its changes and notifies its own clients of the changes of all workers. A single process needs no
+bus. `jackstay.testing.store_suites` has tests for implementations.
 """
 
 import threading
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-# Called with the method of the notification, and the URI where it is about one resource; else with an empty text.
+# Called with the method of the notification and the URI of the resource (empty for a changed list).
 ChangeListener: TypeAlias = Callable[[str, str], None]
 
 
 class ChangeBus(Protocol):
-    """Carries changes to every server that listens, in this process and in others."""
+    """Carries changes to the servers that listen, in this process and in others."""
 
     def publish(self, method: str, uri: str) -> None:
-        """Tell every listener, this process's own too. From any thread; it must not wait for the network."""
+        """Call every listener, in this process too. Thread-safe. Must not wait for the network."""
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
-        """Call this for every change from now on, in whatever thread; call what is returned to end that."""
+        """Call `listener` for every change, in any thread. Returns a function that removes it."""
 
 
 class MemoryChanges:
@@ -36,12 +33,12 @@ class MemoryChanges:
         return f"<MemoryChanges, {len(self._listeners)} listeners>"
 
     def publish(self, method: str, uri: str) -> None:
-        """Tell every listener."""
+        """Call every listener."""
         for listener in self._listeners:
             listener(method, uri)
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
-        """Call this for every change from now on."""
+        """Call `listener` for every change. Returns a function that removes it."""
         with self._lock:
             self._listeners = (*self._listeners, listener)
 

@@ -1,9 +1,7 @@
-"""Completions: functions that say how what a user is typing may go on.
+"""Completion of prompt arguments and of template variables, by registered functions.
 
-A completer belongs to one argument of one prompt, or to one variable of one template. It takes what was typed so far,
-and the arguments that are already settled if it has a second parameter (2025-06-18).
-
-Must never know a connection. Above: `_catalogue`, the dispatch. Below: `_functions`.
+A function is called with the value typed so far and, if it has a second parameter, with the arguments that are already
+resolved (since 2025-06-18).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,15 +13,15 @@ from jackstay.server._entries import runs_blocking
 from jackstay.server._functions import Call, Function
 from jackstay.types import CompleteResult, Completion, PromptReference, ResourceTemplateReference, encode_json
 
-# 2025-11-25 server/utilities/completion: at most this many values in an answer.
-MOST_VALUES = 100
+# 2025-11-25 server/utilities/completion: at most this many values in a result.
+MAX_VALUES = 100
 
-# What is completed: the kind of reference, the prompt's name or the template's text, the argument.
+# The type of the reference, the prompt's name or the URI template, and the argument's name.
 CompletionKey = tuple[str, str, str]
 
 
 class CompletionEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A completer, run as `is_async` and `is_blocking` say (see `Entry`)."""
+    """A completion function. `is_async` and `is_blocking`: see `Entry`."""
 
     key: CompletionKey
     call: Callable[..., object]
@@ -31,13 +29,15 @@ class CompletionEntry(msgspec.Struct, frozen=True, kw_only=True):
     is_blocking: bool
     function: Function
 
-    def bind(self, typed: str, settled: Mapping[str, str] | None, context: object) -> Call:
-        """What to call it with."""
-        values: tuple[object, ...] = (typed, dict(settled or {}))
-        return self.function.place(values[: len(self.function.parameters)], context)
+    def bind(self, value: str, arguments: Mapping[str, str] | None, context: object) -> Call:
+        """Return the arguments to call the function with."""
+        values: tuple[object, ...] = (value, dict(arguments or {}))
+        return self.function.arrange(values[: len(self.function.parameters)], context)
 
-    def answer(self, value: object) -> bytes:
-        """The encoded result: of strings, a `Completion`, a result, or nothing. What is too many is cut, and said so.
+    def encode_result(self, value: object) -> bytes:
+        """Encode what the function returned: strings, a `Completion`, a `CompleteResult`, or None.
+
+        Values beyond `MAX_VALUES` are dropped, and `hasMore` is set.
 
         Raises:
             UsageError: for anything else.
@@ -45,26 +45,26 @@ class CompletionEntry(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(value, CompleteResult):
             value = value.completion
         if not isinstance(value, Completion):
-            value = Completion(values=_texts(value))
-        if len(value.values) > MOST_VALUES:
+            value = Completion(values=_strings(value))
+        if len(value.values) > MAX_VALUES:
             total = len(value.values) if value.total is None else value.total
-            value = Completion(values=value.values[:MOST_VALUES], total=total, has_more=True)
+            value = Completion(values=value.values[:MAX_VALUES], total=total, has_more=True)
         return encode_json(CompleteResult(completion=value))
 
 
-def _texts(value: object) -> list[str]:
+def _strings(value: object) -> list[str]:
     if value is None:
         return []
     values: list[str] = []
     for item in value if isinstance(value, Iterable) and not isinstance(value, str) else [value]:
         if not isinstance(item, str):
-            raise UsageError(f"a completion must be strings, not {type(item).__name__}", path="values")
+            raise UsageError(f"completion values must be str, not {type(item).__name__}", path="values")
         values.append(item)
     return values
 
 
 def completion_key(reference: PromptReference | ResourceTemplateReference, argument: str) -> CompletionKey:
-    """What a request asks to complete."""
+    """Return the key of a completion."""
     name = reference.name if isinstance(reference, PromptReference) else reference.uri
     return reference.type, name, argument
 
@@ -76,14 +76,14 @@ def completion_from_function(
     context_type: type | None = None,
     blocking: bool | None = None,
 ) -> CompletionEntry:
-    """A completer. `call` takes `(typed)` or `(typed, settled)`, and the context by its annotation.
+    """Create a completion from a function of `(value)` or `(value, arguments)`, and optionally a `Context`.
 
     Raises:
-        UsageError: for a function that takes anything else.
+        UsageError: for a function with other parameters.
     """
     function = Function(call, context_type)
     if not 1 <= len(function.parameters) <= 2:
-        raise UsageError(f"{function.name} must take (typed) or (typed, settled)", path=function.name)
+        raise UsageError(f"{function.name} must accept (value) or (value, arguments)", path=function.name)
     return CompletionEntry(
         key=completion_key(reference, argument),
         call=call,

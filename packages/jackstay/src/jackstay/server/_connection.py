@@ -1,10 +1,7 @@
-"""One connection over a transport: a stream of frames each way, as stdio and memory have it.
+"""A connection over a transport with a stream of frames in each direction, such as stdio or memory.
 
-A client that reads slowly is not read from until it has caught up: answers wait here, and with answers waiting no further
-request is pulled (at most 8 MiB are queued below). Progress and log messages are dropped meanwhile, and other notifications
-kept once each, so that what waits is bounded by what the client asked for.
-
-Above: `_server`, which owns connections. Below: `_driver` (does what the core decides), `jackstay.transport` (how frames move).
+Backpressure: while responses wait for a slow client, no further requests are read from it. Progress and log messages
+are dropped meanwhile and other notifications are deduplicated, so memory is bounded by what the client requested.
 """
 
 import asyncio
@@ -15,25 +12,24 @@ from collections.abc import Callable
 from jackstay.errors import FrameTooLargeError, McpError, RequestId
 from jackstay.protocol.server import ServerConnection
 from jackstay.protocol.server import events as e
-from jackstay.server._driver import Driver, Terms, perform_table
+from jackstay.server._driver import ConnectionConfig, Driver, perform_table
 from jackstay.transport import Target, Transport
 
 logger = logging.getLogger("jackstay.server")
 
-# What flushing may take when a connection ends, beyond the second that handlers get and may not need: together, and
-# with what a process does at its end (`_run`), the client's 1.5 s are kept.
+# Seconds for flushing when a connection ends, in addition to what handlers left of `drain_timeout`. With the rest of
+# the shutdown (`_run`) this stays within 1.5 s.
 FLUSH_TIMEOUT = 0.25
 
-# Frames pulled in one turn of the loop. Between turns handlers run and answer, so that a client which pipelines more
-# quick requests than `max_concurrent` is served and not refused; and other connections have their turn.
-PULLED_IN_A_TURN = 64
+# Frames read in one turn of the loop. Handlers run between turns, so that a client may pipeline more quick requests
+# than `max_concurrent`, and other connections are served too.
+FRAMES_PER_TURN = 64
 
-# What a client that reads slowly does without.
-DISPENSABLE = frozenset({"notifications/message", "notifications/progress"})
+# Notifications that are dropped for a slow client.
+DROPPABLE = frozenset({"notifications/message", "notifications/progress"})
 
-# What may wait of other notifications, in bytes of their params: a server that passes on what another says does not
-# decide how much that is.
-MOST_NOTICE_BYTES = 8 * 1024 * 1024
+# Bytes of params of other notifications that may be queued. A proxy does not control how many its upstream sends.
+MAX_NOTIFICATION_BYTES = 8 * 1024 * 1024
 
 
 class Connection(Driver):
@@ -45,8 +41,8 @@ class Connection(Driver):
             "_drained_by",
             "_ending",
             "_is_gone",
-            "_notice_bytes",
-            "_notices",
+            "_queued_bytes",
+            "_queued_notifications",
             "_number",
             "_pull",
             "_transport",
@@ -55,79 +51,77 @@ class Connection(Driver):
         ),
     )
 
-    def __init__(self, terms: Terms, core: ServerConnection | None = None) -> None:
-        super().__init__(terms, core)
+    def __init__(self, config: ConnectionConfig, core: ServerConnection | None = None) -> None:
+        super().__init__(config, core)
         self.closed = asyncio.Event()
-        # Who wants to know that the end has begun.
+        # Called when draining starts.
         self.on_draining: Callable[[], None] | None = None
         self._transport: Transport | None = None
         self._is_gone = False
         self._pull: asyncio.Handle | None = None
         self._backlog: deque[bytes] = deque()
-        self._notices: set[tuple[str, bytes]] = set()
-        self._notice_bytes = 0
+        self._queued_notifications: set[tuple[str, bytes]] = set()
+        self._queued_bytes = 0
         self._number = 0
         self._ending: asyncio.Task[None] | None = None
-        self._drained_by = 0.0  # until when handlers may run; what they leave of it is for flushing
+        self._drained_by = 0.0  # deadline of the handlers; what they leave of it is added to the time for flushing
 
     def __repr__(self) -> str:
-        return (
-            f"<Connection {self.number} {self.core!r} {len(self._tasks)} tasks, {len(self._backlog)} waiting>"
-        )
+        return f"<Connection {self.number} {self.core!r} {len(self._tasks)} tasks, {len(self._backlog)} waiting>"
 
-    # --- what its owner does ------------------------------------------------------------------------------------------
+    # --- public methods -----------------------------------------------------------------------------------------------
 
     async def open(self, target: Target, close_step: float = 2.0) -> None:
-        """Begin to serve over this target. Raises: TransportError."""
-        self._transport = await target.open(self, self.offer.options.max_frame_bytes, close_step)
+        """Open the target and start to serve. Raises: TransportError."""
+        self._transport = await target.open(self, self.server_config.options.max_frame_bytes, close_step)
         self.frames_arrived()
 
     def stop(self) -> None:
-        """End at once; what was answered is still flushed, if the client takes it now."""
+        """Close at once. Responses that are already queued are still flushed, if the client reads them now."""
         self._drained_by = 0.0
         super().stop()
 
     def notify(self, method: str, params: bytes, about: RequestId | None = None) -> None:
-        """Send a notification, or drop it where the client reads too slowly for such things.
+        """Send a notification. For a slow client it may be dropped.
 
-        Raises: FrameTooLargeError for one that cannot be sent.
+        Raises: FrameTooLargeError.
         """
         if self._backlog:
-            notice = (method, params)
-            is_too_much = self._notice_bytes + len(params) > MOST_NOTICE_BYTES
-            if method in DISPENSABLE or notice in self._notices or is_too_much:
+            notification = (method, params)
+            is_too_much = self._queued_bytes + len(params) > MAX_NOTIFICATION_BYTES
+            if method in DROPPABLE or notification in self._queued_notifications or is_too_much:
                 self.dropped += 1
                 return
-            self._notices.add(notice)
-            self._notice_bytes += len(params)
+            self._queued_notifications.add(notification)
+            self._queued_bytes += len(params)
         super().notify(method, params, about)
 
     def progressed(self, event: e.Progressed) -> None:
-        """Report progress, or drop it where the client reads too slowly."""
+        """Send progress. For a slow client it is dropped."""
         if self._backlog:
             self.dropped += 1
         else:
             self.step(event)
 
-    # --- what the transport tells (its owner's side of the contract) --------------------------------------------------
+    # --- TransportHandler ---------------------------------------------------------------------------------------------
 
     def frames_arrived(self) -> None:
         transport = self._transport
         if transport is None or self._pull is not None:
             return
-        for _ in range(PULLED_IN_A_TURN):
+        for _ in range(FRAMES_PER_TURN):
             if self._backlog and not self._is_gone:
-                return  # until `room_made`
+                return  # resumed by `room_made`
             frame = transport.next_frame()
             if frame is None:
                 if self._is_gone:
-                    self.step(e.ClientGone())
+                    self.step(e.ClientDisconnected())
                 return
             self._receive(frame)
         self._pull = self._loop.call_soon(self._pull_on)
 
     def wrote(self, through: int) -> None:
-        pass  # an answer is never taken back, so it does not matter here when it was begun
+        pass  # responses are never withdrawn, so it does not matter when they were written
 
     def room_made(self) -> None:
         transport = self._transport
@@ -136,13 +130,13 @@ class Connection(Driver):
                 return
             self._backlog.popleft()
             self._number += 1
-        self._notices.clear()
-        self._notice_bytes = 0
+        self._queued_notifications.clear()
+        self._queued_bytes = 0
         self.frames_arrived()
 
-    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:  # noqa: ARG002  # the contract's
-        # What it sent before is still served: `server < requests > answers` ends its input before we have begun.
-        logger.debug("connection %d: the client is gone: %s", self.number, error.message)
+    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:  # noqa: ARG002  # unused
+        # Frames that were received before are still served: in `server < requests > responses` the input ends first.
+        logger.debug("connection %d: the client disconnected: %s", self.number, error.message)
         self._is_gone = True
         self.frames_arrived()
 
@@ -153,22 +147,22 @@ class Connection(Driver):
     def _receive(self, frame: bytes | McpError) -> None:
         if isinstance(frame, bytes):
             try:
-                self._do(self.core.receive(frame, self._loop.time()))
-            except Exception:  # the edge of all that a frame sets off: a defect is no silence
-                logger.exception("connection %d: a frame could not be handled, and it ends here", self.number)
+                self._apply(self.core.receive(frame, self._loop.time()))
+            except Exception:  # a defect in this package must not leave the client without a response
+                logger.exception("connection %d: internal error while handling a frame; closing", self.number)
                 self.stop()
         elif isinstance(frame, FrameTooLargeError):
             self.step(e.OversizeReceived(frame.size))
         else:
-            # `went_down` follows, and with it the end, which should not be a riddle.
-            logger.warning("connection %d: the stream is lost: %s", self.number, frame.message)
+            # `went_down` follows and closes the connection; this is the reason.
+            logger.warning("connection %d: the input stream is corrupt: %s", self.number, frame.message)
 
     # --- effects ------------------------------------------------------------------------------------------------------
 
     def _send(self, effect: e.Send) -> None:
         if effect.error is not None:
-            # Why, and not what: the error itself quotes what the client sent (section 8).
-            logger.debug("connection %d: refused: %s", self.number, effect.error.message)
+            # Only the message: the error itself quotes what the client sent.
+            logger.debug("connection %d: rejected: %s", self.number, effect.error.message)
         transport = self._transport
         if transport is None:
             return
@@ -178,12 +172,12 @@ class Connection(Driver):
             self._number += 1
 
     def _draining(self) -> None:
-        self._drained_by = self._loop.time() + self.offer.options.drain_timeout
+        self._drained_by = self._loop.time() + self.server_config.options.drain_timeout
         super()._draining()
         if self.on_draining is not None:
             self.on_draining()
 
-    # --- the end ------------------------------------------------------------------------------------------------------
+    # --- closing ------------------------------------------------------------------------------------------------------
 
     def _close(self, _: e.Close) -> None:
         if self._ending is None:
@@ -195,12 +189,12 @@ class Connection(Driver):
             left = max(0.0, self._drained_by - self._loop.time())
             try:
                 async with asyncio.timeout(left + FLUSH_TIMEOUT):
-                    # What waits here follows when there is room, of which we are told before a flush is done; by a
-                    # transport of somebody else's, perhaps, a turn of the loop later.
+                    # The backlog is sent in `room_made`, which is called before a flush is done; by a third-party
+                    # transport perhaps one turn of the loop later.
                     while await transport.flush() and self._backlog:
                         await asyncio.sleep(0)
             except TimeoutError:
-                logger.debug("connection %d: the client did not take the last answers", self.number)
+                logger.debug("connection %d: the client did not read the last responses in time", self.number)
             await transport.close()
         self._transport = None
         self._backlog.clear()

@@ -1,10 +1,8 @@
-"""Python values as content blocks: what a tool answered, what a prompt says.
+"""Conversion of Python values to content blocks.
 
-A block stays what it is. Text is text; an `Image` or `Audio` is base64; a list that has a block in it is a list of
-blocks; anything else is its JSON, as text. A block that a revision does not have is said in words there, because one
-unknown block would make the whole result invalid to an old client's schema.
-
-Must never know a tool. Above: `_output`, `_prompts`, `_resources`. Below: `_foreign`.
+A list with at least one block is a list of blocks. Other values become one block: strings as text, `Image` and `Audio`
+as base64, everything else as JSON text. A block type that the negotiated revision lacks is replaced by text, because an
+unknown block would make the whole result invalid for the client.
 """
 
 from binascii import b2a_base64
@@ -12,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from jackstay.errors import Json, UsageError
+from jackstay.errors import UsageError
 from jackstay.server._foreign import encode_foreign
 from jackstay.types import (
     AudioContent,
@@ -27,19 +25,19 @@ from jackstay.types import (
 
 BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
 
-# The first revision that has a block; the others are there since the first (schema.ts of each revision).
+# The first revision with each block type; the others are in all revisions (schema.ts).
 BLOCKS_SINCE: dict[type, str] = {AudioContent: "2025-03-26", ResourceLink: "2025-06-18"}
 
 
 class Image(msgspec.Struct, frozen=True):
-    """A picture to answer with: its bytes, and what they are."""
+    """An image to return from a tool, resource or prompt."""
 
     data: bytes
     mime_type: str = "image/png"
 
 
 class Audio(msgspec.Struct, frozen=True):
-    """A sound to answer with: its bytes, and what they are."""
+    """Audio to return from a tool, resource or prompt."""
 
     data: bytes
     mime_type: str = "audio/wav"
@@ -51,16 +49,16 @@ _encode = msgspec.json.Encoder(enc_hook=encode_foreign).encode
 
 
 def encode_value(value: object) -> bytes:
-    """JSON bytes of whatever an author may return: also pydantic models and paths, at any depth.
+    """Encode a returned value as JSON. Pydantic models and paths are supported at any depth.
 
     Raises:
-        UsageError: for what JSON has no form for, NaN and Infinity included; `path` names the place if it is known.
+        UsageError: for values without a JSON form, including NaN and Infinity; `path` is where, if known.
     """
     try:
         data = _encode(value)
         if data.find(b"null") < 0:
             return data
-        # msgspec writes NaN as null; only a walk can tell that from a null that was meant.
+        # msgspec writes NaN as null. Only a slower pass over the value can distinguish it from None.
         return encode_json(msgspec.to_builtins(value, enc_hook=_plain_foreign))
     except UsageError:
         raise
@@ -74,7 +72,7 @@ def _plain_foreign(value: object) -> object:
 
 
 def _explain(value: object, error: Exception) -> UsageError:
-    """The place of what cannot be written, if another walk finds it."""
+    """Return an error with the path of the value that cannot be encoded, if another pass finds it."""
     try:
         encode_json(value)
     except UsageError as found:
@@ -83,17 +81,17 @@ def _explain(value: object, error: Exception) -> UsageError:
 
 
 def encode_base64(data: bytes) -> str:
-    """Base64 in one line, as the protocol has it."""
+    """Encode as base64 in one line."""
     return b2a_base64(data, newline=False).decode()
 
 
 def is_block(value: object) -> bool:
-    """True for what becomes a block of its own in a list."""
+    """Return whether the value is a block, an `Image` or an `Audio`."""
     return isinstance(value, (*BLOCKS, *MEDIA))
 
 
 def to_block(value: object) -> ContentBlock:
-    """One value as one block.
+    """Convert one value to one block.
 
     Raises:
         UsageError: as `encode_value`.
@@ -110,7 +108,7 @@ def to_block(value: object) -> ContentBlock:
 
 
 def to_text(value: object) -> str:
-    """A value in words: strings as they are, bytes as base64, the rest as JSON."""
+    """Convert a value to text: strings unchanged, bytes as base64, the rest as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -119,7 +117,7 @@ def to_text(value: object) -> str:
 
 
 def to_blocks(value: object) -> list[ContentBlock]:
-    """What a function returned, as blocks; nothing is no block."""
+    """Convert a returned value to blocks. None is an empty list."""
     if value is None:
         return []
     if isinstance(value, list | tuple) and any(map(is_block, value)):
@@ -128,20 +126,17 @@ def to_blocks(value: object) -> list[ContentBlock]:
 
 
 def encode_blocks(blocks: Sequence[ContentBlock], version: str) -> bytes:
-    """The blocks as a JSON array, in what a revision has.
+    """Encode blocks as a JSON array for a revision.
 
     Raises:
-        UsageError: for a block that JSON has no form for.
+        UsageError: for a block without a JSON form.
     """
-    written = [
-        block if version >= BLOCKS_SINCE.get(block.__class__, "") else _in_words(block) for block in blocks
-    ]
+    written = [block if version >= BLOCKS_SINCE.get(block.__class__, "") else _as_text(block) for block in blocks]
     return encode_json(written)
 
 
-def _in_words(block: ContentBlock) -> TextContent:
+def _as_text(block: ContentBlock) -> TextContent:
     if isinstance(block, ResourceLink):
         return TextContent(text=f"{block.title or block.name}: {block.uri}")
     assert isinstance(block, AudioContent)
-    said: Json = block.mime_type
-    return TextContent(text=f"[a sound, {said}: this revision of the protocol cannot carry it]")
+    return TextContent(text=f"[audio, {block.mime_type}: not supported by protocol revisions before 2025-03-26]")

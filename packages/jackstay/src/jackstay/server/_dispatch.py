@@ -1,14 +1,8 @@
-"""What each request means: the catalogue is read, a function is run where it belongs, and its result is encoded.
+"""The dispatcher: finds the handler of a request, runs it through the middleware, and encodes its result.
 
-A plain function that never waits is called in place, an async one in a task, a blocking one in the pool. A list is bytes
-that are already there. Everything a function can raise ends here: an author's words reach the client, an accident's do not
-(`_failures`). Middleware, where there is any, is around all of it.
-
-In the stateless era every result says what it is and who made it (`offer.complete`), and one that asks is made by the
-rounds of its request.
-
-Must never know how frames move. Above: `_connection`, which asks; `_server`, which makes it. Below: `_catalogue`,
-`_context`, `_pool`.
+Non-blocking functions are called directly, async ones in a task, blocking ones in the thread pool. All exceptions of
+handlers are translated here: the messages of `ToolError` and similar reach the client, others only the log
+(`_failures`).
 """
 
 import asyncio
@@ -21,8 +15,8 @@ from msgspec import UNSET, Raw, UnsetType
 
 from jackstay.errors import CapabilityError, Json, JsonRpcError, McpError, ProtocolError, ShutdownError
 from jackstay.protocol import METHODS, REVISIONS
+from jackstay.protocol.server import check_capabilities
 from jackstay.protocol.server import events as e
-from jackstay.protocol.server import refuse_undeclared
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server._catalogue import LISTS, Catalogue
 from jackstay.server._completions import CompletionEntry, completion_key
@@ -31,7 +25,7 @@ from jackstay.server._driver import Caller, Driver, Outcome
 from jackstay.server._entries import Entry
 from jackstay.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError, report
 from jackstay.server._functions import Call
-from jackstay.server._output import answer_content, error_result
+from jackstay.server._output import encode_content_result, error_result
 from jackstay.server._pool import Pool
 from jackstay.server._problems import InvalidArguments
 from jackstay.server._tools import ToolEntry
@@ -46,29 +40,29 @@ from jackstay.types import (
 )
 
 if TYPE_CHECKING:
-    from jackstay.server._rounds import KeyRing, Rounds
+    from jackstay.server._input_required import InputRounds, KeyRing
 
 B = TypeVar("B", bound=Body)
 P = TypeVar("P")
 
-# The rest of the way to a result: encoded, and empty where the request stays open (`subscriptions/listen`).
+# Calls the next middleware or the handler. Returns the encoded result; empty if the request stays open
+# (`subscriptions/listen`).
 Next: TypeAlias = Callable[[], Awaitable[bytes]]
 
-# Runs around every request that a handler serves: `async def middleware(ctx, call_next): return await call_next()`.
+# Runs around every request: `async def middleware(ctx, call_next): return await call_next()`.
 Middleware: TypeAlias = Callable[[Context, Next], Awaitable[bytes]]
 
-# Shapes the result for arguments that are wrong: a text for the model, or a whole result.
+# Called with the tool's name for invalid arguments. Returns a str for the model, or a whole result.
 OnInvalidArguments: TypeAlias = Callable[[str, InvalidArguments], object]
 
-
 _EMPTY = b"{}"
-_MOST_DRESSED = 64
-_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_MAX_FINALIZED = 64
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-# What a handler may ask its own client, whose words in an error may go back to it.
-_QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
+# Requests of a handler to its own client. The messages of their errors may be returned to that client.
+_CLIENT_METHODS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 
-# The capability that a server must have declared to serve a method; empty: none.
+# The capability that each method needs; empty if none.
 _NEEDS = {name: row.capability.partition(".")[0] for name, row in METHODS.items()}
 
 
@@ -104,25 +98,25 @@ _read_anything = msgspec.json.Decoder().decode
 
 
 class Job(msgspec.Struct):
-    """One function to run for one request, and how its value becomes a result."""
+    """A function to run for a request, and the encoder of its result."""
 
     connection: Driver
     request: e.Serve
     entry: Entry | CompletionEntry
     arguments: Call
-    answer: Callable[[object], bytes]
+    encode_result: Callable[[object], bytes]
     what: str
     context: Context | None
     is_tool: bool = False
-    # Of the resource that is read: its function may find that there is none.
+    # The URI of `resources/read`, for ResourceNotFoundError.
     uri: str = ""
 
 
-class _Answers(msgspec.Struct, frozen=True):
-    """What a client of the stateless era sent back with its request."""
+class _InputResponses(msgspec.Struct, frozen=True):
+    """The input responses that a client of the stateless era sent with its request."""
 
     state: str | None
-    answers: dict[str, Any] | None
+    by_key: dict[str, Any] | None
 
 
 class Dispatch:
@@ -133,17 +127,17 @@ class Dispatch:
         catalogue: Catalogue,
         pool: Pool,
         *,
-        ring: "Callable[[], KeyRing]",
+        key_ring: "Callable[[], KeyRing]",
         round_timeout: float,
         on_invalid_arguments: OnInvalidArguments | None = None,
     ) -> None:
         self.catalogue = catalogue
         self.pool = pool
         self.middleware: tuple[Middleware, ...] = ()
-        self._ring = ring
+        self._key_ring = key_ring
         self._round_timeout = round_timeout
         self._on_invalid_arguments = on_invalid_arguments
-        self._dressed: dict[bytes, bytes] = {}
+        self._finalized: dict[bytes, bytes] = {}
         self._methods: dict[str, Callable[[Driver, e.Serve, Caller], Outcome]] = {
             "tools/call": self._call_tool,
             "resources/read": self._read_resource,
@@ -156,32 +150,36 @@ class Dispatch:
             **dict.fromkeys(LISTS, self._list),
         }
 
-    # --- what the driver asks -----------------------------------------------------------------------------------------
+    # --- the Handlers protocol ----------------------------------------------------------------------------------------
 
     def serve(self, connection: Driver, request: e.Serve) -> Outcome:
-        """The result of a request, or what will give it. Raises: McpError with a code, to refuse."""
-        # Taken now: when middleware goes on, the session may be receiving with another token.
+        """Return the result of a request, or a coroutine. Raises: McpError with a code."""
+        # Read now: when middleware continues, the session may have received a message with another token.
         caller = connection.caller
         if self.middleware:
-            return self._through(connection, request, caller, _make_context(connection, request, caller))
+            return self._serve_through_middleware(
+                connection, request, caller, _make_context(connection, request, caller)
+            )
         return self._serve(connection, request, caller)
 
     def notified(self, connection: Driver, method: str, params: Raw | None) -> None:
-        """A notification of the client's: none of those that get here changes anything for a server."""
+        """Ignore notifications of the client: none of those that arrive here needs an action."""
 
     def draining(self, connection: Driver) -> None:
-        """End the subscriptions of a connection that takes no new requests."""
-        connection.listening.end()
+        """End the subscriptions of a connection that is draining."""
+        connection.subscriptions.end()
 
     def _serve(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         method = request.method.name
         needs = _NEEDS[method]
         serve = self._methods.get(method)
-        if serve is None or (needs and needs != "logging" and needs not in connection.offered):
-            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, f"{method} is not offered by this server")
+        if serve is None or (needs and needs != "logging" and needs not in connection.capabilities):
+            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, f"method not supported by this server: {method}")
         return serve(connection, request, caller)
 
-    async def _through(self, connection: Driver, request: e.Serve, caller: Caller, context: Context) -> bytes:
+    async def _serve_through_middleware(
+        self, connection: Driver, request: e.Serve, caller: Caller, context: Context
+    ) -> bytes:
         stays_open = False
 
         async def innermost() -> bytes:
@@ -194,16 +192,16 @@ class Dispatch:
 
         call: Next = innermost
         for middleware in reversed(self.middleware):
-            call = _around(middleware, context, call)
+            call = _wrap(middleware, context, call)
         try:
             result: object = await call()
-            # Without a look at it a middleware that forgets its `return` would leave the client waiting for ever.
+            # A middleware without `return` must not leave the client waiting forever.
             if not isinstance(result, bytes) or not (result.startswith(b"{") or stays_open):
-                raise TypeError(f"middleware must return an encoded result, and gave {_kind(result)}")
+                raise TypeError(f"middleware must return the encoded result as bytes, not {_describe(result)}")
             return result
         except (McpError, asyncio.CancelledError):
             raise
-        except Exception as error:  # the outermost edge of somebody's middleware
+        except Exception as error:  # middleware may raise anything
             raise JsonRpcError(ErrorCode.INTERNAL_ERROR, report(request.method.name, error)) from error
         finally:
             context.end()
@@ -218,13 +216,13 @@ class Dispatch:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, error.message) from error
         if request.meta is None:
             return page
-        # The same bytes until the catalogue changes, so they are dressed once; their hash is kept by Python.
-        dressed = self._dressed.get(page)
-        if dressed is None:
-            if len(self._dressed) >= _MOST_DRESSED:
-                self._dressed.clear()
-            dressed = self._dressed[page] = connection.offer.complete(page)
-        return dressed
+        # Cached, because a page is the same object until the catalogue changes, and Python caches its hash.
+        finalized = self._finalized.get(page)
+        if finalized is None:
+            if len(self._finalized) >= _MAX_FINALIZED:
+                self._finalized.clear()
+            finalized = self._finalized[page] = connection.server_config.finalize(page)
+        return finalized
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
@@ -239,49 +237,49 @@ class Dispatch:
         given = None if params.arguments is UNSET else params.arguments
         context = None
         if entry.takes_context:
-            back = _Answers(params.request_state, params.input_responses)
-            context = self._context_that_asks(connection, request, caller, name, given, back=back)
+            responses = _InputResponses(params.request_state, params.input_responses)
+            context = self._make_input_context(connection, request, caller, name, given, responses=responses)
         try:
             call = entry.bind(given, context)
             if call.__class__ is InvalidArguments and given is not None and bytes(given) == b"null":
-                call = entry.bind(None, context)  # some clients write what they do not have
-        except Exception as error:  # noqa: BLE001  # the edge of the author's validators
+                call = entry.bind(None, context)  # some clients send null for missing arguments
+        except Exception as error:  # noqa: BLE001  # validators of the application may raise anything
             failed = self._failed(_tool_job(connection, request, entry, ((), {}), context), error)
-            return _dress(connection, request, failed)
+            return _finalize(connection, request, failed)
         if isinstance(call, InvalidArguments):
-            return _dress(connection, request, self._refuse_arguments(entry.key, call, request.version))
+            return _finalize(connection, request, self._refuse_arguments(entry.key, call, request.version))
         if entry.is_async or entry.is_blocking:
             return self._await_tool(connection, request, entry, call, context)
         try:
-            result = entry.answer(entry.call(*call[0], **call[1]), request.version)
+            result = entry.encode_result(entry.call(*call[0], **call[1]), request.version)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001  # the edge of the author's function, called by the connection itself
+        except BaseException as error:  # noqa: BLE001  # the function may raise anything, even SystemExit
             result = self._failed(_tool_job(connection, request, entry, call, context), error)
         if context is not None:
             context.end()
-        return result if request.meta is None else connection.offer.complete(result)
+        return result if request.meta is None else connection.server_config.finalize(result)
 
     async def _await_tool(
         self, connection: Driver, request: e.Serve, entry: ToolEntry, call: Call, context: Context | None
     ) -> bytes:
-        """As `_run`, for what a server does all day: a job is made only of a failure."""
+        """As `_run`, but faster for the common case: a `Job` is only created for a failure."""
         try:
             if entry.is_async:
-                value = await entry.call(*call[0], **call[1])  # type: ignore[misc]  # `is_async` says so
+                value = await entry.call(*call[0], **call[1])  # type: ignore[misc]  # awaitable, because of `is_async`
             else:
                 value = await self.pool.run(connection.owner or connection, entry.call, *call[0], **call[1])
-                if inspect.isawaitable(value):  # a plain decorator around an async function
+                if inspect.isawaitable(value):  # an async function behind a plain decorator
                     value = await value
-            result = entry.answer(value, request.version)
+            result = entry.encode_result(value, request.version)
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
-        except BaseException as error:  # noqa: BLE001  # the edge of the author's function; `sys.exit()` ends only itself
+        except BaseException as error:  # noqa: BLE001  # the function may raise anything, even SystemExit
             result = self._failed(_tool_job(connection, request, entry, call, context), error)
         finally:
             if context is not None:
                 context.end()
-        return result if request.meta is None else connection.offer.complete(result)
+        return result if request.meta is None else connection.server_config.finalize(result)
 
     def _refuse_arguments(self, tool: str, invalid: InvalidArguments, version: str) -> bytes:
         shape = self._on_invalid_arguments
@@ -289,10 +287,10 @@ class Dispatch:
             return error_result(invalid.text)
         try:
             shaped = shape(tool, invalid)
-            return error_result(shaped) if isinstance(shaped, str) else answer_content(shaped, version)
+            return error_result(shaped) if isinstance(shaped, str) else encode_content_result(shaped, version)
         except JsonRpcError:
             raise
-        except Exception as error:  # noqa: BLE001  # the edge of the application's function
+        except Exception as error:  # noqa: BLE001  # the application's function may raise anything
             return error_result(report(f"on_invalid_arguments for {tool}", error))
 
     # --- resources ----------------------------------------------------------------------------------------------------
@@ -306,33 +304,33 @@ class Dispatch:
         entry = found.entry
         context = None
         if entry.takes_context:
-            back = _Answers(params.request_state, params.input_responses)
-            context = self._context_that_asks(connection, request, caller, uri, None, back=back)
+            responses = _InputResponses(params.request_state, params.input_responses)
+            context = self._make_input_context(connection, request, caller, uri, None, responses=responses)
         call = entry.bind(found.variables, context)
         if isinstance(call, InvalidArguments):
             raise _not_found(request, uri)
 
-        def answer(value: object) -> bytes:
-            return entry.answer(value, uri, request.version)
+        def encode_result(value: object) -> bytes:
+            return entry.encode_result(value, uri, request.version)
 
         what = f"resource {entry.key}"
-        return self._start(Job(connection, request, entry, call, answer, what, context, uri=uri))
+        return self._start(Job(connection, request, entry, call, encode_result, what, context, uri=uri))
 
     def _subscribe(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
         uri = _body(ResourceRequestParams, request).uri
-        # What does not exist cannot change: a client could make up URIs without end.
+        # Only existing resources: otherwise a client could subscribe to any number of invented URIs.
         if not self._has_resource(uri):
             raise _not_found(request, uri)
-        connection.listening.subscribe(uri)
+        connection.subscriptions.subscribe(uri)
         return _EMPTY
 
     def _unsubscribe(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
-        connection.listening.unsubscribe(_body(ResourceRequestParams, request).uri)
+        connection.subscriptions.unsubscribe(_body(ResourceRequestParams, request).uri)
         return _EMPTY
 
     def _listen(self, connection: Driver, request: e.Serve, _: Caller) -> None:
         wanted = _body(SubscriptionsListenRequestParams, request).notifications
-        connection.listening.listen(request, wanted, self._has_resource)
+        connection.subscriptions.listen(request, wanted, self._has_resource)
 
     def _has_resource(self, uri: str) -> bool:
         return self.catalogue.find_resource(uri) is not None
@@ -346,9 +344,9 @@ class Dispatch:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"unknown prompt: {params.name[:128]}")
         context = None
         if entry.takes_context:
-            back = _Answers(params.request_state, params.input_responses)
-            said = msgspec.json.encode(params.arguments)
-            context = self._context_that_asks(connection, request, caller, params.name, said, back=back)
+            responses = _InputResponses(params.request_state, params.input_responses)
+            encoded = msgspec.json.encode(params.arguments)
+            context = self._make_input_context(connection, request, caller, params.name, encoded, responses=responses)
         call = entry.bind(params.arguments, context)
         if isinstance(call, InvalidArguments):
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, call.text)
@@ -358,7 +356,7 @@ class Dispatch:
                 request,
                 entry,
                 call,
-                _version(entry.answer, request),
+                _version(entry.encode_result, request),
                 f"prompt {params.name}",
                 context,
             )
@@ -372,13 +370,14 @@ class Dispatch:
             is_prompt = isinstance(params.ref, PromptReference)
             known: Mapping[str, object] = self.catalogue.prompts if is_prompt else self.catalogue.templates
             if key[1] not in known and key[1] not in self.catalogue.resources:
-                raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"nothing is called {key[1][:128]}")
-            return _dress(connection, request, b'{"completion":{"values":[]}}')
+                kind = "prompt" if is_prompt else "resource template"
+                raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"unknown {kind}: {key[1][:128]}")
+            return _finalize(connection, request, b'{"completion":{"values":[]}}')
         context = _make_context(connection, request, caller) if entry.function.takes_context else None
-        settled = None if params.context is None else params.context.arguments
-        call = entry.bind(params.argument.value, settled, context)
+        arguments = None if params.context is None else params.context.arguments
+        call = entry.bind(params.argument.value, arguments, context)
         return self._start(
-            Job(connection, request, entry, call, entry.answer, f"completion of {key[2]}", context)
+            Job(connection, request, entry, call, entry.encode_result, f"completion of {key[2]}", context)
         )
 
     def _set_level(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
@@ -392,70 +391,66 @@ class Dispatch:
             return self._run(job)
         args, keywords = job.arguments
         try:
-            result = job.answer(job.entry.call(*args, **keywords))
+            result = job.encode_result(job.entry.call(*args, **keywords))
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001  # as above
+        except BaseException as error:  # noqa: BLE001  # the function may raise anything, even SystemExit
             result = self._failed(job, error)
         if job.context is not None:
             job.context.end()
-        return _dress(job.connection, job.request, result)
+        return _finalize(job.connection, job.request, result)
 
     async def _run(self, job: Job) -> bytes:
         args, keywords = job.arguments
         try:
             if job.entry.is_async:
-                value = await job.entry.call(*args, **keywords)  # type: ignore[misc]  # `is_async` says so
+                value = await job.entry.call(*args, **keywords)  # type: ignore[misc]  # awaitable, because of `is_async`
             else:
-                value = await self.pool.run(
-                    job.connection.owner or job.connection, job.entry.call, *args, **keywords
-                )
-                if inspect.isawaitable(value):  # as above
+                value = await self.pool.run(job.connection.owner or job.connection, job.entry.call, *args, **keywords)
+                if inspect.isawaitable(value):  # an async function behind a plain decorator
                     value = await value
-            result = job.answer(value)
+            result = job.encode_result(value)
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
-        except BaseException as error:  # noqa: BLE001  # the edge of the author's function; `sys.exit()` ends only itself
+        except BaseException as error:  # noqa: BLE001  # the function may raise anything, even SystemExit
             result = self._failed(job, error)
         finally:
             if job.context is not None:
                 job.context.end()
-        return _dress(job.connection, job.request, result)
+        return _finalize(job.connection, job.request, result)
 
     def _failed(self, job: Job, error: BaseException) -> bytes:
-        """The result that says what went wrong. Raises: McpError with a code, where it is not for a result to say."""
+        """Return the error result for an exception. Raises: McpError with a code, if it is a protocol error."""
         rounds = None if job.context is None else job.context.rounds()
-        if rounds is not None and rounds.is_asking and _is_end_of_round(error):
+        if rounds is not None and rounds.needs_input and _is_end_of_round(error):
             return rounds.result()
-        # The author's own says nothing of a request; one that does is what somebody else answered. Or the client went
-        # while it was asked, and nobody waits.
+        # A JsonRpcError of the handler itself has no `method`; with one, it is the response of another peer. A
+        # ShutdownError means that the client disconnected during a request to it.
         if isinstance(error, ShutdownError) or (isinstance(error, JsonRpcError) and error.method is None):
             raise error
         if isinstance(error, ResourceNotFoundError) and job.uri:
             raise _not_found(job.request, job.uri) from error
-        said = None
-        if isinstance(error, JsonRpcError) and error.method in _QUESTIONS:
-            said = f"the client refused {error.method}: {error.message}"
+        message = None
+        if isinstance(error, JsonRpcError) and error.method in _CLIENT_METHODS:
+            message = f"the client rejected {error.method}: {error.message}"
         elif isinstance(error, CapabilityError):
             meta = job.request.meta
             if meta is not None:
-                refusal = refuse_undeclared(
-                    meta.capabilities, (error.required,), method=job.request.method.name
-                )
+                refusal = check_capabilities(meta.capabilities, (error.required,), method=job.request.method.name)
                 if refusal is not None:
                     raise refusal from error
-            said = error.message
+            message = error.message
         elif isinstance(error, ToolError | ResourceNotFoundError):
-            said = error.message
-        if said is None:
-            said = report(job.what, error)
+            message = error.message
+        if message is None:
+            message = report(job.what, error)
         if job.is_tool:
-            return error_result(said)
-        raise JsonRpcError(ErrorCode.INTERNAL_ERROR, said) from error
+            return error_result(message)
+        raise JsonRpcError(ErrorCode.INTERNAL_ERROR, message) from error
 
     # --- contexts -----------------------------------------------------------------------------------------------------
 
-    def _context_that_asks(
+    def _make_input_context(
         self,
         connection: Driver,
         request: e.Serve,
@@ -463,55 +458,53 @@ class Dispatch:
         name: str,
         arguments: Raw | bytes | None,
         *,
-        back: _Answers,
+        responses: _InputResponses,
     ) -> Context:
-        """A context that can ask, in the stateless era too. Raises: JsonRpcError for a state that cannot be used."""
+        """Create a context that can request input in both eras. Raises: JsonRpcError for an invalid `requestState`."""
         if request.meta is None:
             return _make_context(connection, request, caller)
-        said = None if arguments is None else bytes(arguments)
+        encoded = None if arguments is None else bytes(arguments)
 
-        def make_rounds() -> "Rounds":
-            from jackstay.server._rounds import Rounds, bind  # noqa: PLC0415  # loads cryptography; most never ask
+        def make_rounds() -> "InputRounds":
+            from jackstay.server._input_required import InputRounds, bind  # noqa: PLC0415  # imports hmac; few need it
 
-            read: Json = None if said is None else _read_anything(said)
-            bound = bind(caller.principal, request.method.name, name, read or None)
-            return Rounds(self._ring(), bound, back.state, back.answers or {}, self._round_timeout)
+            decoded: Json = None if encoded is None else _read_anything(encoded)
+            bound = bind(caller.principal, request.method.name, name, decoded or None)
+            return InputRounds(self._key_ring(), bound, responses.state, responses.by_key or {}, self._round_timeout)
 
         context = _make_context(connection, request, caller, make_rounds)
-        if back.state is not None:
+        if responses.state is not None:
             context.rounds()
         return context
 
 
-def _tool_job(
-    connection: Driver, request: e.Serve, entry: ToolEntry, call: Call, context: Context | None
-) -> Job:
-    answer = _version(entry.answer, request)
-    return Job(connection, request, entry, call, answer, f"tool {entry.key}", context, is_tool=True)
+def _tool_job(connection: Driver, request: e.Serve, entry: ToolEntry, call: Call, context: Context | None) -> Job:
+    encode_result = _version(entry.encode_result, request)
+    return Job(connection, request, entry, call, encode_result, f"tool {entry.key}", context, is_tool=True)
 
 
 def _is_end_of_round(error: BaseException) -> bool:
-    from jackstay.server._rounds import is_end_of_round  # noqa: PLC0415  # loaded: there is a round
+    from jackstay.server._input_required import is_end_of_round  # noqa: PLC0415  # already loaded for `rounds`
 
     return is_end_of_round(error)
 
 
-def _around(middleware: Middleware, context: Context, call: Next) -> Next:
-    async def around() -> bytes:
+def _wrap(middleware: Middleware, context: Context, call: Next) -> Next:
+    async def call_next() -> bytes:
         return await middleware(context, call)
 
-    return around
+    return call_next
 
 
-def _kind(result: object) -> str:
-    return "bytes that are no JSON object" if isinstance(result, bytes) else type(result).__name__
+def _describe(result: object) -> str:
+    return "bytes that are not a JSON object" if isinstance(result, bytes) else type(result).__name__
 
 
-def _version(answer: Callable[[object, str], bytes], request: e.Serve) -> Callable[[object], bytes]:
+def _version(encode_result: Callable[[object, str], bytes], request: e.Serve) -> Callable[[object], bytes]:
     version = request.version
 
     def answer_in_version(value: object) -> bytes:
-        return answer(value, version)
+        return encode_result(value, version)
 
     return answer_in_version
 
@@ -520,7 +513,7 @@ def _make_context(
     connection: Driver,
     request: e.Serve,
     caller: Caller,
-    make_rounds: "Callable[[], Rounds] | None" = None,
+    make_rounds: "Callable[[], InputRounds] | None" = None,
 ) -> Context:
     params = _EMPTY if request.params is None else bytes(request.params)
     context = Context(connection, request, params, caller, make_rounds)
@@ -531,11 +524,9 @@ def _make_context(
 def _params(read: Callable[[bytes | Raw], P], request: e.Serve) -> P:
     try:
         return read(_EMPTY if request.params is None else request.params)
-    except _REFUSALS as error:
-        said = str(error).replace("`", "")
-        raise JsonRpcError(
-            ErrorCode.INVALID_PARAMS, f"the params of {request.method.name} are wrong: {said}"
-        ) from error
+    except _DECODE_ERRORS as error:
+        reason = str(error).replace("`", "")
+        raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"invalid params for {request.method.name}: {reason}") from error
 
 
 def _body(cls: type[B], request: e.Serve) -> B:
@@ -543,14 +534,14 @@ def _body(cls: type[B], request: e.Serve) -> B:
         return decode(cls, _EMPTY if request.params is None else request.params)
     except ProtocolError as error:
         where = f" at {error.path}" if error.path else ""
-        message = f"the params of {request.method.name} are wrong: {error.message}{where}"
+        message = f"invalid params for {request.method.name}: {error.message}{where}"
         raise JsonRpcError(ErrorCode.INVALID_PARAMS, message) from error
 
 
 def _not_found(request: e.Serve, uri: str) -> JsonRpcError:
     code = REVISIONS[request.version].resource_not_found
-    return JsonRpcError(code, "there is no such resource", {"uri": uri})
+    return JsonRpcError(code, "resource not found", {"uri": uri})
 
 
-def _dress(connection: Driver, request: e.Serve, result: bytes) -> bytes:
-    return result if request.meta is None else connection.offer.complete(result)
+def _finalize(connection: Driver, request: e.Serve, result: bytes) -> bytes:
+    return result if request.meta is None else connection.server_config.finalize(result)

@@ -1,10 +1,7 @@
-"""What is the same for everything that a server offers: a key, how it is listed, and a function to run.
+"""`Entry`, the base class of registered tools, resources and prompts, and checks of their options.
 
-An entry is made once, at registration, and never changes; it carries its own line of the list already encoded, so that
-a list is a join of bytes. Two forms of it are kept, because revisions before 2025-06-18 have no `outputSchema`; other
-members that an old revision does not know are sent all the same (all its objects are open).
-
-Must never know the catalogue, a connection or a revision. Above: `_tools`, `_resources`, `_prompts`. Below: `jackstay.types`.
+An entry is immutable and has its own list item already encoded, in two forms: revisions before 2025-06-18 have no
+`outputSchema`. Other members that an old revision does not know are sent nevertheless, because its objects are open.
 """
 
 import re
@@ -16,21 +13,21 @@ import msgspec
 from jackstay.errors import Json, UsageError
 from jackstay.types import Body, Icon, encode_json
 
-# An icon, or its URI alone.
+# An icon, or only its URI.
 IconLike: TypeAlias = Icon | str
 
-# 2025-11-25 server/tools, "Tool Names"; a SHOULD there, held to here: clients build names of their own from it.
+# 2025-11-25 server/tools, "Tool Names". A SHOULD there, but required here, because clients derive names from it.
 _NAME = r"[A-Za-z0-9_.-]{1,128}"
 
-# scope-token of RFC 6749, 3.3: what can be named in a challenge as it is.
+# The scope-token of RFC 6749, section 3.3.
 _SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]+"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is offered. `call` is run as `is_async` and `is_blocking` say, with what its `bind` gave.
+    """A registered tool, resource or prompt. `call` is its function, called with the arguments that `bind` returned.
 
-    `is_async`: call it and await the result, in a task. Else `is_blocking`: call it in the pool of threads. Else call
-    it in place. `takes_context`: what its `bind` is given as context is used.
+    If `is_async`, the function is awaited in a task; if `is_blocking`, it is called in the thread pool; otherwise it is
+    called directly. `takes_context`: the function has a parameter for the `Context`.
     """
 
     key: str
@@ -43,91 +40,89 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_name(name: str, what: str) -> str:
-    """The name, if it is one.
+    """Return the name.
 
     Raises:
-        UsageError: for any other than 1 to 128 of letters, digits, `_`, `.` and `-`.
+        UsageError: unless it has 1 to 128 letters, digits, `_`, `.` and `-`.
     """
     if re.fullmatch(_NAME, name) is None:
-        raise UsageError(f"{what} must be 1 to 128 of A-Z, a-z, 0-9, _ . -, not {name[:140]!r}", path=what)
+        raise UsageError(f"{what} must be 1 to 128 characters of A-Z a-z 0-9 _ . -, not {name[:140]!r}", path=what)
     return name
 
 
 def read_icons(icons: Sequence[IconLike] | None) -> list[Icon] | None:
-    """The icons as bodies; None for none."""
+    """Return the icons as `Icon` objects; None if there are none."""
     return [Icon(src=icon) if isinstance(icon, str) else icon for icon in icons] if icons else None
 
 
 def encode_listed(body: Body, what: str) -> bytes:
-    """The line of the list, encoded.
+    """Encode a list item.
 
     Raises:
-        UsageError: for a member that is not JSON.
+        UsageError: for a member without a JSON form.
     """
     try:
         return encode_json(body)
     except UsageError as error:
-        raise UsageError(f"{what} cannot be listed: {error.message}", path=error.path) from error
+        raise UsageError(f"{what} cannot be encoded: {error.message}", path=error.path) from error
 
 
 class Runnable(Protocol):
-    """The part of a function that says where to run it."""
+    """The attributes of a function that `runs_blocking` needs."""
 
     name: str
     is_async: bool
 
 
 def runs_blocking(function: Runnable, blocking: bool | None) -> bool:
-    """Whether it goes to the pool: a plain function does unless its author says that it never waits.
+    """Return whether to call a function in the thread pool. Plain functions are, unless `blocking=False`.
 
     Raises:
-        UsageError: for `blocking=True` on an async function, which runs in the loop whatever it says.
+        UsageError: for `blocking=True` on an async function.
     """
     if function.is_async and blocking:
-        raise UsageError(f"{function.name} is async: it cannot be run in a thread", path="blocking")
+        raise UsageError(f"blocking=True is not possible for {function.name}: it is async", path="blocking")
     return not function.is_async and blocking is not False
 
 
 def check_scopes(scopes: Iterable[str]) -> frozenset[str]:
-    """Scopes as a set. A text may hold several, with spaces between them, as `scope` does in OAuth.
+    """Return the scopes as a set. A string may contain several, separated by spaces, as in OAuth.
 
     Raises:
-        UsageError: for what cannot be a scope.
+        UsageError: for an invalid scope.
     """
     rows = (scopes,) if isinstance(scopes, str) else scopes
     found = frozenset(word for row in rows for word in row.split())
     for scope in found:
         if re.fullmatch(_SCOPE, scope) is None:
-            raise UsageError(f"not a scope: {scope!r}", path="scopes")
+            raise UsageError(f"invalid scope: {scope!r}; see RFC 6749, section 3.3", path="scopes")
     return found
 
 
 def check_function(given: object, name: str) -> None:
-    """Nothing, if it can be called. Raises: UsageError."""
+    """Raise UsageError unless the object is callable."""
     if not callable(given):
-        raise UsageError(f"{name} must be a function, not {given!r}", path=name)
+        raise UsageError(f"{name} must be callable, not {given!r}", path=name)
 
 
 def refuse_name(given: object, decorator: str) -> None:
-    """Nothing, unless a decorator got a name in the place of its function, as other libraries have it. Raises: UsageError."""
+    """Raise UsageError if a decorator got a name instead of a function, which other libraries allow."""
     if isinstance(given, str):
-        raise UsageError(f"a name is given by its keyword: @server.{decorator}(name={given!r})", path="name")
+        raise UsageError(f"pass the name as a keyword: @server.{decorator}(name={given!r})", path="name")
 
 
 def check_meta(meta: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
-    """`_meta`, copied; None for none."""
+    """Return a copy of `_meta`; None if it is empty."""
     return dict(meta) if meta else None
 
 
 def check_cache_hints(ttl_ms: int, cache_scope: str) -> None:
-    """Nothing, if they are hints (2026-07-28 server/utilities/caching).
+    """Check cache hints (2026-07-28 server/utilities/caching).
 
     Raises:
-        UsageError: naming the one that is not.
+        UsageError: which names the bad one.
     """
     if type(ttl_ms) is not int or ttl_ms < 0:
-        raise UsageError(f"ttl_ms must be a whole number from 0, not {ttl_ms!r}", path="ttl_ms")
+        raise UsageError(f"ttl_ms must be an int of at least 0, not {ttl_ms!r}", path="ttl_ms")
     if cache_scope not in ("private", "public"):
-        raise UsageError(
-            f'cache_scope must be "private" or "public", not {cache_scope!r}', path="cache_scope"
-        )
+        raise UsageError(f"cache_scope must be 'private' or 'public', not {cache_scope!r}", path="cache_scope")

@@ -1,14 +1,8 @@
-"""What authors write in type hints that msgspec does not know: pydantic models, paths, other libraries' constraints.
+"""Support for type hints that msgspec does not know: pydantic models, paths, and `annotated-types` constraints.
 
-Nothing foreign is imported here. Whoever has a pydantic model has imported pydantic already, so its class is looked up
-among the loaded modules; constraints in the manner of `annotated-types` are recognised by what they are called. A hint
-is adapted once, at registration; what comes out is a hint that msgspec decodes in C, except for the foreign classes
-themselves, which go through the hooks below.
-
-Constraints are translated where a hint names them; inside a dataclass or TypedDict of somebody else msgspec reads only
-`msgspec.Meta`.
-
-Must never know a tool or a message. Above: `_schema`, `_problems`, `_output`. Below: msgspec.
+No third-party library is imported here: classes are looked up among the loaded modules, and constraints are recognised
+by their attributes. A hint is adapted once, at registration. Constraints inside dataclasses and TypedDicts are not
+translated; there msgspec reads only `msgspec.Meta`.
 """
 
 import sys
@@ -23,12 +17,12 @@ from jackstay.errors import Json
 if TYPE_CHECKING:
     from pathlib import PurePath
 
-# A type as `typing` spells it: a class, or one of the forms that are not classes.
+# A type hint: a class, or one of the special forms of `typing`.
 Hint: TypeAlias = object
 
-# The words that annotated-types, pydantic and msgspec share, as they are spelled there and here.
+# The names that annotated-types, pydantic and msgspec share.
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
-_WORDS = ("title", "description", "examples")
+_DESCRIPTIONS = ("title", "description", "examples")
 
 
 class PydanticModel(Protocol):
@@ -42,19 +36,19 @@ class PydanticModel(Protocol):
 
 
 def is_pydantic(hint: Hint) -> TypeGuard[type[PydanticModel]]:
-    """True for a pydantic model class; False without a look at it where pydantic was never imported."""
+    """Return whether the hint is a pydantic model class."""
     base = getattr(sys.modules.get("pydantic"), "BaseModel", None)
     return isinstance(base, type) and isinstance(hint, type) and issubclass(hint, base)
 
 
 def is_path(hint: Hint) -> "TypeGuard[type[PurePath]]":
-    """True for the classes of pathlib, which is slow to load and therefore looked up, too."""
+    """Return whether the hint is a class of pathlib. That is slow to import, so it is looked up, too."""
     base = getattr(sys.modules.get("pathlib"), "PurePath", None)
     return isinstance(base, type) and isinstance(hint, type) and issubclass(hint, base)
 
 
 class PydanticField(Protocol):
-    """The part of pydantic's `Field(...)` that is used here, where one stands in the place of a default."""
+    """The part of pydantic's `Field(...)` that is used here, for one that is the default of a parameter."""
 
     default: object
     default_factory: Callable[[], object] | None
@@ -63,7 +57,7 @@ class PydanticField(Protocol):
 
 
 def is_field(default: object) -> TypeGuard[PydanticField]:
-    """True for what pydantic's `Field(...)` gives: written for a default, it says more than that."""
+    """Return whether a default is a pydantic `Field(...)`, which may have constraints as well."""
     kind = getattr(sys.modules.get("pydantic.fields"), "FieldInfo", None)
     return isinstance(kind, type) and isinstance(default, kind)
 
@@ -72,10 +66,10 @@ def is_field(default: object) -> TypeGuard[PydanticField]:
 
 
 def adapt(hint: Hint) -> Any:
-    """The same hint in words that msgspec knows: constraints as `msgspec.Meta`, `object` as anything.
+    """Translate a hint for msgspec: constraints to `msgspec.Meta`, and `object` to `Any`.
 
     Raises:
-        TypeError: for constraints that contradict each other or make no sense, in msgspec's words.
+        TypeError: for constraints that msgspec rejects.
     """
     if hint is object:
         return Any
@@ -86,10 +80,10 @@ def adapt(hint: Hint) -> Any:
         base, *notes = get_args(hint)
         return _annotated(adapt(base), [meta for note in notes for meta in _metas(note)])
     if origin in (Union, types.UnionType):
-        return Union[tuple(adapt(part) for part in get_args(hint))]  # noqa: UP007 (made at run time)
+        return Union[tuple(adapt(part) for part in get_args(hint))]  # noqa: UP007  # created at run time
     parts = get_args(hint)
     if not any(isinstance(part, type) or get_origin(part) is not None for part in parts):
-        return hint  # Literal, and what has no types inside
+        return hint  # Literal, and others without type arguments
     adapted = tuple(part if part is Ellipsis else adapt(part) for part in parts)
     copy: Callable[[tuple[object, ...]], object] | None = getattr(hint, "copy_with", None)
     if adapted == parts:
@@ -104,22 +98,22 @@ def _annotated(base: Any, metas: list[msgspec.Meta]) -> Any:
 
 
 def _metas(note: object) -> Iterable[msgspec.Meta]:
-    """A note of an `Annotated`, as constraints and words: none where it says nothing that a schema could say."""
+    """Yield the constraints and descriptions of one argument of `Annotated`."""
     if isinstance(note, msgspec.Meta):
         yield note
         return
     if isinstance(note, str):
         yield msgspec.Meta(description=note)
         return
-    said: dict[str, Any] = {name: getattr(note, name, None) for name in (*_BOUNDS, *_WORDS)}
-    said["description"] = said["description"] or getattr(note, "documentation", None)  # PEP 727
-    if isinstance(said["examples"], tuple):
-        said["examples"] = list(said["examples"])
-    said = {name: value for name, value in said.items() if _is_plain(value)}
-    if said.get("min_length") == 0:
-        del said["min_length"]  # annotated-types' way of saying nothing
-    if said:
-        yield msgspec.Meta(**said)
+    values: dict[str, Any] = {name: getattr(note, name, None) for name in (*_BOUNDS, *_DESCRIPTIONS)}
+    values["description"] = values["description"] or getattr(note, "documentation", None)  # PEP 727
+    if isinstance(values["examples"], tuple):
+        values["examples"] = list(values["examples"])
+    values = {name: value for name, value in values.items() if _is_plain(value)}
+    if values.get("min_length") == 0:
+        del values["min_length"]  # the default of annotated-types
+    if values:
+        yield msgspec.Meta(**values)
     inner = getattr(note, "metadata", None)  # pydantic's Field keeps its constraints in a list
     if isinstance(inner, list | tuple):
         for part in inner:
@@ -127,7 +121,7 @@ def _metas(note: object) -> Iterable[msgspec.Meta]:
 
 
 def _is_plain(value: object) -> bool:
-    """False for what is not there, and for the methods of an object that happens to use one of the words."""
+    """Return False for None, and for methods of an unrelated object that has one of the names."""
     return isinstance(value, int | float | str | list)
 
 
@@ -135,7 +129,7 @@ def _is_plain(value: object) -> bool:
 
 
 def decode_foreign(cls: type, value: object) -> object:
-    """The hook of every decoder: a foreign object from plain JSON. ValueError: refused, in the library's own words."""
+    """Decoder hook: create a pydantic model or a path from decoded JSON. Raises: ValueError."""
     if is_pydantic(cls):
         return cls.model_validate_json(msgspec.json.encode(value))
     if is_path(cls) and isinstance(value, str):
@@ -144,17 +138,17 @@ def decode_foreign(cls: type, value: object) -> object:
 
 
 def accept_foreign(cls: type, value: object) -> object:
-    """The hook of a decoder that only looks at the frame around: what a library wrote itself is believed."""
+    """Decoder hook that does not validate pydantic models again: pydantic encoded them itself."""
     if is_pydantic(cls):
-        return object.__new__(cls)  # for a look at its class: nobody reads it
+        return object.__new__(cls)  # msgspec checks only its class
     return decode_foreign(cls, value)
 
 
 def encode_foreign(value: object) -> object:
-    """The hook of every encoder. TypeError: JSON has no form for it."""
+    """Encoder hook for pydantic models and paths. Raises: TypeError for a type without a JSON form."""
     if is_pydantic(type(value)):
-        dump: Callable[..., str] = value.model_dump_json  # type: ignore[attr-defined]  # asked in the line above
+        dump: Callable[..., str] = value.model_dump_json  # type: ignore[attr-defined]  # checked in the line above
         return msgspec.Raw(dump(by_alias=True).encode())
     if is_path(type(value)):
         return str(value)
-    raise TypeError(f"an object of type {type(value).__name__} has no form in JSON")
+    raise TypeError(f"objects of type {type(value).__name__} have no JSON form")

@@ -1,9 +1,7 @@
-"""Forms: what a server may ask a user to fill in, from a class or a ready schema, and what came back, as that class.
+"""Elicitation forms: the requested schema from a class or a JSON Schema, and the response as an instance of the class.
 
-A form is flat: text, numbers, yes or no, one or several of a list (client/elicitation, in every revision that has it). A
-class with anything deeper is refused when the question is asked, naming the field.
-
-Must never know how a question travels. Above: `_context`. Below: `_schema`, `_foreign`.
+A form is flat: strings, numbers, booleans and choices (client/elicitation, in every revision that has it). A class with
+nested fields is rejected.
 """
 
 from collections.abc import Mapping
@@ -13,11 +11,11 @@ import msgspec
 
 from jackstay.errors import Json, UsageError
 from jackstay.server._foreign import adapt, decode_foreign
-from jackstay.server._problems import REFUSALS
+from jackstay.server._problems import DECODE_ERRORS
 from jackstay.server._schema import Schema, UnusableHintError, resolve, schemas_of
 from jackstay.types import RequestedSchema, encode_json
 
-# What a form is made from: a class, or a schema that is ready.
+# A class, or a JSON Schema.
 FormLike = type | Mapping[str, Json] | RequestedSchema
 
 _FLAT = ("string", "integer", "number", "boolean")
@@ -25,30 +23,30 @@ _DROPPED = ("additionalProperties", "title", "description", "$schema")
 
 
 class Form(msgspec.Struct, frozen=True):
-    """A form: its schema as JSON, and the class that its answers are, if there is one."""
+    """The schema of a form, and the class of its responses, if there is one."""
 
     schema: Schema
     hint: Any = None
 
     def read(self, content: Json) -> object:
-        """What was filled in, as the class of the form, or as it is.
+        """Convert the content of a response to the class of the form, if there is one.
 
         Raises:
-            UsageError: if it does not fit the form.
+            UsageError: if it does not match the form.
         """
         if self.hint is None:
             return content
         try:
             return msgspec.convert(content, self.hint, dec_hook=decode_foreign)
-        except REFUSALS as error:
-            raise UsageError(f"the answer does not fit the form: {error}", path="content") from error
+        except DECODE_ERRORS as error:
+            raise UsageError(f"the content does not match the form: {error}", path="content") from error
 
 
 def read_form(form: FormLike) -> Form:
-    """The form that a class or a schema describes.
+    """Create a form from a class or a JSON Schema.
 
     Raises:
-        UsageError: for one that is not flat, naming the field.
+        UsageError: for a form that is not flat; the message names the field.
     """
     if isinstance(form, RequestedSchema):
         return Form(form.raw)
@@ -60,20 +58,18 @@ def read_form(form: FormLike) -> Form:
         hint = adapt(form)
         found = schemas_of([hint], "validation")
     except (TypeError, UnusableHintError) as error:
-        raise UsageError(f"{name} cannot be a form: {error}", path=name) from error
+        raise UsageError(f"{name} cannot be used as a form: {error}", path=name) from error
     schema = resolve(found.schemas[0], found.definitions)
     definitions = schema.pop("$defs", {})
     assert isinstance(definitions, dict)
     properties = schema.get("properties")
     if isinstance(properties, dict):
-        schema["properties"] = {
-            field: _flatten(described, definitions) for field, described in properties.items()
-        }
+        schema["properties"] = {field: _flatten(described, definitions) for field, described in properties.items()}
     return Form(_check({key: part for key, part in schema.items() if key not in _DROPPED}, name), hint)
 
 
 def _flatten(described: Json, definitions: dict[str, Json]) -> Json:
-    """A field without references, and without "or null": an optional field is one that is not required."""
+    """Resolve references, and remove "or null": a field is optional if it is not required."""
     if not isinstance(described, dict):
         return described
     reference = described.get("$ref")
@@ -106,21 +102,21 @@ def _check(schema: Schema, name: str) -> Schema:
         raise UsageError(f"{name} must be an object with fields", path=name)
     for field, described in properties.items():
         if not isinstance(described, dict) or not _is_flat(described):
-            said = f"{name}.{field} cannot be a field of a form: text, numbers, yes or no, and choices can"
-            raise UsageError(said, path=f"{name}.{field}")
+            message = f"{name}.{field} cannot be a form field: only str, int, float, bool and choices of str can"
+            raise UsageError(message, path=f"{name}.{field}")
     return schema
 
 
 def _is_flat(described: dict[str, Json]) -> bool:
     if described.get("type") == "array":
         items = described.get("items")
-        if not isinstance(items, dict) or not _has_words(items):
+        if not isinstance(items, dict) or not _has_string_choices(items):
             return False
         return "enum" in items or "anyOf" in items or "oneOf" in items
-    return described.get("type") in _FLAT and _has_words(described)
+    return described.get("type") in _FLAT and _has_string_choices(described)
 
 
-def _has_words(described: dict[str, Json]) -> bool:
-    """What can be chosen is text, in every revision: a client would show a number, and could not send it."""
+def _has_string_choices(described: dict[str, Json]) -> bool:
+    """Choices must be strings, in every revision."""
     choices = described.get("enum", [])
     return isinstance(choices, list) and all(isinstance(choice, str) for choice in choices)

@@ -1,16 +1,7 @@
-"""A plain function, made ready to be called with JSON.
+"""Inspection of a Python function, so that it can be called with JSON arguments.
 
-Everything that can be known of a function is worked out when it is registered: its parameters, their schema, a Struct
-generated from them and its decoder. A call then costs one pass in C, from the bytes of the arguments to a tuple of
-values of the right types; that pass is also the validation, and there is no second one. What a parameter may be is
-what msgspec can decode, plus what `_foreign` adds.
-
-Arguments that are wrong are a value, `InvalidArguments`, and not an exception: they are the caller's fault, and an
-application may want to shape the answer. A function that cannot be registered is a UsageError that names the function,
-the parameter and the reason.
-
-Must never know what the function is registered as, nor run it. Above: `_tools`, `_prompts`, `_resources`. Below:
-`_schema`, `_problems`, `_docstrings`.
+At registration the signature is turned into a JSON Schema and a generated msgspec Struct. A call then decodes and
+validates the arguments in one pass. Invalid arguments are returned as `InvalidArguments`, not raised.
 """
 
 import functools
@@ -25,55 +16,55 @@ from msgspec import NODEFAULT, Raw
 from jackstay.errors import Json, UsageError
 from jackstay.server._docstrings import read_docstring
 from jackstay.server._foreign import Hint, adapt, decode_foreign, is_field
-from jackstay.server._problems import REFUSALS, InvalidArguments, Place, collect, find_problems
+from jackstay.server._problems import DECODE_ERRORS, InvalidArguments, JsonPath, collect, find_problems
 from jackstay.server._schema import Schema, UnusableHintError, object_schema, schemas_of
 from jackstay.types import encode_json
 
-# What to call a function with: `function.call(*arguments, **keywords)`.
+# Positional and keyword arguments: `function.call(*call[0], **call[1])`.
 Call: TypeAlias = tuple[tuple[object, ...], dict[str, object]]
 
-# The bytes of `params.arguments`; None where the member is absent.
+# The encoded `params.arguments`; None if the member is absent.
 RawArguments: TypeAlias = bytes | Raw | None
 
 _KINDS_REFUSED = {
-    inspect.Parameter.VAR_POSITIONAL: "*{} takes any number of arguments, and JSON arguments have names",
-    inspect.Parameter.VAR_KEYWORD: "**{} takes arguments of any name, so there is nothing to describe",
+    inspect.Parameter.VAR_POSITIONAL: "*{} is not supported, because JSON arguments are named",
+    inspect.Parameter.VAR_KEYWORD: "**{} is not supported, because its arguments cannot be described in a schema",
 }
-# Values that a Struct may hold as a default itself; others, lists above all, come from a factory that gives the same
+# Values that a Struct accepts as defaults. Others, such as lists, are returned by a factory, which returns the same
 # object every time, as Python does.
 _PLAIN_DEFAULTS = (str, int, float, bool, types.NoneType, bytes, tuple)
 _NO_KEYWORDS: dict[str, object] = {}
-_LARGEST_WHOLE = 2.0**53
-# Bytes of arguments that get a second reading, while which nothing else is served.
-_LARGEST_READ_AGAIN = 1_048_576
+_MAX_SAFE_INTEGER = 2.0**53
+# Larger arguments are not decoded a second time, because that would block the event loop for too long.
+_MAX_SECOND_PASS_BYTES = 1_048_576
 _astuple = msgspec.structs.astuple
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """A parameter that the caller fills. `default` is `msgspec.NODEFAULT` where one must be given."""
+    """A parameter for the caller's arguments. `default` is `msgspec.NODEFAULT` if the argument is required."""
 
     name: str
     hint: Any
     default: object
     description: str
     is_keyword_only: bool = False
-    # Makes the default anew for every call; then `default` says nothing.
+    # Creates the default of each call; `default` is then ignored.
     factory: Callable[[], object] | None = None
 
     @property
     def is_required(self) -> bool:
-        """True if a call without it is wrong."""
+        """True if every call must have this argument."""
         return self.default is NODEFAULT
 
 
 class Function:
-    """A function, its parameters and their schema. `bind` turns arguments into what it is called with.
+    """A function, its parameters and their schema. `bind(arguments, context)` returns the arguments of the call.
 
-    `context_type` is the class whose parameter is filled by the server: it is in no schema. Calling, awaiting where
-    `is_async` and choosing a thread where not is the caller's work.
+    A parameter of type `context_type` receives the context and is not part of the schema. This class never calls the
+    function.
 
     Raises:
-        UsageError: for what cannot be called with JSON.
+        UsageError: for a function that cannot be called with JSON. Names the function, the parameter and the reason.
     """
 
     __slots__ = (
@@ -101,15 +92,15 @@ class Function:
         _refuse_generators(plain, self.name)
         signature, hints = _read_signature(call, plain, self.name)
         _refuse_methods(signature, hints, self.name)
-        said = read_docstring(getattr(plain, "__doc__", None))
-        self.description = said.description
+        docstring = read_docstring(getattr(plain, "__doc__", None))
+        self.description = docstring.description
         self.returns: Hint = _awaited(hints.get("return", inspect.Signature.empty))
         self.parameters: tuple[Parameter, ...] = ()
         self._context: str | None = None
-        # In the order of the call: names of ours, and the place of the context.
+        # The names of the positional parameters in order, including the one for the context.
         self._positional: list[str] = []
         for parameter in signature.parameters.values():
-            self._take(parameter, hints, said.parameters, context_type, _bound_keywords(call))
+            self._add_parameter(parameter, hints, docstring.parameters, context_type, _bound_keywords(call))
         self.input_schema = _describe(self.parameters, self.name)
         self._struct = _make_struct(self.parameters, self.name)
         self._decode = msgspec.json.Decoder[Any](self._struct, dec_hook=decode_foreign).decode
@@ -121,14 +112,14 @@ class Function:
 
     @property
     def takes_context(self) -> bool:
-        """True if a parameter is filled by the server."""
+        """True if a parameter receives the context."""
         return self._context is not None
 
-    def _take(
+    def _add_parameter(
         self,
         parameter: inspect.Parameter,
         hints: dict[str, Any],
-        said: dict[str, str],
+        descriptions: dict[str, str],
         context_type: type | None,
         bound: frozenset[str],
     ) -> None:
@@ -136,43 +127,43 @@ class Function:
         if parameter.kind in _KINDS_REFUSED:
             raise UsageError(f"{where}: {_KINDS_REFUSED[parameter.kind].format(name)}", path=where)
         if name in bound:
-            return  # settled by functools.partial: a caller who could name it could undo what the author settled
+            return  # set by functools.partial: the caller must not be able to override it
         is_keyword_only = parameter.kind is inspect.Parameter.KEYWORD_ONLY
         if not is_keyword_only:
             self._positional.append(name)
         hint = hints.get(name, Any)
         if _is_context(hint, context_type):
             if self._context is not None:
-                raise UsageError(f"{where}: only one parameter can be the context", path=where)
+                raise UsageError(f"{where}: only one parameter can be of type Context", path=where)
             self._context = name
             return
         default = NODEFAULT if parameter.default is inspect.Parameter.empty else parameter.default
         factory: Callable[[], object] | None = None
-        if is_field(default):  # `x: int = Field(3, ge=0)`, as people write who come from pydantic
+        if is_field(default):  # `x: int = Field(3, ge=0)`, the style of pydantic
             field, hint = default, Annotated[hint, default]
             default = NODEFAULT if field.is_required() else field.default
             factory = field.default_factory
         try:
             hint = adapt(hint)
-            # `x: int = None` is written by people and filled with null by models, who read the default.
-            hint = Optional[hint] if default is None else hint  # noqa: UP045 (made at run time)
+            # For `x: int = None` models send null, because they see the default.
+            hint = Optional[hint] if default is None else hint  # noqa: UP045  # created at run time
         except TypeError as error:
-            raise UsageError(f"{where}: the annotation cannot be used: {error}", path=where) from error
-        taken = Parameter(name, hint, default, said.get(name, ""), is_keyword_only, factory)
-        self.parameters = (*self.parameters, taken)
+            raise UsageError(f"{where}: unsupported annotation: {error}", path=where) from error
+        added = Parameter(name, hint, default, descriptions.get(name, ""), is_keyword_only, factory)
+        self.parameters = (*self.parameters, added)
 
     # --- binding ------------------------------------------------------------------------------------------------------
 
     def _choose_bind(self) -> Callable[[RawArguments, object], Call | InvalidArguments]:
-        """The short ways: every parameter is the caller's and stands in its place, or the context is among them."""
-        decode, refuse, place = self._decode, self._refuse, self.place
+        """Choose the fastest `bind`. The common cases are all-positional parameters, with or without a context."""
+        decode, refuse, arrange = self._decode, self._refuse, self.arrange
         names = [parameter.name for parameter in self.parameters]
         if self._positional == names:
 
             def bind(arguments: RawArguments, context: object) -> Call | InvalidArguments:
                 try:
                     return _astuple(decode(b"{}" if arguments is None else arguments)), _NO_KEYWORDS
-                except REFUSALS:
+                except DECODE_ERRORS:
                     return refuse(arguments, context)
 
             return bind
@@ -182,30 +173,30 @@ class Function:
             def bind_with_context(arguments: RawArguments, context: object) -> Call | InvalidArguments:
                 try:
                     values = _astuple(decode(b"{}" if arguments is None else arguments))
-                except REFUSALS:
+                except DECODE_ERRORS:
                     return refuse(arguments, context)
                 return (*values[:before], context, *values[before:]), _NO_KEYWORDS
 
             return bind_with_context
 
-        def bind_placing(arguments: RawArguments, context: object) -> Call | InvalidArguments:
+        def bind_by_name(arguments: RawArguments, context: object) -> Call | InvalidArguments:
             try:
-                return place(_astuple(decode(b"{}" if arguments is None else arguments)), context)
-            except REFUSALS:
+                return arrange(_astuple(decode(b"{}" if arguments is None else arguments)), context)
+            except DECODE_ERRORS:
                 return refuse(arguments, context)
 
-        return bind_placing
+        return bind_by_name
 
-    def bind_texts(self, texts: Mapping[str, str], context: object) -> Call | InvalidArguments:
-        """As `bind`, from strings: the arguments of a prompt, the variables of a URI. "3" is an integer here."""
+    def bind_strings(self, texts: Mapping[str, str], context: object) -> Call | InvalidArguments:
+        """As `bind`, for string values: prompt arguments and URI variables. "3" is a valid int here."""
         try:
             values = msgspec.convert(dict(texts), self._struct, strict=False, dec_hook=decode_foreign)
-            return self.place(_astuple(values), context)
-        except REFUSALS:
-            return collect(self._text_problems(texts))
+            return self.arrange(_astuple(values), context)
+        except DECODE_ERRORS:
+            return collect(self._string_problems(texts))
 
-    def place(self, values: tuple[object, ...], context: object) -> Call:
-        """A call with these values for the parameters, in their order, unchecked."""
+    def arrange(self, values: tuple[object, ...], context: object) -> Call:
+        """Return the call for these values of the parameters, in order, without validation."""
         named: dict[str, object] = {
             parameter.name: value for parameter, value in zip(self.parameters, values, strict=True)
         }
@@ -215,17 +206,17 @@ class Function:
 
     def _refuse(self, arguments: RawArguments, context: object) -> Call | InvalidArguments:
         data = b"{}" if arguments is None else bytes(arguments)
-        if len(data) > _LARGEST_READ_AGAIN:
+        if len(data) > _MAX_SECOND_PASS_BYTES:
             return collect(find_problems(self._struct, data))
         try:
-            # To JSON Schema 1.0 is an integer, to msgspec it is not; whoever sent one gets a second reading.
+            # 1.0 is an integer in JSON Schema, but not for msgspec. Convert such numbers and try again.
             value = msgspec.json.decode(data)
             whole = msgspec.json.encode(_whole_numbers(value))
-            return self.place(_astuple(self._decode(whole)), context)
-        except REFUSALS:
+            return self.arrange(_astuple(self._decode(whole)), context)
+        except DECODE_ERRORS:
             return collect(find_problems(self._struct, data))
 
-    def _text_problems(self, texts: Mapping[str, str]) -> Iterator[tuple[Place, str]]:
+    def _string_problems(self, texts: Mapping[str, str]) -> Iterator[tuple[JsonPath, str]]:
         for parameter in self.parameters:
             if parameter.name not in texts:
                 if parameter.is_required:
@@ -240,8 +231,8 @@ class Function:
 
 
 def _whole_numbers(value: Any) -> Any:
-    # As far as a double can count: 1e308 is three hundred digits, and a message may have a million of those.
-    if isinstance(value, float) and abs(value) <= _LARGEST_WHOLE and value.is_integer():
+    # Up to 2**53. Larger ones, such as 1e308, would become very long integers.
+    if isinstance(value, float) and abs(value) <= _MAX_SAFE_INTEGER and value.is_integer():
         return int(value)
     if isinstance(value, list):
         return [_whole_numbers(item) for item in value]
@@ -254,7 +245,7 @@ def _whole_numbers(value: Any) -> Any:
 
 
 def _plain(call: object) -> Any:
-    """The function itself, behind partials and callable objects: where the name, the words and the hints are."""
+    """Unwrap partials and callable objects. Returns the function with the name, the docstring and the annotations."""
     while isinstance(call, functools.partial):
         call = call.func
     if inspect.isroutine(call) or isinstance(call, type):
@@ -278,49 +269,46 @@ def _is_async(call: object) -> bool:
 
 def _refuse_generators(plain: object, name: str) -> None:
     if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
-        raise UsageError(f"{name} is a generator, and a request has one answer: return a list", path=name)
+        raise UsageError(f"{name} is a generator, but a request has one result; return a list instead", path=name)
 
 
 def _refuse_methods(signature: inspect.Signature, hints: dict[str, Any], name: str) -> None:
-    """A function decorated inside its class has no object yet, and a client has none to give."""
+    """Reject a function that was decorated inside its class: there is no `self` to pass."""
     first = next(iter(signature.parameters), "")
     if first in ("self", "cls") and first not in hints:
         where = f"{name}({first})"
-        raise UsageError(
-            f"{where}: a method needs its object: register it from outside, as thing.{name}", path=where
-        )
+        advice = f"register the bound method: server.tool(obj.{name})"
+        raise UsageError(f"{where}: cannot register an unbound method; {advice}", path=where)
 
 
 def _read_signature(call: Any, plain: Any, name: str) -> tuple[inspect.Signature, dict[str, Any]]:
     try:
         signature = inspect.signature(call)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{name} has no signature to read: wrap it in a function", path=name) from error
-    except NameError as error:  # Python 3.14 looks annotations up only now
-        raise UsageError(f"{name}: an annotation cannot be resolved: {error}", path=name) from error
+        raise UsageError(f"{name} has no signature; wrap it in a function", path=name) from error
+    except NameError as error:  # Python 3.14 evaluates annotations only now
+        raise UsageError(f"{name}: cannot resolve an annotation: {error}", path=name) from error
     try:
         return signature, get_type_hints(plain, include_extras=True)
-    except Exception as error:  # an annotation is code of its author, and may raise anything
+    except Exception as error:  # an annotation may raise anything
         where = f"{name}({_unresolved(plain)})"
-        advice = "names in annotations must exist at the top of the module"
-        raise UsageError(
-            f"{where}: the annotation cannot be resolved: {error}; {advice}", path=where
-        ) from error
+        advice = "define the name at the top level of the module"
+        raise UsageError(f"{where}: cannot resolve the annotation: {error}; {advice}", path=where) from error
 
 
 def _unresolved(plain: Any) -> str:
-    """The parameter whose annotation failed; the whole list says only that one did."""
+    """Return the name of the parameter whose annotation failed."""
     for name, hint in getattr(plain, "__annotations__", {}).items():
         alone = types.SimpleNamespace(__annotations__={name: hint})
         try:
             get_type_hints(alone, globalns=getattr(inspect.unwrap(plain), "__globals__", {}))
-        except Exception:  # noqa: BLE001 (as above)
+        except Exception:  # noqa: BLE001  # an annotation may raise anything
             return str(name)
     return "..."
 
 
 def _awaited(hint: Hint) -> Hint:
-    """What is there after awaiting."""
+    """Return the type of the awaited result."""
     if get_origin(hint) in (Awaitable, Coroutine):
         return get_args(hint)[-1]
     return hint
@@ -341,7 +329,7 @@ def _describe(parameters: tuple[Parameter, ...], function: str) -> Schema:
     try:
         found = schemas_of([parameter.hint for parameter in parameters], "validation")
     except UnusableHintError as error:
-        raise _blame(parameters, function, error) from error
+        raise _annotation_error(parameters, function, error) from error
     properties: dict[str, Json] = {}
     for parameter, schema in zip(parameters, found.schemas, strict=True):
         described = {**schema}
@@ -358,22 +346,22 @@ def _show_default(schema: Schema, default: object) -> None:
     try:
         schema["default"] = msgspec.json.decode(encode_json(default))
     except UsageError:
-        pass  # a default that JSON cannot say works all the same; the schema is silent about it
+        pass  # a default without a JSON form is left out of the schema
 
 
-def _blame(parameters: tuple[Parameter, ...], function: str, whole: UnusableHintError) -> UsageError:
-    """The error of the first parameter that is wrong alone, or else of all of them together."""
+def _annotation_error(parameters: tuple[Parameter, ...], function: str, whole: UnusableHintError) -> UsageError:
+    """Return the error for the first unsupported parameter, or for the combination of all."""
     for parameter in parameters:
         try:
             schemas_of([parameter.hint], "validation")
         except UnusableHintError as error:
             where = f"{function}({parameter.name})"
-            return UsageError(f"{where}: the annotation cannot be used: {error}", path=where)
-    return UsageError(f"{function}: the annotations cannot be used together: {whole}", path=function)
+            return UsageError(f"{where}: unsupported annotation: {error}", path=where)
+    return UsageError(f"{function}: unsupported combination of annotations: {whole}", path=function)
 
 
 def _make_struct(parameters: tuple[Parameter, ...], function: str) -> type[msgspec.Struct]:
-    # Members have names of ours and wire names of the author: a parameter may be called what a Struct could not be.
+    # Fields have generated names, and encode as the parameter's name, which may not be valid for a Struct field.
     fields: list[tuple[str, Any, Any]] = []
     for index, parameter in enumerate(parameters):
         field: Any = msgspec.field(name=parameter.name)
@@ -382,14 +370,10 @@ def _make_struct(parameters: tuple[Parameter, ...], function: str) -> type[msgsp
         elif isinstance(parameter.default, _PLAIN_DEFAULTS):
             field = msgspec.field(default=parameter.default, name=parameter.name)
         elif parameter.default is not NODEFAULT:
-            field = msgspec.field(
-                default_factory=functools.partial(_same, parameter.default), name=parameter.name
-            )
+            field = msgspec.field(default_factory=functools.partial(_same, parameter.default), name=parameter.name)
         fields.append((f"p{index}", parameter.hint, field))
-    # Without the garbage collector: an instance lives for one line, and nothing can point back at it.
-    return msgspec.defstruct(
-        f"{function} arguments", fields, kw_only=True, forbid_unknown_fields=True, gc=False
-    )
+    # gc=False: instances live only briefly, and nothing refers back to them.
+    return msgspec.defstruct(f"{function} arguments", fields, kw_only=True, forbid_unknown_fields=True, gc=False)
 
 
 def _same(value: object) -> object:

@@ -1,7 +1,7 @@
-"""The startup and shutdown hooks of a server: run once, however many ways it is served at the same time.
+"""The startup and shutdown hooks of a server.
 
-Whoever serves enters before and leaves after: `run()`, each `serve()`, each ASGI app. The first to enter runs the startup
-hooks, and the others wait for them; the last to leave runs the shutdown hooks. That may happen on several event loops.
+`run()`, each `serve()` and each ASGI app enter before they serve and leave after it. The first one to enter runs the
+startup hooks while others wait; the last one to leave runs the shutdown hooks. They may be on different event loops.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ from jackstay.server._pool import Pool
 
 logger = logging.getLogger("jackstay.server")
 
-# What each shutdown hook has at least, even if those before it have used up the time of all.
-HOOKS_TIMEOUT = 0.05
+# Seconds that each shutdown hook has at least, even if the hooks before it have used up the time of all.
+MIN_HOOK_TIMEOUT = 0.05
 
-# Threads for hooks alone: those of the tools may all hang, and one hook that hangs must not keep the next from running.
+# Hooks have their own threads: those of the tools may all hang, and a hook that hangs must not block the next one.
 HOOK_THREADS = 8
 
-# Done when the hooks that run now have run, with what one of them raised.
-Change: TypeAlias = "Future[Exception | None]"
+# Resolved when the hooks that run now are done, with the exception of one of them or None.
+HookRun: TypeAlias = "Future[Exception | None]"
 
 
 class Lifetime:
-    """Who serves now, and the hooks before the first and after the last of them."""
+    """The current users of a server, and the hooks before the first and after the last of them."""
 
     def __init__(self) -> None:
         self.startup_hooks: list[Callable[[], object]] = []
@@ -35,11 +35,10 @@ class Lifetime:
         self.pool = Pool(HOOK_THREADS)
         self._lock = threading.Lock()
         self._users: set[Hashable] = set()
-        self._started = (
-            0  # startup hooks that have succeeded; one that raised runs again with the next attempt
-        )
-        self._owes_shutdown = False
-        self._change: Change | None = None  # hooks that run now; who comes meanwhile waits for them
+        # Startup hooks that have succeeded. One that raised runs again with the next attempt.
+        self._started = 0
+        self._needs_shutdown = False
+        self._running_hooks: HookRun | None = None  # other users wait for it
         self._starting: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -50,30 +49,30 @@ class Lifetime:
         """True while startup hooks run."""
         return self._starting is not None
 
-    def join(self, user: Hashable) -> bool:
-        """Enter without waiting, if there is nothing to wait for: no startup hook, or they have run."""
+    def try_enter(self, user: Hashable) -> bool:
+        """Enter if there is nothing to wait for: no startup hooks, or they have run. Returns whether it entered."""
         with self._lock:
-            return self._join(user)
+            return self._try_enter(user)
 
-    def _join(self, user: Hashable) -> bool:
-        if self._change is not None or not (self._users or self._started == len(self.startup_hooks)):
+    def _try_enter(self, user: Hashable) -> bool:
+        if self._running_hooks is not None or not (self._users or self._started == len(self.startup_hooks)):
             return False
-        self._owes_shutdown = True
+        self._needs_shutdown = True
         self._users.add(user)
         return True
 
     async def enter(self, user: Hashable) -> bool:
-        """Run the startup hooks, if this is the first user. False: `stop_starting()` was called meanwhile.
+        """Run the startup hooks, if this is the first user. Returns False if `cancel_startup()` was called.
 
-        Raises: what a hook raises. Then nobody has entered.
+        Raises: whatever a hook raises; the user has not entered then.
         """
         while True:
             with self._lock:
-                if self._join(user):
+                if self._try_enter(user):
                     return True
-                running = self._change
+                running = self._running_hooks
                 if running is None:
-                    change = self._change = Future()
+                    hook_run = self._running_hooks = Future()
                     break
             error = await asyncio.shield(asyncio.wrap_future(running))
             if error is not None:
@@ -81,58 +80,57 @@ class Lifetime:
         try:
             is_up = await self._run_startup()
         except BaseException as error:
-            # Where the one who started was cancelled, the next who waits starts.
-            self._changed(change, error if isinstance(error, Exception) else None)
+            # If the task that ran the hooks was cancelled, the next waiting one runs them.
+            self._end_hook_run(hook_run, error if isinstance(error, Exception) else None)
             raise
         if is_up:
             self._users.add(user)
-        self._changed(change)
+        self._end_hook_run(hook_run)
         return is_up
 
     async def leave(self, user: Hashable, timeout: float, end_serving: Callable[[], Awaitable[None]]) -> bool:
-        """This user serves no longer; with None, nobody does. True: it was the last, and the shutdown hooks have run.
+        """Remove a user, or all users if it is None. After the last one, run the shutdown hooks and return True.
 
-        `end_serving()` is awaited before them.
-
-        They run once for each time that startup was begun, and have `timeout` seconds together.
+        `end_serving()` is awaited before the hooks. They run once for each time that startup began, and have `timeout`
+        seconds together.
         """
         while True:
             with self._lock:
-                running = self._change
+                running = self._running_hooks
                 if running is None:
                     self._users.discard(user)
                     if self._users and user is not None:
                         return False
                     self._users.clear()
-                    change = self._change = Future()
+                    hook_run = self._running_hooks = Future()
                     break
             await asyncio.shield(asyncio.wrap_future(running))
         try:
             await end_serving()
-            if self._owes_shutdown:
-                self._owes_shutdown = False
+            if self._needs_shutdown:
+                self._needs_shutdown = False
                 self._started = 0
                 deadline = asyncio.get_running_loop().time() + timeout
                 for hook in self.shutdown_hooks:
                     left = deadline - asyncio.get_running_loop().time()
-                    await self._run_hook(hook, max(HOOKS_TIMEOUT, left))
+                    await self._run_hook(hook, max(MIN_HOOK_TIMEOUT, left))
         finally:
-            self._changed(change)
+            self._end_hook_run(hook_run)
         return True
 
-    def stop_starting(self) -> None:
-        """Cancel the startup hooks that still run. From the loop that runs them, or a signal handler."""
+    def cancel_startup(self) -> None:
+        """Cancel running startup hooks. Only on the loop that runs them, or in a signal handler."""
         if self._starting is not None:
             self._starting.cancel()
 
-    def stop_starting_threadsafe(self) -> None:
-        """The same from any thread."""
+    def cancel_startup_threadsafe(self) -> None:
+        """As `cancel_startup()`, from any thread."""
         starting = self._starting
         if starting is not None:
-            starting.get_loop().call_soon_threadsafe(self.stop_starting)
+            starting.get_loop().call_soon_threadsafe(self.cancel_startup)
 
     async def _run_startup(self) -> bool:
-        self._owes_shutdown = True
+        self._needs_shutdown = True
         if not self.startup_hooks:
             return True
         self._starting = asyncio.ensure_future(self._start())
@@ -163,10 +161,10 @@ class Lifetime:
                     done = await self.pool.run(self, hook)
                     if inspect.isawaitable(done):  # an object with an async `__call__`
                         await done
-        except Exception:  # the edge of the author's hook
-            logger.exception("a shutdown hook failed, or took more than %.3g s", timeout)
+        except Exception:  # a hook may raise anything
+            logger.exception("a shutdown hook failed or took more than %.3g s", timeout)
 
-    def _changed(self, change: "Change", error: Exception | None = None) -> None:
+    def _end_hook_run(self, hook_run: "HookRun", error: Exception | None = None) -> None:
         with self._lock:
-            self._change = None
-        change.set_result(error)
+            self._running_hooks = None
+        hook_run.set_result(error)

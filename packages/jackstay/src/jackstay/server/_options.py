@@ -1,42 +1,42 @@
-"""What can be set for a server, as rows with defaults; wrong values are refused when the server is made.
+"""The options of `Server(...)`, with defaults and validation.
 
-One row makes the keyword of `Server(...)` and the line in the documentation. Options that the core or the catalogue have
-as well are handed on to them, and refused by them, in the same words.
-
-Must never know a connection. Above: `_server`. Below: `jackstay.protocol`, `_catalogue`.
+Options that belong to the protocol core or to the catalogue are passed on to them, and validated there.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-# The core's room and the bodies are named whole: their faces load what is used of them, with the first server.
+# Imported as modules: their attributes are loaded lazily, with the first server.
 import jackstay.protocol.server as core
 from jackstay import types
-from jackstay.errors import Json, UsageError
+from jackstay.errors import Json, UnexpectedOptionError, UsageError
 from jackstay.protocol import VERSIONS
 from jackstay.server._catalogue import PAGE_SIZE, CatalogueOptions
 from jackstay.server._entries import IconLike, read_icons
 from jackstay.server._pool import THREADS
 
-# What a server may promise before anything of the kind is registered.
-OFFERS = ("tools", "resources", "prompts", "completions")
+# The capabilities that a server can declare before anything is registered.
+CAPABILITIES = ("tools", "resources", "prompts", "completions")
 
-# How long a client may take over one question of the stateless era: a person has to read it.
+# Seconds that a client has to answer an `input_required` result: a person may have to read it.
 ROUND_TIMEOUT = 600.0
 
-_CAPABILITIES: dict[str, Json] = {
+_DECLARATIONS: dict[str, Json] = {
     "tools": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},
     "prompts": {"listChanged": True},
     "completions": {},
 }
 
+# The parameters of `Server()` that are not options.
+_OTHER_PARAMETERS = ("middleware", "on_invalid_arguments", "changes")
+
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that can be set for a server.
+    """The options of a server.
 
-    Raises: UsageError, naming the option and what it may be.
+    Raises: UsageError, which names the option and the values that it accepts.
     """
 
     name: str
@@ -45,74 +45,66 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     description: str | None = None
     website_url: str | None = None
     icons: Sequence[IconLike] | None = None
-    # Words for the model about the whole server.
+    # Instructions for the model on how to use the server.
     instructions: str = ""
     versions: tuple[str, ...] = VERSIONS
-    # What to promise although nothing of the kind is registered yet: for servers whose tools come and go.
-    offers: tuple[str, ...] = ()
+    # Declared even if nothing of the kind is registered, for servers that register tools later.
+    capabilities: tuple[str, ...] = ()
     # Refuse requests between `initialize` and `notifications/initialized`.
     strict: bool = False
-    # Requests in flight on one connection; the next is refused as busy.
+    # Requests in flight on one connection. Further requests are rejected as busy.
     max_concurrent: int = 1024
     max_frame_bytes: int = 16_777_216
-    # What running handlers get when a connection ends.
+    # Seconds for running handlers when a connection ends.
     drain_timeout: float = 1.0
-    # What all shutdown hooks together get, other than over stdio, where the client waits: closing a database takes a while.
+    # Seconds for all shutdown hooks together. Over stdio they have less, because the client waits.
     shutdown_timeout: float = 5.0
-    # Blocking functions that run at once, for all connections.
+    # Blocking functions that run at the same time, for all connections together.
     threads: int = THREADS
     page_size: int = PAGE_SIZE
     # Cache hints of 2026-07-28, for lists and `server/discover`.
     ttl_ms: int = 0
     cache_scope: str = "private"
-    # Secrets that seal `requestState`, the first for new ones; none: one that this process makes. Workers share theirs.
-    keys: tuple[bytes, ...] = ()
-    # How long a sealed `requestState` can be answered, in seconds.
+    # HMAC secrets for `requestState`: the first one signs, all of them verify. Empty: a random one for this process.
+    request_state_secrets: tuple[bytes, ...] = ()
+    # Seconds after which a `requestState` expires.
     round_timeout: float = ROUND_TIMEOUT
 
     def __post_init__(self) -> None:
         for name in ("name", "version"):
             value: object = getattr(self, name)
             if not isinstance(value, str) or not value:
-                raise UsageError(f"{name} must be a text that is not empty, not {value!r}", path=name)
+                raise UsageError(f"{name} must be a non-empty str, not {value!r}", path=name)
         for name in ("title", "description", "website_url", "instructions"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise UsageError(f"{name} must be a text, not {value!r}", path=name)
+                raise UsageError(f"{name} must be a str, not {value!r}", path=name)
         if type(self.threads) is not int or not 1 <= self.threads <= 1024:
-            raise UsageError(
-                f"threads must be a whole number from 1 to 1024, not {self.threads!r}", path="threads"
-            )
-        if not all(offer in OFFERS for offer in self.offers):
-            raise UsageError(f"offers must be some of {', '.join(OFFERS)}", path="offers")
-        keys: tuple[object, ...] = self.keys
-        if not all(isinstance(key, bytes) and len(key) >= 16 for key in keys):
-            raise UsageError("keys must be secrets of at least 16 bytes each", path="keys")
-        seconds: object = self.round_timeout
-        if not isinstance(seconds, int | float) or not 0 < seconds <= 86_400:  # NaN is not above anything
-            raise UsageError(
-                f"round_timeout must be a number of seconds up to 86400, not {seconds!r}",
-                path="round_timeout",
-            )
-        budget: object = self.shutdown_timeout
-        if not isinstance(budget, int | float) or not 0 < budget <= 3600:
-            raise UsageError(
-                f"shutdown_timeout must be a number of seconds up to 3600, not {budget!r}",
-                path="shutdown_timeout",
-            )
+            raise UsageError(f"threads must be an int from 1 to 1024, not {self.threads!r}", path="threads")
+        for capability in self.capabilities:
+            if capability not in CAPABILITIES:
+                known = ", ".join(map(repr, CAPABILITIES))
+                raise UsageError(f"capabilities must be some of {known}, not {capability!r}", path="capabilities")
+        secrets: tuple[object, ...] = self.request_state_secrets
+        if not all(isinstance(secret, bytes) and len(secret) >= 16 for secret in secrets):
+            raise UsageError("request_state_secrets must be bytes, each of at least 16", path="request_state_secrets")
+        for name, limit in (("round_timeout", 86_400), ("shutdown_timeout", 3600)):
+            seconds: object = getattr(self, name)
+            if not isinstance(seconds, int | float) or not 0 < seconds <= limit:  # NaN fails every comparison
+                raise UsageError(f"{name} must be seconds, above 0 and at most {limit}, not {seconds!r}", path=name)
         self.for_core(frozenset())
         self.for_catalogue()
 
     def for_catalogue(self) -> CatalogueOptions:
-        """The part that the catalogue takes."""
+        """Return the options of the catalogue."""
         return CatalogueOptions(page_size=self.page_size, ttl_ms=self.ttl_ms, cache_scope=self.cache_scope)
 
-    def for_core(self, offered: frozenset[str]) -> "core.ServerOptions":
-        """The part that every connection takes, with the capabilities of what is offered."""
-        capabilities = {name: _CAPABILITIES[name] for name in OFFERS if name in offered}
+    def for_core(self, capabilities: frozenset[str]) -> "core.ServerOptions":
+        """Return the options of the protocol core for a server with these capabilities."""
+        declared = {name: _DECLARATIONS[name] for name in CAPABILITIES if name in capabilities}
         return core.ServerOptions(
             server_info=types.encode_json(self.implementation),
-            capabilities=types.encode_json({**capabilities, "logging": {}}),
+            capabilities=types.encode_json({**declared, "logging": {}}),
             instructions=self.instructions,
             versions=self.versions,
             strict=self.strict,
@@ -125,7 +117,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def implementation(self) -> "types.Implementation":
-        """Who this server says it is."""
+        """The `serverInfo` of this server."""
         return types.Implementation(
             name=self.name,
             version=self.version,
@@ -137,14 +129,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def make_options(**given: object) -> Options:
-    """The options, where an unknown one is refused like a wrong one.
+    """Validate the options of `Server()`.
 
-    Raises: UsageError, naming the option.
+    Raises: UnexpectedOptionError for an unknown one; UsageError for a bad value.
     """
-    unknown = given.keys() - set(Options.__struct_fields__)
-    if unknown:
-        known = ", ".join(Options.__struct_fields__)
-        raise UsageError(
-            f"{sorted(unknown)[0]} is no option of a server; the options are {known}", path=sorted(unknown)[0]
-        )
-    return Options(**given)  # type: ignore[arg-type]  # the rows check their values, as far as a wrong one could do harm
+    for option in sorted(given.keys() - set(Options.__struct_fields__)):
+        raise UnexpectedOptionError("Server()", option, (*Options.__struct_fields__, *_OTHER_PARAMETERS))
+    return Options(**given)  # type: ignore[arg-type]  # the Struct checks the values

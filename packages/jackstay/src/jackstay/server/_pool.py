@@ -1,11 +1,8 @@
-"""Threads for blocking functions: bounded, fair between callers, and never a reason why a process cannot end.
+"""A thread pool for blocking functions, bounded and fair.
 
-Daemon threads of our own: the interpreter waits at exit for every thread of a `ThreadPoolExecutor`, so one hung tool would
-keep a server alive that its client has left. Work waits in one queue for each owner, and queues are served in turn, so an owner
-with a thousand slow calls delays only itself. The owner is a connection; over HTTP it is the principal, or the address of a
-POST without session.
-
-Must never know a request. Above: `_dispatch`, which brings work; `_run`, which asks what is left. Below: threads.
+Not a `ThreadPoolExecutor`: interpreter exit joins its threads, so a hung tool would keep the process alive. Each owner
+has its own queue, and queues are served in turn, so an owner with many slow calls delays only itself. The owner is a
+connection; over HTTP it is the principal, or the client's address for a POST without a session.
 """
 
 import asyncio
@@ -18,15 +15,15 @@ from typing import Any, TypeAlias, TypeVar
 
 R = TypeVar("R")
 
-# Does the work in its thread, and returns what tells of it.
+# Does the work in a thread. Returns a function that delivers the result.
 Work: TypeAlias = Callable[[], Callable[[], None]]
 
-# As many as a server may reasonably block at once; a thread that waits costs little.
+# The default limit. A waiting thread costs little.
 THREADS = 32
 
 
 class Pool:
-    """Run functions in threads. One for each server; threads start when they are needed and stay."""
+    """Runs functions in daemon threads, which are started on demand and reused."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._limit = threads
@@ -40,25 +37,23 @@ class Pool:
         self._is_closed = False
 
     def __repr__(self) -> str:
-        return (
-            f"<Pool {len(self._threads)} of {self._limit} threads, {self.busy} busy, {self._queued} queued>"
-        )
+        return f"<Pool {len(self._threads)} of {self._limit} threads, {self.busy} busy, {self._queued} queued>"
 
     @property
     def busy(self) -> int:
-        """Threads that run something now: what is left when a server ends."""
+        """The number of threads that are running a function."""
         with self._lock:
             return len(self._threads) - self._idle
 
     @property
     def queued(self) -> int:
-        """What waits for a thread."""
+        """The number of functions that wait for a thread."""
         return self._queued
 
     async def run(self, owner: Hashable, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-        """The result of `function`, called in a thread in turn with other owners.
+        """Call `function` in a thread, in turn with other owners, and return its result.
 
-        A caller that is cancelled while it waits takes the work back; once it runs, it runs to its end unheard.
+        If the caller is cancelled before the function runs, it is not called; afterwards its result is discarded.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
@@ -69,25 +64,25 @@ class Pool:
                 return _nothing
             try:
                 result = context.run(function, *args, **kwargs)
-            except BaseException as error:  # noqa: BLE001  # carried to whoever awaits: it is his exception
-                return partial(_tell, loop, future, None, error)
-            return partial(_tell, loop, future, result, None)
+            except BaseException as error:  # noqa: BLE001  # raised in the awaiting task
+                return partial(_deliver, loop, future, None, error)
+            return partial(_deliver, loop, future, result, None)
 
         self._put(owner, work)
         try:
             return await future
         except asyncio.CancelledError:
-            self._take_back(owner, work)
+            self._remove(owner, work)
             raise
 
     def release(self) -> None:
-        """Let every thread go that has nothing to do; what waits is still done. The next work has new threads."""
+        """End idle threads. Queued work is still done, and later work starts new threads."""
         with self._lock:
             self._is_closed = True
             self._has_work.notify_all()
 
     def close(self) -> None:
-        """Take no more work, and forget what waits. Threads that run something are left to it: they are daemons."""
+        """Discard queued work and end idle threads. Running functions continue in their daemon threads."""
         with self._lock:
             self._is_closed = True
             self._queues.clear()
@@ -97,14 +92,14 @@ class Pool:
 
     def _put(self, owner: Hashable, work: Work) -> None:
         with self._lock:
-            self._is_closed = False  # a server that is run again uses its pool again
+            self._is_closed = False  # a server can be run again
             queue = self._queues.get(owner)
             if queue is None:
                 queue = self._queues[owner] = deque()
                 self._turns.append(owner)
             queue.append(work)
             self._queued += 1
-            # A thread counts as idle until it has taken its work, so the idle ones may all be spoken for.
+            # A thread counts as idle until it has got its work, so there may be more work than idle threads.
             if self._queued > self._idle and len(self._threads) < self._limit:
                 thread = threading.Thread(target=self._serve, name="jackstay-pool", daemon=True)
                 self._threads.add(thread)
@@ -113,8 +108,8 @@ class Pool:
             else:
                 self._has_work.notify()
 
-    def _take_back(self, owner: Hashable, work: Work) -> None:
-        """Forget work that has not begun: a client that calls and cancels must not fill the queue."""
+    def _remove(self, owner: Hashable, work: Work) -> None:
+        """Remove work that has not started: a client that calls and cancels must not fill the queue."""
         with self._lock:
             queue = self._queues.get(owner)
             if queue is None or work not in queue:
@@ -127,14 +122,14 @@ class Pool:
 
     def _serve(self) -> None:
         while (work := self._next()) is not None:
-            tell = work()
+            deliver = work()
             with self._lock:
-                self._idle += 1  # before it is told: who has the result must not find the thread busy with it
-            tell()
-            del work, tell  # a thread that waits must not keep the last result alive
+                self._idle += 1  # before delivery: `busy` must be right once the result is visible
+            deliver()
+            del work, deliver  # a thread that waits must not keep the last result alive
 
     def _next(self) -> Work | None:
-        """The next piece of work, in turn; None: the pool is closed. The thread counts as busy from here on."""
+        """Wait for the next work, and count the thread as busy. Returns None if the pool is closed."""
         with self._lock:
             while not self._turns:
                 if self._is_closed:
@@ -155,10 +150,10 @@ class Pool:
 
 
 def _nothing() -> None:
-    """Nobody waits for this one."""
+    """Deliver nothing: the caller was cancelled."""
 
 
-def _tell(
+def _deliver(
     loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", result: Any, error: BaseException | None
 ) -> None:
     def settle() -> None:
@@ -167,7 +162,7 @@ def _tell(
         if error is None:
             future.set_result(result)
         elif isinstance(error, StopIteration | GeneratorExit):
-            # A future cannot carry the one, and who awaits it would take the other for the end of himself.
+            # Futures reject StopIteration, and GeneratorExit would end the awaiting coroutine.
             future.set_exception(RuntimeError(f"the function raised {type(error).__name__}"))
         else:
             future.set_exception(error)
@@ -175,4 +170,4 @@ def _tell(
     try:
         loop.call_soon_threadsafe(settle)
     except RuntimeError:
-        pass  # the loop is closed: nobody waits any more
+        pass  # the loop is closed

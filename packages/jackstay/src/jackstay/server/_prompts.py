@@ -1,9 +1,7 @@
-"""Prompts, from functions: their arguments are the parameters, and what they return is a conversation.
+"""Prompts from functions. The parameters are the arguments of the prompt.
 
-On the wire every argument is a string. A parameter of another type is read from one, as far as a string can say it:
-numbers, booleans, dates, enumerations, "or None". Lists and objects are refused at registration.
-
-Must never know a connection. Above: `_catalogue`, the dispatch. Below: `_functions`, `_content`.
+MCP sends every argument as a string. Parameters may also be numbers, booleans, dates, enumerations or optional, which
+are converted; lists and objects are rejected at registration.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +28,7 @@ _TEXTUAL = {"string", "integer", "number", "boolean", "null"}
 
 
 class PromptOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What an author may say of a prompt besides its function. None: from the function, or nothing."""
+    """The options of a prompt. The name and the description default to those of the function."""
 
     name: str | None = None
     title: str | None = None
@@ -41,31 +39,31 @@ class PromptOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PromptEntry(Entry, frozen=True, kw_only=True):
-    """A prompt. `bind(arguments, context)` gives what to call it with, or what is wrong."""
+    """A registered prompt."""
 
     body: Prompt
     function: Function
 
     @property
     def name(self) -> str:
-        """What it is called by."""
+        """The name of the prompt."""
         return self.key
 
     def bind(self, arguments: Mapping[str, str] | None, context: object) -> Call | InvalidArguments:
-        """What to call it with: the answer to wrong arguments is -32602, since a prompt has no `isError`."""
-        return self.function.bind_texts({} if arguments is None else arguments, context)
+        """Return the arguments of the call, or what is wrong with them."""
+        return self.function.bind_strings({} if arguments is None else arguments, context)
 
-    def answer(self, value: object, version: str) -> bytes:
-        """The encoded result: of text, blocks, messages, a list of those, or a result that is sent as it is.
+    def encode_result(self, value: object, version: str) -> bytes:
+        """Encode what the function returned: a string, block, message, a list of these, or a `Result`.
 
         Raises:
-            UsageError: for what JSON has no form for.
+            UsageError: for a value without a JSON form.
         """
         if isinstance(value, Result) and not isinstance(value, GetPromptResult):
             return encode_json(value)
         if isinstance(value, GetPromptResult):
             messages: Sequence[object] = value.messages
-            rest: dict[str, object] = {key: said for key, said in value.raw.items() if key != "messages"}
+            rest: dict[str, object] = {key: member for key, member in value.raw.items() if key != "messages"}
         else:
             messages = value if isinstance(value, list | tuple) else [] if value is None else [value]
             rest = {} if self.body.description is None else {"description": self.body.description}
@@ -76,10 +74,10 @@ class PromptEntry(Entry, frozen=True, kw_only=True):
 def prompt_from_function(
     call: Callable[..., object], context_type: type | None = None, options: PromptOptions | None = None
 ) -> PromptEntry:
-    """A prompt whose arguments are the parameters.
+    """Create a prompt from a function.
 
     Raises:
-        UsageError: for a parameter that a string cannot say, and as `Function`.
+        UsageError: for a parameter whose type cannot be read from a string, and as `Function`.
     """
     options = options or PromptOptions()
     function = Function(call, context_type)
@@ -88,8 +86,10 @@ def prompt_from_function(
     assert isinstance(properties, dict)
     for argument, schema in properties.items():
         if not _is_textual(schema, function.input_schema):
-            said = f"{function.name}({argument}) cannot be given as a string, and arguments of prompts are strings"
-            raise UsageError(said, path=f"{function.name}({argument})")
+            where = f"{function.name}({argument})"
+            raise UsageError(
+                f"{where}: prompt arguments are strings, and this type cannot be read from one", path=where
+            )
     body = Prompt(
         name=name,
         title=options.title,
@@ -121,8 +121,8 @@ def prompt_from_function(
 
 
 def _described(schema: Json) -> str | None:
-    said = schema.get("description") if isinstance(schema, dict) else None
-    return said if isinstance(said, str) else None
+    description = schema.get("description") if isinstance(schema, dict) else None
+    return description if isinstance(description, str) else None
 
 
 def _is_textual(schema: Json, root: Schema) -> bool:

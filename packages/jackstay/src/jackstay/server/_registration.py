@@ -1,13 +1,9 @@
-"""How what an author registers becomes an entry. What a kind of entry needs is loaded with the first of that kind.
+"""Creates catalogue entries from what an application registers.
 
-Reading signatures, writing schemas and encoding what functions return is half of this room, and all of it is for functions
-that are there. So the makers are imported here, inside these functions and nowhere above: to name `Server` costs none of
-them, and a server of tools never loads what prompts need.
-
-Must never know the catalogue or a connection. Above: `_server`. Below: `_tools`, `_resources`, `_prompts`, `_completions`,
-and `_context`, for the class that marks a parameter.
+The modules for each kind of entry are imported inside these functions, so that `import jackstay` is fast and a server
+with only tools never loads the code for prompts.
 """
-# ruff: noqa: PLC0415 (imports inside functions are what this file is for)
+# ruff: noqa: PLC0415  # imports inside functions are the purpose of this module
 
 from __future__ import annotations
 
@@ -29,10 +25,10 @@ if TYPE_CHECKING:
 
     S = TypeVar("S", bound=msgspec.Struct)
 
-    # For type checkers alone: to build these is to compile every line of them, which takes longer than all else here.
+    # Only for type checkers: creating TypedDicts at run time is slow.
 
     class AddedToolKeywords(TypedDict, total=False):
-        """What may be said of a tool with a ready schema."""
+        """The options of a tool with a JSON Schema."""
 
         title: str
         description: str
@@ -46,13 +42,13 @@ if TYPE_CHECKING:
         scopes: Sequence[str]
 
     class ToolKeywords(AddedToolKeywords, total=False):
-        """What may be said of a tool; see `ToolOptions`."""
+        """The options of a tool; see `ToolOptions`."""
 
         name: str
         structured: bool
 
     class ResourceKeywords(TypedDict, total=False):
-        """What may be said of a resource; see `ResourceOptions`."""
+        """The options of a resource; see `ResourceOptions`."""
 
         name: str
         title: str
@@ -68,7 +64,7 @@ if TYPE_CHECKING:
         allow_traversal: bool
 
     class PromptKeywords(TypedDict, total=False):
-        """What may be said of a prompt; see `PromptOptions`."""
+        """The options of a prompt; see `PromptOptions`."""
 
         name: str
         title: str
@@ -78,25 +74,25 @@ if TYPE_CHECKING:
         blocking: bool
 
 
-def _known(kind: type[S], options: Mapping[str, Any]) -> S:
-    """The options. Raises: UsageError for a name that is none of them."""
-    from jackstay.errors import UsageError
-
-    known = kind.__struct_fields__
+def _make_options(where: str, cls: type[S], options: Mapping[str, Any]) -> S:
+    """Create the options. Raises: UnexpectedOptionError for an unknown one."""
+    known = cls.__struct_fields__
     for name in options:
         if name not in known:
-            raise UsageError(f"there is no option {name!r} here; there are {', '.join(known)}", path=name)
-    return kind(**options)
+            from jackstay.errors import UnexpectedOptionError
+
+            raise UnexpectedOptionError(where, name, known)
+    return cls(**options)
 
 
 def make_tool(call: Callable[..., object], options: ToolKeywords) -> ToolEntry:
-    """A function as a tool. Raises: UsageError, naming the function, the parameter and the reason."""
+    """Create a tool from a function. Raises: UsageError, which names the function, the parameter and the reason."""
     from jackstay.server._tools import ToolOptions, tool_from_function
 
-    return tool_from_function(call, _context_type(), _known(ToolOptions, options))
+    return tool_from_function(call, _context_type(), _make_options("tool()", ToolOptions, options))
 
 
-def make_ready_tool(
+def make_tool_from_schema(
     handler: Callable[..., object],
     name: str,
     schemas: tuple[Mapping[str, Json], Mapping[str, Json] | None],
@@ -104,25 +100,25 @@ def make_ready_tool(
     *,
     validate: bool,
 ) -> ToolEntry:
-    """A handler with ready schemas, of its input and of its output if it has one, as a tool. Raises: UsageError."""
-    from jackstay.server._tools import ReadySchema, ToolOptions, tool_from_schema
+    """Create a tool from a handler and its input and output schemas. Raises: UsageError."""
+    from jackstay.server._tools import ToolOptions, ToolSchemas, tool_from_schema
 
-    ready = ReadySchema(input_schema=schemas[0], output_schema=schemas[1], validate=validate)
-    return tool_from_schema(handler, ready, _known(ToolOptions, {"name": name, **options}))
+    made = ToolSchemas(input_schema=schemas[0], output_schema=schemas[1], validate=validate)
+    return tool_from_schema(handler, made, _make_options("add_tool()", ToolOptions, {"name": name, **options}))
 
 
 def make_resource(uri: str, call: Callable[..., object], options: ResourceKeywords) -> ResourceEntry:
-    """What a function returns as a resource. Raises: UsageError, where variables and parameters do not match."""
+    """Create a resource from a function. Raises: UsageError, if variables and parameters do not match."""
     from jackstay.server._resources import ResourceOptions, resource_from_function
 
-    return resource_from_function(uri, call, _context_type(), _known(ResourceOptions, options))
+    return resource_from_function(uri, call, _context_type(), _make_options("resource()", ResourceOptions, options))
 
 
 def make_prompt(call: Callable[..., object], options: PromptKeywords) -> PromptEntry:
-    """What a function returns as a prompt. Raises: UsageError for a parameter that a string cannot say."""
+    """Create a prompt from a function. Raises: UsageError for a parameter whose type cannot be read from a string."""
     from jackstay.server._prompts import PromptOptions, prompt_from_function
 
-    return prompt_from_function(call, _context_type(), _known(PromptOptions, options))
+    return prompt_from_function(call, _context_type(), _make_options("prompt()", PromptOptions, options))
 
 
 def make_completion(
@@ -131,21 +127,19 @@ def make_completion(
     call: Callable[..., object],
     blocking: bool | None,
 ) -> CompletionEntry:
-    """A function that completes an argument of a prompt, or a variable of a template. Raises: UsageError."""
+    """Create a completion of a prompt argument or a template variable from a function. Raises: UsageError."""
     from jackstay.server._completions import completion_from_function
     from jackstay.types import PromptReference, ResourceTemplateReference
 
     reference = of
     if isinstance(reference, str):
         is_template = "{" in reference or "://" in reference
-        reference = (
-            ResourceTemplateReference(uri=reference) if is_template else PromptReference(name=reference)
-        )
+        reference = ResourceTemplateReference(uri=reference) if is_template else PromptReference(name=reference)
     return completion_from_function(reference, argument, call, _context_type(), blocking)
 
 
 def _context_type() -> type:
-    """The class that marks a parameter as the request's context."""
+    """Return the class whose parameters receive the context of the request."""
     from jackstay.server._context import Context
 
     return Context

@@ -1,9 +1,6 @@
-"""Resources, static and by template, from functions: what they return becomes the contents of a `resources/read`.
+"""Resources and resource templates from functions. The variables of a template are the parameters of the function.
 
-A static resource is one URI; a template is a family of them, and its variables are the parameters of the function,
-typed like a prompt's. Text is text, bytes and media are base64, contents stay what they are, anything else is JSON.
-
-Must never know a connection. Above: `_catalogue`, the dispatch. Below: `_functions`, `_content`, `_uris`.
+Strings are returned as text, bytes and media as base64, `ResourceContents` unchanged, and everything else as JSON.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +36,7 @@ from jackstay.types import (
 
 
 class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What an author may say of a resource besides its URI and function. None: from the function, or nothing.
+    """The options of a resource. The name and the description default to those of the function.
 
     `ttl_ms` and `cache_scope` are the cache hints of 2026-07-28. `allow_traversal`: see `_uris`.
     """
@@ -62,7 +59,7 @@ class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceEntry(Entry, frozen=True, kw_only=True):
-    """A resource or a template (`template` is None or not). Its key is the URI, or the text of the template."""
+    """A registered resource, or a template if `template` is not None. The key is the URI or the URI template."""
 
     body: Resource | ResourceTemplate
     function: Function
@@ -70,14 +67,14 @@ class ResourceEntry(Entry, frozen=True, kw_only=True):
     options: ResourceOptions
 
     def bind(self, variables: Mapping[str, str], context: object) -> Call | InvalidArguments:
-        """What to call it with. Variables of a wrong type mean that there is no such resource."""
-        return self.function.bind_texts(variables, context)
+        """Return the arguments of the call. If variables have the wrong type, the resource does not exist."""
+        return self.function.bind_strings(variables, context)
 
-    def answer(self, value: object, uri: str, version: str) -> bytes:
-        """The encoded result for this URI.
+    def encode_result(self, value: object, uri: str, version: str) -> bytes:
+        """Encode what the function returned for this URI.
 
         Raises:
-            UsageError: for what JSON has no form for.
+            UsageError: for a value without a JSON form.
         """
         if isinstance(value, Result) and not isinstance(value, ReadResourceResult):
             return encode_json(value)
@@ -118,16 +115,16 @@ def resource_from_function(
     context_type: type | None = None,
     options: ResourceOptions | None = None,
 ) -> ResourceEntry:
-    """A resource, or a family of them where `uri` has variables in braces.
+    """Create a resource from a function, or a template if `uri` has variables in braces.
 
     Raises:
-        UsageError: where variables and parameters do not match, and as `UriTemplate` and `Function`.
+        UsageError: if variables and parameters do not match, and as `UriTemplate` and `Function`.
     """
     options = options or ResourceOptions()
     function = Function(call, context_type)
     template = None
     if "{" in uri or "}" in uri:
-        template = UriTemplate(uri, is_open=options.allow_traversal)
+        template = UriTemplate(uri, allow_traversal=options.allow_traversal)
     _match_parameters(function, () if template is None else template.variables, uri)
     body = _describe(function, uri, options, is_template=template is not None)
     listed = encode_listed(body, uri)
@@ -150,13 +147,12 @@ def _match_parameters(function: Function, variables: tuple[str, ...], uri: str) 
     names = {parameter.name for parameter in function.parameters}
     for variable in variables:
         if variable not in names:
-            raise UsageError(
-                f"{function.name} has no parameter {variable}, which {uri!r} names", path=variable
-            )
+            message = f"{function.name} has no parameter for the variable {variable!r} of {uri!r}"
+            raise UsageError(message, path=variable)
     for parameter in function.parameters:
         if parameter.is_required and parameter.name not in variables:
-            said = f"{function.name} needs {parameter.name}, which {uri!r} does not name"
-            raise UsageError(said, path=parameter.name)
+            message = f"{function.name} requires the parameter {parameter.name!r}, which is not a variable of {uri!r}"
+            raise UsageError(message, path=parameter.name)
 
 
 def _describe(

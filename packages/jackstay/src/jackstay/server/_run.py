@@ -1,11 +1,7 @@
-"""A process that is a server: signals, the end within a second and a half, and what is left when a thread hangs.
+"""Run a server as a process: signal handlers, a bounded shutdown, and the exit code.
 
-Only here are signal handlers installed, and only here may the process be ended (connection.md, section 8). The end begins
-with EOF or a signal. From that moment a watchdog counts: whatever hangs, in a handler, a hook, a log handler's lock, the
-loop itself or the interpreter's own end, the process is gone before the client loses patience (its first step is two
-seconds).
-
-Above: `Server.run`, the commands. Below: the loop, signals, `_server`.
+Shutdown starts with the end of input or with a signal. From then on a watchdog thread limits it to 1.5 s, whatever
+hangs: a handler, a hook, a lock, the event loop or interpreter exit. Clients usually kill a server after 2 s.
 """
 
 import _thread
@@ -27,181 +23,179 @@ if TYPE_CHECKING:
     from jackstay.server._server import Server
 
 logger = logging.getLogger("jackstay.server")
-_OURS = logging.getLogger("jackstay")
+_PACKAGE_LOGGER = logging.getLogger("jackstay")
 
-# From the beginning of the end to the end. The promise is 1.5 s: handlers get 1 s of it, flushing 0.25 s, hooks and what
-# is left 0.05 s each; the rest is the operating system's, which has to notice that there was an end and to clear away.
+# Seconds from the start of shutdown to the exit. The documented limit is 1.5 s: handlers have 1 s of it, flushing
+# 0.25 s, hooks and remaining tasks 0.05 s each. The rest is for the operating system.
 END_TIMEOUT = 1.42
 
-# For what is left on the loop: tasks that were cancelled, threads of the loop's own executor.
+# Seconds for cancelled tasks and for threads of the loop's executor to end.
 LEFTOVERS_TIMEOUT = 0.05
 
-# How often the watchdog looks while the process ends.
+# How often the watchdog polls during shutdown.
 WATCH_SECONDS = 0.02
 
-# How long startup hooks may still take after the client has closed our stdin. `printf ... | server` has done that before
-# the server has begun, and wants its answers; a client that died meanwhile must not leave a hung process behind.
+# Seconds that startup hooks may still take after stdin was closed. `printf ... | server` closes it before the server
+# has started and expects responses; but a client that crashed meanwhile must not leave a hung process behind.
 STARTUP_TIMEOUT = 10.0
 
-# What ends a server in order. SIGHUP is the terminal's end; SIGPIPE is ignored by Python, and a closed pipe is told.
+# The signals that drain a server. SIGPIPE is not among them: Python ignores it, and a closed pipe is reported as an
+# error.
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 _LoopFactory: TypeAlias = "Callable[[], asyncio.AbstractEventLoop] | None"
 
 
-def take_signals(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
-    """Have `handler` called for what ends a server in order; what was there before, by signal."""
+def install_signal_handlers(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
+    """Install `handler` for `SIGNALS`. Returns the previous handlers by signal number."""
     hangup = getattr(signal, "SIGHUP", None)
-    # nohup: whoever started it says that the terminal's end is not its end.
+    # Under nohup SIGHUP is ignored, and has to stay so.
     is_kept = hangup is not None and signal.getsignal(hangup) is signal.SIG_IGN
-    return {
-        number: signal.signal(number, handler) for number in SIGNALS if not (is_kept and number == hangup)
-    }
+    return {number: signal.signal(number, handler) for number in SIGNALS if not (is_kept and number == hangup)}
 
 
-class Ending:
-    """How the process ends: begun by EOF or a signal, bounded by a watchdog, at once by a second signal.
+class Shutdown:
+    """The shutdown of the process: started by EOF or a signal, limited by a watchdog, cut short by a second signal.
 
-    The watchdog is a thread that needs neither the loop nor a lock. It outlives `restore()` until its time is over: a
-    process that goes straight from there to its end may hang on its way (`threading` joins the workers of every executor,
-    and then `atexit` hooks run). A program that does something else after `run()` is not the watchdog's business.
+    The watchdog is a thread that needs neither the loop nor a lock. It runs on after `restore()` until its deadline,
+    because interpreter exit may hang, too (`threading` joins the threads of every executor, then `atexit` hooks run). A
+    program that goes on after `run()` is not affected.
     """
 
     def __init__(
         self,
         drain: Callable[[], None],
         loop: asyncio.AbstractEventLoop,
-        leave: Callable[[int], Any] = os._exit,
+        exit_process: Callable[[int], Any] = os._exit,
         timeout: float = END_TIMEOUT,
     ) -> None:
         self.code = 0
         self._drain = drain
         self._loop = loop
-        self._leave = leave
+        self._exit_process = exit_process
         self._timeout = timeout
         self._deadline = math.inf
-        self._is_watched = threading.Lock()  # taken by whoever starts the watchdog, and never released
+        self._is_watched = threading.Lock()  # acquired when the watchdog is started, and never released
         self._is_over = False
         self._is_exiting = False
-        self._was_asked = False
+        self._is_draining = False
         self._before: dict[int, Any] = {}
-        self._unhear: Callable[[], None] | None = None
+        self._stop_logging: Callable[[], None] | None = None
 
     def install(self) -> None:
-        """Take the signals over, where that can be done: on the main thread. Let warnings be heard."""
-        self._unhear = hear_warnings()
+        """Install the signal handlers, if this is the main thread, and log warnings to stderr."""
+        self._stop_logging = log_warnings_to_stderr()
         if threading.current_thread() is threading.main_thread():
-            self._before = take_signals(self.ask)
+            self._before = install_signal_handlers(self.handle_signal)
 
     def restore(self) -> None:
-        """Give the signals back, and listen no longer. From now on the watchdog only ends an interpreter that exits."""
-        if self._unhear is not None:
-            self._unhear()
-            self._unhear = None
+        """Undo `install()`. From now on the watchdog acts only during interpreter exit."""
+        if self._stop_logging is not None:
+            self._stop_logging()
+            self._stop_logging = None
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
-        is_process_ours = self._leave is os._exit and threading.current_thread() is threading.main_thread()
-        if self._deadline < math.inf and is_process_ours:
+        owns_process = self._exit_process is os._exit and threading.current_thread() is threading.main_thread()
+        if self._deadline < math.inf and owns_process:
             _at_exit(self._exit)
         self._is_over = True
 
-    def ask(self, number: int, _: FrameType | None) -> None:
-        """A signal came: drain; a second one: leave at once."""
-        if self._was_asked:
-            self._leave(128 + number)
+    def handle_signal(self, number: int, _: FrameType | None) -> None:
+        """Drain at the first signal, exit at the second."""
+        if self._is_draining:
+            self._exit_process(128 + number)
             return
         self.code = 130 if number == signal.SIGINT else 0
         self.drain()
 
     def drain(self) -> None:
-        """End in order: the first signal came, or there is no more reason to serve."""
-        self._was_asked = True
-        self.begin()  # before the loop hears of it: it may be what hangs
-        # On this very thread, but the loop may be asleep, and only this wakes it.
+        """Start an orderly shutdown."""
+        self._is_draining = True
+        self.begin()  # before the loop is involved: it may be what hangs
+        # This is the loop's thread, but only `call_soon_threadsafe` wakes a loop that waits.
         self._loop.call_soon_threadsafe(self._drain)
 
     def begin(self, timeout: float | None = None) -> None:
-        """The end has begun: from now on there is a limit. A second call can only shorten it. From any thread."""
+        """Set the deadline and start the watchdog. A second call can only shorten the deadline. Thread-safe."""
         limit = time.monotonic() + (self._timeout if timeout is None else timeout)
         self._deadline = min(self._deadline, limit)
         if self._is_watched.acquire(blocking=False):
-            # Not `threading.Thread`: a signal handler may have interrupted code that has the lock which that needs.
+            # Not `threading.Thread`: a signal handler may have interrupted code that has the lock which it needs.
             _thread.start_new_thread(self._watch, ())
 
-    def leave(self) -> None:
-        """End the process now, after what is buffered was written; the watchdog is still there if that hangs."""
+    def exit_now(self) -> None:
+        """Flush and end the process now. If flushing hangs, the watchdog ends it."""
         self.begin()
         flush()
-        self._leave(self.code)
+        self._exit_process(self.code)
 
     def _watch(self) -> None:
         while (left := self._deadline - time.monotonic()) > 0:
             time.sleep(min(left, WATCH_SECONDS))
         if not self._is_over:
             flush_in_time()
-            self._leave(self.code)
+            self._exit_process(self.code)
             return
-        # `run()` has returned in time, perhaps just now: what follows has a moment to begin.
+        # `run()` has returned in time, perhaps just now: wait a moment for interpreter exit to begin.
         late = self._deadline + LEFTOVERS_TIMEOUT
         while not self._is_exiting and time.monotonic() < late:
             time.sleep(WATCH_SECONDS)
         if self._is_exiting:
-            self._leave(self.code)
+            self._exit_process(self.code)
 
     def _exit(self) -> None:
-        """The interpreter has begun to exit. Flushed now: once the watchdog acts, there is no time for that."""
+        """Called when interpreter exit begins. Flushes now, because the watchdog has no time for that."""
         self._is_exiting = True
         flush_streams()
 
 
 def _at_exit(function: Callable[[], None]) -> None:
-    """Call this as soon as the interpreter exits: before it joins the threads of executors, not after, as `atexit` does."""
+    """Call this when interpreter exit begins: before it joins the threads of executors, which `atexit` runs after."""
     register = getattr(threading, "_register_atexit", None)
-    if register is None:  # pragma: no cover  # every CPython from 3.9 on has it: concurrent.futures needs it
+    if register is None:  # pragma: no cover  # private, but in every CPython since 3.9 for concurrent.futures
         import atexit  # noqa: PLC0415
 
         register = atexit.register
     try:
         register(function)
     except RuntimeError:
-        function()  # it does already
+        function()  # interpreter exit has already begun
 
 
-def hear_warnings() -> Callable[[], None]:
-    """Where nobody has set logging up, warnings of ours go to stderr, as those of any program without it do.
+def log_warnings_to_stderr() -> Callable[[], None]:
+    """Log warnings of this package to stderr if the application has not configured logging. Returns the undo function.
 
-    A library is silent unless somebody listens; but who runs a server must see why a tool failed. Call what is returned
-    to listen no longer.
+    The package has a `NullHandler`, as libraries should; but somebody who runs a server must see why a tool failed.
     """
-    handler = logging.lastResort
-    is_heard = logging.getLogger().handlers or any(
-        type(one) is not logging.NullHandler for one in _OURS.handlers
+    fallback = logging.lastResort
+    is_configured = logging.getLogger().handlers or any(
+        type(handler) is not logging.NullHandler for handler in _PACKAGE_LOGGER.handlers
     )
-    if is_heard or handler is None:
+    if is_configured or fallback is None:
         return lambda: None
-    _OURS.addHandler(handler)
-    return lambda: _OURS.removeHandler(handler)
+    _PACKAGE_LOGGER.addHandler(fallback)
+    return lambda: _PACKAGE_LOGGER.removeHandler(fallback)
 
 
 def flush() -> None:
-    """Write what is buffered: log handlers and the standard streams."""
+    """Flush log handlers and the standard streams."""
     logging.shutdown()
     flush_streams()
 
 
 def flush_streams() -> None:
-    """Write what the standard streams have buffered."""
+    """Flush stdout and stderr."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
                 stream.flush()
         except (OSError, ValueError):
-            pass  # closed, or nobody reads it
+            pass  # closed, or the reader is gone
 
 
 def flush_in_time() -> None:
-    """Write what is buffered, unless that hangs: on a lock that is never released, or because nobody reads."""
+    """Flush, but give up after a moment: a lock may never be released, and a pipe may have no reader."""
     is_done = threading.Lock()
     is_done.acquire()
 
@@ -218,46 +212,46 @@ def flush_in_time() -> None:
 def fill_standard_descriptors() -> None:
     """Open /dev/null for each of the descriptors 0 to 2 that is closed, so that none of them becomes a socket.
 
-    What is printed would go to that socket; and libuv aborts the process when it closes one of its own with such a number.
+    Printed text would go to that socket, and libuv aborts the process when it closes a handle with such a number.
     """
     for standard in range(3):
         try:
             os.fstat(standard)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
 
 
-def run(server: "Server", loop_factory: _LoopFactory = None, leave: Callable[[int], Any] = os._exit) -> int:
-    """As `Server.run`; `leave` ends the process."""
+def run(server: "Server", loop_factory: _LoopFactory = None, exit_process: Callable[[int], Any] = os._exit) -> int:
+    """As `Server.run(transport="stdio")`. `exit_process(code)` ends the process if something still runs."""
     if asyncio._get_running_loop() is not None:
-        raise UsageError("run() makes its own loop; inside one use `await server.serve_stdio()`")
+        raise UsageError("run() cannot be called from a running event loop; use `await server.serve_stdio()`")
     fill_standard_descriptors()
     threads = set(threading.enumerate())
     loop = (loop_factory or asyncio.new_event_loop)()
-    # More time for handlers is more time for all of it: the promise of 1.5 s is made with the second they get by default.
-    ending = Ending(server.drain, loop, leave, END_TIMEOUT - 1.0 + server.options.drain_timeout)
-    server.on_stdio_ending = lambda is_starting: ending.begin(STARTUP_TIMEOUT if is_starting else None)
-    ending.install()
+    # The limit of 1.5 s includes the default drain timeout of 1 s; another value moves the limit.
+    shutdown = Shutdown(server.drain, loop, exit_process, END_TIMEOUT - 1.0 + server.options.drain_timeout)
+    server.on_stdio_ending = lambda is_starting: shutdown.begin(STARTUP_TIMEOUT if is_starting else None)
+    shutdown.install()
     try:
         left = loop.run_until_complete(server.serve_stdio())
-        pending = loop.run_until_complete(settle(loop))
-        loop.close()  # lets the idle threads of its executor go, and does not wait for others
-        if left or pending or still_running(threads):
-            ending.leave()
+        pending = loop.run_until_complete(cancel_remaining_tasks(loop))
+        loop.close()  # releases the idle threads of its executor, and does not wait for the others
+        if left or pending or has_running_threads(threads):
+            shutdown.exit_now()
     except BaseException:
-        ending.code = 1
+        shutdown.code = 1
         raise
     finally:
         server.on_stdio_ending = None
-        ending.restore()
+        shutdown.restore()
         loop.close()
-    return ending.code
+    return shutdown.code
 
 
-async def settle(loop: asyncio.AbstractEventLoop) -> bool:
-    """Cancel what is left on the loop and wait a moment for it. True: something still is.
+async def cancel_remaining_tasks(loop: asyncio.AbstractEventLoop) -> bool:
+    """Cancel all other tasks of the loop and wait a moment for them. Returns True if some are still pending.
 
-    Not `shutdown_default_executor()`, which in Python 3.11 waits for its threads even when it is cancelled.
+    Does not use `shutdown_default_executor()`, which in Python 3.11 waits for its threads even when it is cancelled.
     """
     tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
     for task in tasks:
@@ -269,12 +263,12 @@ async def settle(loop: asyncio.AbstractEventLoop) -> bool:
     return bool(pending)
 
 
-def still_running(before: set[threading.Thread]) -> bool:
-    """Whether a thread that was started meanwhile would keep the interpreter from ending, after a moment's patience."""
-    patience = time.monotonic() + LEFTOVERS_TIMEOUT
+def has_running_threads(before: set[threading.Thread]) -> bool:
+    """Return whether a new non-daemon thread still runs after a moment: it would block interpreter exit."""
+    deadline = time.monotonic() + LEFTOVERS_TIMEOUT
     for thread in threading.enumerate():
         if thread not in before and not thread.daemon:
-            thread.join(max(0.0, patience - time.monotonic()))
+            thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
                 return True
     return False

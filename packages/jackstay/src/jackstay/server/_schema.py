@@ -1,10 +1,6 @@
-"""JSON Schema 2020-12 from type hints.
+"""JSON Schema 2020-12 from type hints, by msgspec, with support for pydantic models and paths.
 
-One call takes all hints of a function together, so that a class which two parameters share is defined once. msgspec
-makes the schemas; added here are the foreign classes, whose definitions are lifted to the root, and one error for all
-the ways in which a hint can be impossible.
-
-Must never know a function or a tool. Above: `_functions`, `_output`. Below: `_foreign`.
+The hints of a function are processed together, so that a class that two parameters share is defined once.
 """
 
 from collections.abc import Sequence
@@ -19,26 +15,26 @@ Schema: TypeAlias = dict[str, Json]
 
 _REF = "#/$defs/{name}"
 
-# What msgspec raises for a hint it cannot use; the last two for names that do not exist in somebody's class.
+# What msgspec raises for an unsupported hint. The last two are for unresolved names in annotations of a class.
 UNUSABLE = (TypeError, ValueError, RuntimeError, NameError, AttributeError)
 
 
 class UnusableHintError(TypeError):
-    """A hint has no schema. Never leaves this room: who knows the function and the parameter says it as a UsageError."""
+    """A hint has no schema. Internal: callers raise a UsageError with the names instead."""
 
 
 class Schemas(msgspec.Struct, frozen=True):
-    """The schema of each hint, in their order, and the definitions that these refer to."""
+    """The schemas of hints, in their order, and the definitions that they refer to."""
 
     schemas: tuple[Schema, ...]
     definitions: dict[str, Json]
 
 
 def schemas_of(hints: Sequence[Hint], mode: Literal["validation", "serialization"]) -> Schemas:
-    """The schemas of adapted hints. `mode` is for pydantic, whose models may read and write different things.
+    """Return the schemas of adapted hints. `mode` is for pydantic models, whose input and output may differ.
 
     Raises:
-        UnusableHintError: for a hint that has no schema, or that msgspec could not decode; its text is the reason.
+        UnusableHintError: for a hint without a schema, or that msgspec cannot decode.
     """
     lifted: dict[str, Json] = {}
 
@@ -47,21 +43,21 @@ def schemas_of(hints: Sequence[Hint], mode: Literal["validation", "serialization
             return {"type": "string", "format": "path"}
         if is_pydantic(cls):
             return _lift(cls.model_json_schema(ref_template="#/$defs/{model}", mode=mode), cls, lifted, mode)
-        raise UnusableHintError(f"JSON has no form for {getattr(cls, '__qualname__', cls)}")
+        raise UnusableHintError(f"{getattr(cls, '__qualname__', cls)} has no JSON form")
 
     try:
         schemas, definitions = msgspec.json.schema_components(hints, schema_hook=describe, ref_template=_REF)
         for hint in hints:
-            msgspec.json.Decoder[Any](hint)  # refuses some unions that have a schema
+            msgspec.json.Decoder[Any](hint)  # rejects some unions that have a schema
     except UNUSABLE as error:
         raise UnusableHintError(" ".join(str(error).split())) from error
     for name in lifted.keys() & definitions.keys():
-        raise UnusableHintError(f"two different classes are called {name}")
+        raise UnusableHintError(f"two different classes have the name {name!r}")
     return Schemas(schemas, {**lifted, **definitions})
 
 
 def _lift(schema: Schema, cls: type, lifted: dict[str, Json], mode: str) -> Schema:
-    """The schema without its own definitions, which move to the root; under longer names where one is taken."""
+    """Move the definitions of a schema to `lifted`, under longer names if there is a conflict."""
     assert is_pydantic(cls)
     definitions = schema.pop("$defs", None)
     if not isinstance(definitions, dict):
@@ -77,10 +73,10 @@ def _lift(schema: Schema, cls: type, lifted: dict[str, Json], mode: str) -> Sche
 
 
 def object_schema(properties: dict[str, Json], required: list[Json], definitions: dict[str, Json]) -> Schema:
-    """An object with these members and no others.
+    """Return the schema of an object with these members and no others.
 
-    Closed on purpose: a misspelt optional argument that is quietly dropped lets the default win, and nobody notices.
-    Without parameters this is the form that 2025-11-25 server/tools recommends.
+    Other members are forbidden, because a misspelled optional argument would otherwise be ignored silently. Without
+    parameters this is the form that 2025-11-25 server/tools recommends.
     """
     schema: Schema = {"type": "object"}
     if properties:
@@ -94,9 +90,9 @@ def object_schema(properties: dict[str, Json], required: list[Json], definitions
 
 
 def resolve(schema: Schema, definitions: dict[str, Json]) -> Schema:
-    """A schema whose root is not a reference, with the definitions it still needs beside it.
+    """Return a schema whose root is not a reference, with the definitions that it needs.
 
-    Until 2025-11-25 the root of an output schema must say `"type": "object"` itself.
+    Until 2025-11-25 the root of an output schema must have `"type": "object"` itself.
     """
     reference = schema.get("$ref")
     name = reference.removeprefix("#/$defs/") if isinstance(reference, str) else ""

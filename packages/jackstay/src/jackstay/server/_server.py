@@ -1,10 +1,6 @@
-"""`Server`: what an author holds. Functions go in by decorators, connections are served from it.
+"""`Server`, the public class: registration of functions, the lifecycle hooks, and the ways to serve.
 
-It joins the parts and knows none of their rules: the catalogue holds what is offered, the dispatch serves it, a connection
-drives one client, `_run` owns the process. One server may have many connections at once; what changes in its catalogue, from
-whatever thread, is told to each of them.
-
-Above: authors, the commands, the applications. Below: everything else in this room.
+A server may have many connections at once. A change to its catalogue, made by any thread, is announced to all of them.
 """
 
 from __future__ import annotations
@@ -30,27 +26,27 @@ from jackstay.server._pool import Pool
 from jackstay.server._registration import (
     make_completion,
     make_prompt,
-    make_ready_tool,
     make_resource,
     make_tool,
+    make_tool_from_schema,
 )
 from jackstay.server._telemetry import Listener, Telemetry
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
-    from jackstay.protocol.server import ServerOffer
+    from jackstay.protocol.server import ServerConfig
     from jackstay.server._changes import ChangeBus
     from jackstay.server._connection import Connection
     from jackstay.server._dispatch import Dispatch, Middleware, OnInvalidArguments
-    from jackstay.server._driver import Driver, Handlers, Terms
+    from jackstay.server._driver import ConnectionConfig, Driver, Handlers
     from jackstay.server._entries import IconLike
+    from jackstay.server._input_required import KeyRing
     from jackstay.server._registration import (
         AddedToolKeywords,
         PromptKeywords,
         ResourceKeywords,
         ToolKeywords,
     )
-    from jackstay.server._rounds import KeyRing
     from jackstay.server._tools import ToolEntry
     from jackstay.server.http import App, Asgi, Guard, HttpKeywords, RunHttpKeywords
     from jackstay.transport import Target
@@ -60,7 +56,7 @@ logger = logging.getLogger("jackstay.server")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What is left for shutdown hooks over stdio when handlers are done: the time that those and the last writes did not need.
+# Seconds that are added to `drain_timeout` for flushing and for shutdown hooks over stdio.
 STDIO_FLUSH = 0.25
 
 
@@ -72,7 +68,7 @@ class ServerKeywords(TypedDict, total=False):
     website_url: str | None
     icons: Sequence[IconLike] | None
     versions: tuple[str, ...]
-    offers: tuple[str, ...]
+    capabilities: tuple[str, ...]
     strict: bool
     max_concurrent: int
     max_frame_bytes: int
@@ -82,14 +78,14 @@ class ServerKeywords(TypedDict, total=False):
     page_size: int
     ttl_ms: int
     cache_scope: str
-    keys: tuple[bytes, ...]
+    request_state_secrets: tuple[bytes, ...]
     round_timeout: float
 
 
 class Server:
-    """An MCP server. Register functions, then `run()` it, or `serve()` connections of your own making.
+    """An MCP server. Register functions, then `run()` it, mount `asgi()`, or `serve()` a transport.
 
-    Raises: UsageError for an option that is unknown or out of range.
+    Raises: UnexpectedOptionError for an unknown option; UsageError for a value that is out of range.
     """
 
     def __init__(
@@ -108,42 +104,43 @@ class Server:
         self._pool = Pool(self.options.threads)
         self._lifetime = Lifetime()
         self._telemetry = Telemetry(name)
-        self._ring: KeyRing | None = None
+        self._state_keys: KeyRing | None = None
         self._middleware: tuple[Middleware, ...] = ()
         self._on_invalid_arguments = on_invalid_arguments
-        for one in (middleware,) if callable(middleware) else middleware:
-            self.add_middleware(one)
+        for function in (middleware,) if callable(middleware) else middleware:
+            self.add_middleware(function)
         if on_invalid_arguments is not None:
             check_function(on_invalid_arguments, "on_invalid_arguments")
             if inspect.iscoroutinefunction(on_invalid_arguments):
-                said = "on_invalid_arguments must be a plain function: its answer is not waited for"
-                raise UsageError(said, path="on_invalid_arguments")
-        # Set by `run()`: called, from any thread, when the client at stdio has gone; True while startup hooks still run.
+                message = "on_invalid_arguments must be a plain function, not async: its result is not awaited"
+                raise UsageError(message, path="on_invalid_arguments")
+        # Set by `run()`. Called from any thread when the stdio client has closed its end, with True while startup
+        # hooks still run.
         self.on_stdio_ending: Callable[[bool], None] | None = None
         self._lock = threading.Lock()
         self._connections: dict[int, Driver] = {}
         self._numbers = itertools.count(1)
-        self._offers: dict[frozenset[str], ServerOffer] = {}
-        self._offerings: dict[tuple[bool, ...], tuple[ServerOffer, frozenset[str]]] = {}
+        self._configs: dict[frozenset[str], ServerConfig] = {}
+        self._config_cache: dict[tuple[bool, ...], tuple[ServerConfig, frozenset[str]]] = {}
         self._apps: weakref.WeakSet[App] = weakref.WeakSet()
-        # What workers tell each other of changes by; None: this process is all there is.
+        # Carries changes to other processes. None: there is only this one.
         self._changes = changes
         if changes is not None:
-            changes.listen(self._tell_here)
-        # Silent unless somebody listens, as a library should be; not when it is imported, which changes nothing.
-        ours = logging.getLogger("jackstay")
-        if not ours.handlers:
-            ours.addHandler(logging.NullHandler())
+            changes.listen(self.notify)
+        # A library logs nothing unless the application configures it. Done here because imports have no side effects.
+        package_logger = logging.getLogger("jackstay")
+        if not package_logger.handlers:
+            package_logger.addHandler(logging.NullHandler())
 
     @cached_property
     def dispatch(self) -> Dispatch:
-        """Who serves the requests. What it needs is loaded with the first connection, not with the name `Server`."""
-        from jackstay.server._dispatch import Dispatch  # noqa: PLC0415  # as it says
+        """The request dispatcher. Created with the first connection, because its imports are slow."""
+        from jackstay.server._dispatch import Dispatch  # noqa: PLC0415  # loaded on first use
 
         dispatch = Dispatch(
             self.catalogue,
             self._pool,
-            ring=self._key_ring,
+            key_ring=self._key_ring,
             round_timeout=self.options.round_timeout,
             on_invalid_arguments=self._on_invalid_arguments,
         )
@@ -152,7 +149,7 @@ class Server:
 
     @property
     def handlers(self) -> Handlers:
-        """Who serves the requests of every connection: the dispatch. A server that passes requests on has its own here."""
+        """The object that serves the requests of every connection: the dispatcher. A proxy overrides it."""
         return self.dispatch
 
     def __repr__(self) -> str:
@@ -160,7 +157,7 @@ class Server:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name that clients see in `serverInfo`."""
         return self.options.name
 
     # --- registering --------------------------------------------------------------------------------------------------
@@ -170,9 +167,9 @@ class Server:
     @overload
     def tool(self, /, **options: Unpack[ToolKeywords]) -> Callable[[F], F]: ...
     def tool(self, function: F | None = None, /, **options: Unpack[ToolKeywords]) -> F | Callable[[F], F]:
-        """Offer a function as a tool: `@server.tool` or `@server.tool(read_only=True)`. The function is returned.
+        """Register a function as a tool: `@server.tool` or `@server.tool(read_only=True)`. Returns the function.
 
-        Raises: UsageError, naming the function, the parameter and the reason.
+        Raises: UsageError, which names the function, the parameter and the reason.
         """
 
         def register(call: F) -> F:
@@ -193,14 +190,17 @@ class Server:
         replace: bool = False,
         **options: Unpack[AddedToolKeywords],
     ) -> None:
-        """Offer a tool with a ready schema. `handler` takes the arguments as a dict, and the context if it can.
+        """Register a tool by its JSON Schema. `handler` is called with the arguments as a dict, and with the context
+        if it has a second parameter.
 
-        Raises: UsageError for a schema that cannot be used, a name that is taken (unless `replace`), a missing extra.
+        `validate=False` skips the validation of arguments and output. `replace` allows to replace a tool of this name.
+
+        Raises: UsageError for an invalid schema, a duplicate name, or a missing extra.
         """
-        entry = make_ready_tool(handler, name, (input_schema, output_schema), options, validate=validate)
+        entry = make_tool_from_schema(handler, name, (input_schema, output_schema), options, validate=validate)
         self.catalogue.add_tools(entry, replace=replace)
 
-    def ready_tool(
+    def tool_from_schema(
         self,
         name: str,
         *,
@@ -210,19 +210,23 @@ class Server:
         validate: bool = True,
         **options: Unpack[AddedToolKeywords],
     ) -> ToolEntry:
-        """A tool as `add_tool` would offer it, not offered yet: `server.catalogue.add_tools(*entries)` offers many at once.
+        """Create a tool as `add_tool` does, but do not register it.
 
-        Raises: UsageError, as `add_tool`.
+        `server.catalogue.add_tools(*entries)` registers many at once, with a single notification.
+
+        Raises: as `add_tool`.
         """
-        return make_ready_tool(handler, name, (input_schema, output_schema), options, validate=validate)
+        return make_tool_from_schema(handler, name, (input_schema, output_schema), options, validate=validate)
 
     def resource(self, uri: str, **options: Unpack[ResourceKeywords]) -> Callable[[F], F]:
-        """Offer what a function returns as a resource; variables in braces are its parameters.
+        """Register a function as a resource, or as a resource template if `uri` has variables in braces.
 
-        Raises: UsageError, where variables and parameters do not match.
+        The variables are the parameters of the function.
+
+        Raises: UsageError, if variables and parameters do not match.
         """
-        if not isinstance(uri, str):  # `@server.resource` without its words
-            raise UsageError('resource takes a URI: @server.resource("notes://all")', path="uri")
+        if not isinstance(uri, str):  # `@server.resource` without parentheses
+            raise UsageError('resource() requires a URI: @server.resource("notes://all")', path="uri")
 
         def register(call: F) -> F:
             self.catalogue.add_resources(make_resource(uri, call, options))
@@ -235,9 +239,9 @@ class Server:
     @overload
     def prompt(self, /, **options: Unpack[PromptKeywords]) -> Callable[[F], F]: ...
     def prompt(self, function: F | None = None, /, **options: Unpack[PromptKeywords]) -> F | Callable[[F], F]:
-        """Offer what a function returns as a prompt: `@server.prompt` or `@server.prompt(title="...")`.
+        """Register a function as a prompt: `@server.prompt` or `@server.prompt(title="...")`.
 
-        Raises: UsageError for a parameter that a string cannot say.
+        Raises: UsageError for a parameter whose type cannot be read from a string.
         """
 
         def register(call: F) -> F:
@@ -254,9 +258,12 @@ class Server:
         *,
         blocking: bool | None = None,
     ) -> Callable[[F], F]:
-        """Complete an argument of a prompt (by its name) or a variable of a template (by its text, with the braces).
+        """Register a function that completes an argument of a prompt or a variable of a resource template.
 
-        Raises: UsageError for a function that takes anything but `(typed)` or `(typed, settled)`.
+        `of` is the prompt's name, or the URI template with its braces. The function is called with the value typed so
+        far and, if it has a second parameter, with the arguments that are already resolved.
+
+        Raises: UsageError for a function with other parameters than `(value)` or `(value, arguments)`.
         """
 
         def register(call: F) -> F:
@@ -266,51 +273,51 @@ class Server:
         return register
 
     def remove_tool(self, *names: str) -> None:
-        """Offer these tools no longer. Raises: UsageError for one that is not there."""
+        """Remove tools by name. Raises: UsageError for an unknown name."""
         self.catalogue.remove_tools(*names)
 
     def remove_resource(self, *uris: str) -> None:
-        """Offer these resources and templates no longer. Raises: UsageError for one that is not there."""
+        """Remove resources by URI, and templates by URI template. Raises: UsageError for an unknown one."""
         self.catalogue.remove_resources(*uris)
 
     def remove_prompt(self, *names: str) -> None:
-        """Offer these prompts no longer. Raises: UsageError for one that is not there."""
+        """Remove prompts by name. Raises: UsageError for an unknown name."""
         self.catalogue.remove_prompts(*names)
 
     def add_middleware(self, middleware: Middleware) -> None:
-        """Put this around every request, inside what was added before. Raises: UsageError for what is no function."""
+        """Run this around every request, inside the middleware that was added before. Raises: UsageError."""
         check_function(middleware, "middleware")
         self._middleware = (*self._middleware, middleware)
         if "dispatch" in self.__dict__:
             self.dispatch.middleware = self._middleware
 
     def on_startup(self, hook: F) -> F:
-        """Call this, sync or async, once before anybody is served, however that is done. A decorator."""
+        """Call this function, sync or async, once before the first client is served. A decorator."""
         check_function(hook, "on_startup")
         self._lifetime.startup_hooks.append(hook)
         return hook
 
     def on_shutdown(self, hook: F) -> F:
-        """Call this, sync or async, once when nobody is served any more. A decorator."""
+        """Call this function, sync or async, once after the last client was served. A decorator."""
         check_function(hook, "on_shutdown")
         self._lifetime.shutdown_hooks.append(hook)
         return hook
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener(name, fields)` for every telemetry event; call what is returned to end that."""
+        """Call `listener(name, fields)` for every telemetry event. Returns a function that ends the subscription."""
         check_function(listener, "subscribe")
         return self._telemetry.subscribe(listener)
 
-    # --- telling clients ----------------------------------------------------------------------------------------------
+    # --- notifications ------------------------------------------------------------------------------------------------
 
     def notify_resource_updated(self, uri: str) -> None:
-        """Tell everyone who subscribed to this resource that it changed. From any thread."""
-        self._tell("notifications/resources/updated", uri)
+        """Notify all subscribers of this resource that it changed. Thread-safe."""
+        self._publish_change("notifications/resources/updated", uri)
 
-    def tell(self, method: str, uri: str = "", params: bytes = b"") -> None:
-        """Tell every client of this process that wants to hear of it: a list that changed, or the resource at `uri`.
+    def notify(self, method: str, uri: str = "", params: bytes = b"") -> None:
+        """Notify the subscribed clients of this process: of a changed list, or of the resource at `uri`.
 
-        `params` are sent as they are, where there are any. From any thread.
+        `params`, if there are any, are sent unchanged. Thread-safe.
         """
         with self._lock:
             connections = list(self._connections.values())
@@ -318,16 +325,13 @@ class Server:
             connection.call(connection.changed, method, uri, params)
 
     def _changed(self, kind: Kind) -> None:
-        self._tell(CHANGES[kind], "")
+        self._publish_change(CHANGES[kind], "")
 
-    def _tell(self, method: str, uri: str) -> None:
+    def _publish_change(self, method: str, uri: str) -> None:
         if self._changes is None:
-            self._tell_here(method, uri)
+            self.notify(method, uri)
         else:
             self._changes.publish(method, uri)
-
-    def _tell_here(self, method: str, uri: str) -> None:
-        self.tell(method, uri)
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
@@ -336,40 +340,40 @@ class Server:
         *,
         transport: str = "stdio",
         loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
-        leave: Callable[[int], object] = os._exit,
-        around: Callable[[App], Asgi] | None = None,
+        wrap_app: Callable[[App], Asgi] | None = None,
+        _exit: Callable[[int], object] = os._exit,
         **options: Unpack[RunHttpKeywords],
     ) -> int:
-        """Serve stdio until the client is gone, or HTTP (`transport="http"`), until a signal ends it; the exit code.
+        """Serve stdio until the client disconnects, or HTTP (`transport="http"`) until a signal. Returns the exit code.
 
-        It owns the process meanwhile: SIGINT, SIGTERM and SIGHUP drain, a second one ends at once. If a thread still
-        runs at the end, the process ends here, after everything was flushed: a client does not wait for hung tools.
-        The options are those of HTTP: `host`, `port`, `workers` and so on, and all of `asgi()`.
-        `leave(code)` is how the process ends where something still runs. `around(app)` gives the ASGI app that is served
-        in the place of the endpoint's: one that answers other paths itself, and hands the rest on.
+        SIGINT, SIGTERM and SIGHUP drain; a second signal exits at once. If a thread still runs at the end, the process
+        is ended here, after all output was flushed, so that a hung tool cannot keep it alive.
 
-        Raises: UsageError inside a running loop, where `await server.serve_stdio()` or `server.asgi()` is the way; for
-        an option that is unknown or out of range. TransportError, if it cannot be listened there.
+        For HTTP the options are `host`, `port`, `workers` and so on, and all options of `asgi()`. `wrap_app(app)`
+        returns the ASGI app to serve instead of `app`, for example one with more routes.
+
+        Raises: UsageError inside a running event loop (use `await server.serve_stdio()` or `server.asgi()` there) or
+            for a bad option; TransportError, if it cannot listen on the address.
         """
-        from jackstay.server._run import run  # noqa: PLC0415  # signals: only who runs a process needs them
+        from jackstay.server._run import run  # noqa: PLC0415  # only needed to run a process
 
         if transport == "stdio" and not options:
-            return run(self, loop_factory, leave)
-        if transport != "http":
-            wrong = f"transport must be stdio or http, not {transport!r}" if transport != "stdio" else ""
-            raise UsageError(
-                wrong or f'{", ".join(sorted(options))}: for transport="http" only', path="transport"
-            )
-        from jackstay.server.http import run_http  # noqa: PLC0415  # only who speaks HTTP loads it
+            return run(self, loop_factory, _exit)
+        if transport not in ("stdio", "http"):
+            raise UsageError(f"transport must be 'stdio' or 'http', not {transport!r}", path="transport")
+        if transport == "stdio":
+            names = ", ".join(sorted(options))
+            raise UsageError(f"options for transport='http' only: {names}", path="transport")
+        from jackstay.server.http import run_http  # noqa: PLC0415  # only needed for HTTP
 
-        return run_http(self, options, loop_factory=loop_factory, leave=leave, around=around)
+        return run_http(self, options, loop_factory=loop_factory, exit_process=_exit, wrap_app=wrap_app)
 
-    def share_keys(self, keys: tuple[bytes, ...]) -> None:
-        """Seal request states with these, where the server was made without keys of its own: workers share theirs."""
-        from jackstay.server._rounds import KeyRing  # noqa: PLC0415  # loads hmac; most servers never ask
+    def share_request_state_secrets(self, secrets: tuple[bytes, ...]) -> None:
+        """Use these secrets for `requestState`, unless the server has its own: several workers share one set."""
+        from jackstay.server._input_required import KeyRing  # noqa: PLC0415  # imports hmac, which few servers need
 
-        if not self.options.keys:
-            self._ring = KeyRing(keys)
+        if not self.options.request_state_secrets:
+            self._state_keys = KeyRing(secrets)
 
     @property
     def blocking_calls(self) -> int:
@@ -378,45 +382,47 @@ class Server:
 
     @property
     def hooks_timeout(self) -> float:
-        """What the shutdown hooks may take, other than over stdio; 0 where there are none."""
+        """How many seconds the shutdown hooks may take, except over stdio; 0 if there are none."""
         return self.options.shutdown_timeout if self._lifetime.shutdown_hooks else 0.0
 
     def asgi(self, *, guard: Guard | None = None, **options: Unpack[HttpKeywords]) -> App:
-        """An ASGI 3 app that serves this server over HTTP, both eras at one URL: for uvicorn, or to mount anywhere.
+        """Create an ASGI 3 app that serves this server over HTTP, for uvicorn or to mount in another app.
+
+        One URL serves clients of both eras.
 
         Raises: UsageError for an option that is unknown or out of range.
         """
-        from jackstay.server.http import App, make_http_options  # noqa: PLC0415  # only who speaks HTTP loads it
+        from jackstay.server.http import App, make_http_options  # noqa: PLC0415  # only needed for HTTP
 
         app = App(self, make_http_options(**options), guard)
         self._apps.add(app)
         return app
 
     async def serve_stdio(self, framing: str = "lines") -> int:
-        """Serve this process's stdin and stdout until the client is gone. Never ends the process.
+        """Serve this process's stdin and stdout until the client disconnects. Never ends the process.
 
-        Returns how many blocking functions still run in threads; they cannot be stopped, and are reported.
+        Returns how many blocking functions still run in threads. They cannot be stopped; a warning is logged.
 
-        Raises: TransportError, if stdio is taken or closed.
+        Raises: TransportError, if stdio is in use or closed.
         """
-        from jackstay.transport import own_stdio  # noqa: PLC0415  # loaded, and named where it is used
+        from jackstay.transport import own_stdio  # noqa: PLC0415  # only needed for stdio
 
         target = own_stdio(framing)
         ended_at: list[float] = []
 
-        def ends() -> None:
+        def on_end_of_input() -> None:
             is_starting = self._lifetime.is_starting
             if not is_starting:
                 ended_at.append(time.monotonic())
             if self.on_stdio_ending is not None:
                 self.on_stdio_ending(is_starting)
 
-        target.on_end_of_input = ends
-        with target.held():  # what hooks print is no more for the client than what tools print
+        target.on_end_of_input = on_end_of_input
+        with target.acquired():  # what hooks print is no more for the client than what tools print
             if await self.startup(target):
                 if target.has_input_ended:
-                    ends()
-                await self._serve(target, ends)
+                    on_end_of_input()
+                await self._serve(target, on_end_of_input)
             since = time.monotonic() - ended_at[0] if ended_at else 0.0
             await self.shutdown(target, self.options.drain_timeout + STDIO_FLUSH - since)
         left = self.blocking_calls
@@ -427,12 +433,14 @@ class Server:
     async def serve(self, target: Target) -> None:
         """Serve one connection until it ends: one end of a `memory_pair()`, or any other transport.
 
-        Startup hooks run before the first of several that overlap, shutdown hooks after the last. Cancelling ends it at once.
+        Startup hooks run before the first of several overlapping calls, shutdown hooks after the last. Cancelling this
+        closes the connection at once.
 
-        Raises: TransportError, if it cannot be opened; UsageError for what is no target; what a startup hook raises.
+        Raises: TransportError, if the target cannot be opened; UsageError for a bad target; whatever a startup hook
+            raises.
         """
         if not hasattr(target, "open"):
-            raise UsageError(f"serve takes one end, as memory_pair().server, not {target!r}", path="target")
+            raise UsageError(f"serve() expected a target such as memory_pair().server, got {target!r}", path="target")
         user = object()
         is_up = await self.startup(user)
         try:
@@ -452,58 +460,59 @@ class Server:
             await connection.closed.wait()
             raise
         finally:
-            self.forget(connection)
+            self.remove_connection(connection)
             if not self._connections:
-                self._pool.release()  # requests over HTTP may still wait for a thread: they are no connection
+                self._pool.release()  # not `close`: HTTP requests without a session may still wait for a thread
 
     def open_connection(self) -> Connection:
-        """A connection on the running loop, for whoever brings the transport; `forget()` it in the end."""
-        from jackstay.server._driver import Terms  # noqa: PLC0415  # see `dispatch`
+        """Create a connection on the running loop, without a transport. Call `remove_connection()` in the end."""
+        from jackstay.server._driver import ConnectionConfig  # noqa: PLC0415  # see `dispatch`
 
-        offer, offered = self.offering()
-        terms = Terms(offer, offered, self.handlers, self._telemetry, self.next_number())
-        connection = self._make_connection(terms)
-        self.remember(connection)
+        server_config, capabilities = self.current_config()
+        config = ConnectionConfig(server_config, capabilities, self.handlers, self._telemetry, self.next_number())
+        connection = self._make_connection(config)
+        self.add_connection(connection)
         return connection
 
-    def _make_connection(self, terms: Terms) -> Connection:
+    def _make_connection(self, config: ConnectionConfig) -> Connection:
         from jackstay.server._connection import Connection  # noqa: PLC0415  # see `dispatch`
 
-        return Connection(terms)
+        return Connection(config)
 
     async def before_handshake(self) -> None:
-        """Awaited before an `initialize` over HTTP is answered; `offering()` is called afterwards."""
+        """Awaited before an `initialize` over HTTP is served, and before `current_config()` is called for it."""
 
-    def remember(self, connection: Driver) -> None:
-        """Tell this connection of changes, and end it with the server; `forget()` it in the end."""
+    def add_connection(self, connection: Driver) -> None:
+        """Notify this connection of changes and drain it with the server, until `remove_connection()`."""
         with self._lock:
             self._connections[connection.number] = connection
 
-    def forget(self, connection: Driver) -> None:
-        """A connection is over."""
+    def remove_connection(self, connection: Driver) -> None:
+        """Undo `add_connection()`."""
         with self._lock:
             self._connections.pop(connection.number, None)
 
-    def join(self, user: Hashable) -> bool:
-        """As `startup()`, without waiting. False: there are hooks to wait for."""
-        return self._lifetime.join(user)
+    def try_startup(self, user: Hashable) -> bool:
+        """As `startup()`, without waiting. Returns False if there are hooks to wait for."""
+        return self._lifetime.try_enter(user)
 
     async def startup(self, user: Hashable = None) -> bool:
-        """Run the startup hooks, one after the other, unless the server is served already. For programs that serve.
+        """Run the startup hooks, one after the other, unless the server is already running.
 
-        Each call with a `user` is matched by a `shutdown()` with the same. False: it is to end before it has begun.
+        For code that serves by its own means. Each call with a `user` must be matched by a `shutdown()` with the same
+        user. Returns False if `cancel_startup()` was called meanwhile.
 
-        Raises: what a hook raises. With the next attempt that hook runs again, and those before it do not.
+        Raises: whatever a hook raises. The next attempt begins with that hook.
         """
         return await self._lifetime.enter(user)
 
-    def stop_starting(self) -> None:
-        """Whatever startup still waits for is not wanted any more."""
-        self._lifetime.stop_starting()
+    def cancel_startup(self) -> None:
+        """Cancel startup hooks that still run."""
+        self._lifetime.cancel_startup()
 
     def drain(self) -> None:
-        """End every connection: no new requests, and running ones get their time. From any thread."""
-        self._lifetime.stop_starting_threadsafe()
+        """Drain every connection: refuse new requests and give running ones their time. Thread-safe."""
+        self._lifetime.cancel_startup_threadsafe()
         with self._lock:
             connections = list(self._connections.values())
         for app in list(self._apps):
@@ -512,9 +521,10 @@ class Server:
             connection.call(connection.drain)
 
     async def shutdown(self, user: Hashable = None, timeout: float | None = None) -> None:
-        """Run the shutdown hooks, and let the pools go; with a `user`, if it was the last for whom `startup()` was called.
+        """Run the shutdown hooks and close the thread pools.
 
-        The hooks have `timeout` seconds together, `shutdown_timeout` unless it is given.
+        With a `user`, only if it is the last one for which `startup()` was called. All hooks together have `timeout`
+        seconds; the default is the option `shutdown_timeout`.
         """
         budget = self.options.shutdown_timeout if timeout is None else timeout
         if await self._lifetime.leave(user, budget, self.end_serving):
@@ -522,19 +532,19 @@ class Server:
             self._lifetime.pool.close()
 
     async def end_serving(self) -> None:
-        """Called before the shutdown hooks: for servers that own something themselves."""
+        """Awaited before the shutdown hooks. For subclasses that own resources."""
 
     @property
     def telemetry(self) -> Telemetry:
-        """Who listens to what happens here; for connections."""
+        """The telemetry listeners."""
         return self._telemetry
 
     def next_number(self) -> int:
-        """What the next connection is called. From any thread."""
+        """Return the number of the next connection. Thread-safe."""
         return next(self._numbers)
 
-    def offering(self) -> tuple[ServerOffer, frozenset[str]]:
-        """What a connection that begins now is told, and what it is offered."""
+    def current_config(self) -> tuple[ServerConfig, frozenset[str]]:
+        """Return the configuration and the capabilities for a connection that starts now."""
         catalogue = self.catalogue
         key = (
             bool(catalogue.tools),
@@ -542,27 +552,27 @@ class Server:
             bool(catalogue.prompts),
             bool(catalogue.completions),
         )
-        found = self._offerings.get(key)
+        found = self._config_cache.get(key)
         if found is None:
-            offered = self._offered()
-            found = self._offerings[key] = self.offer_of(offered), offered
+            capabilities = self._capabilities()
+            found = self._config_cache[key] = self.config_for(capabilities), capabilities
         return found
 
     def param_headers(self, tool: str) -> Sequence[ParamHeader]:
-        """Which arguments of this tool HTTP clients say in headers, too; none for one that is not here."""
+        """Return the arguments of a tool that HTTP clients repeat in headers; empty for an unknown tool."""
         entry = self.catalogue.tools.get(tool)
         return () if entry is None else entry.param_headers
 
-    def offer_of(self, offered: frozenset[str]) -> ServerOffer:
-        """What clients are told of a server that offers this much. Made once."""
-        offer = self._offers.get(offered)
-        if offer is None:
-            from jackstay.protocol.server import ServerOffer  # noqa: PLC0415  # see `dispatch`
+    def config_for(self, capabilities: frozenset[str]) -> ServerConfig:
+        """Return the cached configuration of a server with these capabilities."""
+        server_config = self._configs.get(capabilities)
+        if server_config is None:
+            from jackstay.protocol.server import ServerConfig  # noqa: PLC0415  # see `dispatch`
 
-            offer = self._offers[offered] = ServerOffer(self.options.for_core(offered))
-        return offer
+            server_config = self._configs[capabilities] = ServerConfig(self.options.for_core(capabilities))
+        return server_config
 
-    def _offered(self) -> frozenset[str]:
+    def _capabilities(self) -> frozenset[str]:
         catalogue = self.catalogue
         registered = {
             "tools": catalogue.tools,
@@ -570,31 +580,32 @@ class Server:
             "prompts": catalogue.prompts,
             "completions": catalogue.completions,
         }
-        return frozenset(self.options.offers).union(name for name, found in registered.items() if found)
+        return frozenset(self.options.capabilities).union(name for name, found in registered.items() if found)
 
     def _key_ring(self) -> KeyRing:
-        if self._ring is None:
-            from jackstay.server._rounds import KeyRing  # noqa: PLC0415  # loads hmac; most servers never ask
+        if self._state_keys is None:
+            from jackstay.server._input_required import KeyRing  # noqa: PLC0415  # imports hmac, which few servers need
 
-            self._ring = KeyRing(self.options.keys)
-        return self._ring
+            self._state_keys = KeyRing(self.options.request_state_secrets)
+        return self._state_keys
 
 
 def find_server(module: object, name: str | None = None) -> Server:
-    """The server in a module: the one of this name, or else the only one there is.
+    """Return the `Server` of this name in a module, or the only one there is.
 
-    Raises: UsageError, saying what is there.
+    Raises: UsageError, if it is missing or ambiguous.
     """
     if name is not None:
         found = getattr(module, name, None)
         if not isinstance(found, Server):
-            raise UsageError(f"{name} is not a Server in {getattr(module, '__name__', module)!r}", path=name)
+            module_name = getattr(module, "__name__", module)
+            raise UsageError(f"no Server named {name!r} in {module_name!r}", path=name)
         return found
     servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
     distinct = {id(server): server for server in servers.values()}
     if len(distinct) == 1:
         return next(iter(distinct.values()))
-    names = ", ".join(servers) or "none"
-    raise UsageError(
-        f"{getattr(module, '__name__', module)!r} must have one Server, and has {names}; name it as FILE:NAME"
-    )
+    module_name = getattr(module, "__name__", module)
+    if not servers:
+        raise UsageError(f"no Server found in {module_name!r}: create one at the top level of the module")
+    raise UsageError(f"several Servers found in {module_name!r}: {', '.join(servers)}; choose one with FILE:NAME")

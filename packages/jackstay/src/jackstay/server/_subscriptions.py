@@ -1,12 +1,8 @@
-"""Who wants to hear of changes on one connection, and the notifications that tell them.
+"""The subscriptions of one connection, and the notifications of changes.
 
-Two ways to want it. In the handshake era `list_changed` goes to every client, and `resources/updated` to who subscribed to
-the URI. In the stateless era nothing is said unasked: a client listens with a request that stays open, and everything that
-belongs to it carries its id (2026-07-28 basic/patterns/subscriptions).
-
-Changes come in bursts (a hundred tools added in a loop), so they are gathered for one turn of the loop and told once each.
-
-Must never know the catalogue. Above: `_dispatch`, `_connection`. Below: `jackstay.types`.
+In the handshake era every client gets `list_changed`, and subscribers of a URI get `resources/updated`. In the
+stateless era a client gets only what it requested by `subscriptions/listen`, marked with the id of that request
+(2026-07-28 basic/patterns/subscriptions). Changes are collected for one turn of the loop and sent once each.
 """
 
 import asyncio
@@ -28,14 +24,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("jackstay.server")
 
-# URIs that one client may subscribe to, and how long each may be: the client decides, and the server keeps them.
-MOST_URIS = 10_000
-LONGEST_URI = 16_384
+# Limits of the URIs that one client may subscribe to, which the server has to keep.
+MAX_URIS = 10_000
+MAX_URI_LENGTH = 16_384
 
-# Bytes of all URIs that the client of one connection is subscribed to.
+# Bytes of all URIs that one client may subscribe to.
 MAX_URI_BYTES = 1_048_576
 
-# Which capability and which member of a filter belongs to which change.
+# The capability and the member of the filter for each notification.
 _FLAGS: Mapping[str, tuple[str, str]] = {
     "notifications/tools/list_changed": ("tools", "tools_list_changed"),
     "notifications/prompts/list_changed": ("prompts", "prompts_list_changed"),
@@ -47,7 +43,7 @@ _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Quota:
-    """The bytes of URIs that clients may subscribe to: each of them, and (None: without a limit) all that share the quota."""
+    """Limits the bytes of subscribed URIs: of each client, and of all clients that share it (None: no limit)."""
 
     __slots__ = ("_lock", "each", "total", "used")
 
@@ -57,8 +53,8 @@ class Quota:
         self.used = 0
         self._lock = threading.Lock()  # an endpoint may serve on several loops
 
-    def take(self, size: int) -> bool:
-        """Reserve so many bytes. False: there is no room for them."""
+    def reserve(self, size: int) -> bool:
+        """Reserve bytes. Returns False if that would exceed the total."""
         with self._lock:
             if self.total is not None and self.used + size > self.total:
                 return False
@@ -66,27 +62,27 @@ class Quota:
             return True
 
     def release(self, size: int) -> None:
-        """Give back what `take` reserved."""
+        """Release reserved bytes."""
         with self._lock:
             self.used -= size
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """One `subscriptions/listen` that is open: the request it answers in the end, and what is honoured of its filter."""
+    """An open `subscriptions/listen` request, and the part of its filter that was accepted."""
 
     request: e.Serve
-    honoured: SubscriptionFilter
+    accepted: SubscriptionFilter
     uris: frozenset[str]
     size: int = 0
 
     @property
-    def mark(self) -> bytes:
-        """The `_meta` that everything which belongs to it carries."""
+    def meta(self) -> bytes:
+        """The `_meta` of all messages that belong to the subscription."""
         return b'{"%b":%b}' % (META_SUBSCRIPTION_ID.encode(), encode_json(self.request.id))
 
 
-class Listening:
-    """What the client of one connection wants to hear of."""
+class Subscriptions:
+    """The subscriptions of the client of one connection."""
 
     def __init__(self, connection: "Driver") -> None:
         # Those of `resources/subscribe`.
@@ -99,50 +95,49 @@ class Listening:
         self._flush: asyncio.Handle | None = None
 
     def __repr__(self) -> str:
-        return f"<Listening to {len(self.uris)} resources, {len(self._open)} subscriptions>"
+        return f"<Subscriptions to {len(self.uris)} resources, {len(self._open)} open requests>"
 
-    # --- what the client asks -----------------------------------------------------------------------------------------
+    # --- requests of the client ---------------------------------------------------------------------------------------
 
     def subscribe(self, uri: str) -> None:
-        """Tell of changes to this resource. Raises: JsonRpcError, if there are too many, or it is too long."""
-        if len(uri) > LONGEST_URI:
+        """Subscribe to a resource. Raises: JsonRpcError, if a limit is exceeded."""
+        if len(uri) > MAX_URI_LENGTH:
             raise JsonRpcError(
                 ErrorCode.INVALID_PARAMS,
-                f"a URI of more than {LONGEST_URI} characters cannot be subscribed to",
+                f"cannot subscribe: the URI is longer than {MAX_URI_LENGTH} characters",
             )
         if uri in self.uris or not self._connection.KEEPS_SUBSCRIPTIONS:
             return
-        if len(self.uris) >= MOST_URIS:
-            raise JsonRpcError(-32603, f"at most {MOST_URIS} resources can be subscribed to")
-        if not self._take(_size(uri)):
-            raise JsonRpcError(-32603, "too many bytes of URIs are subscribed to")
+        if len(self.uris) >= MAX_URIS:
+            raise JsonRpcError(-32603, f"cannot subscribe to more than {MAX_URIS} resources")
+        if not self._reserve(_size(uri)):
+            raise JsonRpcError(-32603, "cannot subscribe: the limit for all URIs together is reached")
         self.uris.add(uri)
 
     def unsubscribe(self, uri: str) -> None:
-        """Tell no more of changes to this resource. One that was not subscribed to is no error."""
+        """Unsubscribe from a resource. Does nothing if it is not subscribed."""
         if uri in self.uris:
             self.uris.remove(uri)
             self._release(_size(uri))
 
     def restore(self, uris: Iterable[str]) -> None:
-        """The subscriptions of a session's record; those that there is no room for are dropped."""
+        """Restore the subscriptions of a stored session. Those that exceed a limit are dropped."""
         for uri in uris:
             try:
                 self.subscribe(uri)
             except JsonRpcError:
-                logger.warning(
-                    "connection %d: no room for the subscriptions of its record", self._connection.number
-                )
+                number = self._connection.number
+                logger.warning("connection %d: not all subscriptions of the session were restored", number)
                 return
 
     def close(self) -> None:
-        """The connection is over: nothing is told any more, and what its URIs used is free."""
+        """Remove all subscriptions and release their quota."""
         self.uris.clear()
         self._open.clear()
         self._release(self._size)
 
-    def _take(self, size: int) -> bool:
-        if self._size + size > self._quota.each or not self._quota.take(size):
+    def _reserve(self, size: int) -> bool:
+        if self._size + size > self._quota.each or not self._quota.reserve(size):
             return False
         self._size += size
         return True
@@ -152,44 +147,45 @@ class Listening:
         self._quota.release(size)
 
     def listen(
-        self, request: e.Serve, wanted: SubscriptionFilter, has: Callable[[str], bool] = lambda _: True
+        self, request: e.Serve, wanted: SubscriptionFilter, exists: Callable[[str], bool] = lambda _: True
     ) -> None:
-        """Open a subscription: acknowledged first, with what is honoured of it. `has`: whether there is such a resource."""
-        offered = self._connection.offered
+        """Open a subscription and acknowledge the accepted part of its filter. `exists` is called for each URI."""
+        capabilities = self._connection.capabilities
         flags = {
             member: True
             for capability, member in _FLAGS.values()
-            if getattr(wanted, member) and capability in offered
+            if getattr(wanted, member) and capability in capabilities
         }
         uris: list[str] | None = None
-        if wanted.resource_subscriptions is not None and "resources" in offered:
+        if wanted.resource_subscriptions is not None and "resources" in capabilities:
             uris = []
-            # What is not honoured is not acknowledged: the client sees that there is no room for it.
-            room = MOST_URIS - sum(len(other.uris) for other in self._open.values())
-            known = (uri for uri in wanted.resource_subscriptions if len(uri) <= LONGEST_URI and has(uri))
-            for uri in list(dict.fromkeys(known))[: max(0, room)]:
-                if not self._take(_size(uri)):
+            # URIs beyond the limits are not acknowledged, so the client can see that they were not accepted.
+            remaining = MAX_URIS - sum(len(other.uris) for other in self._open.values())
+            known = (uri for uri in wanted.resource_subscriptions if len(uri) <= MAX_URI_LENGTH and exists(uri))
+            for uri in list(dict.fromkeys(known))[: max(0, remaining)]:
+                if not self._reserve(_size(uri)):
                     break
                 uris.append(uri)
-        honoured = SubscriptionFilter(**flags, resource_subscriptions=uris)  # type: ignore[arg-type]  # members are flags
-        # Without its params: they are a view of the frame, which would live as long as the subscription.
+        accepted = SubscriptionFilter(**flags, resource_subscriptions=uris)  # type: ignore[arg-type]  # all bool
+        # Without params: they are a view of the frame, which would be kept in memory with the subscription.
         bare: e.Serve = msgspec.structs.replace(request, params=None, meta=None)
         size = sum(map(_size, uris or ()))
-        subscription = Subscription(bare, honoured, frozenset(uris or ()), size)
+        subscription = Subscription(bare, accepted, frozenset(uris or ()), size)
         self._open[request.serial] = subscription
-        params = b'{"notifications":%b,"_meta":%b}' % (encode_json(honoured), subscription.mark)
+        params = b'{"notifications":%b,"_meta":%b}' % (encode_json(accepted), subscription.meta)
         self._connection.step(e.Notified("notifications/subscriptions/acknowledged", params, request.id))
 
     def forget(self, serial: int) -> None:
-        """The client cancelled it, if that is one."""
+        """Remove the subscription of a request that was cancelled, if it is one."""
         cancelled = self._open.pop(serial, None)
         if cancelled is not None:
             self._release(cancelled.size)
 
     def end(self) -> None:
-        """End every subscription in order: the specification has two ways to say so, and both are said.
+        """End every subscription with a notification and a result, because the specification has both.
 
-        2026-07-28 basic/patterns/cancellation wants `notifications/cancelled`, .../subscriptions a result.
+        2026-07-28 basic/patterns/cancellation requires `notifications/cancelled`, basic/patterns/subscriptions a
+        result.
         """
         for serial, subscription in list(self._open.items()):
             self.forget(serial)
@@ -197,61 +193,61 @@ class Listening:
             cancelled = b'{"requestId":%b,"reason":"the server is shutting down"}' % encode_json(request.id)
             self._connection.step(e.Notified("notifications/cancelled", cancelled, request.id))
             self._connection.finish(
-                request, self._connection.offer.complete(b'{"_meta":%b}' % subscription.mark)
+                request, self._connection.server_config.finalize(b'{"_meta":%b}' % subscription.meta)
             )
 
-    # --- what happens -------------------------------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------------------------------
 
     def changed(self, method: str, uri: str = "", params: bytes = b"") -> None:
-        """Something changed; it is told in the next turn of the loop, once. Call it on the loop's thread.
+        """Send a notification of a change in the next turn of the loop, once. Only on the loop's thread.
 
-        `params` are what is said of it, encoded; without, it is said in our own words.
+        `params` are the encoded params; the default depends on the method.
         """
         self._changed[method, uri, params] = None
-        # Its own, which need not run now: a program may stop it between two of its steps.
+        # Not `get_running_loop()`: a program may call this while the loop is stopped.
         loop = self._connection._loop
         if self._flush is None and not loop.is_closed():
-            self._flush = loop.call_soon(self._tell)
+            self._flush = loop.call_soon(self._flush_changes)
 
-    def _tell(self) -> None:
+    def _flush_changes(self) -> None:
         self._flush = None
         changed, self._changed = self._changed, {}
         for method, uri, params in changed:
-            self._tell_client(method, uri, params)
+            self._notify_client(method, uri, params)
             for subscription in list(self._open.values()):
-                self._tell_subscription(subscription, method, uri, params)
+                self._notify_subscription(subscription, method, uri, params)
 
-    def _tell_client(self, method: str, uri: str, params: bytes) -> None:
+    def _notify_client(self, method: str, uri: str, params: bytes) -> None:
         version = self._connection.core.version
         if version is None or not REVISIONS[version].has_server_requests:
-            return  # nothing is said unasked in the stateless era, nor before there is one
+            return  # in the stateless era, and before the handshake, nothing is sent without a subscription
         if method == _UPDATED:
             if uri in self.uris:
                 self._connection.notify(method, params or b'{"uri":%b}' % encode_json(uri))
-        elif _FLAGS[method][0] in self._connection.offered:
+        elif _FLAGS[method][0] in self._connection.capabilities:
             self._connection.notify(method, params or b"{}")
 
-    def _tell_subscription(self, subscription: Subscription, method: str, uri: str, params: bytes) -> None:
-        about, mark = subscription.request.id, subscription.mark
+    def _notify_subscription(self, subscription: Subscription, method: str, uri: str, params: bytes) -> None:
+        about, meta = subscription.request.id, subscription.meta
         if method == _UPDATED:
             if uri in subscription.uris:
-                said = params or b'{"uri":%b}' % encode_json(uri)
-                self._connection.notify(method, _marked(said, mark), about)
-        elif getattr(subscription.honoured, _FLAGS[method][1]):
-            self._connection.notify(method, _marked(params or b"{}", mark), about)
+                updated = params or b'{"uri":%b}' % encode_json(uri)
+                self._connection.notify(method, _with_meta(updated, meta), about)
+        elif getattr(subscription.accepted, _FLAGS[method][1]):
+            self._connection.notify(method, _with_meta(params or b"{}", meta), about)
 
 
 def _size(uri: str) -> int:
     return len(uri.encode("utf-8", "surrogatepass"))
 
 
-def _marked(params: bytes, mark: bytes) -> bytes:
-    """These params with the mark of a subscription in their `_meta`, beside what they have there themselves."""
+def _with_meta(params: bytes, added: bytes) -> bytes:
+    """Add members to the `_meta` of encoded params."""
     if b'"_meta"' not in params:
-        return splice_meta(params, mark)
+        return splice_meta(params, added)
     members = _read_members(params)
     try:
         meta = _read_members(members.get("_meta", msgspec.Raw(b"{}")))
     except msgspec.DecodeError:
-        meta = {}  # not an object, and of no use to anybody
-    return msgspec.json.encode({**members, "_meta": {**meta, **_read_members(mark)}})
+        meta = {}  # not an object
+    return msgspec.json.encode({**members, "_meta": {**meta, **_read_members(added)}})

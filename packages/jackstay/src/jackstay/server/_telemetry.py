@@ -1,24 +1,22 @@
-"""What a server tells whoever listens: one hook, stable names, stable fields.
+"""Telemetry events of a server, with stable names and fields.
 
-Every event has `server`, its name, and `connection`, a number. With no listener an event costs its caller one attribute
-test; a listener that raises is logged once and kept.
-
-Above: `_connection`, which tells; users, who listen. Below: nothing.
+Every event has the fields `server` (its name) and `connection` (a number). Without listeners an event costs one
+attribute access. A listener that raises stays subscribed; its exception is logged once.
 """
 
 import logging
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-# What an event says, by name.
+# The fields of an event by name.
 Fields: TypeAlias = Mapping[str, object]
 
-# Who hears of events: `listener(name, fields)`.
+# Called for every event: `listener(name, fields)`.
 Listener: TypeAlias = Callable[[str, Fields], None]
 
 logger = logging.getLogger("jackstay.server")
 
-# Every event and its fields beside `server` and `connection`; `docs/server.md` shows the same.
+# All events, and their fields in addition to `server` and `connection`. `docs/server.md` has the same table.
 EVENTS: dict[str, tuple[str, ...]] = {
     "jackstay.server.request.start": ("method", "id"),
     "jackstay.server.request.stop": ("method", "id", "duration_ns"),
@@ -29,17 +27,17 @@ EVENTS: dict[str, tuple[str, ...]] = {
 
 
 class Telemetry:
-    """The listeners of one server. Test `listeners` before making an event: empty means that nobody wants it."""
+    """The listeners of one server. Check `listeners` before creating an event."""
 
-    __slots__ = ("_accused", "listeners", "server")
+    __slots__ = ("_logged", "listeners", "server")
 
     def __init__(self, server: str) -> None:
         self.server = server
         self.listeners: tuple[Listener, ...] = ()
-        self._accused: list[Listener] = []  # compared by identity: not every callable can be hashed
+        self._logged: list[Listener] = []  # compared by identity: not every callable can be hashed
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener(name, fields)` for every event from now on; call what is returned to end that."""
+        """Call `listener(name, fields)` for every event. Returns a function that ends the subscription."""
         self.listeners = (*self.listeners, listener)
 
         def unsubscribe() -> None:
@@ -47,13 +45,13 @@ class Telemetry:
 
         return unsubscribe
 
-    def tell(self, name: str, connection: int, **fields: object) -> None:
-        """Give an event to every listener."""
+    def emit(self, name: str, connection: int, **fields: object) -> None:
+        """Call every listener with an event."""
         event = {"server": self.server, "connection": connection, **fields}
         for listener in self.listeners:
             try:
                 listener(name, event)
-            except Exception:  # the outermost edge: a listener is somebody else's code
-                if not any(other is listener for other in self._accused):
-                    self._accused.append(listener)
-                    logger.exception("a telemetry listener raised; it is kept, and not reported again")
+            except Exception:  # a listener may raise anything
+                if not any(other is listener for other in self._logged):
+                    self._logged.append(listener)
+                    logger.exception("a telemetry listener raised; further exceptions of it are not logged")

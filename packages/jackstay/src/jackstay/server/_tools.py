@@ -1,9 +1,7 @@
-"""Tools: from a function, or from a schema that is already there, to something that can be listed and called.
+"""Tools from functions, and from handlers with a JSON Schema.
 
-The two differ only in how arguments are read. A function's are decoded into its parameters and validated by that; a
-ready schema's stay a dict, and are validated against the schema if the author does not do it.
-
-Must never know a connection. Above: `_catalogue`, the dispatch. Below: `_functions`, `_output`, `_ready`.
+The arguments of a function are decoded into its parameters, which validates them. A handler with a JSON Schema gets a
+dict, which is validated against the schema unless `validate=False`.
 """
 
 import inspect
@@ -25,16 +23,14 @@ from jackstay.server._entries import (
     runs_blocking,
 )
 from jackstay.server._functions import Call, Function, RawArguments
-from jackstay.server._output import Answer, Check, Output, read_output, ready_output
-from jackstay.server._problems import REFUSALS, InvalidArguments, collect, find_problems
+from jackstay.server._output import Check, EncodeResult, Output, output_from_schema, read_output
+from jackstay.server._problems import DECODE_ERRORS, InvalidArguments, collect, find_problems
 from jackstay.server._schema import Schema
 from jackstay.types import Tool, ToolAnnotations
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
-
-if TYPE_CHECKING:
-    from jackstay.server._ready import Validate
+    from jackstay.server._json_schema import Validate
 
 Bind: TypeAlias = Callable[[RawArguments, object], Call | InvalidArguments]
 
@@ -42,11 +38,11 @@ _read_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What an author may say of a tool besides its function. None: from the function, or nothing.
+    """The options of a tool. The name and the description default to those of the function.
 
-    `read_only`, `destructive`, `idempotent` and `open_world` are the protocol's hints. `structured`: see `_output`.
-    `blocking=False` promises that a plain function never waits, and runs it in the loop. `scopes` are what a caller over
-    HTTP must be allowed to do; other transports have no scopes, and do not ask for them.
+    `read_only`, `destructive`, `idempotent` and `open_world` are the annotations of MCP. `structured`: see `_output`.
+    `blocking=False` declares that a plain function never blocks, so that it is called on the event loop. `scopes` are
+    required of callers over HTTP; other transports have no scopes.
     """
 
     name: str | None = None
@@ -63,8 +59,8 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     scopes: Sequence[str] = ()
 
 
-class ReadySchema(msgspec.Struct, frozen=True, kw_only=True):
-    """Schemas that are already there. `validate=False`: arguments and output are the handler's business."""
+class ToolSchemas(msgspec.Struct, frozen=True, kw_only=True):
+    """The JSON Schemas of a tool. With `validate=False` neither arguments nor output are validated."""
 
     input_schema: Mapping[str, Json]
     output_schema: Mapping[str, Json] | None = None
@@ -72,28 +68,31 @@ class ReadySchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolEntry(Entry, frozen=True, kw_only=True):
-    """A tool. `bind(arguments, context)` gives what to call it with, or what is wrong; `answer(value, version)` the
-    encoded result. `param_headers` are the arguments that travel in HTTP headers, too."""
+    """A registered tool.
+
+    `bind(arguments, context)` returns the arguments of the call, or what is wrong with them. `encode_result(value,
+    version)` encodes what it returned. `param_headers` are the arguments that HTTP clients repeat in headers.
+    """
 
     body: Tool
     bind: Bind
-    answer: Answer
+    encode_result: EncodeResult
     param_headers: "tuple[ParamHeader, ...]"
     scopes: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
-        """What it is called by."""
+        """The name of the tool."""
         return self.key
 
 
 def tool_from_function(
     call: Callable[..., object], context_type: type | None = None, options: ToolOptions | None = None
 ) -> ToolEntry:
-    """A tool whose schema is its signature.
+    """Create a tool from a function. The schema is derived from its signature.
 
     Raises:
-        UsageError: naming the function, the parameter and the reason, for what has no schema.
+        UsageError: for an unsupported signature. Names the function, the parameter and the reason.
     """
     options = options or ToolOptions()
     function = Function(call, context_type)
@@ -102,33 +101,33 @@ def tool_from_function(
 
 
 def tool_from_schema(
-    call: Callable[..., object], ready: ReadySchema, options: ToolOptions | None = None
+    call: Callable[..., object], schemas: ToolSchemas, options: ToolOptions | None = None
 ) -> ToolEntry:
-    """A tool with a ready schema. `call` takes the arguments as a dict, and the context if it has a second parameter.
+    """Create a tool with a JSON Schema. `call` gets the arguments as a dict, and the context as a second parameter.
 
     Raises:
-        UsageError: for a schema that cannot be used, and where `validate=True` needs an extra that is not there.
+        UsageError: for an invalid schema, and for `validate=True` without the extra `schema`.
     """
-    from jackstay.server._ready import check_ready, compile_ready  # noqa: PLC0415  # most servers have no ready schema
+    from jackstay.server._json_schema import check_schema, compile_validator  # noqa: PLC0415  # few servers need it
 
     options = options or ToolOptions()
     handler = _Handler(call)
     name = options.name or handler.name
-    schema = check_ready(dict(ready.input_schema), f"{name}(input_schema)", must_be_object=True)
+    schema = check_schema(dict(schemas.input_schema), f"{name}(input_schema)", must_be_object=True)
     output_schema = None
-    if ready.output_schema is not None:
-        output_schema = check_ready(dict(ready.output_schema), f"{name}(output_schema)", must_be_object=True)
+    if schemas.output_schema is not None:
+        output_schema = check_schema(dict(schemas.output_schema), f"{name}(output_schema)", must_be_object=True)
     validate, check = None, None
-    if ready.validate:
-        validate = compile_ready(schema, f"{name}(input_schema)")
+    if schemas.validate:
+        validate = compile_validator(schema, f"{name}(input_schema)")
         if output_schema is not None:
-            check = _check_of(compile_ready(output_schema, f"{name}(output_schema)"))
-    output = ready_output(output_schema, name, check)
+            check = _check_of(compile_validator(output_schema, f"{name}(output_schema)"))
+    output = output_from_schema(output_schema, name, check)
     return _make(handler, schema, output, handler.binder(validate), options)
 
 
 class _Handler:
-    """A function of `(arguments)` or `(arguments, context)`: what `_make` needs to know of it."""
+    """A function of `(arguments)` or `(arguments, context)`, with the attributes that `_make` needs."""
 
     def __init__(self, call: Callable[..., object]) -> None:
         self.call = call
@@ -143,8 +142,7 @@ class _Handler:
         except (TypeError, ValueError):
             is_usable = False
         if not is_usable:
-            said = f"{self.name} must take (arguments, context) or (arguments)"
-            raise UsageError(said, path=self.name)
+            raise UsageError(f"{self.name} must accept (arguments) or (arguments, context)", path=self.name)
 
     def binder(self, validate: "Validate | None") -> Bind:
         takes_context = self.takes_context
@@ -152,7 +150,7 @@ class _Handler:
         def bind(arguments: RawArguments, context: object) -> Call | InvalidArguments:
             try:
                 given = _read_object(b"{}" if arguments is None else arguments)
-            except REFUSALS:
+            except DECODE_ERRORS:
                 return collect(find_problems(dict[str, Any], b"" if arguments is None else bytes(arguments)))
             if validate is not None:
                 invalid = validate(given)
@@ -179,9 +177,7 @@ def _check_of(validate: "Validate") -> Check:
     return check
 
 
-def _make(
-    function: Function | _Handler, schema: Schema, output: Output, bind: Bind, options: ToolOptions
-) -> ToolEntry:
+def _make(function: Function | _Handler, schema: Schema, output: Output, bind: Bind, options: ToolOptions) -> ToolEntry:
     name = check_name(options.name or function.name, "name")
     headers = _read_headers(name, schema)
     body = Tool(
@@ -206,17 +202,17 @@ def _make(
         takes_context=function.takes_context,
         body=body,
         bind=bind,
-        answer=output.answer,
+        encode_result=output.encode_result,
         param_headers=headers,
         scopes=check_scopes(options.scopes),
     )
 
 
 def _read_headers(name: str, schema: Schema) -> "tuple[ParamHeader, ...]":
-    """The arguments that travel in HTTP headers, too. The rules of HTTP are loaded for a schema that marks one."""
+    """Return the arguments that HTTP clients repeat in headers: those with `x-mcp-header` in the schema."""
     if b"x-mcp-header" not in msgspec.json.encode(schema):
         return ()
-    from jackstay.protocol.http import read_param_headers  # noqa: PLC0415  # a stdio server has no use for them
+    from jackstay.protocol.http import read_param_headers  # noqa: PLC0415  # few tools need it
 
     headers = read_param_headers(schema)
     if headers.problems:
@@ -230,7 +226,7 @@ def _without_output(body: Tool) -> Tool:
 
 
 def _hints(options: ToolOptions) -> ToolAnnotations | None:
-    """The protocol's hints, only those that were given: absent ones have defaults of their own at the client."""
+    """Return the tool annotations. Those that are not set have defaults at the client."""
     given = (options.read_only, options.destructive, options.idempotent, options.open_world)
     if all(hint is None for hint in given):
         return None

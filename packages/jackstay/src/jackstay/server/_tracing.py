@@ -1,10 +1,7 @@
-"""OpenTelemetry for a server, as middleware: the caller's trace goes on here.
+"""OpenTelemetry tracing as middleware: the span of a request continues the trace of the client.
 
-A client that traces puts `traceparent` (and `tracestate`, `baggage`) into `_meta`, under those very names (2026-07-28
-basic/index). The span of a request is a child of what they say. The library is an extra, and loaded when the middleware is
-made: nothing here needs it otherwise.
-
-Must never know a connection. Above: authors, who add it. Below: `opentelemetry-api`.
+Clients send `traceparent`, `tracestate` and `baggage` in `_meta` (2026-07-28 basic/index). The library is optional and
+imported when the middleware is created.
 """
 
 import importlib
@@ -15,23 +12,23 @@ from jackstay.extras import install_command
 from jackstay.server._context import Context
 from jackstay.server._dispatch import Middleware, Next
 
-# The members of `_meta` that carry a trace.
+# The members of `_meta` with the trace context.
 CARRIED = ("traceparent", "tracestate", "baggage")
 
 
 def trace_requests(tracer: Any = None) -> Middleware:
-    """Middleware that makes a span of every request: `server.add_middleware(trace_requests())`.
+    """Create middleware that records a span for every request: `server.add_middleware(trace_requests())`.
 
-    `tracer` is OpenTelemetry's; without one, that of the name `jackstay.server`.
+    `tracer` is an OpenTelemetry tracer; the default is the one named `jackstay.server`.
 
-    Raises: UsageError, if the extra `otel` is missing.
+    Raises: UsageError, if the extra `otel` is not installed.
     """
     try:
-        # By name: the extra is optional, and its types are not there for whoever checks ours without it.
+        # By name, so that type checkers do not need the optional package.
         trace = importlib.import_module("opentelemetry.trace")
         propagate = importlib.import_module("opentelemetry.propagate")
     except ImportError as missing:
-        raise UsageError(f"tracing needs the extra `otel`: {install_command('otel')}") from missing
+        raise UsageError(f"tracing needs the extra 'otel': {install_command('otel')}") from missing
     traces = tracer or trace.get_tracer("jackstay.server")
 
     async def traced(ctx: Context, call_next: Next) -> bytes:

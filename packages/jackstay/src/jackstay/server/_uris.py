@@ -1,18 +1,8 @@
-"""URI templates: which resources a template names, and what its variables are for one of them.
+"""URI templates (RFC 6570) that are matched against URIs to get the values of their variables.
 
-Of RFC 6570 levels 1 and 2 are here as far as they can be read backwards: `{name}`, which stays within a segment, and
-`{+name}`, which may cross slashes; at most one of the latter. The other operators, lists and modifiers expand to text
-from which the values cannot be told, and are refused when the template is made. A variable is never empty.
-
-Matching is by searching for the literals, from both ends towards the `{+name}`, and takes time linear in the URI: a
-regular expression of the same meaning can be made to backtrack by whoever sends the URI. Searching for the nearest
-literal is enough, because `{name}` takes no slash: a literal with one can stand in one place only, and one without can
-be left to the next variable.
-
-Values that would lead out of a folder (`..`, a slash or backslash that was percent-encoded, an absolute path) do not
-match unless the template allows it: nearly every handler joins them to a path. This is stricter than the RFC.
-
-Must never know a resource. Above: `_resources`. Below: nothing.
+Supported are `{name}`, which matches within a path segment, and one `{+name}`, which may contain slashes. Values that
+could escape from a directory (`..`, encoded slashes, absolute paths) do not match unless traversal is allowed, because
+most handlers join them to a path. This is stricter than the RFC.
 """
 
 import re
@@ -27,42 +17,44 @@ _OUTSIDE = "/?#"
 
 
 def check_uri(uri: str, what: str) -> str:
-    """The URI, if it is absolute.
+    """Return the URI.
 
     Raises:
-        UsageError: without a scheme, or with a space or a control character in it.
+        UsageError: if it has no scheme, or contains a space or a control character.
     """
     if re.match(_SCHEME, uri) is None or any(character <= " " or character == "\x7f" for character in uri):
-        raise UsageError(
-            f"{what} must be a URI with a scheme, as file:///notes, not {uri[:100]!r}", path=what
-        )
+        raise UsageError(f"{what} must be a URI with a scheme, such as file:///notes, not {uri[:100]!r}", path=what)
     return uri
 
 
 class UriTemplate:
-    """A template, read. `match` gives the variables of a URI, or None.
+    """A parsed URI template. Variables are never empty.
+
+    Matching searches for the literals from both ends towards `{+name}`, in linear time. A regular expression could be
+    made to backtrack by a malicious URI. The nearest literal is always the right one, because `{name}` contains no
+    slash.
 
     Raises:
-        UsageError: for an expression that cannot be read backwards, and for a template that is no URI.
+        UsageError: for an expression that cannot be matched unambiguously, and for an invalid URI.
     """
 
-    __slots__ = ("_backward", "_forward", "_head", "_is_open", "_reserved", "_tail", "text", "variables")
+    __slots__ = ("_allow_traversal", "_backward", "_forward", "_head", "_reserved", "_tail", "text", "variables")
 
-    def __init__(self, text: str, *, is_open: bool = False) -> None:
+    def __init__(self, text: str, *, allow_traversal: bool = False) -> None:
         self.text = text
-        self._is_open = is_open
+        self._allow_traversal = allow_traversal
         literals, names = _split(check_uri(text, "uri_template"))
         self.variables = tuple(name.lstrip("+") for name in names)
         if len(set(self.variables)) != len(names):
-            raise UsageError(f"{text!r} names a variable twice", path="uri_template")
+            raise UsageError(f"duplicate variable in {text!r}", path="uri_template")
         reserved = [index for index, name in enumerate(names) if name.startswith("+")]
         if len(reserved) > 1:
-            raise UsageError(f"{text!r} has two {{+...}}: one could not tell them apart", path="uri_template")
-        # Without a {+name} the last variable takes its part: it, too, ends where the tail begins.
+            raise UsageError(f"more than one {{+name}} in {text!r}: the match is ambiguous", path="uri_template")
+        # Without a {+name} the last variable is treated like it: it ends where the tail begins.
         at = reserved[0] if reserved else len(names) - 1
         self._reserved = reserved[0] if reserved else None
         self._head, self._tail = literals[0], literals[-1]
-        # Literals to look for, in the order in which they are looked for; each ends a variable.
+        # Literals in the order in which they are searched for; each one ends a variable.
         self._forward = tuple(literals[1 : at + 1])
         self._backward = tuple(reversed(literals[at + 1 : -1]))
 
@@ -70,7 +62,7 @@ class UriTemplate:
         return f"<UriTemplate {self.text}>"
 
     def match(self, uri: str) -> Mapping[str, str] | None:
-        """The variables of this URI, percent-decoded, or None if the template does not name it."""
+        """Return the percent-decoded variables of a URI, or None if it does not match."""
         head, tail = self._head, self._tail
         begin, end = len(head), len(uri) - len(tail)
         if begin >= end or not uri.startswith(head) or not uri.endswith(tail):
@@ -102,14 +94,14 @@ class UriTemplate:
             value = _percent_decoded(part) if "%" in part else part
             if value is None:
                 return None
-            if not self._is_open and _leads_out(value, is_reserved):
+            if not self._allow_traversal and _is_traversal(value, is_reserved):
                 return None
             values[name] = value
         return values
 
 
 def _percent_decoded(part: str) -> str | None:
-    from urllib.parse import unquote  # noqa: PLC0415  # slow to load, and most values have nothing to decode
+    from urllib.parse import unquote  # noqa: PLC0415  # slow to import, and rarely needed
 
     try:
         return unquote(part, errors="strict")
@@ -117,7 +109,7 @@ def _percent_decoded(part: str) -> str | None:
         return None
 
 
-def _leads_out(value: str, is_reserved: bool) -> bool:
+def _is_traversal(value: str, is_reserved: bool) -> bool:
     if "\0" in value or "\\" in value:
         return True
     if is_reserved:
@@ -126,17 +118,17 @@ def _leads_out(value: str, is_reserved: bool) -> bool:
 
 
 def _split(text: str) -> tuple[list[str], list[str]]:
-    """The literals around the variables (one more than there are variables), and the variables as they are written."""
+    """Return the literals around the variables (one more than variables), and the expressions without braces."""
     pieces = re.split(_EXPRESSION, text)
     literals, names = pieces[::2], pieces[1::2]
     if any("{" in literal or "}" in literal for literal in literals):
-        raise UsageError(f"{text!r} has a brace without its partner", path="uri_template")
+        raise UsageError(f"unbalanced braces in {text!r}", path="uri_template")
     if not names:
-        raise UsageError(f"{text!r} has no variable: register it as a resource", path="uri_template")
+        raise UsageError(f"no variable in {text!r}: register it as a resource", path="uri_template")
     for name in names:
         if re.fullmatch(_NAME, name) is None:
-            said = f"{{{name}}} in {text!r} cannot be read backwards; use {{name}} or {{+name}}"
-            raise UsageError(said, path="uri_template")
+            message = f"unsupported expression {{{name}}} in {text!r}; use {{name}} or {{+name}}"
+            raise UsageError(message, path="uri_template")
     if any(not literal for literal in literals[1:-1]):
-        raise UsageError(f"{text!r} has two variables with nothing between them", path="uri_template")
+        raise UsageError(f"adjacent variables in {text!r}: put a literal between them", path="uri_template")
     return literals, names

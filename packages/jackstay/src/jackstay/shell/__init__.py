@@ -1,17 +1,17 @@
-"""What a command owes the shell that started it: a quiet end, and what the tab key completes.
+"""Helpers for command-line programs: entry point, signals, argument parser, shell completion.
 
-All three commands stand on this room. It knows none of them, nothing of MCP, and loads next to nothing: whatever is loaded
-before a command has its signals in hand is time in which a Ctrl-C shows a traceback.
+Shared by the `jackstay`, `apcore-mcp` and `procontext` commands. It imports as little as possible: until a command has
+installed its signal handlers, Ctrl-C prints a traceback.
 """
 
 from jackstay._lazy import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
-    from jackstay.shell._edge import run_command
-    from jackstay.shell._parser import CommandParser, meant
+    from jackstay.shell._entry_point import run_command
+    from jackstay.shell._grammar import Command, Option, Program, Value, command_from_parser, value_from_metavar
+    from jackstay.shell._parser import CommandParser, did_you_mean
     from jackstay.shell._scripts import SHELLS, completion_script
-    from jackstay.shell._signals import ending_in_order
-    from jackstay.shell._words import Command, Option, Program, Value, command_of, value_of
+    from jackstay.shell._signals import cancel_on_signal
 
 __all__ = [
     "SHELLS",
@@ -20,12 +20,12 @@ __all__ = [
     "Option",
     "Program",
     "Value",
-    "command_of",
+    "cancel_on_signal",
+    "command_from_parser",
     "completion_script",
-    "ending_in_order",
-    "meant",
+    "did_you_mean",
     "run_command",
-    "value_of",
+    "value_from_metavar",
 ]
 
 if not TYPE_CHECKING:
@@ -33,16 +33,16 @@ if not TYPE_CHECKING:
         __name__,
         {
             "SHELLS": "_scripts",
-            "Command": "_words",
+            "Command": "_grammar",
             "CommandParser": "_parser",
-            "Option": "_words",
-            "Program": "_words",
-            "Value": "_words",
-            "command_of": "_words",
+            "Option": "_grammar",
+            "Program": "_grammar",
+            "Value": "_grammar",
+            "command_from_parser": "_grammar",
             "completion_script": "_scripts",
-            "ending_in_order": "_signals",
-            "meant": "_parser",
-            "run_command": "_edge",
-            "value_of": "_words",
+            "cancel_on_signal": "_signals",
+            "did_you_mean": "_parser",
+            "run_command": "_entry_point",
+            "value_from_metavar": "_grammar",
         },
     )

@@ -1,15 +1,12 @@
-"""The completion of a program for fish: a line for each option and command, and the conditions they stand under.
-
-Pure. Above: `_scripts`. Below: `_words`.
-"""
+"""Generate the completion script for fish: a line with its condition for each option and command."""
 
 from collections.abc import Iterator
 
-from jackstay.shell._words import Command, Option, Program, Value
+from jackstay.shell._grammar import Command, Option, Program, Value
 
 _AT = r"""
-# Whether the command is this one (none yet: ''), and no -- was typed.
-function @quiet@_at
+# True if the command is this one ('': none yet), and no -- was typed.
+function @function@_at
     set -l typed (commandline -opc)
     set -e typed[1]
     contains -- -- $typed; and return 1
@@ -23,8 +20,8 @@ end
 """
 
 _SERVERS = r"""
-# The names in the file of --config, as long as none of them was typed.
-function @quiet@_servers
+# The names in the file of --config, unless one of them was typed.
+function @function@_servers
     set -l typed (commandline -opc)
     set -l file
     for i in (seq (count $typed))
@@ -46,23 +43,23 @@ end
 
 _DASHES = r"""
 # What follows -- is the command of a server.
-function @quiet@_after_dashes
+function @function@_after_dashes
     contains -- -- (commandline -opc)
 end
 
-function @quiet@_command
+function @function@_command
     set -l typed (commandline -opc) (commandline -ct)
     set -l place (contains -i -- -- $typed)
     set -e typed[1..$place]
     complete -C (string join -- ' ' (string escape -- $typed[1..-2]) $typed[-1])
 end
 
-complete -c @name@ -n @quiet@_after_dashes -a '(@quiet@_command)'
+complete -c @name@ -n @function@_after_dashes -a '(@function@_command)'
 """
 
 
 def fish(program: Program) -> str:
-    """The script."""
+    """Return the script."""
     text = "".join(
         [
             _AT if program.commands else "",
@@ -73,31 +70,31 @@ def fish(program: Program) -> str:
             "\n",
         ]
     )
-    quiet = "__" + program.name.replace("-", "_")
-    for mark, value in (("quiet", quiet), ("names", program.names), ("name", program.name)):
+    function = "__" + program.name.replace("-", "_")
+    for mark, value in (("function", function), ("names", program.names), ("name", program.name)):
         text = text.replace(f"@{mark}@", value)
     return text.lstrip("\n")
 
 
 def _lines(program: Program) -> Iterator[str]:
-    """Under what condition, and what."""
-    nowhere = "-n '@quiet@_at \"\"' " if program.commands else ""
-    for option in program.front:
-        yield f"complete -c @name@ {nowhere}{_option(option)}"
+    """Yield the `complete` lines."""
+    no_command = "-n '@function@_at \"\"' " if program.commands else ""
+    for option in program.options:
+        yield f"complete -c @name@ {no_command}{_option(option)}"
     for command in program.commands:
-        yield f"complete -c @name@ {nowhere}-a {command.name} -d {quoted(command.summary)}"
+        yield f"complete -c @name@ {no_command}-a {command.name} -d {quote(command.summary)}"
     for command in program.commands:
-        at = f"complete -c @name@ -n '@quiet@_at {command.name}'"
+        at = f"complete -c @name@ -n '@function@_at {command.name}'"
         for option in command.options:
             yield f"{at} {_option(option)}"
-        for word in _words(command):
+        for word in _positionals(command):
             yield f"{at} {word}"
 
 
 def _option(option: Option) -> str:
     names = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
-    said = f" -d {quoted(option.help)}" if option.help else ""
-    return names + ("" if option.value is None else f" {_value(option.value)}") + said
+    description = f" -d {quote(option.help)}" if option.help else ""
+    return names + ("" if option.value is None else f" {_value(option.value)}") + description
 
 
 def _value(value: Value) -> str:
@@ -106,19 +103,19 @@ def _value(value: Value) -> str:
     return {"file": "-r -F", "directory": "-x -a '(__fish_complete_directories)'"}.get(value.kind, "-x")
 
 
-def _words(command: Command) -> Iterator[str]:
-    for value in command.words:
+def _positionals(command: Command) -> Iterator[str]:
+    for value in command.positionals:
         if value.choices:
             yield f"-a '{' '.join(value.choices)}'"
         elif value.kind == "server":
-            yield "-a '(@quiet@_servers)'"
+            yield "-a '(@function@_servers)'"
         elif value.kind == "file":
             yield "-F"
 
 
-def quoted(text: str) -> str:
-    """As one word of fish, whatever is in it."""
+def quote(text: str) -> str:
+    """Quote a string as one word for fish."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-__all__ = ["fish", "quoted"]
+__all__ = ["fish", "quote"]

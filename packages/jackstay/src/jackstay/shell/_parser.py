@@ -1,50 +1,47 @@
-"""A parser whose complaints say what to try: the word that was perhaps meant, and where everything is listed.
-
-Must never know a command. Above: the parsers of the commands. Below: argparse.
-"""
+"""An argparse parser whose errors suggest a correction and refer to `--help`."""
 
 import sys
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Iterable
 from typing import NoReturn
 
-# How argparse begins its sentence about words that nobody asked for.
+# The prefix of argparse's message about unknown arguments.
 _UNKNOWN = "unrecognized arguments: "
 
 
 class CommandParser(ArgumentParser):
-    """An ArgumentParser of a command: no abbreviations, `--help` without a line of its own, advice after mistakes."""
+    """An ArgumentParser without abbreviations, with `--help` hidden from the help, and with suggestions in errors."""
 
     def __init__(self, prog: str, **options: object) -> None:
-        # An option that is added later must not change what a script means.
+        # Abbreviations are off: an option that is added later must not change the meaning of an existing script.
         super().__init__(prog, allow_abbrev=False, add_help=False, **options)  # type: ignore[arg-type]  # as argparse takes them
-        # Who reads it has found it, and a screen has 24 lines.
+        # Hidden to keep the help within 24 lines.
         self.add_argument("-h", "--help", action="help", help=SUPPRESS)
 
     def error(self, message: str) -> NoReturn:
-        """End with 2, after the usage, what was wrong, and what to try."""
+        """Print the usage, the error and a suggestion, and exit with 2."""
         self.print_usage(sys.stderr)
-        said = self._explained(message)
-        see = " See" if said.endswith("?") else "; see"
-        self.exit(2, f"{self.prog}: error: {said}{see} {self.prog} --help\n")
+        explained = self._explain(message)
+        see = " See" if explained.endswith("?") else "; see"
+        self.exit(2, f"{self.prog}: error: {explained}{see} {self.prog} --help\n")
 
-    def _explained(self, message: str) -> str:
+    def _explain(self, message: str) -> str:
         if not message.startswith(_UNKNOWN):
             return message
         words = message.removeprefix(_UNKNOWN).split()
         option = next((word for word in words if word.startswith("-") and word != "--"), None)
         if option is None:
-            return f"{words[-1]!r} is one word too many" if words else message
+            return f"unexpected argument {words[-1]!r}" if words else message
         flags = [flag for action in self._actions if action.help for flag in action.option_strings]
-        return f"there is no option {option}{meant(option.partition('=')[0], flags)}"
+        return f"unknown option {option!r}{did_you_mean(option.partition('=')[0], flags)}"
 
 
-def meant(word: str, known: Iterable[str]) -> str:
-    """What to add to a sentence about a word that is not known: the one that is like it, if there is one."""
-    from difflib import get_close_matches  # noqa: PLC0415  # only for who mistyped
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` if one of the known words is similar, else an empty string."""
+    from difflib import get_close_matches  # noqa: PLC0415  # only after a typing error
 
     close = get_close_matches(word, list(known), 1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
-__all__ = ["CommandParser", "meant"]
+__all__ = ["CommandParser", "did_you_mean"]

@@ -1,18 +1,16 @@
-"""The completion of a program for zsh: a call of `_arguments` for each command.
+"""Generate the completion script for zsh: a call of `_arguments` for each command.
 
-It can be read by `source`, or lie as `_NAME` in a directory of `fpath`.
-
-Pure. Above: `_scripts`. Below: `_words`.
+The script can be sourced, or stored as `_NAME` in a directory of `fpath`.
 """
 
 import re
 from collections.abc import Iterator
 
-from jackstay.shell._words import Command, Option, Program, Value
+from jackstay.shell._grammar import Command, Option, Program, Value
 
 _SERVERS = r"""
 # The names in the file of --config.
-@quiet@_servers() {
+@function@_servers() {
     local file=${(Q)opt_args[--config]}
     local -a names
     [[ -n $file ]] && names=(${(f)"$(@name@ @names@ "$file" 2> /dev/null)"})
@@ -31,7 +29,7 @@ _DASHES = r"""    # What follows -- is the command of a server.
 """
 
 _COMMANDS = r"""    _arguments -C \
-@front@
+@options@
         '1: :->command' \
         '*:: :->words' && return 0
     case $state in
@@ -52,40 +50,40 @@ _COMMANDS = r"""    _arguments -C \
 
 _SCRIPT = r"""#compdef @name@
 @servers@
-@quiet@() {
+@function@() {
     local curcontext=$curcontext state line dashes
     typeset -A opt_args
 @body@}
 
-if [[ $funcstack[1] == @quiet@ ]]; then
-    @quiet@ "$@"
+if [[ $funcstack[1] == @function@ ]]; then
+    @function@ "$@"
 else
-    compdef @quiet@ @name@
+    compdef @function@ @name@
 fi
 """
 
 
-# Any other word: a state that nobody asks for. An empty message in its place would keep zsh from finishing an option.
+# Any other word: an unused state. An empty message instead would prevent zsh from completing an option.
 _OTHER = "'*: :->other'"
 
 
 def zsh(program: Program) -> str:
-    """The script."""
+    """Return the script."""
     if program.commands:
         body = _DASHES if program.has_servers else ""
         body += _COMMANDS
     else:
-        body = f"    _arguments \\\n@front@\n        {_OTHER}\n"
-    # As the file is called: zsh loads it as the function of that name.
-    quiet = f"_{program.name}"
+        body = f"    _arguments \\\n@options@\n        {_OTHER}\n"
+    # Named like the file: zsh loads it as the function of that name.
+    function = f"_{program.name}"
     text = _SCRIPT
     for mark, value in (
         ("servers", _SERVERS if program.names else ""),
         ("body", body),
-        ("front", "\n".join(f"        {one} \\" for one in _options(program.front))),
-        ("commands", "\n".join(f"                {_described(one)}" for one in program.commands)),
-        ("cases", "\n".join(line for one in program.commands for line in _case(one, quiet))),
-        ("quiet", quiet),
+        ("options", "\n".join(f"        {line} \\" for line in _options(program.options))),
+        ("commands", "\n".join(f"                {_describe(command)}" for command in program.commands)),
+        ("cases", "\n".join(line for command in program.commands for line in _case(command, function))),
+        ("function", function),
         ("names", program.names),
         ("name", program.name),
     ):
@@ -93,16 +91,16 @@ def zsh(program: Program) -> str:
     return text
 
 
-def _described(command: Command) -> str:
-    return quoted(f"{command.name}:{command.summary}")
+def _describe(command: Command) -> str:
+    return quote(f"{command.name}:{command.summary}")
 
 
-def _case(command: Command, quiet: str) -> Iterator[str]:
+def _case(command: Command, function: str) -> Iterator[str]:
     arguments = [*_options(command.options)]
-    for number, value in enumerate(command.words, 1):
-        is_last = number == len(command.words) and command.is_endless
-        arguments.append(quoted(f"{'*' if is_last else number}: :{_action(value, quiet, '->other')}"))
-    if not command.is_endless:
+    for number, value in enumerate(command.positionals, 1):
+        is_last = number == len(command.positionals) and command.repeats_last
+        arguments.append(quote(f"{'*' if is_last else number}: :{_action(value, function, '->other')}"))
+    if not command.repeats_last:
         arguments.append(_OTHER)
     yield f"                {command.name})"
     yield "                    _arguments \\"
@@ -112,24 +110,24 @@ def _case(command: Command, quiet: str) -> Iterator[str]:
 
 def _options(options: tuple[Option, ...]) -> Iterator[str]:
     for option in options:
-        # Said once, it is not offered again, by any of its names.
-        before = "*" if option.is_many else f"({' '.join(option.flags)})"
-        said = re.sub(r"([\[\]:\\])", r"\\\1", option.help)
+        # An option that was typed is not offered again, by any of its names.
+        before = "*" if option.is_repeatable else f"({' '.join(option.flags)})"
+        description = re.sub(r"([\[\]:\\])", r"\\\1", option.help)
         after = "" if option.value is None else f": :{_action(option.value, '', ' ')}"
         for flag in option.flags:
-            yield quoted(f"{before}{flag}[{said}]{after}")
+            yield quote(f"{before}{flag}[{description}]{after}")
 
 
-def _action(value: Value, quiet: str, other: str) -> str:
-    """How zsh completes it; `other` for what nobody can know."""
+def _action(value: Value, function: str, other: str) -> str:
+    """Return the action that completes this value; `other` if there is none."""
     if value.choices:
         return f"({' '.join(value.choices)})"
-    return {"file": "_files", "directory": "_files -/", "server": f"{quiet}_servers"}.get(value.kind, other)
+    return {"file": "_files", "directory": "_files -/", "server": f"{function}_servers"}.get(value.kind, other)
 
 
-def quoted(text: str) -> str:
-    """As one word of a shell, whatever is in it."""
+def quote(text: str) -> str:
+    """Quote a string as one word for a POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-__all__ = ["quoted", "zsh"]
+__all__ = ["quote", "zsh"]

@@ -1,10 +1,7 @@
-"""`Client`, blocking: the face of `jackstay.client.Client` for code that has no event loop, or does not want to know of it.
+"""The blocking `Client`: wraps `jackstay.client.Client` and runs its coroutines on the event loop of `_portal`.
 
-Every client of a process lives on the one loop behind `_portal`; a client here holds an async one and brings calls to it.
-Any number of threads may use it. Handlers run on the loop's thread: they must not wait, and must not make blocking calls,
-which are refused there.
-
-Above: users, `_fleet`. Below: `_portal`, `_features`, `jackstay.client`.
+Any number of threads may use it. Handlers run on the thread of the event loop and must not block; blocking calls of
+this API raise StateError there.
 """
 
 import asyncio
@@ -28,29 +25,29 @@ from jackstay.sync._features import (
     Sampling,
     Tools,
 )
-from jackstay.sync._portal import Passage
+from jackstay.sync._portal import ClientPortal
 from jackstay.transport import Target
 from jackstay.types import Implementation, ServerCapabilities
 
 R = TypeVar("R")
 
 
-def connect(target: Target, **options: Unpack[ClientKeywords]) -> "Client":
-    """A client for this target; `options` are the settings of `docs/settings.md`. Open it with `with`.
+def connect(target: Target | str, **options: Unpack[ClientKeywords]) -> "Client":
+    """Return a client for `target`: a URL, or a target such as `stdio(...)` or `http(...)`. Open it with `with`.
 
-    Register handlers (`client.sampling.handle(...)`) before it is opened: what it declares to the server depends on
-    them.
+    `options` are the settings of `docs/settings.md`. Register handlers (`client.sampling.handle(...)`) before the
+    client is opened, because they determine the capabilities that it declares.
 
-    Raises: UsageError for an option that is unknown or out of range.
+    Raises: UsageError for an invalid target, an unknown option or a bad value.
     """
     return Client(connect_async(target, **options))
 
 
 class Call(Generic[R]):
-    """One call under way: wait for it with `result()`, or give it up with `cancel()`."""
+    """One request in flight: wait for it with `result()`, or call `cancel()`."""
 
-    def __init__(self, passage: Passage, call: AsyncCall[R]) -> None:
-        self._passage = passage
+    def __init__(self, client_portal: ClientPortal, call: AsyncCall[R]) -> None:
+        self._client_portal = client_portal
         self._call = call
 
     def __repr__(self) -> str:
@@ -58,18 +55,21 @@ class Call(Generic[R]):
 
     @property
     def id(self) -> int:
-        """The id of its request; it changes if the call is sent again after a loss. 0: it was never accepted."""
+        """The id of the request.
+
+        It changes if the request is replayed after a reconnect; 0 if it was never accepted.
+        """
         return self._call.id
 
     @property
     def method(self) -> str:
-        """What was asked."""
+        """The method of the request."""
         return self._call.method
 
     def result(self) -> R:
-        """Wait for it. Ctrl-C while waiting gives it up.
+        """Wait for the result. Ctrl-C cancels the call.
 
-        Raises: as every request; after `cancel()` ShutdownError, whose `may_have_run` is False if nothing was written.
+        Raises: as every request; after `cancel()` ShutdownError, whose `may_have_run` is False if nothing was sent.
         """
 
         async def awaited() -> R:
@@ -81,28 +81,31 @@ class Call(Generic[R]):
                 cancelled = ShutdownError("the call was cancelled", sent=self._call.may_have_run)
                 raise cancelled.about(self._call.method, self._call.id) from None
 
-        return self._passage.portal.wait(awaited)
+        return self._client_portal.portal.wait(awaited)
 
     def cancel(self) -> bool:
-        """Give it up: if it was written, the server is told, once. False: it had ended before."""
-        return self._passage.portal.ask(self._call.cancel)
+        """Cancel the call. If the request was written, the server gets one `notifications/cancelled`.
+
+        Returns False if the call had already ended.
+        """
+        return self._client_portal.portal.run_on_loop(self._call.cancel)
 
 
 class Client:
-    """A client that holds, for blocking code. Safe to share between threads; make it with `connect()`."""
+    """A blocking client that reconnects automatically. Safe to share between threads; create it with `connect()`."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
-        self._passage = Passage()
-        self._portal = self._passage.portal
-        self.tools = Tools(self._passage, client.tools)
-        self.resources = Resources(self._passage, client.resources)
-        self.prompts = Prompts(self._passage, client.prompts)
-        self.sampling = Sampling(self._passage, client.sampling)
-        self.roots = Roots(self._passage, client.roots)
+        self._client_portal = ClientPortal()
+        self._portal = self._client_portal.portal
+        self.tools = Tools(self._client_portal, client.tools)
+        self.resources = Resources(self._client_portal, client.resources)
+        self.prompts = Prompts(self._client_portal, client.prompts)
+        self.sampling = Sampling(self._client_portal, client.sampling)
+        self.roots = Roots(self._client_portal, client.roots)
         self.elicitation = Elicitation(client.elicitation)
-        self.logging = Logging(self._passage, client.logging)
-        self.completion = Completions(self._passage, client.completion)
+        self.logging = Logging(self._client_portal, client.logging)
+        self.completion = Completions(self._client_portal, client.completion)
 
     def __repr__(self) -> str:
         return f"<sync.Client {self.settings.name} {self.state}>"
@@ -119,49 +122,50 @@ class Client:
         self.stop()
 
     def open(self, *, wait: bool = True) -> None:
-        """Connect. With `wait` it returns when ready; otherwise at once, and `ready()` waits.
+        """Connect. With `wait`, return when the client is ready; otherwise return at once, and `ready()` waits.
 
-        Raises: the newest cause, with exit code and stderr tail, when it cannot be done: after `max_attempts`, a permanent
-        failure or `open_timeout`, whichever is first. Nothing is left running then.
+        Raises: the most recent connection error, with exit code and stderr tail, after `max_attempts`, a permanent
+        failure or `open_timeout`, whichever comes first. Nothing is left running then.
         """
-        is_ours = self._portal.hold(self._client, self._client.stop)
+        is_registered = self._portal.register(self._client, self._client.stop)
         try:
             self._portal.wait(self._client.open, wait=wait)
         except BaseException:
-            if is_ours:  # not at a second `open()`, which is refused and changes nothing
-                self._shut()
+            if is_registered:  # not for a second `open()`, which raises and changes nothing
+                self._mark_closed()
             raise
 
     def ready(self, timeout: float | None = None) -> None:
-        """Wait until calls can be made.
+        """Wait until the client is ready.
 
-        Raises: the error that closed it; TimeoutError after `timeout` seconds, with the newest cause as its cause.
+        Raises: the error that closed the client; TimeoutError after `timeout` seconds, with the most recent connection
+        error as its cause.
         """
-        self._passage.wait(self._client.ready, timeout)
+        self._client_portal.wait(self._client.ready, timeout)
 
     def stop(self, drain: float | None = None) -> None:
-        """End it: open calls fail with ShutdownError, the server is closed, and this returns when it is gone.
+        """Close the client: pending calls fail with ShutdownError; returns when the server is closed.
 
-        `drain` waits that many seconds for open calls first. May be called by many, and again.
+        With `drain`, first wait up to that many seconds for pending calls. May be called repeatedly and concurrently.
         """
         self._portal.wait(self._client.stop, drain)
-        self._shut()
+        self._mark_closed()
 
-    def _shut(self) -> None:
-        """It has ended: calls fail with the reason from now on, without the loop that it lived on."""
-        self._passage.end = self._portal.wait(why_closed, self._client)
-        self._portal.drop(self._client)
+    def _mark_closed(self) -> None:
+        """Store why the client closed, so that later calls fail with it without an event loop."""
+        self._client_portal.closed_by = self._portal.wait(close_reason, self._client)
+        self._portal.unregister(self._client)
 
-    # --- what is known ------------------------------------------------------------------------------------------------
+    # --- state and server information ---------------------------------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
-        """The settings it was made with."""
+        """The settings of this client."""
         return self._client.settings
 
     @property
     def cache(self) -> Cache:
-        """The lists that the server allowed to keep: `cache.clear()` forgets them."""
+        """The cache of lists: `cache.clear()` empties it."""
         return self._client.cache
 
     @property
@@ -171,63 +175,69 @@ class Client:
 
     @property
     def server_info(self) -> Implementation | None:
-        """What the server calls itself; None where it did not say. Raises: StateError before ready."""
-        return self._portal.ask(lambda: self._client.server_info)
+        """Name and version of the server, or None if it sent none. Raises: StateError before the first ready."""
+        return self._portal.run_on_loop(lambda: self._client.server_info)
 
     @property
     def server_capabilities(self) -> ServerCapabilities:
-        """What the server offers. After a loss: what it last offered. Raises: StateError before the first ready."""
-        return self._portal.ask(lambda: self._client.server_capabilities)
+        """Capabilities of the server; while disconnected, those of the last connection.
+
+        Raises: StateError before the first ready.
+        """
+        return self._portal.run_on_loop(lambda: self._client.server_capabilities)
 
     @property
     def is_server_stale(self) -> bool:
-        """True where what is known of the server is from before the last loss. Raises: StateError before `open()`."""
-        return self._portal.ask(lambda: self._client.is_server_stale)
+        """True while the server information is from a lost connection. Raises: StateError before `open()`."""
+        return self._portal.run_on_loop(lambda: self._client.is_server_stale)
 
     @property
     def protocol_version(self) -> str:
-        """The revision agreed on. Raises: StateError before the first ready."""
-        return self._portal.ask(lambda: self._client.protocol_version)
+        """The negotiated protocol version. Raises: StateError before the first ready."""
+        return self._portal.run_on_loop(lambda: self._client.protocol_version)
 
     @property
     def instructions(self) -> str:
-        """What the server wants its user to know. Raises: StateError before the first ready."""
-        return self._portal.ask(lambda: self._client.instructions)
+        """Instructions of the server for the model. Raises: StateError before the first ready."""
+        return self._portal.run_on_loop(lambda: self._client.instructions)
 
-    # --- listening ----------------------------------------------------------------------------------------------------
+    # --- handlers and listeners ---------------------------------------------------------------------------------------
 
     def on_notification(self, handler: NotificationHandler) -> NotificationHandler:
-        """Call `handler(notification)` for each, in order, on the loop's thread; usable as a decorator."""
-        return self._portal.ask(self._client.on_notification, handler)  # it may subscribe to the lists
+        """Call `handler(notification)` for each notification, on the event loop thread; usable as a decorator."""
+        return self._portal.run_on_loop(self._client.on_notification, handler)  # it may subscribe to the lists
 
     def on_progress(self, handler: ProgressHandler) -> ProgressHandler:
-        """Call `handler(progress)` whenever a call reports, on the loop's thread; usable as a decorator."""
+        """Call `handler(progress)` for each progress notification, on the event loop thread; usable as a decorator."""
         return self._client.on_progress(handler)
 
     def on_event(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener(name, fields)` for every telemetry event, on the loop's thread; call what is returned to end that."""
-        unsubscribe = self._portal.ask(self._client.on_event, listener)
-        return lambda: self._portal.ask(unsubscribe)
+        """Call `listener(name, fields)` for every telemetry event, on the event loop thread.
+
+        Returns a function that removes the listener.
+        """
+        unsubscribe = self._portal.run_on_loop(self._client.on_event, listener)
+        return lambda: self._portal.run_on_loop(unsubscribe)
 
     def trace_with(self, trace: Trace | None) -> None:
-        """Make a span of every request, and hand its trace on to the server: see `opentelemetry()`. None ends that."""
+        """Create a span for every request and propagate it to the server: see `opentelemetry()`. None disables this."""
         self._client.trace_with(trace)
 
-    # --- asking -------------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
     def submit(
         self, method: str, params: Mapping[str, Json] | None = None, **options: Unpack[CallOptions]
     ) -> Call[dict[str, Json]]:
-        """Make a request and return at once: `.id` is its id, `.result()` waits for its result as plain JSON."""
-        return Call(self._passage, self._passage.submit(self._client.submit, method, params, **options))
+        """Send any request and return at once; `result()` of the call waits for the result as plain JSON."""
+        return Call(self._client_portal, self._client_portal.submit(self._client.submit, method, params, **options))
 
     def ping(self, **options: Unpack[CallOptions]) -> str:
-        """Ask for a sign of life with what `keepalive` would send, and return which method that was."""
-        return self._passage.wait(self._client.ping, **options)
+        """Send the request that `keepalive` sends, wait for the response, and return the method that was used."""
+        return self._client_portal.wait(self._client.ping, **options)
 
 
-async def why_closed(client: AsyncClient) -> McpError | None:
-    """The error that closed this client; None if it is not closed."""
+async def close_reason(client: AsyncClient) -> McpError | None:
+    """Return the error that closed this client, or None if it is not closed."""
     if client.state == "closed":
         try:
             await client.ready()

@@ -1,7 +1,4 @@
-"""`Fleet`, blocking: the face of `jackstay.client.Fleet` for code without an event loop.
-
-Above: users. Below: `_client`, `_portal`, `jackstay.client`.
-"""
+"""The blocking `Fleet`: wraps `jackstay.client.Fleet`."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,20 +10,20 @@ from jackstay.client import Fleet as AsyncFleet
 from jackstay.errors import Json, McpError, ShutdownError
 from jackstay.protocol.client import FleetKeywords
 from jackstay.sync._client import Client
-from jackstay.sync._portal import Passage
+from jackstay.sync._portal import ClientPortal
 from jackstay.transport import Target
 from jackstay.types import CallToolResult, Tool
 
 
 class Fleet:
-    """Named servers as one. Use it with `with`; safe to share between threads.
+    """Several named servers as one. Use it with `with`; safe to share between threads.
 
-    `fleet["git"]` is the client of one server: register handlers with it before the fleet is opened, call what is not a tool
-    through it. `separator` stands between the names of a server and a tool; with `require_all` a server that cannot be
-    opened fails the whole; `parallel_starts` is how many servers are started, or restarted, at the same time (default: as many
-    as there are processors, at least 4). `settings` are those of `docs/settings.md`, for every server.
+    `fleet["git"]` is the client of one server: use it to register handlers before the fleet is opened and for
+    everything but tools. `separator` is placed between server and tool names. With `require_all`, opening fails if any
+    server fails. `parallel_starts` limits how many servers are started or restarted at the same time (default: the
+    number of processors, at least 4). `settings` are those of `docs/settings.md`, for every server.
 
-    Raises: UsageError for a setting that is unknown or out of range.
+    Raises: UsageError for an unknown setting or a bad value.
     """
 
     def __init__(
@@ -38,7 +35,7 @@ class Fleet:
         parallel_starts: int | None = None,
         **settings: Unpack[FleetKeywords],
     ) -> None:
-        self._take(
+        self._init(
             AsyncFleet(
                 targets,
                 separator=separator,
@@ -59,12 +56,12 @@ class Fleet:
         parallel_starts: int | None = None,
         **settings: Unpack[FleetKeywords],
     ) -> Self:
-        """The servers of an `mcpServers` file: those named in `servers`, or all that are not `disabled`.
+        """Return a fleet of the servers in an `mcpServers` file: those in `servers`, or all that are not `disabled`.
 
-        Raises: UsageError, naming file and key, before anything is started; and as the class itself.
+        Raises: UsageError that names file and key, before anything is started; and as the class.
         """
         fleet = cls.__new__(cls)
-        fleet._take(
+        fleet._init(
             AsyncFleet.from_config(
                 path,
                 servers=servers,
@@ -76,10 +73,10 @@ class Fleet:
         )
         return fleet
 
-    def _take(self, fleet: AsyncFleet) -> None:
+    def _init(self, fleet: AsyncFleet) -> None:
         self._fleet = fleet
-        self._passage = Passage()
-        self._portal = self._passage.portal
+        self._client_portal = ClientPortal()
+        self._portal = self._client_portal.portal
         self._clients = {name: Client(fleet[name]) for name in fleet}
 
     def __repr__(self) -> str:
@@ -106,8 +103,8 @@ class Fleet:
 
     @property
     def errors(self) -> dict[str, McpError]:
-        """The newest failure of each server that has one: why it was not opened, or why its tools are not the newest."""
-        return self._portal.ask(lambda: self._fleet.errors)
+        """The most recent error by server: why it could not be opened, or why its tools could not be listed."""
+        return self._portal.run_on_loop(lambda: self._fleet.errors)
 
     # --- opening and closing ------------------------------------------------------------------------------------------
 
@@ -121,57 +118,57 @@ class Fleet:
         self.stop()
 
     def open(self) -> None:
-        """Open every server at once, and list the tools; returns when each is ready or has failed.
+        """Open the servers, `parallel_starts` at a time, and list their tools; return when each is ready or has failed.
 
-        Raises: StateError at the second time; with `require_all`, the error of the
-        first server that failed, in their order. Nothing is left running then.
+        Raises: StateError if called twice; with `require_all`, the error of the first failed server in their order.
+        Nothing is left running then.
         """
-        is_ours = self._portal.hold(self._fleet, self._fleet.stop)
+        is_registered = self._portal.register(self._fleet, self._fleet.stop)
         try:
             self._portal.wait(self._fleet.open)
         except BaseException:
-            if is_ours:  # not at a second `open()`, which is refused and changes nothing
-                self._shut()
+            if is_registered:  # not for a second `open()`, which raises and changes nothing
+                self._mark_closed()
             raise
 
     def stop(self, drain: float | None = None) -> None:
-        """End every server, as `client.stop()` does; returns when all are gone."""
+        """Close every server, as `client.stop()` does; return when all are closed."""
         self._portal.wait(self._fleet.stop, drain)
-        self._shut()
+        self._mark_closed()
 
-    def _shut(self) -> None:
-        """It has ended: calls fail with the reason from now on, without the loop that it lived on."""
+    def _mark_closed(self) -> None:
+        """Store why the fleet closed, so that later calls fail with it without an event loop."""
         for client in self._clients.values():
-            client._shut()
+            client._mark_closed()
         if "new" not in self.states.values():
-            self._passage.end = ShutdownError("the fleet was stopped")
-        self._portal.drop(self._fleet)
+            self._client_portal.closed_by = ShutdownError("the fleet was stopped")
+        self._portal.unregister(self._fleet)
 
     # --- the tools ----------------------------------------------------------------------------------------------------
 
     def tools(self, **options: Unpack[CallOptions]) -> list[Tool]:
-        """The tools of all servers under their names in the fleet, server by server.
+        """Return the tools of all servers with their names in the fleet, ordered by server.
 
-        A server that cannot answer now is shown with the tools it last had, and its error in `errors`. A name that tools of two
-        servers would have is left out, and so are all tools of a server two of whose tools would have one name; `errors` has
-        the reason.
+        If a server cannot be listed now, its tools of the last listing are used and `errors` has the reason. A name
+        that occurs in two servers is omitted, as are all tools of a server in which two tools get the same name;
+        `errors` has the reason.
         """
-        return self._passage.wait(self._fleet.tools, **options)
+        return self._client_portal.wait(self._fleet.tools, **options)
 
     @property
     def names(self) -> Mapping[str, tuple[str, str]]:
-        """The table: each name in the fleet, and the server and tool that it stands for."""
+        """By name in the fleet: the server and its tool."""
         return self._fleet.names
 
     def name_of(self, server: str, tool: str) -> str:
-        """What a server's tool is called in the fleet. Raises: UsageError if that is not listed."""
+        """Return the name of a server's tool in the fleet. Raises: UsageError if the tool is not listed."""
         return self._fleet.name_of(server, tool)
 
     def call(
         self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[ToolOptions]
     ) -> CallToolResult:
-        """Run a tool by its name in the fleet; as `client.tools.call()`.
+        """Call a tool by its name in the fleet; options as for `client.tools.call()`.
 
-        Raises: UsageError for a name that no server has, ClosedError where its server could not be opened, and as every call.
+        Raises: UsageError for an unknown name, ClosedError if its server could not be opened, and as every call.
         """
-        return self._passage.wait(self._fleet.call, name, arguments, **options)
+        return self._client_portal.wait(self._fleet.call, name, arguments, **options)

@@ -1,12 +1,8 @@
-"""The one thread with the one event loop on which everything blocking of this process happens.
+"""`Portal`: the thread with the event loop that runs all blocking clients of the process.
 
-It is started by the first who needs it and ends with the last: while a client is open, or a call is under way, it runs;
-otherwise it does not exist. It is a daemon, and what is still open when the interpreter exits is stopped then. Work is
-brought to it and waited for; a wait that is interrupted (Ctrl-C) cancels the work, and returns when that has ended, so that
-the server was told. Two mistakes that would wait for ever are refused instead: waiting on the thread itself (from a
-handler), and using after `fork()` what was made before, whose thread stayed in the parent.
-
-What it must never know: what the work is. Above: `_client`, `_fleet`. Below: asyncio.
+It is a daemon thread that runs while a client is open or a call is pending; open clients are closed at interpreter
+exit. Ctrl-C during a wait cancels the coroutine and waits until it has ended. Two mistakes that would deadlock raise
+StateError: a blocking call on the thread itself (in a handler), and use after `fork()` of a client of the parent.
 """
 
 import asyncio
@@ -23,59 +19,57 @@ from jackstay.errors import ClosedError, McpError, ShutdownError, StateError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# How something open is stopped, on the loop.
-End: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+# Closes a registered owner; runs on the event loop.
+Close: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 logger = logging.getLogger("jackstay.sync")
 
-# How long what was cancelled may take to end before the loop ends without it: as long as a step of closing a server.
-STUBBORN_SECONDS = 2.0
+# How long cancelled tasks may take before the event loop ends without them; the default of `close_step`.
+CANCEL_GRACE_SECONDS = 2.0
 
 
 class Portal:
-    """The thread, whether it runs at the moment or not. Get the process's own with `portal()`."""
+    """The event loop thread, which runs on demand. `portal()` returns the one of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._holders: dict[
-            object, End
-        ] = {}  # what is open, and how it is stopped when the interpreter exits
-        self._waiting = 0  # threads that have brought work and wait for it
+        self._owners: dict[object, Close] = {}  # what is open, and how to close it at interpreter exit
+        self._waiting = 0  # threads inside `wait()`
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._ending = threading.Event()  # of the thread that runs now: each has its own
+        self._ending = threading.Event()  # of the current thread; each thread has its own
 
     def __repr__(self) -> str:
         state = "idle" if self._thread is None else "running"
-        return f"<Portal {state}, {len(self._holders)} open, {self._waiting} waiting>"
+        return f"<Portal {state}, {len(self._owners)} open, {self._waiting} waiting>"
 
-    # --- who keeps it -------------------------------------------------------------------------------------------------
+    # --- owners -------------------------------------------------------------------------------------------------------
 
-    def hold(self, holder: object, end: End) -> bool:
-        """Keep the thread for this one, until `drop()`; `end()` stops it if that never comes. False: it was held before.
+    def register(self, owner: object, close: Close) -> bool:
+        """Keep the thread running for this owner until `unregister()`; `close()` is called at interpreter exit.
 
-        Raises: StateError on the loop's own thread and after a fork.
+        Returns False if the owner was already registered. Raises: StateError on the event loop thread and after a fork.
         """
         self._check()
         with self._lock:
-            if holder in self._holders:
+            if owner in self._owners:
                 return False
             self._start()
-            self._holders[holder] = end
+            self._owners[owner] = close
             return True
 
-    def drop(self, holder: object) -> None:
-        """This one needs it no longer. The thread of the last ends before this returns."""
+    def unregister(self, owner: object) -> None:
+        """Remove an owner. If it was the last one, the thread ends before this returns."""
         with self._lock:
-            self._holders.pop(holder, None)
+            self._owners.pop(owner, None)
             self._end_if_idle()
 
-    # --- work ---------------------------------------------------------------------------------------------------------
+    # --- running code on the event loop -------------------------------------------------------------------------------
 
     def wait(self, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run `function(...)` on the loop and return what it returns.
+        """Run the coroutine `function(...)` on the event loop and return its result.
 
-        Raises: what it raises; StateError on the loop's own thread and after a fork.
+        Raises: its exception; StateError on the event loop thread and after a fork.
         """
         self._check()
         is_counted = False
@@ -84,88 +78,88 @@ class Portal:
                 loop = self._start()
                 self._waiting += 1
                 is_counted = True
-            return _waited(loop, function, *args, **kwargs)
+            return _run_and_wait(loop, function, *args, **kwargs)
         finally:
             if is_counted:
                 with self._lock:
                     self._waiting -= 1
                     self._end_if_idle()
 
-    def ask(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """As `wait()`, for what does not wait itself: it runs between two turns of the loop. Handlers may ask, too."""
+    def run_on_loop(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the plain function `function(...)` on the event loop and return its result; allowed in handlers, too."""
 
-        async def asked() -> R:
+        async def run() -> R:
             return function(*args, **kwargs)
 
-        return function(*args, **kwargs) if self._is_here() else self.wait(asked)
+        return function(*args, **kwargs) if self._is_loop_thread() else self.wait(run)
 
-    def _is_here(self) -> bool:
+    def _is_loop_thread(self) -> bool:
         return self._thread is not None and threading.get_ident() == self._thread.ident
 
     def _check(self) -> None:
-        """Refuse what would wait for ever."""
+        """Raises: StateError where waiting would deadlock."""
         if self is not _portal:
             raise StateError(
                 "forked",
-                message="this was made before fork(), and its connections stayed in the parent: make a new one",
+                message="this client was created before fork() and belongs to the parent process; create a new one",
             )
-        if self._is_here():
+        if self._is_loop_thread():
             raise StateError(
                 "busy",
-                message="a blocking call inside a handler would wait for itself, because handlers run on the loop's "
-                "thread: make it on another thread, or use the async client",
+                message="a blocking call inside a handler would deadlock, because handlers run on the event loop "
+                "thread; make the call on another thread or use the async client",
             )
 
     # --- the thread ---------------------------------------------------------------------------------------------------
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        """The loop, running. With the lock held."""
+        """Return the running event loop, and start it if necessary. The lock must be held."""
         if self._loop is None:
-            _watch_process()
+            _install_process_hooks()
             loop, ending = asyncio.new_event_loop(), threading.Event()
             thread = threading.Thread(target=_run, args=(loop, ending), name="jackstay-sync", daemon=True)
             thread.start()
-            # Only now: a Ctrl-C before must not leave a loop here that nobody runs.
+            # Only now: a Ctrl-C before `start()` must not leave a loop here that does not run.
             self._loop, self._thread, self._ending = loop, thread, ending
         return self._loop
 
     def _end_if_idle(self) -> None:
-        """End the thread if nobody needs it. With the lock held: whoever comes now waits, and starts a new one."""
-        if self._holders or self._waiting or self._loop is None or self._thread is None:
+        """End the thread if it is unused. The lock must be held, so that a concurrent caller starts a new thread."""
+        if self._owners or self._waiting or self._loop is None or self._thread is None:
             return
         loop, thread = self._loop, self._thread
         self._ending.set()
-        self._loop = self._thread = None  # before the wait, which a Ctrl-C may cut short
+        self._loop = self._thread = None  # before the join, which Ctrl-C may interrupt
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
 
-    def end_all(self) -> None:
-        """Stop everything that is open: the interpreter exits."""
-        holders = dict(self._holders)
-        if not holders:
+    def close_all(self) -> None:
+        """Close all owners at interpreter exit."""
+        owners = dict(self._owners)
+        if not owners:
             return
 
-        async def stop() -> None:
-            await asyncio.gather(*(end() for end in holders.values()), return_exceptions=True)
+        async def close() -> None:
+            await asyncio.gather(*(close_owner() for close_owner in owners.values()), return_exceptions=True)
 
-        self.wait(stop)
-        for holder in holders:
-            self.drop(holder)
+        self.wait(close)
+        for owner in owners:
+            self.unregister(owner)
 
 
-class Passage:
-    """The way of one client to the portal. After the end it is shut: the loop that knew the client may be gone.
+class ClientPortal:
+    """The portal as one client uses it: after the client has closed, every call raises ClosedError with `closed_by`.
 
-    `end` is then why, and every wait fails as a call of an async client that has ended does. It is looked at twice: here, so
-    that nothing is started for what has ended, and on the loop, because another thread may end it in between.
+    `closed_by` is checked twice: on the calling thread, so that no event loop is started for a closed client, and on
+    the event loop, because another thread may have closed the client in between.
     """
 
     def __init__(self) -> None:
         self.portal = portal()
-        self.end: McpError | None = None
+        self.closed_by: McpError | None = None
 
     def wait(self, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> R:
-        """As the portal's. Raises: ClosedError after the end."""
+        """As `Portal.wait()`. Raises: ClosedError after the client has closed."""
 
         async def if_open() -> R:
             self._check()
@@ -175,53 +169,55 @@ class Passage:
         return self.portal.wait(if_open)
 
     def submit(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """As the portal's `ask()`, for what begins a call. Raises: ClosedError after the end."""
+        """As `Portal.run_on_loop()`. Raises: ClosedError after the client has closed."""
 
         def if_open() -> R:
             self._check()
             return function(*args, **kwargs)
 
         self._check()
-        return self.portal.ask(if_open)
+        return self.portal.run_on_loop(if_open)
 
     def _check(self) -> None:
-        if self.end is not None:
-            raise ClosedError(self.end)
+        if self.closed_by is not None:
+            raise ClosedError(self.closed_by)
 
 
 def _run(loop: asyncio.AbstractEventLoop, ending: threading.Event) -> None:
-    """The thread's whole life."""
+    """The target of the thread: run the event loop until `ending` is set."""
     asyncio.set_event_loop(loop)
     try:
         while not ending.is_set():
             try:
                 loop.run_forever()
             except (KeyboardInterrupt, SystemExit):
-                # A handler asked the whole program to end; this is not the thread that can do that.
-                logger.exception("a handler tried to end the program; it ended only itself")
-        loop.run_until_complete(_leave_nothing())
+                # Raised by a handler. Only the main thread can end the program.
+                logger.exception("a handler raised KeyboardInterrupt or SystemExit; the program continues")
+        loop.run_until_complete(_cancel_remaining_tasks())
     finally:
         asyncio.set_event_loop(None)
         loop.close()
 
 
-def _waited(
+def _run_and_wait(
     loop: asyncio.AbstractEventLoop,
     function: Callable[P, Coroutine[Any, Any, R]],
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> R:
-    """Run it on the loop of another thread. Not `run_coroutine_threadsafe`: its future, once cancelled, cannot say when
-    the work has ended."""
+    """Run a coroutine on the event loop of another thread and wait for it.
+
+    Unlike the future of `run_coroutine_threadsafe`, this one shows when a cancelled coroutine has ended.
+    """
     outcome: Future[R] = Future()
     tasks: list[asyncio.Task[R]] = []
 
     def begin() -> None:
         task = loop.create_task(function(*args, **kwargs))
         tasks.append(task)
-        task.add_done_callback(settle)
+        task.add_done_callback(on_done)
 
-    def settle(task: asyncio.Task[R]) -> None:
+    def on_done(task: asyncio.Task[R]) -> None:
         if task.cancelled():
             outcome.cancel()
         elif (error := task.exception()) is not None:
@@ -229,24 +225,22 @@ def _waited(
         else:
             outcome.set_result(task.result())
 
-    def give_up() -> None:
-        if not tasks:  # interrupted before it was brought here: `begin` would have come first
+    def cancel() -> None:
+        if not tasks:  # interrupted before `begin` was scheduled
             outcome.cancel()
         for task in tasks:
             task.cancel()
 
     try:
-        # From here on: the work may begin, and a Ctrl-C arrive, before this line has ended.
+        # Inside `try`: the coroutine may start, and Ctrl-C arrive, before this line has returned.
         loop.call_soon_threadsafe(begin)
         return outcome.result()
     except CancelledError:
-        # What it had sent by then is not known here.
-        raise ShutdownError("the work was cancelled while it was waited for", sent=True) from None
+        # It is not known here what was sent.
+        raise ShutdownError("the call was cancelled", sent=True) from None
     except BaseException:
-        if (
-            not outcome.done()
-        ):  # interrupted, not failed: end the work, and see it ended; a second Ctrl-C gives that up
-            loop.call_soon_threadsafe(give_up)
+        if not outcome.done():  # Ctrl-C: cancel, and wait until the coroutine has ended or for a second Ctrl-C
+            loop.call_soon_threadsafe(cancel)
             try:
                 outcome.exception()
             except CancelledError:
@@ -254,54 +248,55 @@ def _waited(
         raise
 
 
-async def _leave_nothing() -> None:
-    """Cancel what handlers began and nobody awaited, and let it end: but not for ever, because somebody waits for this."""
-    mine = asyncio.current_task()
-    others = [task for task in asyncio.all_tasks() if task is not mine]
+async def _cancel_remaining_tasks() -> None:
+    """Cancel the tasks that handlers left behind and wait for a limited time until they have ended."""
+    current = asyncio.current_task()
+    others = [task for task in asyncio.all_tasks() if task is not current]
     for task in others:
         task.cancel()
     if others:
-        ended, stubborn = await asyncio.wait(others, timeout=STUBBORN_SECONDS)
+        ended, unfinished = await asyncio.wait(others, timeout=CANCEL_GRACE_SECONDS)
         for task in ended:
             if not task.cancelled():
-                task.exception()  # seen: nobody is left who would ask
-        for task in stubborn:
-            logger.error("a handler does not end, and is left: %r", task)
+                task.exception()  # mark as retrieved: no task awaits it
+        for task in unfinished:
+            logger.error("a task of a handler did not end after cancellation: %r", task)
     loop = asyncio.get_running_loop()
     await loop.shutdown_asyncgens()
     try:
         await loop.shutdown_default_executor()
     except RuntimeError:
-        # While the interpreter exits it starts no thread, which this needs from 3.12 on. Its own exit waits for the pool.
-        logger.debug("the pool of the loop is left to the interpreter", exc_info=True)
+        # From Python 3.12 on this needs a new thread, which the interpreter refuses to start while it exits; it waits
+        # for the executor itself.
+        logger.debug("the default executor is shut down by the interpreter", exc_info=True)
 
 
-# --- one for the process ----------------------------------------------------------------------------------------------
+# --- the portal of the process ----------------------------------------------------------------------------------------
 
 _portal = Portal()
-_is_watched = False
+_hooks_installed = False
 
 
 def portal() -> Portal:
-    """The portal of this process."""
+    """Return the portal of this process."""
     return _portal
 
 
-def _watch_process() -> None:
-    """Hear of a fork and of the interpreter's exit. At the first start and not on import, which registers nothing."""
-    global _is_watched  # noqa: PLW0603  # hooks of the process are of the process
-    if not _is_watched:
-        _is_watched = True
-        os.register_at_fork(after_in_child=_forget)
-        atexit.register(lambda: _portal.end_all())
+def _install_process_hooks() -> None:
+    """Register the fork and exit hooks, once. Called at the first start, because imports must have no side effects."""
+    global _hooks_installed  # noqa: PLW0603  # the hooks are per process
+    if not _hooks_installed:
+        _hooks_installed = True
+        os.register_at_fork(after_in_child=_reset_after_fork)
+        atexit.register(lambda: _portal.close_all())
 
 
-def _forget() -> None:
-    """In the child of a fork: the thread is not here, and the lock may be held by one that is not here either."""
+def _reset_after_fork() -> None:
+    """Replace the portal in the child of a fork, where its thread does not run and its lock may be held forever."""
     global _portal  # noqa: PLW0603  # as above
-    _abandoned.append(_portal)
+    _parent_portals.append(_portal)
     _portal = Portal()
 
 
-# Loops of parents: kept, because to collect them would be to close them, and say so.
-_abandoned: list[Portal] = []
+# Portals of parent processes: kept alive, because collecting an unclosed event loop emits a ResourceWarning.
+_parent_portals: list[Portal] = []

@@ -1,7 +1,4 @@
-"""`Toolbox`, blocking: the face of `jackstay.models.Toolbox` for code without an event loop.
-
-Above: users. Below: `_client`, `_fleet`, `jackstay.models`.
-"""
+"""The blocking `Toolbox`: wraps `jackstay.models.Toolbox`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Unpack
@@ -18,10 +15,10 @@ from jackstay.types import Tool
 class Toolbox:
     """The tools of a client or a fleet for one model API. Safe to share between threads and conversations.
 
-    `shape` is `openai` (chat completions), `openai-responses` or `anthropic`. `strict` asks the API to hold the model to the
-    schemas. `only(tool)` says which tools the model may have; by default all.
+    `shape` is `openai` (chat completions), `openai-responses` or `anthropic`. `strict` enables the strict mode of the
+    API, which enforces the schemas. `only(tool)` selects the tools that the model may use; default: all.
 
-    Raises: UsageError for a shape that is none, or a source that is neither.
+    Raises: UsageError for an unknown shape, a wrong source, or an `only` that is not a plain function.
     """
 
     def __init__(
@@ -34,14 +31,13 @@ class Toolbox:
     ) -> None:
         if not isinstance(source, Client | Fleet):
             raise UsageError(
-                f"this toolbox needs a Client or a Fleet of jackstay.sync, not "
-                f"{type(source).__module__}.{type(source).__name__}; "
-                "for those of jackstay.client there is jackstay.models.Toolbox",
+                "Toolbox() expected a Client or a Fleet of jackstay.sync, got "
+                f"{type(source).__module__}.{type(source).__name__}; for jackstay.client use jackstay.models.Toolbox",
                 path="source",
             )
-        held = source._client if isinstance(source, Client) else source._fleet
-        self._passage = source._passage
-        self._toolbox = AsyncToolbox(held, shape, strict=strict, only=only)
+        async_source = source._client if isinstance(source, Client) else source._fleet
+        self._client_portal = source._client_portal
+        self._toolbox = AsyncToolbox(async_source, shape, strict=strict, only=only)
         self.shape = shape
         self.strict = strict
 
@@ -50,42 +46,42 @@ class Toolbox:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Each name before the model, and the tool that it stands for; as `definitions()` last found them."""
+        """By name for the model: the name of the tool, as of the last `definitions()`."""
         return self._toolbox.names
 
     def definitions(self, **options: Unpack[CallOptions]) -> list[Definition]:
-        """The tools, for the `tools` of a request. Ask again before each request: servers change what they offer.
+        """Return the definitions for `tools` of a model request. Call it before each request: lists can change.
 
-        A tool whose schema cannot be written is left out, with a warning.
+        A tool whose schema cannot be converted is omitted with a warning, as are tools whose names collide.
 
-        Raises: as the listing does.
+        Raises: as listing the tools.
         """
-        return self._passage.wait(self._toolbox.definitions, **options)
+        return self._client_portal.wait(self._toolbox.definitions, **options)
 
-    def calls(self, answer: object) -> list[ModelCall]:
-        """The calls in a model's answer, in order: its JSON as dicts, or an object of the API's library.
+    def calls(self, response: object) -> list[ModelCall]:
+        """Return the tool calls in the response of a model: JSON as dicts, or an object of the API's library.
 
-        Raises: UsageError for what is not an answer of this API.
+        Raises: UsageError if `response` is not a response of this API.
         """
-        return self._toolbox.calls(answer)
+        return self._toolbox.calls(response)
 
     def run(self, call: ModelCall, **options: Unpack[ToolOptions]) -> Outcome:
-        """Run one call; `options` are those of `client.tools.call()`. What fails is in the outcome, and logged.
+        """Run one call with the options of `client.tools.call()`. A failure is logged and stored in the outcome.
 
-        Raises: UsageError for an option that cannot be used; as `definitions()`, where that was not called before; ClosedError
-        after the end.
+        Raises: UsageError for a bad option; as `definitions()`, if that was not called before; ClosedError after
+        `stop()`.
         """
-        return self._passage.wait(self._toolbox.run, call, **options)
+        return self._client_portal.wait(self._toolbox.run, call, **options)
 
     def messages(self, outcomes: Iterable[Outcome]) -> list[Message]:
-        """What to append to the conversation, behind the answer that asked for the calls."""
+        """Return the messages to append to the conversation after the response with the calls."""
         return self._toolbox.messages(outcomes)
 
-    def answer(self, answer: object, **options: Unpack[ToolOptions]) -> list[Message]:
-        """Run all calls in a model's answer at once, and return what to append behind it; empty if there are none.
+    def answer(self, response: object, **options: Unpack[ToolOptions]) -> list[Message]:
+        """Run all calls of a response concurrently and return the messages to append after it; empty without calls.
 
-        Every call is answered, also one that failed, that names no tool, or whose arguments cannot be read.
+        Every call gets a result message, also a failed one, one of an unknown tool or one with invalid arguments.
 
-        Raises: as `calls()` and `run()`; and what a handler of the client's raised, when all other calls have been given up.
+        Raises: as `calls()` and `run()`; the exception of a handler of the client, after the other calls are cancelled.
         """
-        return self._passage.wait(self._toolbox.answer, answer, **options)
+        return self._client_portal.wait(self._toolbox.answer, response, **options)

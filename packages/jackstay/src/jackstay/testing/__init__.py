@@ -1,8 +1,6 @@
-"""What tests need, ours and users': a pair in memory, a clock that jumps, a transport that misbehaves, a peer that says what it
-is told to, a real conversation recorded and replayed, and the suite that a transport's author runs against the contract.
+"""Test tools: an in-memory pair, a fake clock, a faulty transport, a scripted peer, recording and replay, and suites.
 
-Nothing here imports a test framework: the suite is plain classes, which pytest collects where they are subclassed. Above:
-tests, `jackstay record` and `jackstay replay`. Below: `transport`.
+Nothing here imports a test framework: the suites are plain classes, which pytest collects where they are subclassed.
 """
 
 from typing import TYPE_CHECKING
@@ -10,29 +8,29 @@ from typing import TYPE_CHECKING
 from jackstay._lazy import lazy
 
 if TYPE_CHECKING:
-    from jackstay.testing._clock import ClockLoop, Stuck, on_fake_clock, run_on_fake_clock
+    from jackstay.testing._clock import ClockLoop, DeadlockError, on_fake_clock, run_on_fake_clock
     from jackstay.testing._faulty import Faults, FaultyTarget, FaultyTransport
     from jackstay.testing._pair import memory_pair
     from jackstay.testing._recorder import RecordedTarget, recorded
-    from jackstay.testing._relay import Passed, pass_through
+    from jackstay.testing._relay import RelayResult, pass_through
     from jackstay.testing._replayer import ReplayedTarget, replayed, serve_recording
-    from jackstay.testing._scripted import Heard, Refusal, ScriptedPeer
-    from jackstay.testing.transport_suite import Peer, Recorder, TransportSuite
+    from jackstay.testing._scripted import ReceivedMessage, ScriptedError, ScriptedPeer
+    from jackstay.testing.transport_suite import Peer, RecordingHandler, TransportSuite
 
 __all__ = [
     "ClockLoop",
+    "DeadlockError",
     "Faults",
     "FaultyTarget",
     "FaultyTransport",
-    "Heard",
-    "Passed",
     "Peer",
+    "ReceivedMessage",
     "RecordedTarget",
-    "Recorder",
-    "Refusal",
+    "RecordingHandler",
+    "RelayResult",
     "ReplayedTarget",
+    "ScriptedError",
     "ScriptedPeer",
-    "Stuck",
     "TransportSuite",
     "memory_pair",
     "on_fake_clock",
@@ -51,15 +49,15 @@ if not TYPE_CHECKING:
             "Faults": "_faulty",
             "FaultyTarget": "_faulty",
             "FaultyTransport": "_faulty",
-            "Heard": "_scripted",
-            "Passed": "_relay",
+            "ReceivedMessage": "_scripted",
+            "RelayResult": "_relay",
             "Peer": "transport_suite",
             "RecordedTarget": "_recorder",
-            "Recorder": "transport_suite",
-            "Refusal": "_scripted",
+            "RecordingHandler": "transport_suite",
+            "ScriptedError": "_scripted",
             "ReplayedTarget": "_replayer",
             "ScriptedPeer": "_scripted",
-            "Stuck": "_clock",
+            "DeadlockError": "_clock",
             "TransportSuite": "transport_suite",
             "memory_pair": "_pair",
             "on_fake_clock": "_clock",

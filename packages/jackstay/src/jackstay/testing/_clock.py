@@ -1,10 +1,7 @@
-"""A loop whose clock jumps: tests of deadlines and backoff take no time, and give the same answer every time.
+"""An event loop with a fake clock: tests of deadlines and backoff take no time and are deterministic.
 
-When nothing is ready, real loops sleep until the next timer; this one sets its clock to it. Nothing ever waits, so a test that
-waits for something that will never happen is told so at once instead of hanging. For code that lives in one loop and in
-memory: a child process or a socket needs real time, and gets none here.
-
-Must never know what it runs. Above: tests. Below: asyncio.
+When nothing is ready, the loop advances its clock to the next timer instead of sleeping. A test that waits for
+something that never happens fails at once. It is for in-memory code: child processes and sockets need real time.
 """
 
 import asyncio
@@ -20,23 +17,23 @@ from jackstay.errors import UsageError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Far beyond every timer that a test waits for. Where something wakes up for ever (a sweep, a keepalive), a test that waits for
-# what never comes would otherwise never be told.
-LONGEST_SECONDS = 1_000_000.0
+# Beyond every timer that a test waits for. With a periodic timer (a sweep, a keepalive), a test that waits for
+# something that never happens would otherwise run forever.
+MAX_SECONDS = 1_000_000.0
 
-# Files that a test's author did not write: the runtime's, and asyncio's.
-_OURS = (str(Path(__file__).parents[1]), str(Path(asyncio.__file__).parent))
+# Files of Jackstay and asyncio, which are left out of the report.
+_LIBRARIES = (str(Path(__file__).parents[1]), str(Path(asyncio.__file__).parent))
 
-# Turns of the loop for those who were told to end in the last moment of a test.
-LAST_TURNS = 5
+# Iterations of the loop in which cancelled tasks can end after a test.
+FINAL_ITERATIONS = 5
 
 
-class Stuck(AssertionError):  # what the test is, not what it did
-    """Everything waits, and nothing is left that could happen: no timer, no callback, no file; or timers, and nothing else."""
+class DeadlockError(AssertionError):
+    """Every task waits, and nothing can wake one: there is no timer or callback, or there are only periodic timers."""
 
 
 def _waits(loop: asyncio.AbstractEventLoop) -> str:
-    """Where each task waits, for people: the line of theirs, since every await ends in one of ours."""
+    """Describe where each task waits: the innermost line outside of Jackstay and asyncio."""
     lines = []
     for task in asyncio.all_tasks(loop):
         places = []
@@ -44,80 +41,78 @@ def _waits(loop: asyncio.AbstractEventLoop) -> str:
         while (frame := getattr(coroutine, "cr_frame", None)) is not None:
             places.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
             coroutine = coroutine.cr_await
-        theirs = [place for place in places if not place.startswith(_OURS)]
-        lines.append(f"\n  {task.get_name()} waits at {(theirs or places or ['?'])[-1]}")
+        in_tests = [place for place in places if not place.startswith(_LIBRARIES)]
+        lines.append(f"\n  {task.get_name()} waits at {(in_tests or places or ['?'])[-1]}")
     return "".join(sorted(lines))
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Looks, and never waits: where a selector would sleep, it moves the clock."""
+    """A selector that advances the clock instead of sleeping."""
 
     loop: "ClockLoop"
-    limit = LONGEST_SECONDS
+    limit = MAX_SECONDS
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What is ready now; if nothing is, the time passes."""
+        """Return what is ready now; if nothing is, advance the clock by `timeout`."""
         ready = super().select(0)
         if not ready:
             if timeout is None:
-                raise Stuck(
-                    f"nothing will ever happen any more (at {self.loop.time():g} s);{_waits(self.loop)}"
+                raise DeadlockError(
+                    f"deadlock: nothing can wake a task (at {self.loop.time():g} s):{_waits(self.loop)}"
                 )
             self.loop.pass_time(timeout)
             if self.loop.time() > self.limit:
-                self.limit = float("inf")  # said once: what is cleaned up after it may need timers, too
-                raise Stuck(
-                    f"what is waited for has not happened in {LONGEST_SECONDS:.0f} s of this clock;{_waits(self.loop)}"
+                self.limit = float("inf")  # raised once: the cleanup may need timers, too
+                raise DeadlockError(
+                    f"deadlock: still waiting after {MAX_SECONDS:.0f} s of fake time:{_waits(self.loop)}"
                 )
         return ready
 
 
 class ClockLoop(asyncio.SelectorEventLoop):
-    """An event loop with a clock of its own, which begins at 0."""
+    """An event loop with a fake clock, which starts at 0."""
 
     def __init__(self) -> None:
         self._now = 0.0
         selector = _JumpingSelector()
         selector.loop = self
         super().__init__(selector)
-        self._clock_resolution = 1e-9  # sums of floats: a timer that is due but for a rounding error is due
+        self._clock_resolution = 1e-9  # tolerates rounding errors of timers
 
     def time(self) -> float:
-        """The time on this clock."""
+        """Return the time of the fake clock."""
         return self._now
 
     def pass_time(self, seconds: float) -> None:
-        """Set the clock forward. Timers that become due run in the next turn."""
+        """Advance the clock. Timers that become due run in the next iteration."""
         self._now += seconds
 
 
 def run_on_fake_clock(main: Coroutine[Any, Any, R]) -> R:
-    """`asyncio.run` on a loop whose clock jumps.
+    """Run a coroutine like `asyncio.run`, on a loop with a fake clock.
 
-    Raises: Stuck, if `main` waits for something that will never happen.
+    Raises: DeadlockError, if `main` waits for something that never happens.
     """
     with asyncio.Runner(loop_factory=ClockLoop) as runner:
         return runner.run(main)
 
 
 def on_fake_clock(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """A decorator: an async test becomes an ordinary one, run on a clock that jumps. It must leave no task behind.
+    """Decorate an async test, so that it runs on a fake clock. The test fails if it leaves a task behind.
 
     Raises: UsageError for a function that is not async.
     """
     if not inspect.iscoroutinefunction(test):
-        raise UsageError(
-            f"on_fake_clock is for async functions, and {getattr(test, '__name__', test)!r} is none"
-        )
+        raise UsageError(f"on_fake_clock expected an async function, got {getattr(test, '__name__', test)!r}")
 
     @functools.wraps(test)
     def run(*args: P.args, **named: P.kwargs) -> None:
         async def watched() -> None:
             await test(*args, **named)
-            for _ in range(LAST_TURNS):
+            for _ in range(FINAL_ITERATIONS):
                 await asyncio.sleep(0)
             left = asyncio.all_tasks() - {asyncio.current_task()}
-            assert left == set(), f"tasks are left: {left}"
+            assert left == set(), f"the test left tasks behind: {left}"
 
         run_on_fake_clock(watched())
 

@@ -1,7 +1,4 @@
-"""The pair in memory, shown in this room too: a test needs it beside the rest.
-
-Above: tests. Below: `jackstay.transport`, which holds it.
-"""
+"""Re-exports `memory_pair` beside the other test tools."""
 
 from jackstay.transport import memory_pair
 

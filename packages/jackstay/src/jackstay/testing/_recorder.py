@@ -1,11 +1,8 @@
-"""Records what passes between a client and any target: `connect(recorded(stdio(...), "conversation.jsonl"))`.
+"""Records the messages between a client and any target: `connect(recorded(stdio(...), "session.jsonl"))`.
 
-It stands between an owner and a transport, is the one to the other, and changes nothing: every call goes through, and what was
-said is written on the way. A frame of the client's is written to the file when the transport has begun to send it (over HTTP,
-when it was taken), one of the server's when it is pulled. Each is one `write()` of one whole line, without a buffer: a process
-that is killed leaves a file that ends with a whole line. A disk that is full ends the recording and never the conversation.
-
-Must never know what a frame means. Above: tests, `jackstay record`. Below: `_recording`, the contract of `jackstay.transport`.
+It sits between a handler and a transport and changes nothing. A frame of the client is written when it is sent (over
+HTTP: when it is accepted), one of the server when it is pulled. Each is written as one whole line, without a buffer,
+so that a killed process leaves a valid file. A full disk ends the recording, but not the connection.
 """
 
 import errno
@@ -21,7 +18,7 @@ from typing import TYPE_CHECKING
 from jackstay.errors import McpError, RequestId, TransportError, UsageError
 from jackstay.testing._recording import Recording, Side, event_line, frame_line, header_line, read_recording
 from jackstay.testing._redaction import Redaction
-from jackstay.transport import ExchangeOwner, ExchangeTransport, Owner, Target, Transport
+from jackstay.transport import ExchangeHandler, ExchangeTransport, Target, Transport, TransportHandler
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
@@ -29,8 +26,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("jackstay.testing")
 
 
-class Tape:
-    """The file that is written: made by the first connection, shared by all that are open, closed with the last."""
+class RecordingFile:
+    """The file of a recording: created by the first connection, shared by all open ones, closed with the last."""
 
     def __init__(
         self,
@@ -46,27 +43,25 @@ class Tape:
         self.error: OSError | None = None
         self._target = target
         self._overwrite = overwrite
-        # What is in the file already, if it is gone on with: its connections and its time count.
-        said = [] if before is None else [entry.said for entry in before.entries]
+        # With `append`, the numbers of connections and the time continue those in the file.
+        lines = [] if before is None else [entry.line for entry in before.entries]
         self._is_begun = before is not None
-        self._connections = max((line.connection for line in said), default=0)
-        self._began = time.monotonic() - max((line.at for line in said), default=0.0)
+        self._connections = max((line.connection for line in lines), default=0)
+        self._began = time.monotonic() - max((line.at for line in lines), default=0.0)
         self._open = 0
         self._size = 0
         self._file: int | None = None
 
     def begin(self) -> int:
-        """The number of a new connection. Raises: TransportError, if the file cannot be made."""
+        """Return the number of a new connection. Raises: TransportError, if the file cannot be created."""
         if self._file is None and self.error is None:
             try:
                 self._file = _open(self.path, is_new=not self._is_begun, overwrite=self._overwrite)
                 self._size = os.fstat(self._file).st_size
             except OSError as error:
                 reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
-                raise TransportError(
-                    f"cannot write the recording {self.path}: {reason}", permanent=True
-                ) from error
-            if not self._is_begun:  # later connections go on where the last one ended
+                raise TransportError(f"cannot write the recording {self.path!r}: {reason}", permanent=True) from error
+            if not self._is_begun:  # later connections are appended
                 self._is_begun = True
                 self._began = time.monotonic()
                 self._write(header_line(self._target, datetime.now(UTC), self.redaction))
@@ -81,12 +76,12 @@ class Tape:
             self._close()
 
     def frame(self, sender: Side, connection: int, frame: bytes) -> None:
-        """Write what was said."""
+        """Write a frame."""
         if self._file is not None:
             self._write(frame_line(sender, self._now(), connection, frame, self.redaction))
 
     def event(self, sender: Side, connection: int, what: str, value: RequestId, **more: str | int) -> None:
-        """Write what happened."""
+        """Write an event."""
         if self._file is not None:
             self._write(event_line(sender, self._now(), connection, what, value, **more))
 
@@ -94,21 +89,19 @@ class Tape:
         return time.monotonic() - self._began
 
     def _write(self, line: bytes) -> None:
-        assert self._file is not None  # asked by who calls
+        assert self._file is not None  # checked by the callers
         try:
             written = os.write(self._file, line)
-            while written < len(line):  # a disk that is nearly full takes a part, and refuses the next
+            while written < len(line):  # a nearly full disk accepts a part and rejects the rest
                 written += os.write(self._file, line[written:])
             self._size += len(line)
         except OSError as error:
             self.error = error
-            logger.error(
-                "the recording %s ends here: %s; the conversation goes on", self.path, error.strerror or error
-            )
+            logger.error("the recording %s stops: %s; the connection continues", self.path, error.strerror or error)
             try:
-                os.ftruncate(self._file, self._size)  # half a line would make the file unreadable
+                os.ftruncate(self._file, self._size)  # an incomplete line would make the file invalid
             except OSError:
-                pass  # no ordinary file: there is nothing to cut
+                pass  # not a regular file
             self._close()
 
     def _close(self) -> None:
@@ -118,13 +111,11 @@ class Tape:
 
 
 def _open(path: str, *, is_new: bool, overwrite: bool) -> int:
-    """Open the file for appending, readable and writable by its owner alone, whatever it was before. Raises: OSError."""
-    flags = (
-        os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    )  # not through a link that others made
+    """Open the file for appending, with access for its owner only. Raises: OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC  # do not follow symbolic links
     file = os.open(path, flags | (os.O_EXCL if is_new and not overwrite else 0), 0o600)
     try:
-        if stat.S_ISREG(os.fstat(file).st_mode):  # not of a device
+        if stat.S_ISREG(os.fstat(file).st_mode):  # not a device
             os.fchmod(file, 0o600)
             if is_new:
                 os.ftruncate(file, 0)
@@ -135,227 +126,225 @@ def _open(path: str, *, is_new: bool, overwrite: bool) -> int:
 
 
 class RecordedTarget:
-    """Opens another target's transports and records what passes. Made by `recorded()`.
+    """A target that records another target's connections. Returned by `recorded()`."""
 
-    `error` is what ended the recording early, if something did.
-    """
-
-    def __init__(self, target: Target, tape: Tape) -> None:
+    def __init__(self, target: Target, recording: RecordingFile) -> None:
         self._target = target
-        self._tape = tape
+        self._recording = recording
 
     def __repr__(self) -> str:
-        return f"<RecordedTarget {self.name} to {self._tape.path}>"
+        return f"<RecordedTarget {self.name} to {self._recording.path}>"
 
     @property
     def name(self) -> str:
-        """As the target's."""
+        """The name of the recorded target."""
         return self._target.name
 
     @property
     def is_http(self) -> bool:
-        """As the target's."""
+        """See `Target.is_http`."""
         return self._target.is_http
 
     @property
     def init_timeout(self) -> float | None:
-        """As the target's."""
+        """See `Target.init_timeout`."""
         return self._target.init_timeout
 
     @property
     def error(self) -> OSError | None:
-        """Why the file is not whole; None while it is."""
-        return self._tape.error
+        """The error that ended the recording early; None if it is complete."""
+        return self._recording.error
 
-    async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> Transport:
-        """A transport of the target's, recorded. Raises: TransportError, also where the file cannot be made."""
-        if self.is_http and not isinstance(owner, ExchangeOwner):
-            raise UsageError("the owner of an HTTP transport must be an ExchangeOwner", path="owner")
-        track = _Track(self._tape, holds=not self.is_http)
-        inner = await self._target.open(_Tap(owner, track), max_frame_bytes, close_step)
+    async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
+        """Return a recorded transport. Raises: TransportError, also if the file cannot be created."""
+        if self.is_http and not isinstance(handler, ExchangeHandler):
+            raise UsageError(
+                f"the handler of an HTTP transport must be an ExchangeHandler, not {type(handler).__name__}",
+                path="handler",
+            )
+        log = _ConnectionLog(self._recording, queues=not self.is_http)
+        inner = await self._target.open(_RecordingProxy(handler, log), max_frame_bytes, close_step)
         try:
-            track.begin()
+            log.begin()
         except TransportError:
             await inner.close()
             raise
         if isinstance(inner, ExchangeTransport):
-            return RecordedHttpTransport(inner, track)
-        return RecordedTransport(inner, track)
+            return RecordedHttpTransport(inner, log)
+        return RecordedTransport(inner, log)
 
 
-class _Track:
-    """What one connection writes."""
+class _ConnectionLog:
+    """Writes the frames and events of one connection."""
 
-    def __init__(self, tape: Tape, *, holds: bool) -> None:
-        self._tape = tape
-        self._holds = holds  # frames, until they are sent: over HTTP nobody tells when that is
-        self._held: deque[tuple[int, bytes]] = deque()
+    def __init__(self, recording: RecordingFile, *, queues: bool) -> None:
+        self._recording = recording
+        self._queues = queues  # keep frames until they are sent; HTTP does not report that
+        self._queued: deque[tuple[int, bytes]] = deque()
         self._number = 0
         self._end: tuple[Side, str, dict[str, int]] = ("client", "closed", {})
         self._is_over = False
 
     def begin(self) -> None:
-        self._number = self._tape.begin()
+        self._number = self._recording.begin()
 
-    def hold(self, frame: bytes, number: int) -> None:
-        if self._holds:
-            self._held.append((number, frame))
+    def queue(self, frame: bytes, number: int) -> None:
+        if self._queues:
+            self._queued.append((number, frame))
 
     def release(self, number: int) -> None:
-        self._held = deque(one for one in self._held if one[0] != number)
+        self._queued = deque(item for item in self._queued if item[0] != number)
 
-    def took(self, frame: bytes) -> None:
-        if not self._holds:
-            self._tape.frame("client", self._number, frame)
+    def accepted(self, frame: bytes) -> None:
+        if not self._queues:
+            self._recording.frame("client", self._number, frame)
 
     def wrote(self, through: int) -> None:
-        while self._held and self._held[0][0] <= through:
-            self._tape.frame("client", self._number, self._held.popleft()[1])
+        while self._queued and self._queued[0][0] <= through:
+            self._recording.frame("client", self._number, self._queued.popleft()[1])
 
     def pulled(self, frame: bytes | McpError) -> None:
         if isinstance(frame, McpError):
-            self._tape.event("server", self._number, "note", frame.message)
+            self._recording.event("server", self._number, "note", frame.message)
         else:
-            self._tape.frame("server", self._number, frame)
+            self._recording.frame("server", self._number, frame)
 
     def lost(self, id: int, why: str) -> None:
-        self._tape.event("server", self._number, "lost", id, why=why)
+        self._recording.event("server", self._number, "lost", id, why=why)
 
-    def hung_up(self, id: int) -> None:
-        self._tape.event("client", self._number, "hung_up", id)
+    def aborted(self, id: int) -> None:
+        self._recording.event("client", self._number, "aborted", id)
 
     def went_down(self, why: str, exit_code: int | None) -> None:
-        """Written with the end: what the server said before may still be pulled."""
+        """Keep the cause for `end()`: frames that the server sent before may still be pulled."""
         self._end = ("server", why, {} if exit_code is None else {"exit": exit_code})
 
     def end(self) -> None:
         if not self._is_over:
             self._is_over = True
             sender, why, more = self._end
-            self._tape.event(sender, self._number, "ended", why, **more)
-            self._tape.end()
+            self._recording.event(sender, self._number, "ended", why, **more)
+            self._recording.end()
 
 
-class _Tap:
-    """The owner that the real transport knows: hears everything first."""
+class _RecordingProxy:
+    """The handler of the recorded transport: records each callback and forwards it."""
 
-    def __init__(self, owner: Owner, track: _Track) -> None:
-        self.owner = owner
-        self.track = track
+    def __init__(self, handler: TransportHandler, log: _ConnectionLog) -> None:
+        self.handler = handler
+        self.log = log
 
     def frames_arrived(self) -> None:
-        """Written when they are pulled."""
-        self.owner.frames_arrived()
+        """See `TransportHandler.frames_arrived`. Frames are recorded when they are pulled."""
+        self.handler.frames_arrived()
 
     def wrote(self, through: int) -> None:
-        """What was held is sent now."""
-        self.track.wrote(through)
-        self.owner.wrote(through)
+        """See `TransportHandler.wrote`. Records the frames that are sent now."""
+        self.log.wrote(through)
+        self.handler.wrote(through)
 
     def room_made(self) -> None:
-        """Pass it on."""
-        self.owner.room_made()
+        """See `TransportHandler.room_made`."""
+        self.handler.room_made()
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
-        """Not with the last words on stderr, which `str(error)` has: they may hold anything."""
-        self.track.went_down(error.message, exit_code)
-        self.owner.went_down(error, exit_code, was_silent)
+        """See `TransportHandler.went_down`. Records the message without stderr, which may contain secrets."""
+        self.log.went_down(error.message, exit_code)
+        self.handler.went_down(error, exit_code, was_silent)
 
     def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:
-        """Written as what came in place of an answer."""
-        self.track.lost(id, error.message)
-        self._http_owner.exchange_lost(id, error, was_declined)
+        """See `ExchangeHandler.exchange_lost`."""
+        self.log.lost(id, error.message)
+        self._exchange_handler.exchange_lost(id, error, was_declined)
 
     def queued(self, id: int) -> None:
-        """Pass it on."""
-        self._http_owner.queued(id)
+        """See `ExchangeHandler.queued`."""
+        self._exchange_handler.queued(id)
 
     def started(self, id: int) -> None:
-        """Pass it on."""
-        self._http_owner.started(id)
+        """See `ExchangeHandler.started`."""
+        self._exchange_handler.started(id)
 
     def session_lost(self, id: int) -> None:
-        """As above; 0 is no request."""
+        """See `ExchangeHandler.session_lost`."""
         if id:
-            self.track.lost(id, "the server forgot the session")
-        self._http_owner.session_lost(id)
+            self.log.lost(id, "the server dropped the session")
+        self._exchange_handler.session_lost(id)
 
-    def marked_arguments(self, tool: str) -> "Sequence[ParamHeader]":
-        """Pass it on."""
-        return self._http_owner.marked_arguments(tool)
+    def header_params(self, tool: str) -> "Sequence[ParamHeader]":
+        """See `ExchangeHandler.header_params`."""
+        return self._exchange_handler.header_params(tool)
 
     @property
-    def _http_owner(self) -> ExchangeOwner:
-        assert isinstance(self.owner, ExchangeOwner)  # `open()` has looked
-        return self.owner
+    def _exchange_handler(self) -> ExchangeHandler:
+        assert isinstance(self.handler, ExchangeHandler)  # checked by `open()`
+        return self.handler
 
 
 class RecordedTransport:
-    """One connection that is recorded."""
+    """A recorded connection."""
 
-    def __init__(self, inner: Transport, track: _Track) -> None:
+    def __init__(self, inner: Transport, log: _ConnectionLog) -> None:
         self._inner = inner
-        self._track = track
+        self._log = log
 
     def __repr__(self) -> str:
         return f"<{self.__class__.__name__} {self._inner!r}>"
 
     def send(self, frame: bytes, number: int) -> bool:
-        """As the contract says."""
+        """See `Transport.send`."""
         is_taken = False
-        self._track.hold(
-            frame, number
-        )  # before, since a transport may tell of the writing from inside this call
+        self._log.queue(frame, number)  # before `send()`, which may call `wrote`
         try:
             is_taken = self._inner.send(frame, number)
         finally:
             if not is_taken:
-                self._track.release(number)
+                self._log.release(number)
         if is_taken:
-            self._track.took(frame)
+            self._log.accepted(frame)
         return is_taken
 
     def withdraw(self, number: int) -> bool:
-        """As the contract says."""
+        """See `Transport.withdraw`."""
         is_withdrawn = self._inner.withdraw(number)
         if is_withdrawn:
-            self._track.release(number)
+            self._log.release(number)
         return is_withdrawn
 
     def next_frame(self) -> bytes | McpError | None:
-        """As the contract says."""
+        """See `Transport.next_frame`."""
         frame = self._inner.next_frame()
         if frame is not None:
-            self._track.pulled(frame)
+            self._log.pulled(frame)
         return frame
 
     async def flush(self) -> bool:
-        """As the contract says."""
+        """See `Transport.flush`."""
         return await self._inner.flush()
 
     def stop_writing(self) -> None:
-        """As the contract says."""
+        """See `Transport.stop_writing`."""
         self._inner.stop_writing()
 
     async def close(self) -> None:
-        """As the contract says."""
-        self._track.end()
+        """See `Transport.close`."""
+        self._log.end()
         await self._inner.close()
 
 
 class RecordedHttpTransport(RecordedTransport):
-    """One connection over HTTP that is recorded."""
+    """A recorded connection over HTTP."""
 
     _inner: ExchangeTransport
 
-    def hang_up(self, id: int) -> None:
-        """As the contract says."""
-        self._track.hung_up(id)
-        self._inner.hang_up(id)
+    def abort(self, id: int) -> None:
+        """See `ExchangeTransport.abort`."""
+        self._log.aborted(id)
+        self._inner.abort(id)
 
-    def renew(self, owner: ExchangeOwner) -> None:
-        """As the contract says: the next session is a part of the same connection."""
-        self._inner.renew(_Tap(owner, self._track))
+    def renew(self, handler: ExchangeHandler) -> None:
+        """See `ExchangeTransport.renew`. The next session belongs to the same recorded connection."""
+        self._inner.renew(_RecordingProxy(handler, self._log))
 
 
 def recorded(
@@ -366,32 +355,34 @@ def recorded(
     overwrite: bool = False,
     append: bool = False,
 ) -> RecordedTarget:
-    """The same target, with every message that passes written to the file at `path`; for `replayed()` and people.
+    """Return a target that writes every message of `target` to the file at `path`, for `replayed()`.
 
-    `redact` names members (arguments of tools, for instance) whose values are not written. Headers, environment and the
-    command itself never are; everything else that is said is. A file that is there is refused, unless `overwrite` is true,
-    or `append`: then what is said now is written behind it, as further connections.
+    `redact` names members (arguments of tools, for example) whose values are not written. Headers, environment
+    variables and the command are never written; everything else is. The file must not exist, unless `overwrite` or
+    `append` is true; with `append`, further connections are added to it.
 
-    Raises: UsageError, also where `append` meets a file that is no recording or was recorded with other redactions.
+    Raises: UsageError, also if `append` finds a file that is not a recording or has other redactions.
     """
     if not hasattr(target, "open"):
-        raise UsageError("recorded() takes a target, such as stdio(command, ...)", path="target")
+        raise UsageError(
+            f"recorded() expected a target such as stdio(command, ...), got {type(target).__name__}", path="target"
+        )
     shown = os.fspath(path)
     if os.path.isdir(shown):
-        raise UsageError(f"{shown} is a directory: give the name of a file", path=shown)
+        raise UsageError(f"{shown!r} is a directory; pass the name of a file", path=shown)
     if overwrite and append:
-        raise UsageError("a recording is overwritten or gone on with, not both", path="append")
+        raise UsageError("overwrite and append cannot be combined; pass one of them", path="append")
     is_there, redaction, before = os.path.lexists(shown), Redaction(redact), None
     if is_there and append:
         before = read_recording(shown)
         if before.redaction.names != redaction.names:
             was = ", ".join(sorted(before.redaction.names)) or "nothing"
             raise UsageError(
-                f"{shown} was recorded with {was} redacted: redact the same, or give another file", path=shown
+                f"{shown!r} was recorded with {was} redacted; redact the same, or pass another file", path=shown
             )
     elif is_there and not overwrite:
-        raise UsageError(f"{shown} is there already, and a recording is not overwritten unasked", path=shown)
+        raise UsageError(f"{shown!r} exists; pass overwrite=True or append=True, or another file", path=shown)
     folder = os.path.dirname(shown) or "."
     if not os.path.isdir(folder):
-        raise UsageError(f"there is no directory {folder} to write {shown} to", path=shown)
-    return RecordedTarget(target, Tape(shown, target.name, redaction, overwrite=overwrite, before=before))
+        raise UsageError(f"cannot create {shown!r}: the directory {folder!r} does not exist", path=shown)
+    return RecordedTarget(target, RecordingFile(shown, target.name, redaction, overwrite=overwrite, before=before))

@@ -1,11 +1,8 @@
-"""What a recording does not keep: the values of members with certain names, wherever they stand in a message.
+"""Redaction: replaces the values of members with certain names, wherever they are in a message.
 
-The same names are applied twice: to what is written, and, when it is replayed, to what was asked and is asked, so that both are
-the same text and meet. What is written keeps its shape, a list or an object an empty one: the protocol has names of its own,
-`content` for instance, and a client must be able to read what is replayed. JSON inside a string is looked into, because servers
-repeat structured content as text. Members that hold a schema are not: there a name stands for what it describes.
-
-Must never know a file or a connection. Above: `_recording`, `_repertoire`. Below: msgspec.
+It is applied when a recording is written, and when recorded and actual requests are compared. A list or an object is
+replaced by an empty one, so that a client can decode the message. JSON inside a string is redacted, too, because
+servers repeat structured content as text. Schemas are not: there a name is that of a property.
 """
 
 import re
@@ -16,13 +13,13 @@ import msgspec
 
 from jackstay.errors import Json, UsageError
 
-# What stands where a value was.
+# The replacement of a value.
 REDACTED: Final = "[redacted]"
 
-# The parts of a message that hold what people say; the rest is the protocol's own.
+# The members of a message that contain user data.
 _BODIES: Final = ("params", "result", "error")
 
-# What the protocol needs of a message: never replaced.
+# Members that are never replaced.
 _ENVELOPE: Final = frozenset({"jsonrpc", "id", "method"})
 
 _SCHEMAS: Final = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
@@ -32,41 +29,34 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Redaction:
-    """The names whose values are replaced. None of them: everything is kept as it is."""
+    """The names whose values are replaced. Without names, messages are unchanged."""
 
     __slots__ = ("_may_match", "_quoted", "names")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         wanted: list[object] = [] if isinstance(names, str) else list(names)
         if isinstance(names, str) or not all(isinstance(name, str) and name for name in wanted):
-            raise UsageError("redact takes a list of names, none of them empty", path="redact")
+            raise UsageError(f"redact must be a list[str] of non-empty names, not {names!r}", path="redact")
         self.names = frozenset(str(name) for name in wanted)
         self._quoted = tuple(f'"{name}"' for name in sorted(self.names))
         self._may_match = _pattern(self.names).search if self.names else None
 
     def of(self, value: Json) -> Json:
-        """The same value with what has one of the names replaced, at any depth; for comparing."""
+        """Return the value with redacted members at any depth, for comparison."""
         return self._replace(value, keeps_shape=False)
 
     def of_frame(self, frame: bytes) -> bytes | None:
-        """A message with the values replaced; the very same bytes where no member has the name. None: it cannot be looked into.
+        """Return the redacted message; the same bytes if no member has one of the names; None if it cannot be decoded.
 
-        A message with such a member is always encoded anew: of members with the same name only the last is decoded, and
-        the others must not be written.
+        A message with such a member is always encoded again: of members with the same name only the last is decoded,
+        and the others must not be written.
         """
         if self._may_match is None or self._may_match(frame) is None:
             return frame
         try:
             message = _decode(frame)
-            redacted = (
-                [self._message(one) for one in message]
-                if isinstance(message, list)
-                else self._message(message)
-            )
-        except (
-            msgspec.DecodeError,
-            RecursionError,
-        ):  # a number that is JSON by grammar and too large for anybody
+            redacted = [self._message(one) for one in message] if isinstance(message, list) else self._message(message)
+        except (msgspec.DecodeError, RecursionError):  # for example a number that is too large
             return None
         return _encode(redacted)
 
@@ -95,7 +85,7 @@ class Redaction:
         return item if key in _SCHEMAS else self._replace(item, keeps_shape=keeps_shape)
 
     def _text(self, text: str, *, keeps_shape: bool) -> str:
-        """JSON in a string is redacted as what it is; what looks like JSON with the name and cannot be read is not kept."""
+        """Redact JSON in a string. A string that looks like JSON with one of the names but is invalid is replaced."""
         if text.lstrip()[:1] not in ("{", "[") or not self._is_suspect(text):
             return text
         try:
@@ -107,16 +97,14 @@ class Redaction:
         return "\\u" in text or '\\"' in text or any(name in text for name in self._quoted)
 
     def _beside(self, content: Json) -> Json:
-        """The content of a tool's result beside structured content with the name: servers repeat that as text.
+        """Redact the content beside redacted structured content, since servers repeat that as text.
 
-        JSON was redacted already; any other text may repeat the value in its own words.
+        JSON was redacted already; any other text may contain the value.
         """
         if not isinstance(content, list):
             return content
         return [
-            {**block, "text": REDACTED}
-            if isinstance(block, dict) and not _is_json(block.get("text"))
-            else block
+            {**block, "text": REDACTED} if isinstance(block, dict) and not _is_json(block.get("text")) else block
             for block in content
         ]
 
@@ -127,16 +115,16 @@ class Redaction:
 
 
 def _pattern(names: Iterable[str]) -> re.Pattern[bytes]:
-    """Finds every frame that may have a member with one of the names: also in JSON inside a string, or spelled with escapes."""
+    """Return a pattern for frames that may have one of the names, also in JSON inside a string, or with escapes."""
     quoted = [_encode(name)[1:-1] for name in names]
     if any(b"\\" in name for name in quoted):
-        return re.compile(b"")  # each level of nesting spells it otherwise: every frame is looked into
+        return re.compile(b"")  # its spelling differs at each level of nesting: check every frame
     members = b"|".join(re.escape(name) for name in quoted)
     return re.compile(rb'"(?:%b)\\*"(?:\s|\\+[nrt])*:|\\u' % members)
 
 
 def _is_json(text: Json) -> bool:
-    """True for JSON in a string, and for what is no string at all."""
+    """Return True for JSON in a string, and for anything that is not a string."""
     if not isinstance(text, str):
         return True
     try:

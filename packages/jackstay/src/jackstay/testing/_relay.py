@@ -1,12 +1,7 @@
-"""Joins two targets: what comes from the one goes to the other, unchanged. This is how `jackstay record` stands in the middle.
+"""Forwards messages between two targets unchanged; `jackstay record` uses it.
 
-The front is where a client is, `own_stdio()`; the back is how to reach the server. A frame that cannot be sent yet is held, and
-nothing more is pulled from where it came: a slow client slows its server, as it would without us. When the client leaves, what
-it asked for is waited for a moment; when the server ends, what it said last is delivered, and the client sees the end.
-
-Over HTTP every request can fail alone, which a stream has no word for: the client gets an error for it.
-
-Must never know what is asked or answered. Above: the commands. Below: the contract of `jackstay.transport`, `_numbering`.
+`downstream` is the client's side (`own_stdio()`), `upstream` the server's. A slow side slows the other. When the client
+disconnects, its open requests get a moment to finish; when the server ends, its last messages are delivered first.
 """
 
 import asyncio
@@ -28,10 +23,10 @@ from jackstay.protocol.wire import (
     decode,
     encode_error,
 )
-from jackstay.testing._numbering import Numbering
-from jackstay.testing._patience import within
+from jackstay.testing._id_map import IdMap
+from jackstay.testing._interactions import meta_of, read_params
 from jackstay.testing._recording import MAX_RECORDED_FRAME
-from jackstay.testing._scripts import meta_of, read_params
+from jackstay.testing._timeout import finishes_within
 from jackstay.transport import ExchangeTransport, Target, Transport
 from jackstay.types import META_PROTOCOL_VERSION
 
@@ -40,38 +35,38 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("jackstay.testing")
 
-# After the client left: so long without a word of the server's, and what it asked for is given up.
-PATIENCE: Final = 1.0
+# After the client has disconnected: how long to wait for the server's next message before its requests are abandoned.
+DRAIN_TIMEOUT: Final = 1.0
 
-# For what is still to be written at the end, and for each step of the server's end. Together with the above less than the two
-# seconds that clients wait before they kill (connection.md, section 8).
+# For the final flush, and for each step of closing the server. Together with the above less than the two seconds that
+# clients wait before they kill a process.
 FLUSH: Final = 0.25
 CLOSE_STEP: Final = 0.4
 
 
-class Passed(msgspec.Struct, frozen=True):
-    """How it ended: with the server's end and why, or because the client left (`error` is None)."""
+class RelayResult(msgspec.Struct, frozen=True):
+    """How it ended: `error` is that of the server's side, or None if the client disconnected."""
 
     error: McpError | None = None
     was_silent: bool = False
 
 
 class _End:
-    """One of the two ends: what is pulled here is sent at the other."""
+    """One of the two sides: frames that are pulled here are sent at the other."""
 
     def __init__(self, relay: "_Relay") -> None:
         self.relay = relay
         self.transport: Transport | None = None
-        self.other: _End = self  # until there are two
-        self.waiting: deque[bytes] = deque()  # pulled, and not yet sent at the other end
+        self.other: _End = self  # set by `_Relay`
+        self.waiting: deque[bytes] = deque()  # pulled, and not yet sent at the other side
         self.number = 0
         self.is_down = False
 
     def pump(self) -> None:
-        """Move what is here, as long as the other end takes it."""
+        """Forward frames as long as the other side accepts them."""
         while self.transport is not None and self.other.transport is not None:
             if self.waiting:
-                if not self.other.take(self.waiting[0]):
+                if not self.other.accept(self.waiting[0]):
                     return
                 self.waiting.popleft()
                 continue
@@ -79,203 +74,199 @@ class _End:
             if frame is None:
                 break
             if isinstance(frame, McpError):
-                logger.error("a message is lost: %s", frame)
+                logger.error("dropped a message: %s", frame)
             else:
-                self.relay.passing(self, decode(frame), frame)
+                self.relay.forward(self, decode(frame), frame)
         self.relay.changed.set()
 
-    def take(self, frame: bytes) -> bool:
-        """Send it here. False: not yet. What can never be sent is told, and dropped."""
-        assert self.transport is not None  # asked by `pump()`
+    def accept(self, frame: bytes) -> bool:
+        """Send a frame here. False: not yet. A frame that cannot be sent at all is logged and dropped."""
+        assert self.transport is not None  # checked by `pump()`
         try:
             is_taken = self.transport.send(frame, self.number + 1)
-        except McpError as error:  # no message at all, where only messages can be sent; or over the limit
-            logger.error("a message is lost: %s", error)
+        except McpError as error:  # not a message, or over the limit
+            logger.error("dropped a message: %s", error)
             return True
         self.number += is_taken
         return is_taken
 
-    # --- the owner of a transport -------------------------------------------------------------------------------------
+    # --- the handler of a transport -----------------------------------------------------------------------------------
 
     def frames_arrived(self) -> None:
-        """As the contract says."""
+        """See `TransportHandler.frames_arrived`."""
         self.pump()
 
     def wrote(self, through: int) -> None:
-        """As the contract says."""
+        """See `TransportHandler.wrote`."""
 
     def room_made(self) -> None:
-        """As the contract says."""
+        """See `TransportHandler.room_made`."""
         self.other.pump()
 
-    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:  # noqa: ARG002  the error has it
-        """As the contract says."""
+    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:  # noqa: ARG002
+        """See `TransportHandler.went_down`."""
         self.is_down = True
         self.pump()
-        self.relay.ended(self, Passed(error, was_silent))
+        self.relay.ended(self, RelayResult(error, was_silent))
 
 
 class _HttpEnd(_End):
-    """The back, where it is reached over HTTP."""
+    """The server's side over HTTP."""
 
     def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:
-        """As the contract says: the client gets an error in place of the answer."""
-        # Refused as unknown, which is what a client that asks for the era has to hear.
+        """See `ExchangeHandler.exchange_lost`. The client gets an error response."""
+        # "Method not found" is what a client that probes for the era expects.
         code = ErrorCode.METHOD_NOT_FOUND if was_declined else ErrorCode.INTERNAL_ERROR
         self._fail(id, code, str(error), {"mayHaveRun": error.may_have_run})
 
     def queued(self, id: int) -> None:
-        """As the contract says."""
+        """See `ExchangeHandler.queued`."""
 
     def started(self, id: int) -> None:
-        """As the contract says."""
+        """See `ExchangeHandler.started`."""
 
     def session_lost(self, id: int) -> None:
-        """As the contract says. A client over stdio has no word for a new session: it must start anew."""
-        error = TransportError("the server forgot the session")
+        """See `ExchangeHandler.session_lost`. There are no sessions over stdio: the connection ends."""
+        error = TransportError("the server dropped the session")
         if id:
             self._fail(id, ErrorCode.INTERNAL_ERROR, str(error), {"mayHaveRun": False})
-        self.relay.ended(self, Passed(error))
+        self.relay.ended(self, RelayResult(error))
 
-    def marked_arguments(self, tool: str) -> "Sequence[ParamHeader]":
-        """As the contract says, by the list that passed last."""
-        return self.relay.marked.get(tool, ())
+    def header_params(self, tool: str) -> "Sequence[ParamHeader]":
+        """See `ExchangeHandler.header_params`. From the last tool list that was forwarded."""
+        return self.relay.header_param_rows.get(tool, ())
 
     def _fail(self, id: int, code: int, message: str, data: Json) -> None:
-        own = self.relay.numbering.own(id)
+        own = self.relay.id_map.own(id)
         self.relay.answered(own)
         self.waiting.append(encode_error(own, code, message, data))
         self.pump()
 
 
 class _Relay:
-    """The two ends, and what is between them."""
+    """The two sides, and the state of the relay."""
 
     def __init__(self, *, is_http: bool) -> None:
         self.is_http = is_http
-        self.front = _End(self)
-        self.back = _HttpEnd(self) if is_http else _End(self)
-        self.front.other, self.back.other = self.back, self.front
-        self.numbering = Numbering()
+        self.downstream = _End(self)
+        self.upstream = _HttpEnd(self) if is_http else _End(self)
+        self.downstream.other, self.upstream.other = self.upstream, self.downstream
+        self.id_map = IdMap()
         self.changed = asyncio.Event()
-        self.marked: dict[str, Sequence[ParamHeader]] = {}
-        # Requests of the client's that are open, by its own id: the method, and whether it is of the stateless era.
+        self.header_param_rows: dict[str, Sequence[ParamHeader]] = {}
+        # Open requests of the client, by its id: the method, and whether it is of the stateless era.
         self._open: dict[RequestId, tuple[str, bool]] = {}
-        self.outcome: Passed | None = None
+        self.outcome: RelayResult | None = None
 
-    def ended(self, end: _End, passed: Passed) -> None:
-        """The first to end is how it ended."""
+    def ended(self, end: _End, passed: RelayResult) -> None:
+        """Record the outcome; the side that ends first determines it."""
         if self.outcome is None:
-            self.outcome = passed if end is self.back else Passed()
+            self.outcome = passed if end is self.upstream else RelayResult()
         self.changed.set()
 
     def answered(self, id: RequestId) -> None:
-        """Nothing more is expected for this request of the client's."""
+        """This request of the client has ended."""
         self._open.pop(id, None)
-        self.numbering.forget(id)
+        self.id_map.forget(id)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client asked for something that may still come."""
+        """Whether the client has open requests."""
         return any(method != "subscriptions/listen" for method, _ in self._open.values())
 
     # --- passing ------------------------------------------------------------------------------------------------------
 
-    def passing(self, end: _End, message: Message, frame: bytes) -> None:
-        """A frame was pulled here: put it where it is sent from."""
-        if end is self.front:
-            self._outwards(message, frame)
+    def forward(self, end: _End, message: Message, frame: bytes) -> None:
+        """Queue a frame that was pulled here."""
+        if end is self.downstream:
+            self._to_server(message, frame)
         else:
-            self._inwards(message, frame)
+            self._to_client(message, frame)
 
-    def _outwards(self, message: Message, frame: bytes) -> None:
+    def _to_server(self, message: Message, frame: bytes) -> None:
         if isinstance(message, Request):
             meta = meta_of(read_params(message.params))
             self._open[message.id] = (message.method, META_PROTOCOL_VERSION in meta)
-        if self.is_http and isinstance(message, Notification) and self._hangs_up(message):
+        if self.is_http and isinstance(message, Notification) and self._aborts(message):
             return
-        self.front.waiting.append(self.numbering.outwards(message, frame) if self.is_http else frame)
+        self.downstream.waiting.append(self.id_map.to_server(message, frame) if self.is_http else frame)
 
-    def _inwards(self, message: Message, frame: bytes) -> None:
-        sent = self.numbering.inwards(message, frame) if self.is_http else frame
+    def _to_client(self, message: Message, frame: bytes) -> None:
+        sent = self.id_map.to_client(message, frame) if self.is_http else frame
         if isinstance(message, Result | Error) and message.id is not None:
-            own = self.numbering.own(message.id)
-            if (
-                self.is_http
-                and isinstance(message, Result)
-                and self._open.get(own, ("", False))[0] == "tools/list"
-            ):
-                self._mark(message.result)
+            own = self.id_map.own(message.id)
+            if self.is_http and isinstance(message, Result) and self._open.get(own, ("", False))[0] == "tools/list":
+                self._note_header_params(message.result)
             self.answered(own)
-        self.back.waiting.append(sent)
+        self.upstream.waiting.append(sent)
 
-    def _hangs_up(self, message: Notification) -> bool:
-        """In the stateless era a request over HTTP is cancelled by closing its response, and by nothing that is said."""
+    def _aborts(self, message: Notification) -> bool:
+        """Handle a cancellation in the stateless era: over HTTP a request is cancelled by closing its response."""
         params = read_params(message.params)
         id = params.get("requestId") if isinstance(params, dict) else None
         if message.method != "notifications/cancelled" or not isinstance(id, int | str):
             return False
         if not self._open.get(id, ("", False))[1]:
             return False
-        number = self.numbering.given(id)
-        assert isinstance(self.back.transport, ExchangeTransport)  # it is HTTP
-        assert isinstance(number, int)  # what is none was given one
-        self.back.transport.hang_up(number)
+        number = self.id_map.given(id)
+        assert isinstance(self.upstream.transport, ExchangeTransport)  # it is HTTP
+        assert isinstance(number, int)  # other ids were mapped to one
+        self.upstream.transport.abort(number)
         self.answered(id)
         return True
 
-    def _mark(self, result: msgspec.Raw) -> None:
-        """Remember which arguments of which tools HTTP says in headers, too (2026-07-28 "Schema Extension")."""
+    def _note_header_params(self, result: msgspec.Raw) -> None:
+        """Record the arguments that HTTP repeats in headers, for each tool (2026-07-28 "Schema Extension")."""
         from jackstay.protocol.http import read_param_headers  # noqa: PLC0415  # only over HTTP
 
         body = read_params(result)
         tools = body.get("tools") if isinstance(body, dict) else None
         for tool in tools if isinstance(tools, list) else []:
             if isinstance(tool, dict):
-                self.marked[str(tool.get("name"))] = read_param_headers(tool.get("inputSchema")).rows
+                self.header_param_rows[str(tool.get("name"))] = read_param_headers(tool.get("inputSchema")).rows
 
-    # --- from the beginning to the end --------------------------------------------------------------------------------
+    # --- running ------------------------------------------------------------------------------------------------------
 
-    async def run(self) -> Passed:
-        """Until one of them ends."""
-        self.front.pump()
-        self.back.pump()
+    async def run(self) -> RelayResult:
+        """Run until one side ends."""
+        self.downstream.pump()
+        self.upstream.pump()
         await self._until(lambda: self.outcome is not None)
         assert self.outcome is not None  # waited for
         if self.outcome.error is None:
-            while self.is_waiting and not self.back.is_down and await self._hears(PATIENCE):
+            while self.is_waiting and not self.upstream.is_down and await self._waits_for_message(DRAIN_TIMEOUT):
                 pass
-        assert self.front.transport is not None  # it was opened
-        await within(PATIENCE, self._until(lambda: not self.back.waiting))
-        await within(FLUSH, self.front.transport.flush())
+        assert self.downstream.transport is not None  # it was opened
+        await finishes_within(DRAIN_TIMEOUT, self._until(lambda: not self.upstream.waiting))
+        await finishes_within(FLUSH, self.downstream.transport.flush())
         return self.outcome
 
-    async def _until(self, holds: Callable[[], bool]) -> None:
-        while not holds():
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
             self.changed.clear()
             await self.changed.wait()
 
-    async def _hears(self, seconds: float) -> bool:
-        """Wait for something to happen. False: nothing did."""
+    async def _waits_for_message(self, seconds: float) -> bool:
+        """Wait for the next message. False: none arrived in time."""
         self.changed.clear()
-        return await within(seconds, self.changed.wait())
+        return await finishes_within(seconds, self.changed.wait())
 
 
-async def pass_through(front: Target, back: Target) -> Passed:
-    """Open both, and let each say to the other what it says, until one of them ends. Cancel it to end it.
+async def pass_through(downstream: Target, upstream: Target) -> RelayResult:
+    """Open both targets and forward messages until one side ends. Cancel it to stop.
 
     Raises: TransportError, if one of them cannot be opened.
     """
-    relay = _Relay(is_http=back.is_http)
+    relay = _Relay(is_http=upstream.is_http)
     opened: list[Transport] = []
     try:
-        for end, target in ((relay.back, back), (relay.front, front)):
+        for end, target in ((relay.upstream, upstream), (relay.downstream, downstream)):
             transport = await target.open(end, MAX_RECORDED_FRAME, CLOSE_STEP)
             opened.append(transport)
             end.transport = transport
         return await relay.run()
     finally:
-        for end in (relay.front, relay.back):
+        for end in (relay.downstream, relay.upstream):
             end.transport = None
         for transport in opened:
             await transport.close()

@@ -1,13 +1,7 @@
-"""Plays a recording to a client: `connect(replayed("conversation.jsonl"))`, or to whoever is at the other end of a target.
+"""Replays a recording as a server: `connect(replayed("session.jsonl"))`.
 
-A request is looked up in the repertoire and its script is played: what the server said comes again, in its order, with the id
-and the progress token of the request that was made now; questions to the client get new ids, and what followed an answer waits
-for one. Nothing waits for the clock, unless `speed` says that the recorded delays are kept. A client that does not read is
-waited for: as long as something cannot be sent, nothing more is read, and no script goes on.
-
-Several connections of one target share what was played, as several lives of one server would.
-
-Above: tests, `jackstay replay`. Below: `_repertoire` (what to say), the contract of `jackstay.transport`.
+Each request is looked up in the cassette, and its interaction is played with the current id and progress token. There
+are no delays unless `speed` is set. Connections of one target share the state of the cassette.
 """
 
 import asyncio
@@ -36,104 +30,104 @@ from jackstay.protocol.wire import (
     encode_request,
     encode_result,
 )
-from jackstay.testing._patience import within
-from jackstay.testing._recording import MAX_LINE, read_recording
-from jackstay.testing._repertoire import Found, Refusal, Repertoire
-from jackstay.testing._scripts import (
-    Answer,
-    Ask,
-    End,
-    Hear,
-    Report,
-    Say,
+from jackstay.testing._cassette import Cassette, Match, NoMatch
+from jackstay.testing._interactions import (
+    CancelRequest,
+    Disconnect,
+    Expect,
+    Respond,
+    Send,
+    SendProgress,
+    SendRequest,
+    SendToSubscription,
     Step,
-    TakeBack,
-    Tell,
     meta_of,
     read_params,
 )
-from jackstay.transport import Owner, Target, Transport, memory_pair
+from jackstay.testing._recording import MAX_LINE, read_recording
+from jackstay.testing._timeout import finishes_within
+from jackstay.transport import Target, Transport, TransportHandler, memory_pair
 from jackstay.types import META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID, encode_json
 
 logger = logging.getLogger("jackstay.testing")
 
-# How long an end waits for what was begun: a client that closes gives a server two seconds (connection.md, section 8).
+# Time limits at the end of a connection. Together less than the two seconds that a closing client gives a server.
 DRAIN_SECONDS: Final = 1.0
 FLUSH_SECONDS: Final = 0.25
 
-# Whatever stands in a line can be said, also with an id that is longer than the recorded one.
-LARGEST_FRAME: Final = 2 * MAX_LINE
+# Enough for every recorded frame, even with a longer id.
+MAX_FRAME: Final = 2 * MAX_LINE
 
 _SUBSCRIPTION = META_SUBSCRIPTION_ID.encode()
 
 
-class Playing:
-    """A script that is being played for one request, or one notification."""
+class Playback:
+    """The state of one interaction that is played for a request or a notification."""
 
-    __slots__ = ("asked", "at", "found", "id", "is_over", "place", "timer", "token", "waits_for")
+    __slots__ = ("at", "id", "is_over", "match", "place", "request_ids", "timer", "token", "waits_for")
 
-    def __init__(self, found: Found, id: RequestId | None, token: Json) -> None:
-        self.found = found
+    def __init__(self, match: Match, id: RequestId | None, token: Json) -> None:
+        self.match = match
         self.id = id
         self.token = token
         self.place = 0
-        self.at = found.script.at
-        self.asked: dict[RequestId, int] = {}  # what the recording calls a question -> what we call it
+        self.at = match.interaction.at
+        self.request_ids: dict[RequestId, int] = {}  # recorded id of a request to the client -> current id
         self.waits_for: int | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.is_over = False
 
     def next_step(self) -> Step | None:
-        """The next step that is to be taken, or None at the end."""
-        script = self.found.script
-        while self.place < len(script.steps):
-            step = script.steps[self.place]
-            is_behind = script.answered is not None and self.place > script.answered
-            is_told = isinstance(step, Say | Tell) and step.is_once
-            if not (self.found.is_again and (is_behind or is_told)):
+        """Return the next step, or None at the end."""
+        interaction = self.match.interaction
+        while self.place < len(interaction.steps):
+            step = interaction.steps[self.place]
+            is_unsolicited = interaction.answered is not None and self.place > interaction.answered
+            is_once = isinstance(step, Send | SendToSubscription) and step.is_once
+            if not (self.match.is_again and (is_unsolicited or is_once)):
                 return step
             self.place += 1
         return None
 
 
 class Replayer:
-    """The owner of the server's end of a connection.
+    """The transport handler of the replayed server.
 
-    `ended` is called when the recorded server ended it; `left` when the client did, who may still hear what it asked for.
-    Without `left`, nothing more is said then.
+    `ended` is called when the recorded server ended the connection, `left` when the client did; it can still receive
+    pending responses. Without `left`, nothing more is sent then.
     """
 
     def __init__(
         self,
-        repertoire: Repertoire,
+        cassette: Cassette,
         speed: float | None,
         ended: Callable[[TransportError], None],
         left: Callable[[], None] | None = None,
     ) -> None:
-        self._repertoire = repertoire
+        self._cassette = cassette
         self._speed = speed
         self._ended = ended
         self._left = left or self.stop
         self._transport: Transport | None = None
         self._number = 0
         self._unsent: deque[bytes] = deque()
-        self._stalled: deque[Playing] = deque()  # they wait for room
-        self._playing: dict[RequestId, Playing] = {}
-        self._questions: dict[int, Playing] = {}
-        self._timed: set[Playing] = set()
-        self._last_question = 0
+        self._stalled: deque[Playback] = deque()  # waiting until the queue has room
+        self._playbacks: dict[RequestId, Playback] = {}
+        self._requests: dict[int, Playback] = {}
+        self._timed: set[Playback] = set()
+        self._last_request_id = 0
         self._ending: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
 
     def attach(self, transport: Transport) -> None:
-        """The connection is there: say what was said before anybody asked, and begin to listen."""
+        """Start with an open transport: send what the server sent first, and begin to receive."""
         self._transport = transport
-        for script in self._repertoire.opening:
-            self._advance(Playing(Found(script), None, None))
+        for interaction in self._cassette.opening:
+            self._advance(Playback(Match(interaction), None, None))
         self.frames_arrived()
 
     async def settle(self) -> None:
-        """Wait until everything that can still be said, was: not for what waits for an answer of the client's."""
+        """Wait until everything is sent, except for steps that wait for a response of the client."""
         while self._timed or self._unsent or self._stalled:
             await self._changed()
 
@@ -142,18 +136,18 @@ class Replayer:
         await self._settled.wait()
 
     def stop(self) -> None:
-        """Say nothing more."""
+        """Send nothing more."""
         self._transport = None
-        for playing in [*self._timed]:
-            self._give_up(playing)
+        for playback in [*self._timed]:
+            self._abandon(playback)
         self._unsent.clear()
         self._stalled.clear()
         self._settled.set()
 
-    # --- the owner of a transport -------------------------------------------------------------------------------------
+    # --- the handler of a transport -----------------------------------------------------------------------------------
 
     def frames_arrived(self) -> None:
-        """As the contract says: as long as there is room to answer."""
+        """See `TransportHandler.frames_arrived`. Frames are pulled while there is room for responses."""
         while self._transport is not None and not self._unsent and self._ending is None:
             frame = self._transport.next_frame()
             if frame is None:
@@ -161,185 +155,184 @@ class Replayer:
             if isinstance(frame, FrameTooLargeError):
                 self._send(encode_error(None, ErrorCode.INVALID_REQUEST, str(frame)))
             elif isinstance(frame, bytes):
-                self._hear(decode(frame))
+                self._receive(decode(frame))
 
     def wrote(self, through: int) -> None:
-        """As the contract says."""
+        """See `TransportHandler.wrote`."""
 
     def room_made(self) -> None:
-        """As the contract says."""
+        """See `TransportHandler.room_made`."""
         self._push()
         while self._stalled and not self._unsent:
             self._advance(self._stalled.popleft())
         self.frames_arrived()
         self._settled.set()
 
-    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:  # noqa: ARG002  the contract's
-        """As the contract says: the client left."""
+    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:  # noqa: ARG002
+        """See `TransportHandler.went_down`. The client disconnected."""
         self._left()
 
-    # --- hearing ------------------------------------------------------------------------------------------------------
+    # --- receiving ----------------------------------------------------------------------------------------------------
 
-    def _hear(self, message: Message) -> None:
+    def _receive(self, message: Message) -> None:
         if isinstance(message, Request):
             self._serve(message)
         elif isinstance(message, Notification):
-            self._note(message.method, read_params(message.params))
+            self._receive_notification(message.method, read_params(message.params))
         elif isinstance(message, Result | Error):
-            self._take_answer(message.id)
+            self._receive_response(message.id)
         elif isinstance(message, Batch):
             if not message.members:
-                self._send(encode_error(None, ErrorCode.INVALID_REQUEST, "a batch of none, or of too many"))
+                self._send(encode_error(None, ErrorCode.INVALID_REQUEST, "the batch is empty or too large"))
             for member in message.members:
-                self._hear(member)
-        elif not message.is_answer:  # malformed
+                self._receive(member)
+        elif not message.is_response:  # malformed
             self._send(encode_error(message.id, message.code, message.message))
 
     def _serve(self, request: Request) -> None:
-        if request.id in self._playing:
-            # As our server does (JSON-RPC has no word for it): an answer could not be told from the other's.
-            self._send(
-                encode_error(request.id, ErrorCode.INVALID_REQUEST, "a request with this id is in flight")
-            )
+        if request.id in self._playbacks:
+            # As Jackstay's server does: the two responses could not be distinguished.
+            self._send(encode_error(request.id, ErrorCode.INVALID_REQUEST, "a request with this id is in flight"))
             return
         params = read_params(request.params)
-        found = self._repertoire.find(request.method, params)
-        if isinstance(found, Found):
+        match = self._cassette.find(request.method, params)
+        if isinstance(match, Match):
             token = meta_of(params).get(META_PROGRESS_TOKEN)
-            playing = self._playing[request.id] = Playing(found, request.id, token)
-            self._advance(playing)
-        elif request.method == "ping" and found.code == ErrorCode.METHOD_NOT_FOUND:
-            self._send(encode_result(request.id, b"{}"))  # clients ask at any time, recorded or not
+            playback = self._playbacks[request.id] = Playback(match, request.id, token)
+            self._advance(playback)
+        elif request.method == "ping" and match.code == ErrorCode.METHOD_NOT_FOUND:
+            self._send(encode_result(request.id, b"{}"))  # clients may ping at any time
         else:
-            self._refuse(request.id, found)
+            self._respond_no_match(request.id, match)
 
-    def _refuse(self, id: RequestId, refusal: Refusal) -> None:
-        logger.warning("%s", refusal.message)
-        data = ABSENT if refusal.data is None else refusal.data
-        self._send(encode_error(id, refusal.code, refusal.message, data))
+    def _respond_no_match(self, id: RequestId, no_match: NoMatch) -> None:
+        logger.warning("%s", no_match.message)
+        data = ABSENT if no_match.data is None else no_match.data
+        self._send(encode_error(id, no_match.code, no_match.message, data))
 
-    def _note(self, method: str, params: Json) -> None:
+    def _receive_notification(self, method: str, params: Json) -> None:
         if method == "notifications/cancelled":
             id = params.get("requestId") if isinstance(params, dict) else None
-            playing = self._playing.get(id) if isinstance(id, int | str) else None
-            if playing is not None:
-                self._give_up(playing)
+            playback = self._playbacks.get(id) if isinstance(id, int | str) else None
+            if playback is not None:
+                self._abandon(playback)
             return
-        found = self._repertoire.find_notification(method, params)
-        if found is not None:
-            self._advance(Playing(found, None, None))
+        match = self._cassette.find_notification(method, params)
+        if match is not None:
+            self._advance(Playback(match, None, None))
 
-    def _take_answer(self, id: RequestId | None) -> None:
-        playing = self._questions.pop(id, None) if isinstance(id, int) else None
-        if playing is None or playing.is_over:
+    def _receive_response(self, id: RequestId | None) -> None:
+        playback = self._requests.pop(id, None) if isinstance(id, int) else None
+        if playback is None or playback.is_over:
             return
-        if playing.waits_for == id:
-            playing.waits_for = None
-            self._advance(playing)
+        if playback.waits_for == id:
+            playback.waits_for = None
+            self._advance(playback)
 
     # --- playing ------------------------------------------------------------------------------------------------------
 
-    def _advance(self, playing: Playing) -> None:
-        """Play on until the end, or until something has to be waited for.
+    def _advance(self, playback: Playback) -> None:
+        """Perform steps until the end, or until one has to wait.
 
-        A request that has no answer at the end stays open, as it did, until the client gives it up.
+        A request without a recorded response stays open until the client cancels it.
         """
-        while not playing.is_over and self._ending is None:
-            step = playing.next_step()
+        while not playback.is_over and self._ending is None:
+            step = playback.next_step()
             if step is None:
                 return
             if self._unsent:
-                self._stalled.append(playing)
+                self._stalled.append(playback)
                 return
-            delay = 0.0 if self._speed is None else max(0.0, step.at - playing.at) / self._speed
-            playing.at = step.at
-            if delay > 0 and not isinstance(step, Hear):
-                self._timed.add(playing)
-                playing.timer = asyncio.get_running_loop().call_later(delay, self._wake, playing)
+            delay = 0.0 if self._speed is None else max(0.0, step.at - playback.at) / self._speed
+            playback.at = step.at
+            if delay > 0 and not isinstance(step, Expect):
+                self._timed.add(playback)
+                playback.timer = asyncio.get_running_loop().call_later(delay, self._wake, playback)
                 return
-            if isinstance(step, Hear) and not self._has_heard(playing, step):
+            if isinstance(step, Expect) and not self._has_response(playback, step):
                 return
-            playing.place += 1
-            self._take(playing, step)
+            playback.place += 1
+            self._perform(playback, step)
 
-    def _wake(self, playing: Playing) -> None:
-        self._timed.discard(playing)
-        self._advance(playing)
+    def _wake(self, playback: Playback) -> None:
+        self._timed.discard(playback)
+        self._advance(playback)
         self._settled.set()
 
-    def _has_heard(self, playing: Playing, step: Hear) -> bool:
-        """Whether the client has answered; if not, it is waited for."""
-        asked = playing.asked.get(step.id, 0)
-        if asked in self._questions:
-            playing.place += 1
-            playing.waits_for = asked
+    def _has_response(self, playback: Playback, step: Expect) -> bool:
+        """Return whether the client has responded; if not, the playback waits for it."""
+        request_ids = playback.request_ids.get(step.id, 0)
+        if request_ids in self._requests:
+            playback.place += 1
+            playback.waits_for = request_ids
             return False
         return True
 
-    def _take(self, playing: Playing, step: Step) -> None:
+    def _perform(self, playback: Playback, step: Step) -> None:
         match step:
-            case Say(frame=frame):
+            case Send(frame=frame):
                 self._send(frame)
-            case Report(method=method, params=params):
-                if playing.token is not None:  # else nobody asked for it this time
-                    said = encode_json({**params, "progressToken": playing.token})
-                    self._send(encode_notification(method, said))
-            case Tell():
-                self._tell(step)
-            case Ask(id=recorded, method=method, params=params):
-                self._last_question += 1
-                playing.asked[recorded] = self._last_question
-                self._questions[self._last_question] = playing
-                self._send(encode_request(self._last_question, method, params))
-            case TakeBack(id=recorded, params=params):
-                asked = playing.asked.get(recorded)
-                if asked is not None and self._questions.pop(asked, None) is not None:
-                    said = encode_json({**params, "requestId": asked})
-                    self._send(encode_notification("notifications/cancelled", said))
-            case Answer():
-                self._answer(playing, step)
-            case End():
+            case SendProgress(method=method, params=params):
+                if playback.token is not None:  # otherwise progress was not requested this time
+                    body = encode_json({**params, "progressToken": playback.token})
+                    self._send(encode_notification(method, body))
+            case SendToSubscription():
+                self._notify_subscription(step)
+            case SendRequest(id=recorded, method=method, params=params):
+                self._last_request_id += 1
+                playback.request_ids[recorded] = self._last_request_id
+                self._requests[self._last_request_id] = playback
+                self._send(encode_request(self._last_request_id, method, params))
+            case CancelRequest(id=recorded, params=params):
+                request_ids = playback.request_ids.get(recorded)
+                if request_ids is not None and self._requests.pop(request_ids, None) is not None:
+                    body = encode_json({**params, "requestId": request_ids})
+                    self._send(encode_notification("notifications/cancelled", body))
+            case Respond():
+                self._answer(playback, step)
+            case Disconnect():
                 self._end(step)
-            case Hear():
-                pass  # heard already
+            case Expect():
+                pass  # the response is already here
 
-    def _tell(self, step: Tell) -> None:
-        """Tell whoever has that subscription now, or one like it; if nobody has, nobody."""
-        having = [one for one in self._playing.values() if one.found.script.method == step.about.method]
-        for playing in sorted(having, key=lambda one: one.found.script is not step.about)[:1]:
-            meta = {**meta_of(step.params), META_SUBSCRIPTION_ID: playing.id}
+    def _notify_subscription(self, step: SendToSubscription) -> None:
+        """Send the notification to the same subscription, or to one of the same method, if one is open."""
+        method = step.subscription.method
+        candidates = [each for each in self._playbacks.values() if each.match.interaction.method == method]
+        for playback in sorted(candidates, key=lambda each: each.match.interaction is not step.subscription)[:1]:
+            meta = {**meta_of(step.params), META_SUBSCRIPTION_ID: playback.id}
             self._send(encode_notification(step.method, encode_json({**step.params, "_meta": meta})))
 
-    def _answer(self, playing: Playing, step: Answer) -> None:
-        assert playing.id is not None  # only requests are answered
-        self._playing.pop(playing.id, None)
+    def _answer(self, playback: Playback, step: Respond) -> None:
+        assert playback.id is not None  # only requests have a response
+        self._playbacks.pop(playback.id, None)
         if step.result is None:
-            self._send(encode_error(playing.id, step.code, step.message, step.data))
+            self._send(encode_error(playback.id, step.code, step.message, step.data))
             return
         result = step.result
         if _SUBSCRIPTION in result:
             body = read_params(msgspec.Raw(result))
             if isinstance(body, dict) and META_SUBSCRIPTION_ID in meta_of(body):
-                meta = {**meta_of(body), META_SUBSCRIPTION_ID: playing.id}
+                meta = {**meta_of(body), META_SUBSCRIPTION_ID: playback.id}
                 result = encode_json({**body, "_meta": meta})
-        self._send(encode_result(playing.id, result))
+        self._send(encode_result(playback.id, result))
 
-    def _give_up(self, playing: Playing) -> None:
-        """Nobody wants it any more."""
-        playing.is_over = True
-        if playing.timer is not None:
-            playing.timer.cancel()
-        self._timed.discard(playing)
-        if playing.id is not None:
-            self._playing.pop(playing.id, None)
+    def _abandon(self, playback: Playback) -> None:
+        """Stop a playback whose request was cancelled."""
+        playback.is_over = True
+        if playback.timer is not None:
+            playback.timer.cancel()
+        self._timed.discard(playback)
+        if playback.id is not None:
+            self._playbacks.pop(playback.id, None)
         self._settled.set()
 
-    def _end(self, step: End) -> None:
-        error = TransportError(f"{step.why} (as it was recorded)", exit_code=step.exit_code)
-        self._ending = asyncio.ensure_future(self._part(error))
+    def _end(self, step: Disconnect) -> None:
+        error = TransportError(f"{step.why} (replayed)", exit_code=step.exit_code)
+        self._ending = asyncio.ensure_future(self._disconnect(error))
 
-    async def _part(self, error: TransportError) -> None:
-        """End the connection once everything that was said before is on its way."""
+    async def _disconnect(self, error: TransportError) -> None:
+        """End the connection when everything is sent."""
         while self._unsent:
             await self._changed()
         if self._transport is not None:
@@ -361,38 +354,38 @@ class Replayer:
 
 
 class ReplayedTarget:
-    """Each `open()` is a connection to the recorded server. Made by `replayed()`; no process is started."""
+    """A recorded server. Returned by `replayed()`; each `open()` is a connection, and no process is started."""
 
     is_http = False
     init_timeout: float | None = None
 
-    def __init__(self, repertoire: Repertoire, speed: float | None) -> None:
-        self.name = repertoire.name
-        self._repertoire = repertoire
+    def __init__(self, cassette: Cassette, speed: float | None) -> None:
+        self.name = cassette.name
+        self._cassette = cassette
         self._speed = speed
 
     def __repr__(self) -> str:
-        return f"<ReplayedTarget {self._repertoire!r}>"
+        return f"<ReplayedTarget {self._cassette!r}>"
 
-    async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> Transport:
-        """A connection in memory, with the recorded server at its other end."""
+    async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
+        """Return an in-memory connection to the recorded server."""
         pair = memory_pair(self.name)
-        replayer = Replayer(self._repertoire, self._speed, pair.cut)
-        server = await pair.server.open(replayer, LARGEST_FRAME, close_step)
-        client = await pair.client.open(owner, max_frame_bytes, close_step)
+        replayer = Replayer(self._cassette, self._speed, pair.cut)
+        server = await pair.server.open(replayer, MAX_FRAME, close_step)
+        client = await pair.client.open(handler, max_frame_bytes, close_step)
         replayer.attach(server)
         return client
 
 
 def replayed(path: str | os.PathLike[str], *, speed: float | None = None) -> ReplayedTarget:
-    """A target that answers as the server did that was recorded in the file at `path`. The file is read now.
+    """Return a target that replays the recording at `path`. The file is read now.
 
-    `speed` keeps the recorded delays: 1 as they were, 2 in half the time; without it there are none.
+    `speed` keeps the recorded delays: 1 as recorded, 2 in half the time. By default there are none.
 
-    Raises: UsageError, with the line that cannot be used and what to do.
+    Raises: UsageError, with the invalid line and what to do.
     """
     _check_speed(speed)
-    return ReplayedTarget(Repertoire(read_recording(path)), speed)
+    return ReplayedTarget(Cassette(read_recording(path)), speed)
 
 
 async def serve_recording(
@@ -401,28 +394,29 @@ async def serve_recording(
     *,
     speed: float | None = None,
 ) -> TransportError | None:
-    """Answer whoever is at the other end of `target`, `own_stdio()` for instance, as `replayed()` does.
+    """Replay a recording to the client of `target`, for example `own_stdio()`.
 
-    It returns when they left, or when the recorded server ended the connection: then with its end. Cancel it to end it.
+    Returns None when the client disconnects, or the recorded error when the recorded server ended the connection.
+    Cancel it to stop.
 
     Raises: UsageError, as `replayed()`; TransportError, if the target cannot be opened.
     """
     _check_speed(speed)
-    repertoire = Repertoire(read_recording(path))
+    cassette = Cassette(read_recording(path))
     ended: asyncio.Future[TransportError | None] = asyncio.get_running_loop().create_future()
 
     def end(error: TransportError | None = None) -> None:
         if not ended.done():
             ended.set_result(error)
 
-    replayer = Replayer(repertoire, speed, end, end)
-    transport = await target.open(replayer, LARGEST_FRAME, DRAIN_SECONDS)
+    replayer = Replayer(cassette, speed, end, end)
+    transport = await target.open(replayer, MAX_FRAME, DRAIN_SECONDS)
     try:
         replayer.attach(transport)
-        end_of_it = await ended
-        await within(DRAIN_SECONDS, replayer.settle())
-        await within(FLUSH_SECONDS, transport.flush())
-        return end_of_it
+        error = await ended
+        await finishes_within(DRAIN_SECONDS, replayer.settle())
+        await finishes_within(FLUSH_SECONDS, transport.flush())
+        return error
     finally:
         replayer.stop()
         await transport.close()
@@ -430,5 +424,5 @@ async def serve_recording(
 
 def _check_speed(speed: object) -> None:
     is_number = isinstance(speed, int | float) and not isinstance(speed, bool)
-    if speed is not None and not (is_number and 0 < speed < math.inf):  # type: ignore[operator]  # asked just before
-        raise UsageError(f"speed must be a number above 0, or None, not {speed!r}", path="speed")
+    if speed is not None and not (is_number and 0 < speed < math.inf):  # type: ignore[operator]  # checked before
+        raise UsageError(f"speed must be a number above 0 or None, not {speed!r}", path="speed")

@@ -1,10 +1,8 @@
-"""A peer that says what a test tells it to: the server's end of a connection in memory, for tests of code that calls one.
+"""A scripted MCP server for tests of clients: the server side of an in-memory connection.
 
-It speaks either era. `initialize`, `server/discover` and `ping` are answered by themselves; a method that has a row in `on` is
-answered as that says; any other request stays unanswered until the test answers it. When the connection ends it waits for the
-next one, as a server that is started again does. It checks nothing: a test may let it lie, repeat itself, ask nonsense or die.
-
-Above: tests. Below: `jackstay.transport` (the pair in memory).
+It supports both eras. `initialize`, `server/discover` and `ping` are answered automatically, methods in `on` as set
+there, and other requests by the test. When the connection ends, it accepts the next one, like a restarted server. It
+checks nothing: a test can make it violate the protocol.
 """
 
 import asyncio
@@ -18,7 +16,7 @@ from jackstay.errors import McpError, UsageError
 from jackstay.protocol import REVISIONS, VERSIONS, Era
 from jackstay.transport import MemoryPair, MemoryTarget, MemoryTransport, memory_pair
 
-# Everything that a server can offer.
+# All capabilities of a server.
 EVERYTHING: dict[str, Any] = {
     "tools": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},
@@ -28,16 +26,16 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-class Refusal(Exception):
-    """Raise it in a function of `on`: the request is answered with this error."""
+class ScriptedError(Exception):
+    """Raised in a function in `on`, it becomes the error response to the request."""
 
     def __init__(self, code: int, message: str = "no", data: Any = None) -> None:
         super().__init__(code, message)
         self.error = {"code": code, "message": message} | ({} if data is None else {"data": data})
 
 
-class Heard(dict[str, Any]):
-    """A message that arrived, as plain JSON. One that is a request can be answered here."""
+class ReceivedMessage(dict[str, Any]):
+    """A received message as plain JSON, with methods to respond to a request."""
 
     __slots__ = ("_peer",)
 
@@ -52,35 +50,33 @@ class Heard(dict[str, Any]):
 
     @property
     def params(self) -> dict[str, Any]:
-        """Its params; empty where it has none."""
+        """The params; empty if there are none."""
         params: dict[str, Any] = self.get("params") or {}
         return params
 
-    def answer(self, result: Any = None) -> None:
-        """Answer it. Nothing stops you from answering twice."""
-        self._peer.answer(self.id, result)
+    def respond(self, result: Any = None) -> None:
+        """Respond with a result. Responding twice is possible."""
+        self._peer.respond(self.id, result)
 
-    def refuse(self, code: int, message: str = "no", data: Any = None) -> None:
-        """Answer it with an error."""
-        self._peer.refuse(self.id, code, message, data)
+    def respond_error(self, code: int, message: str = "no", data: Any = None) -> None:
+        """Respond with an error."""
+        self._peer.respond_error(self.id, code, message, data)
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        """Report progress on it. Raises: UsageError, if the caller did not ask for reports."""
+        """Send a progress notification. Raises: UsageError if the request has no progress token."""
         more = ({} if total is None else {"total": total}) | ({"message": message} if message else {})
         token = self.params.get("_meta", {}).get("progressToken")
         if token is None:
-            raise UsageError(
-                "this request asks for no reports of progress; give the call `on_progress`", path="_meta"
-            )
+            raise UsageError("the request has no progress token; pass on_progress to the call", path="_meta")
         self._peer.notify("notifications/progress", progressToken=token, progress=progress, **more)
 
 
 class ScriptedPeer:
-    """The other end: give `target` to what you test, and say here what happens.
+    """A scripted server. Pass `target` to the code under test.
 
-    `on[method]` is the result that requests with this method get, or a function from their params to it, which may raise
-    `Refusal`; None leaves them to the test. `heard` is everything that came, `frames` the same in bytes; `connections` counts
-    the handshakes. With `returns` set to False it does not wait for another connection when one has ended.
+    `on[method]` is the result for requests with this method, or a function from their params to the result, which may
+    raise `ScriptedError`; None leaves them to the test. `received` are all messages, `frames` the same as bytes;
+    `connections` counts the handshakes. With `reopens = False` it accepts no further connection when one has ended.
     """
 
     def __init__(
@@ -98,10 +94,10 @@ class ScriptedPeer:
         self.capabilities = EVERYTHING if capabilities is None else capabilities
         self.name = name
         self.on: dict[str, Any] = {}
-        self.heard: list[Heard] = []
+        self.received: list[ReceivedMessage] = []
         self.frames: list[bytes] = []
         self.connections = 0
-        self.returns = True
+        self.reopens = True
         self._expected: dict[str, int] = {}
         self._transport: MemoryTransport | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -111,14 +107,14 @@ class ScriptedPeer:
 
     def __repr__(self) -> str:
         state = "closed" if self._transport is None else "open"
-        return f"<ScriptedPeer {self.name} {self.version} {state}, heard {len(self.heard)}>"
+        return f"<ScriptedPeer {self.name} {self.version} {state}, received {len(self.received)}>"
 
     @property
     def target(self) -> MemoryTarget:
-        """What to give to `connect()`."""
+        """The target for `connect()`."""
         return self.pair.client
 
-    # --- being there --------------------------------------------------------------------------------------------------
+    # --- opening and closing ------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -130,128 +126,131 @@ class ScriptedPeer:
         await self.close()
 
     async def open(self) -> None:
-        """Be there for a client."""
+        """Accept a client."""
         self._transport = await self.pair.server.open(self, 1 << 26, 1.0)
 
     async def close(self) -> None:
-        """Go away for good."""
-        self.returns = False
+        """Close permanently."""
+        self.reopens = False
         if self._opening is not None:
             await self._opening
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
 
-    def die(self, error: McpError | None = None) -> None:
-        """End the connection now, as a server that crashes does; what was sent before still arrives. Then come back."""
+    def crash(self, error: McpError | None = None) -> None:
+        """End the connection now, like a crash; what was sent before still arrives. Then accept the next connection."""
         self.pair.cut(error)
 
-    # --- saying -------------------------------------------------------------------------------------------------------
+    # --- sending ------------------------------------------------------------------------------------------------------
 
     def send(self, message: Any) -> None:
         """Send a message, or bytes exactly as they are."""
         self._unsent.append(message if isinstance(message, bytes) else json.dumps(message).encode())
         self.room_made()
 
-    def answer(self, id: Any, result: Any = None, **more: Any) -> None:
-        """Answer a request."""
+    def respond(self, id: Any, result: Any = None, **more: Any) -> None:
+        """Respond to a request."""
         self.send({"jsonrpc": "2.0", "id": id, "result": {} if result is None else result, **more})
 
-    def refuse(self, id: Any, code: int, message: str = "no", data: Any = None) -> None:
-        """Answer a request with an error."""
-        self.send({"jsonrpc": "2.0", "id": id, "error": Refusal(code, message, data).error})
+    def respond_error(self, id: Any, code: int, message: str = "no", data: Any = None) -> None:
+        """Respond to a request with an error."""
+        self.send({"jsonrpc": "2.0", "id": id, "error": ScriptedError(code, message, data).error})
 
     def notify(self, method: str, **params: Any) -> None:
         """Send a notification."""
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
-    def ask(self, id: Any, method: str, params: Any = None) -> None:
-        """Send a request; `answer_to(id)` waits for what comes back."""
+    def request(self, id: Any, method: str, params: Any = None) -> None:
+        """Send a request; `response_to(id)` waits for the response."""
         self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": {} if params is None else params})
 
-    # --- hearing ------------------------------------------------------------------------------------------------------
+    # --- receiving ----------------------------------------------------------------------------------------------------
 
-    async def expect(self, method: str, count: int | None = None) -> Heard:
-        """The next message with this method, when it has come: each is returned once. With `count`, that one of all."""
+    async def expect(self, method: str, count: int | None = None) -> ReceivedMessage:
+        """Wait for the next message with this method and return it, each once.
+
+        With `count`, the message of that number.
+        """
         count = self._expected.get(method, 0) + 1 if count is None else count
         self._expected[method] = count
         await self.until(lambda: len(self.got(method)) >= count)
         return self.got(method)[count - 1]
 
-    async def answer_to(self, id: Any) -> Heard:
-        """The answer to our request with this id, when it has come."""
-        await self.until(lambda: self.answers(id))
-        return self.answers(id)[0]
+    async def response_to(self, id: Any) -> ReceivedMessage:
+        """Wait for the response to the peer's request with this id, and return it."""
+        await self.until(lambda: self.responses(id))
+        return self.responses(id)[0]
 
-    def got(self, method: str) -> list[Heard]:
-        """What came with this method so far."""
-        return [message for message in self.heard if message.get("method") == method]
+    def got(self, method: str) -> list[ReceivedMessage]:
+        """Return the messages with this method so far."""
+        return [message for message in self.received if message.get("method") == method]
 
-    def answers(self, id: Any) -> list[Heard]:
-        """What our request with this id was answered with so far."""
-        return [message for message in self.heard if message.get("id") == id and "method" not in message]
+    def responses(self, id: Any) -> list[ReceivedMessage]:
+        """Return the responses to the peer's request with this id so far."""
+        return [message for message in self.received if message.get("id") == id and "method" not in message]
 
-    async def until(self, holds: Callable[[], object]) -> None:
-        """Wait until this is so; it is asked whenever something was heard, and when the connection ends."""
-        while not holds():
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until the condition is true. It is checked after every message, and when the connection ends."""
+        while not condition():
             self._changed.clear()
             await self._changed.wait()
 
-    # --- the owner of a transport -------------------------------------------------------------------------------------
+    # --- the handler of a transport -----------------------------------------------------------------------------------
 
     def frames_arrived(self) -> None:
-        """As the contract says."""
+        """See `TransportHandler.frames_arrived`."""
         while self._transport is not None and (frame := self._transport.next_frame()) is not None:
             if isinstance(frame, McpError):
-                raise frame  # what is tested sent more than anybody takes
+                raise frame  # the code under test sent a frame over the limit
             self.frames.append(frame)
-            message = Heard(json.loads(frame), self)
-            self.heard.append(message)
+            message = ReceivedMessage(json.loads(frame), self)
+            self.received.append(message)
             if "method" in message and "id" in message:
                 self._serve(message)
         self._changed.set()
 
     def wrote(self, through: int) -> None:
-        """As the contract says."""
+        """See `TransportHandler.wrote`."""
 
     def room_made(self) -> None:
-        """As the contract says."""
-        assert self._transport is not None, "nobody is connected to this peer"
+        """See `TransportHandler.room_made`."""
+        assert self._transport is not None, "no client is connected to this peer"
         while self._unsent and self._transport.send(self._unsent[0], self._number + 1):
             self._number += 1
             self._unsent.popleft()
 
-    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:  # noqa: ARG002  the contract's
-        """As the contract says."""
+    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:  # noqa: ARG002
+        """See `TransportHandler.went_down`."""
         self._transport, self._number = None, 0
         self._unsent.clear()
         self._changed.set()
-        if self.returns:
+        if self.reopens:
             self._opening = asyncio.ensure_future(self.open())
 
-    # --- what it answers by itself ------------------------------------------------------------------------------------
+    # --- automatic responses ------------------------------------------------------------------------------------------
 
-    def introduction(self) -> dict[str, Any]:
-        """The result that it answers `initialize` with, or `server/discover` where there is no handshake."""
+    def handshake_result(self) -> dict[str, Any]:
+        """Return the result of `initialize`, or of `server/discover` in the stateless era."""
         info = {"name": self.name, "version": "1"}
-        said = {"capabilities": self.capabilities, "instructions": "ask nicely"}
+        common = {"capabilities": self.capabilities, "instructions": "be polite"}
         if self._is_stateless:
             meta = {"io.modelcontextprotocol/serverInfo": info}
-            return {"resultType": "complete", "supportedVersions": [self.version], **said, "_meta": meta}
-        return {"protocolVersion": self.version, "serverInfo": info, **said}
+            return {"resultType": "complete", "supportedVersions": [self.version], **common, "_meta": meta}
+        return {"protocolVersion": self.version, "serverInfo": info, **common}
 
-    def _serve(self, request: Heard) -> None:
+    def _serve(self, request: ReceivedMessage) -> None:
         method = request["method"]
         script = self.on[method] if method in self.on else self._own(method)
         if script is None:
             return
         try:
             result = script(request.params) if callable(script) else script
-        except Refusal as refusal:
+        except ScriptedError as refusal:
             self.send({"jsonrpc": "2.0", "id": request.id, "error": refusal.error})
             return
         if result is not None:
-            request.answer(result)
+            request.respond(result)
 
     def _own(self, method: str) -> Callable[[dict[str, Any]], Any] | None:
         own = {"initialize": self._initialize, "server/discover": self._discover, "ping": lambda _: {}}
@@ -263,13 +262,13 @@ class ScriptedPeer:
 
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
         if self._is_stateless:
-            asked = params.get("protocolVersion")
-            raise Refusal(-32022, "not any more", {"supported": [self.version], "requested": asked})
+            requested = params.get("protocolVersion")
+            raise ScriptedError(-32022, "unsupported", {"supported": [self.version], "requested": requested})
         self.connections += 1
-        return self.introduction()
+        return self.handshake_result()
 
     def _discover(self, _: dict[str, Any]) -> dict[str, Any]:
         if not self._is_stateless:
-            raise Refusal(-32601)
+            raise ScriptedError(-32601)
         self.connections += 1
-        return self.introduction()
+        return self.handshake_result()

@@ -1,13 +1,7 @@
-"""The contracts of what workers share, as tests that anybody's implementation can be put through.
+"""Test suites for stores and buses: `SessionStore`, `EventStore`, `ChangeBus` and `TokenStore`.
 
-    class TestMine(SessionStoreSuite):
-        def make(self):
-            return MySessions("redis://...")
-
-One suite for each contract: the session store, the event store and the change bus of `jackstay.server`, the token store of
-`jackstay.oauth`. Each test checks one sentence of the contract. `make()` gives one handle to an implementation that holds nothing yet. Every wait has a guard.
-
-Must never know how a store works. Above: the tests of stores. Below: the contracts.
+Subclass a suite and return an empty store from `make()`: `class TestMine(SessionStoreSuite): ...`. Each test checks one
+requirement, and every wait has a time limit.
 """
 
 import asyncio
@@ -16,20 +10,20 @@ from collections.abc import Callable, Coroutine
 from typing import Final
 
 from jackstay.oauth import TokenStore
-from jackstay.protocol.server import ClientFacts
+from jackstay.protocol.server import ClientParams
 from jackstay.server import ChangeBus
 from jackstay.server.http import EventStore, SessionRecord, SessionStore
 
-# How long a wait may take before a test fails instead of hanging.
+# The time limit of a test.
 GUARD_SECONDS: Final = 20.0
 
-# A time to live that is long for any store, and one that a test can wait for.
+# A time to live that no test reaches, and one that a test can wait for.
 LONG: Final = 600.0
 SHORT: Final = 0.2
 
-# A record with something in every member.
+# A record with a value in every member.
 RECORD: Final = SessionRecord(
-    ClientFacts("2025-11-25", b'{"name":"test","version":"1"}', b'{"roots":{}}'),
+    ClientParams("2025-11-25", b'{"name":"test","version":"1"}', b'{"roots":{}}'),
     principal="alice",
     log_level="warning",
     uris=("memo://1", "memo://\u00fc"),
@@ -37,7 +31,7 @@ RECORD: Final = SessionRecord(
 
 
 def run(test: Callable[[], Coroutine[object, object, None]]) -> None:
-    """Run one test on a loop of its own, under the guard."""
+    """Run one test on a new loop, with the time limit."""
 
     async def guarded() -> None:
         async with asyncio.timeout(GUARD_SECONDS):
@@ -47,14 +41,14 @@ def run(test: Callable[[], Coroutine[object, object, None]]) -> None:
 
 
 class SessionStoreSuite:
-    """Subclass it as `Test...` and say in `make()` what to test."""
+    """Subclass it as `Test...` and return the store from `make()`."""
 
     def make(self) -> SessionStore:
-        """A store that holds nothing."""
+        """Return an empty store."""
         raise NotImplementedError
 
-    def test_a_record_comes_back_as_it_was_saved(self) -> None:
-        """Everything in it, to the byte."""
+    def test_load_returns_the_saved_record(self) -> None:
+        """Every member is unchanged."""
 
         async def test() -> None:
             store = self.make()
@@ -64,20 +58,20 @@ class SessionStoreSuite:
 
         run(test)
 
-    def test_the_last_one_saved_counts(self) -> None:
-        """Under one id there is one record."""
+    def test_save_replaces_an_earlier_record(self) -> None:
+        """There is one record for each id."""
 
         async def test() -> None:
             store = self.make()
-            other = SessionRecord(RECORD.client, "bob")
+            replacement = SessionRecord(RECORD.client, "bob")
             await store.save("one", RECORD, LONG)
-            await store.save("one", other, LONG)
-            assert await store.load("one", LONG) == other
+            await store.save("one", replacement, LONG)
+            assert await store.load("one", LONG) == replacement
 
         run(test)
 
     def test_an_id_that_was_never_saved_is_unknown(self) -> None:
-        """And one session is not another."""
+        """Ids are case-sensitive."""
 
         async def test() -> None:
             store = self.make()
@@ -88,7 +82,7 @@ class SessionStoreSuite:
         run(test)
 
     def test_a_record_that_was_deleted_is_unknown(self) -> None:
-        """Deleting twice, or what is not there, is no error."""
+        """Deleting twice, or an unknown id, is not an error."""
 
         async def test() -> None:
             store = self.make()
@@ -100,8 +94,8 @@ class SessionStoreSuite:
 
         run(test)
 
-    def test_a_record_is_forgotten_after_its_time(self) -> None:
-        """Counted from when it was saved."""
+    def test_a_record_expires(self) -> None:
+        """The time to live starts when it is saved."""
 
         async def test() -> None:
             store = self.make()
@@ -114,8 +108,8 @@ class SessionStoreSuite:
 
         run(test)
 
-    def test_loading_starts_its_time_again(self) -> None:
-        """A session in use is not forgotten."""
+    def test_loading_restarts_the_time_to_live(self) -> None:
+        """A session in use does not expire."""
 
         async def test() -> None:
             store = self.make()
@@ -126,8 +120,8 @@ class SessionStoreSuite:
 
         run(test)
 
-    def test_it_says_whether_workers_share_it(self) -> None:
-        """More than one worker is refused where they do not."""
+    def test_is_shared_is_a_bool(self) -> None:
+        """True if several workers can share the store."""
 
         async def test() -> None:
             assert self.make().is_shared in (True, False)
@@ -136,14 +130,14 @@ class SessionStoreSuite:
 
 
 class EventStoreSuite:
-    """Subclass it as `Test...` and say in `make()` what to test. It must hold 64 events of 1 KiB for each session."""
+    """Subclass it as `Test...` and return the store from `make()`. It must keep 64 events of 1 KiB for each session."""
 
     def make(self) -> EventStore:
-        """A store that holds nothing."""
+        """Return an empty store."""
         raise NotImplementedError
 
-    def test_what_came_after_an_event_is_given_in_order(self) -> None:
-        """From any event of a stream, the empty one at its beginning too."""
+    def test_replay_returns_later_events_in_order(self) -> None:
+        """From any event of a stream, including the empty one at its beginning."""
 
         async def test() -> None:
             store = self.make()
@@ -156,8 +150,8 @@ class EventStoreSuite:
 
         run(test)
 
-    def test_never_another_streams_events_are_given(self) -> None:
-        """Nor another session's, though their names be the same."""
+    def test_replay_returns_only_events_of_the_stream(self) -> None:
+        """Streams of the same name in two sessions are different."""
 
         async def test() -> None:
             store = self.make()
@@ -171,8 +165,8 @@ class EventStoreSuite:
 
         run(test)
 
-    def test_a_stream_that_was_never_kept_is_unknown(self) -> None:
-        """Which is not the same as one that has nothing more."""
+    def test_an_unknown_stream_is_distinct_from_one_without_later_events(self) -> None:
+        """None for the former, an empty list for the latter."""
 
         async def test() -> None:
             store = self.make()
@@ -184,7 +178,7 @@ class EventStoreSuite:
         run(test)
 
     def test_a_session_that_was_forgotten_is_unknown(self) -> None:
-        """Forgetting what is not there is no error."""
+        """Forgetting an unknown session is not an error."""
 
         async def test() -> None:
             store = self.make()
@@ -197,16 +191,16 @@ class EventStoreSuite:
 
         run(test)
 
-    def test_it_says_whether_workers_share_it(self) -> None:
-        """More than one worker is refused where they do not."""
+    def test_is_shared_is_a_bool(self) -> None:
+        """True if several workers can share the store."""
 
         async def test() -> None:
             assert self.make().is_shared in (True, False)
 
         run(test)
 
-    def test_data_is_kept_to_the_byte(self) -> None:
-        """Whatever bytes they are."""
+    def test_data_is_unchanged(self) -> None:
+        """Any bytes are possible."""
 
         async def test() -> None:
             store = self.make()
@@ -218,105 +212,105 @@ class EventStoreSuite:
 
 
 class ChangeBusSuite:
-    """Subclass it as `Test...` and say in `make()` what to test: two handles to one bus, as two workers have them."""
+    """Subclass it as `Test...` and return from `make()` two handles to one bus, as two workers have them."""
 
     def make(self) -> tuple[ChangeBus, ChangeBus]:
-        """Two handles to one bus; they may be the same object."""
+        """Return two handles to one bus; they may be the same object."""
         raise NotImplementedError
 
     def test_a_change_reaches_every_listener(self) -> None:
-        """The publisher's own too, once each, from any thread."""
-        one, other = self.make()
-        heard: list[tuple[str, str, str]] = []
-        has_heard = threading.Condition()
+        """Including the publisher's own, once each, from any thread."""
+        first, second = self.make()
+        received: list[tuple[str, str, str]] = []
+        has_received = threading.Condition()
 
-        def hear(name: str) -> Callable[[str, str], None]:
+        def listener_of(name: str) -> Callable[[str, str], None]:
             def listener(method: str, uri: str) -> None:
-                with has_heard:
-                    heard.append((name, method, uri))
-                    has_heard.notify_all()
+                with has_received:
+                    received.append((name, method, uri))
+                    has_received.notify_all()
 
             return listener
 
-        ends = [one.listen(hear("one")), other.listen(hear("other"))]
-        thread = threading.Thread(target=one.publish, args=("notifications/resources/updated", "memo://1"))
+        unsubscribes = [first.listen(listener_of("first")), second.listen(listener_of("second"))]
+        thread = threading.Thread(target=first.publish, args=("notifications/resources/updated", "memo://1"))
         thread.start()
         thread.join(GUARD_SECONDS)
-        other.publish("notifications/tools/list_changed", "")
-        with has_heard:
-            assert has_heard.wait_for(lambda: len(heard) == 4, GUARD_SECONDS), heard
-        assert {name for name, _, _ in heard} == {"one", "other"}
-        assert heard.count(("one", "notifications/resources/updated", "memo://1")) == 1
-        assert heard.count(("other", "notifications/tools/list_changed", "")) == 1
-        for end in ends:
-            end()
+        second.publish("notifications/tools/list_changed", "")
+        with has_received:
+            assert has_received.wait_for(lambda: len(received) == 4, GUARD_SECONDS), received
+        assert {name for name, _, _ in received} == {"first", "second"}
+        assert received.count(("first", "notifications/resources/updated", "memo://1")) == 1
+        assert received.count(("second", "notifications/tools/list_changed", "")) == 1
+        for unsubscribe in unsubscribes:
+            unsubscribe()
 
-    def test_who_has_stopped_listening_hears_nothing(self) -> None:
-        """And the others still do."""
-        one, other = self.make()
-        heard: list[str] = []
-        has_heard = threading.Event()
-        end = one.listen(lambda method, _: heard.append(method))
-        stay = other.listen(lambda method, _: has_heard.set() if method == "second" else None)
-        end()
-        one.publish("first", "")
-        one.publish("second", "")
-        assert has_heard.wait(GUARD_SECONDS)
-        assert heard == []
-        stay()
+    def test_a_removed_listener_receives_nothing(self) -> None:
+        """Other listeners still do."""
+        first, second = self.make()
+        received: list[str] = []
+        has_received = threading.Event()
+        unsubscribe_first = first.listen(lambda method, _: received.append(method))
+        unsubscribe_second = second.listen(lambda method, _: has_received.set() if method == "second" else None)
+        unsubscribe_first()
+        first.publish("first", "")
+        first.publish("second", "")
+        assert has_received.wait(GUARD_SECONDS)
+        assert received == []
+        unsubscribe_second()
 
 
 class TokenStoreSuite:
-    """Subclass it as `Test...` and say in `make()` what to test: two handles to one store, as two programs have."""
+    """Subclass it as `Test...` and return from `make()` two handles to one store, as two programs have them."""
 
     def make(self) -> tuple[TokenStore, TokenStore]:
-        """Two handles to one store that holds nothing yet."""
+        """Return two handles to one empty store."""
         raise NotImplementedError
 
-    def test_the_value_that_was_saved_last_is_loaded_by_everybody(self) -> None:
-        """By key; None where there is none."""
+    def test_the_last_saved_value_is_loaded_through_every_handle(self) -> None:
+        """By key; None if there is none."""
 
         async def test() -> None:
-            one, other = self.make()
-            assert await other.load("tokens a") is None
-            await one.save("tokens a", b'{"n":1}')
-            await other.save("tokens a", b'{"n":2}')
-            await one.save("tokens b", b'{"n":3}')
-            assert (await one.load("tokens a"), await other.load("tokens b")) == (b'{"n":2}', b'{"n":3}')
+            first, second = self.make()
+            assert await second.load("tokens a") is None
+            await first.save("tokens a", b'{"n":1}')
+            await second.save("tokens a", b'{"n":2}')
+            await first.save("tokens b", b'{"n":3}')
+            assert (await first.load("tokens a"), await second.load("tokens b")) == (b'{"n":2}', b'{"n":3}')
 
         run(test)
 
-    def test_a_key_is_forgotten_with_none(self) -> None:
-        """Also one that was never there."""
+    def test_saving_none_deletes_a_key(self) -> None:
+        """For an unknown key it does nothing."""
 
         async def test() -> None:
-            one, other = self.make()
-            await one.save("tokens a", b"1")
-            await other.save("tokens a", None)
-            await other.save("tokens c", None)
-            assert await one.load("tokens a") is None
+            first, second = self.make()
+            await first.save("tokens a", b"1")
+            await second.save("tokens a", None)
+            await second.save("tokens c", None)
+            assert await first.load("tokens a") is None
 
         run(test)
 
     def test_a_save_that_is_cancelled_is_finished_or_was_never_begun(self) -> None:
-        """When the CancelledError arrives, nothing is written any more: a lock may be released then."""
+        """When CancelledError is raised, nothing is written any more, so that a lock can be released."""
 
         async def test() -> None:
-            one, other = self.make()
-            saving = asyncio.ensure_future(one.save("tokens a", b"1"))
+            first, second = self.make()
+            saving = asyncio.ensure_future(first.save("tokens a", b"1"))
             await asyncio.sleep(0)
             saving.cancel()
             await asyncio.gather(saving, return_exceptions=True)
-            found = await other.load("tokens a")
-            await other.save("tokens a", b"2")
+            found = await second.load("tokens a")
+            await second.save("tokens a", b"2")
             await asyncio.sleep(SHORT)
             assert found in (None, b"1")
-            assert await one.load("tokens a") == b"2"
+            assert await first.load("tokens a") == b"2"
 
         run(test)
 
-    def test_one_at_a_time_has_the_lock_of_a_key(self) -> None:
-        """Through any handle, and as often as it is asked for."""
+    def test_the_lock_of_a_key_is_exclusive(self) -> None:
+        """Through any handle, and repeatedly."""
 
         async def test() -> None:
             handles = self.make()
@@ -335,39 +329,39 @@ class TokenStoreSuite:
 
         run(test)
 
-    def test_the_locks_of_two_keys_are_two(self) -> None:
-        """And both handles load and save while either is held."""
+    def test_locks_of_two_keys_are_independent(self) -> None:
+        """Both handles can load and save while a lock is held."""
 
         async def test() -> None:
-            one, other = self.make()
-            async with one.lock("tokens a"), other.lock("tokens b"):
-                await other.save("tokens a", b"1")
-                assert await one.load("tokens a") == b"1"
+            first, second = self.make()
+            async with first.lock("tokens a"), second.lock("tokens b"):
+                await second.save("tokens a", b"1")
+                assert await first.load("tokens a") == b"1"
 
         run(test)
 
-    def test_a_lock_ends_with_its_holder(self) -> None:
-        """By an error or by being cancelled, too."""
+    def test_a_lock_is_released_on_errors(self) -> None:
+        """Also by cancellation."""
 
         async def test() -> None:
-            one, other = self.make()
+            first, second = self.make()
 
-            async def hold(has_it: asyncio.Event) -> None:
-                async with one.lock("tokens a"):
-                    has_it.set()
+            async def lock_forever(locked: asyncio.Event) -> None:
+                async with first.lock("tokens a"):
+                    locked.set()
                     await asyncio.Event().wait()
 
-            has_it = asyncio.Event()
-            holding = asyncio.ensure_future(hold(has_it))
-            await has_it.wait()
-            holding.cancel()
-            await asyncio.gather(holding, return_exceptions=True)
+            locked = asyncio.Event()
+            locking = asyncio.ensure_future(lock_forever(locked))
+            await locked.wait()
+            locking.cancel()
+            await asyncio.gather(locking, return_exceptions=True)
             try:
-                async with other.lock("tokens a"):
+                async with second.lock("tokens a"):
                     raise ValueError
             except ValueError:
                 pass
-            async with one.lock("tokens a"):
+            async with first.lock("tokens a"):
                 pass
 
         run(test)

@@ -1,7 +1,4 @@
-"""The room that moves bytes: one contract, and what keeps it. Frames go in and out whole; what they say is nobody's business here.
-
-Above: the client's and the server's rooms. Below: `protocol` (framing), the operating system.
-"""
+"""Transports: stdio, HTTP and in-memory connections that send and receive whole frames."""
 
 from typing import TYPE_CHECKING
 
@@ -11,16 +8,16 @@ if TYPE_CHECKING:
     from jackstay.transport._contract import (
         MAX_QUEUED_BYTES,
         MAX_QUEUED_FRAMES,
-        ExchangeOwner,
+        ExchangeHandler,
         ExchangeTransport,
-        Owner,
         Target,
         Transport,
+        TransportHandler,
     )
-    from jackstay.transport._last_words import StderrTo
     from jackstay.transport._memory import MemoryPair, MemoryTarget, MemoryTransport, memory_pair
     from jackstay.transport._own_stdio import OwnStdioTarget, own_stdio
     from jackstay.transport._process import kill_children
+    from jackstay.transport._stderr_tail import StderrTo
     from jackstay.transport._stdio import StdioTarget, stdio
     from jackstay.transport.http._clients import default_http_client
     from jackstay.transport.http._contract import Authorizer, Challenge, HttpClient, HttpResponse
@@ -30,7 +27,7 @@ __all__ = [
     "MAX_QUEUED_FRAMES",
     "Authorizer",
     "Challenge",
-    "ExchangeOwner",
+    "ExchangeHandler",
     "ExchangeTransport",
     "HttpClient",
     "HttpResponse",
@@ -38,11 +35,11 @@ __all__ = [
     "MemoryTarget",
     "MemoryTransport",
     "OwnStdioTarget",
-    "Owner",
     "StderrTo",
     "StdioTarget",
     "Target",
     "Transport",
+    "TransportHandler",
     "default_http_client",
     "kill_children",
     "memory_pair",
@@ -56,7 +53,7 @@ if not TYPE_CHECKING:
         {
             "Authorizer": "http._contract",
             "Challenge": "http._contract",
-            "ExchangeOwner": "_contract",
+            "ExchangeHandler": "_contract",
             "ExchangeTransport": "_contract",
             "HttpClient": "http._contract",
             "HttpResponse": "http._contract",
@@ -66,8 +63,8 @@ if not TYPE_CHECKING:
             "MemoryTarget": "_memory",
             "MemoryTransport": "_memory",
             "OwnStdioTarget": "_own_stdio",
-            "Owner": "_contract",
-            "StderrTo": "_last_words",
+            "TransportHandler": "_contract",
+            "StderrTo": "_stderr_tail",
             "StdioTarget": "_stdio",
             "Target": "_contract",
             "Transport": "_contract",

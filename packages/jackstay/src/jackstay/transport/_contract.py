@@ -1,29 +1,7 @@
-"""What a transport promises, and what its owner must give it: the whole contract between moving bytes and meaning.
+"""The transport contract: the protocols `Target`, `Transport` and `TransportHandler`.
 
-A *target* says how to make transports (a command to run, a URL, one end of a pipe in memory). A *transport* is one
-connection made from it; it moves whole frames and knows nothing of what they say. Its *owner* (the driver of a client
-or a server) is told what happens and pulls what arrived. Everything here runs on the event loop's thread; no call
-blocks, and only `open()`, `flush()` and `close()` wait.
-
-The four duties, which `jackstay.testing.transport_suite` checks for any implementation:
-
-1. **Send a frame or say busy.** `send()` takes all of a frame or nothing. Busy: the queue holds `MAX_QUEUED_FRAMES`, or is not
-   empty and the frame would take it over `MAX_QUEUED_BYTES`; an empty queue takes any legal frame. A frame is *written* when
-   its first byte is given to the operating system (or to asyncio's buffer, which is fed only while it is empty); until then
-   `withdraw()` takes it back and it is surely not sent. After being busy, `room_made` is called once there is room, whether by
-   writing or by withdrawing; never from inside a call of the owner's. *Begun*
-   is not *finished*: `flush()` waits for the last byte, which is how an owner knows that it may close.
-2. **Deliver frames when pulled.** `frames_arrived` is called when at least one complete frame or fault is there; the owner
-   pulls with `next_frame()` until None. Nothing that was received is lost because the peer went away after sending it.
-3. **Close, in two halves.** `stop_writing()` takes effect before it returns: no further byte is written, so every frame that
-   was not begun is surely not sent. An owner that reports a call as "not sent" calls it in the same turn of the event loop.
-   `close()` is the other half, and includes the first: it ends everything the transport started, in bounded steps, and
-   returns when nothing of it is left. Both may be called at any time and more than once; `close()` also while `open()` is
-   under way in another task (`open()` then fails or is closed).
-4. **Report down.** `went_down` is called exactly once when the transport ends by itself, after everything readable was
-   delivered; never after `close()` was called.
-
-Above: the drivers in the client's and the server's rooms, and everybody who writes a transport. Below: `jackstay.errors`.
+A target makes transports (from a command, a URL, one end of an in-memory pair). A transport is one connection. Its
+handler, the client's or the server's driver, is notified of what happens and pulls the frames that arrived.
 """
 
 from collections.abc import Sequence
@@ -34,107 +12,134 @@ from jackstay.errors import McpError
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
 
-# The design's definition of busy (connection row 14).
+# The limits of the queue of a transport; beyond them it is busy.
 MAX_QUEUED_FRAMES: Final = 1024
 MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
 
 
-class Owner(Protocol):
-    """Who is told what happens to a transport. Each is called on the loop's thread and must not raise."""
+class TransportHandler(Protocol):
+    """Callbacks of a transport. Each is called on the loop's thread and must not raise."""
 
     def frames_arrived(self) -> None:
-        """At least one frame, or a fault in what was received, can be pulled with `next_frame()`."""
+        """At least one frame, or an error in the received data, can be pulled with `next_frame()`."""
 
     def wrote(self, through: int) -> None:
-        """Frames with numbers up to this one are with the operating system. Told at most once a write, not a frame."""
+        """Frames with numbers up to this one were passed to the operating system.
+
+        Called once per write, not per frame.
+        """
 
     def room_made(self) -> None:
-        """There is room again after `send()` said busy."""
+        """There is room again after `send()` returned False."""
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
-        """The transport ended. `was_silent`: the peer never sent a byte. Next: `close()`."""
+        """The transport ended. `was_silent`: the peer never sent a byte. The handler calls `close()` next."""
 
 
 @runtime_checkable
-class ExchangeOwner(Owner, Protocol):
-    """The owner of a transport whose requests travel one by one (HTTP): each can fail alone."""
+class ExchangeHandler(TransportHandler, Protocol):
+    """The handler of a transport that sends each request on its own (HTTP), so that each can fail on its own."""
 
     def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:
-        """This request has no answer and gets none. `was_declined`: the server refused it, and not in JSON-RPC."""
+        """This request will get no response. `was_declined`: the server rejected it, but not with a JSON-RPC error."""
 
     def queued(self, id: int) -> None:
-        """This request, just taken by `send()`, waits for a free connection: nothing of it was sent. Called in `send()`."""
+        """This request waits for a free connection; nothing of it was sent. Called inside `send()`."""
 
     def started(self, id: int) -> None:
-        """This request waited, and is being sent from now on: it may run. Called before its first byte is written."""
+        """This request has left the queue and may run. Called before its first byte is written."""
 
     def session_lost(self, id: int) -> None:
-        """The server forgot the session and refused this request; 0: one that was not a call's. Next: `renew()`."""
+        """The server dropped the session and rejected this request (0: no call's). The driver calls `renew()` next."""
 
-    def marked_arguments(self, tool: str) -> "Sequence[ParamHeader]":
-        """Which arguments of this tool are to be said in headers, too, by the list that the server gave."""
+    def header_params(self, tool: str) -> "Sequence[ParamHeader]":
+        """Return the arguments of this tool that are repeated in headers, as declared in the server's tool list."""
 
 
 class Transport(Protocol):
-    """One connection. `number` in these calls is the owner's own count of frames; it only grows."""
+    """One connection. `number` in these calls is the driver's own, increasing count of frames.
+
+    All calls are made on the event loop's thread. None blocks; only `flush()` and `close()` wait.
+    `jackstay.testing.transport_suite` checks the following for any implementation:
+
+    1. **Sending.** `send()` accepts a whole frame or nothing. It rejects a frame (busy) if `MAX_QUEUED_FRAMES` are
+       queued, or if the queue is not empty and the frame would take it over `MAX_QUEUED_BYTES`; an empty queue accepts
+       any legal frame. A frame is *written* when its first byte is passed to the operating system (or to asyncio's
+       buffer, which is filled only while it is empty). Until then `withdraw()` removes it, and it is not sent.
+       After a rejection, `room_made` is called once there is room, whether by writing or by withdrawing, and never from
+       inside a call by the handler. `flush()` waits until the last byte is written: then it is safe to close.
+    2. **Receiving.** `frames_arrived` is called when at least one complete frame or an error can be pulled; the handler
+       calls `next_frame()` until it returns None. Received frames are delivered even if the peer has disconnected.
+    3. **Closing.** `stop_writing()` takes effect before it returns: no further byte is written, so no frame that was
+       not begun is sent. A driver that reports a call as "not sent" calls it in the same iteration of the event loop.
+       `close()` includes it, ends everything that the transport started, in bounded time, and returns when nothing is
+       left. Both may be called at any time and more than once; `close()` also while another task is in `open()`, which
+       then fails, or whose result is closed.
+    4. **Disconnection.** `went_down` is called exactly once if the transport ends without `close()`, after everything
+       readable was delivered. It is never called after `close()`.
+    """
 
     def send(self, frame: bytes, number: int) -> bool:
-        """Take the frame and return True, or take nothing of it and return False: busy, or no longer open."""
+        """Accept the whole frame and return True, or return False: busy, or no longer open."""
 
     def withdraw(self, number: int) -> bool:
-        """Take a frame back that is not written yet. False: it is written, or was never here."""
+        """Remove a frame that is not written yet. False: it is written, or unknown."""
 
     def next_frame(self) -> bytes | McpError | None:
-        """The next frame; or what was wrong with it (then go on pulling); or None until `frames_arrived`."""
+        """Return the next frame, or the error in its place (then call again), or None until `frames_arrived`."""
 
     async def flush(self) -> bool:
-        """Wait until the last byte of every frame taken is with the operating system, and who was refused was told of room.
+        """Wait until the last byte of every accepted frame is written, and any due `room_made` was called.
 
-        False: it never will be, because the transport is down or was closed. There is no limit to the wait: the peer may
-        not read. A caller that is cancelled takes nothing back.
+        Returns False if the transport is down or was closed. There is no time limit: the peer may not read. Cancelling
+        the caller withdraws nothing.
         """
 
     def stop_writing(self) -> None:
-        """Write nothing more, from now on and for good. Does not wait, and never raises.
+        """Permanently stop writing. Does not wait, and never raises.
 
-        Frames that were not begun are dropped. `send()`, `withdraw()` and `flush()` return False from now on, and the owner
-        gets no further `wrote` or `room_made`.
+        Frames that were not begun are dropped. From now on `send()`, `withdraw()` and `flush()` return False, and
+        `wrote` and `room_made` are not called.
         """
 
     async def close(self) -> None:
-        """Stop writing, and end it and everything it started; returns when nothing is left, within bounded steps."""
+        """Stop writing, and end the connection and everything it started.
+
+        Returns in bounded time, when nothing is left.
+        """
 
 
 @runtime_checkable
 class ExchangeTransport(Transport, Protocol):
-    """A transport whose requests travel one by one (HTTP)."""
+    """A transport that sends each request on its own (HTTP)."""
 
-    def hang_up(self, id: int) -> None:
-        """Close the response of this request, wherever it stands: nobody waits for it, and that is how the server learns."""
+    def abort(self, id: int) -> None:
+        """Close the response of this request, at whatever stage it is. The server sees a closed connection."""
 
-    def renew(self, owner: ExchangeOwner) -> None:
-        """Begin a new session over the same connections, and report to this owner. Open requests go on as they are;
-        what is still to be said of their session is told to the owner they were sent under.
+    def renew(self, handler: ExchangeHandler) -> None:
+        """Begin a new session over the same connections, with this handler.
+
+        Open requests continue. Callbacks about their session go to the handler under which they were sent.
         """
 
 
 class Target(Protocol):
-    """How to make transports: what `connect()` takes."""
+    """A factory of transports, as `connect()` accepts it."""
 
     @property
     def name(self) -> str:
-        """What logs and telemetry call it."""
+        """The name in logs and telemetry."""
 
     @property
     def is_http(self) -> bool:
-        """Whether requests travel one by one instead of in one stream."""
+        """Whether each request is sent on its own instead of in one stream."""
 
     @property
     def init_timeout(self) -> float | None:
-        """How long a start may take, where the settings do not say; None: as long as any other."""
+        """The default of the setting `init_timeout` for this target, in seconds; None: the general default."""
 
-    async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> Transport:
-        """Make a transport that is ready to send.
+    async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
+        """Return a transport that is ready to send.
 
-        Raises: TransportError, `permanent` where trying again cannot help.
+        Raises: TransportError, `permanent` if a retry cannot help.
         """

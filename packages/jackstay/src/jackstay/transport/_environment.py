@@ -1,10 +1,7 @@
-"""What a child is started with: which variables it sees, and which file is run for a command.
+"""The environment variables of a child process, and the file that is run for a command.
 
-A server is somebody else's program. It gets what a program needs to find its home, its language and its terminal, and
-what the user names; not our tokens and passwords (docs/design/connection.md, section 8; the allow-list is the specification's idea of
-"only what is needed"). The file is looked up by us and not by `exec`, so that a mistake is told with the PATH searched.
-
-Must never know how the child is started or talked to. Above: `_stdio`. Below: the file system.
+A server is foreign code: it gets the variables that every program needs and those that the user names, but no other
+secrets. The executable is looked up here and not by `exec`, so that an error can name the PATH that was searched.
 """
 
 import os
@@ -13,44 +10,48 @@ from typing import Final
 
 from jackstay.errors import TransportError, UsageError
 
-# docs/design/connection.md, section 8; and everything that begins with LC_.
+# Always passed, with everything that begins with LC_.
 PASSED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TZ", "TMPDIR")
 
 
 def check_environment(env: Mapping[str, str] | None, inherit_env: bool | Iterable[str]) -> None:
-    """Refuse what no operating system takes.
+    """Check the arguments `env` and `inherit_env`.
 
     Raises: UsageError.
     """
     is_list = isinstance(inherit_env, Iterable) and not isinstance(inherit_env, str)
-    if not isinstance(inherit_env, bool) and not (is_list and _are_text(inherit_env)):
-        raise UsageError("inherit_env must be True, False or a list of names", path="inherit_env")
+    if not isinstance(inherit_env, bool) and not (is_list and _are_strings(inherit_env)):
+        raise UsageError(f"inherit_env must be a bool or a list[str], not {inherit_env!r}", path="inherit_env")
     if env is not None and not isinstance(env, Mapping):
-        raise UsageError(f"env must map text to text, not be {type(env).__name__}", path="env")
+        raise UsageError(f"env must be a dict[str, str], not {type(env).__name__}", path="env")
     for name, value in (env or {}).items():
-        if not _are_text((name, value)):
-            raise UsageError(f"env must map text to text; {name!r} does not", path="env")
         # The value may be a secret: it is not quoted.
+        if not _are_strings((name, value)):
+            raise UsageError(f"env must be a dict[str, str]: the name or value of {name!r} is not a str", path="env")
         if not name or "=" in name or "\0" in name or "\0" in value:
-            raise UsageError(f"env has a variable {name!r} that no program can be given", path="env")
+            raise UsageError(
+                f"env has an invalid variable {name!r}: names must be non-empty and without '=', and neither names nor "
+                "values may contain NUL",
+                path="env",
+            )
 
 
 def child_environment(
-    ours: Mapping[str, str], env: Mapping[str, str] | None, inherit_env: bool | Iterable[str]
+    environ: Mapping[str, str], env: Mapping[str, str] | None, inherit_env: bool | Iterable[str]
 ) -> dict[str, str]:
-    """The variables of a child: what is always passed, what is asked for, and `env` on top."""
+    """Return the variables of a child: those always passed, those in `inherit_env`, and `env` on top."""
     if inherit_env is True:
-        chosen = dict(ours)
+        chosen = dict(environ)
     else:
         names = {*PASSED, *(() if inherit_env is False else inherit_env)}
-        chosen = {name: value for name, value in ours.items() if name in names or name.startswith("LC_")}
+        chosen = {name: value for name, value in environ.items() if name in names or name.startswith("LC_")}
     return {**chosen, **(env or {})}
 
 
 def find_executable(command: str, environment: Mapping[str, str], cwd: str | None) -> str:
-    """The absolute path of the file to run.
+    """Return the absolute path of the file to run.
 
-    Raises: TransportError, permanent, naming what was searched.
+    Raises: TransportError, permanent, with the PATH that was searched.
     """
     here = os.path.abspath(cwd or ".")
     if cwd is not None and not os.path.isdir(here):
@@ -59,7 +60,7 @@ def find_executable(command: str, environment: Mapping[str, str], cwd: str | Non
         candidates, searched = [os.path.join(here, command)], ""
     else:
         searched = environment.get("PATH", os.defpath)
-        # An empty entry means the working directory, to `exec` of old; nothing is searched for there.
+        # To `exec`, an empty entry means the working directory; it is not searched here.
         candidates = [os.path.join(folder, command) for folder in searched.split(os.pathsep) if folder]
     refused = ""
     for candidate in candidates:
@@ -70,15 +71,15 @@ def find_executable(command: str, environment: Mapping[str, str], cwd: str | Non
     if refused:
         raise _refusal(command, f"{refused} is not executable", path=searched)
     if " " in command.strip():
-        why = "there is no such file; give a command and each of its arguments on their own"
+        why = "no such file; pass the command and its arguments as separate strings"
     elif searched:
-        why = f"it is not on the PATH searched, {searched}"
+        why = f"not found on PATH {searched}"
     else:
-        why = f"there is no file {candidates[0] if candidates else command}"
+        why = f"no such file: {candidates[0] if candidates else command}"
     raise _refusal(command, why, path=searched)
 
 
-def _are_text(values: Iterable[object]) -> bool:
+def _are_strings(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 

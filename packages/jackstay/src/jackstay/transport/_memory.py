@@ -1,10 +1,6 @@
-"""Two ends in one process: what one sends, the other receives, the same object, in the next turn of the loop.
+"""An in-memory transport: two ends in one process. Frames arrive in the next iteration of the loop.
 
-For tests, ours and users', and for a client and a server that live in one program. It obeys the whole contract, busy and
-withdraw included, so that code which works over it works over pipes; and it can be made to misbehave: stalled, cut. Nothing
-here depends on time or chance.
-
-Must never know what a frame says. Above: client, server, `jackstay.testing`. Below: `_queue`.
+For tests, and for a client and a server in one program. It implements the whole contract, and can be stalled and cut.
 """
 
 import asyncio
@@ -13,15 +9,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from jackstay.errors import FrameTooLargeError, McpError, TransportError, UsageError
-from jackstay.transport._contract import Owner
+from jackstay.transport._contract import TransportHandler
 from jackstay.transport._queue import FrameQueue
 
-# As much as a pipe holds, so that a peer which does not pull is felt as it would be over one.
+# The capacity of a pipe, so that a peer which does not pull causes the same backpressure.
 CAPACITY_BYTES: Final = 65_536
 
 
 class MemoryPair:
-    """Two targets that meet: `client` and `server`. Each `open()` of one end meets one `open()` of the other, in order."""
+    """Two connected targets, `client` and `server`.
+
+    Each `open()` of one is paired with one `open()` of the other, in order.
+    """
 
     __slots__ = ("client", "server")
 
@@ -37,15 +36,15 @@ class MemoryPair:
         return iter((self.client, self.server))
 
     def cut(self, error: McpError | None = None) -> None:
-        """End every open connection now: both owners are told. What was written and not yet pulled can still be."""
+        """End every open connection now, for both sides. Frames that were written can still be pulled."""
         for transport in [*self.client.transports, *self.server.transports]:
-            transport.go_down(error or TransportError("the connection in memory was cut"))
+            transport.go_down(error or TransportError("the in-memory connection was cut"))
 
 
 class MemoryTarget:
-    """One end of a pair. Opening it does not wait for the other: what is sent until then stays queued."""
+    """One end of a pair. `open()` does not wait for the other end: frames sent until then stay queued."""
 
-    __slots__ = ("_lonely", "init_timeout", "is_stalled", "name", "other", "transports")
+    __slots__ = ("_unpaired", "init_timeout", "is_stalled", "name", "other", "transports")
 
     is_http = False
 
@@ -55,37 +54,49 @@ class MemoryTarget:
         self.is_stalled = False
         self.other: MemoryTarget = self  # until the pair is made
         self.transports: list[MemoryTransport] = []  # open, in the order they were opened
-        self._lonely: deque[MemoryTransport] = deque()  # open, and waiting for the other end
+        self._unpaired: deque[MemoryTransport] = deque()  # waiting for the other end
 
     def __repr__(self) -> str:
-        return f"<{self.__class__.__name__} {self.name}, {len(self.transports)} open{', stalled' if self.is_stalled else ''}>"
+        state = ", stalled" if self.is_stalled else ""
+        return f"<{self.__class__.__name__} {self.name}, {len(self.transports)} open{state}>"
 
-    async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> "MemoryTransport":  # noqa: ARG002  the contract's
-        """An end, together with the other's oldest one that is still alone. Raises: UsageError, if that has another loop."""
-        transport = MemoryTransport(self, owner, max_frame_bytes)
-        if self.other._lonely:
-            transport.meet(self.other._lonely[0])
-            self.other._lonely.popleft()
+    async def open(
+        self,
+        handler: TransportHandler,
+        max_frame_bytes: int,
+        close_step: float,  # noqa: ARG002  # part of the contract
+    ) -> "MemoryTransport":
+        """Open this end, paired with the oldest unpaired transport of the other.
+
+        Raises: UsageError if that is on another loop.
+        """
+        transport = MemoryTransport(self, handler, max_frame_bytes)
+        if self.other._unpaired:
+            transport.pair_with(self.other._unpaired[0])
+            self.other._unpaired.popleft()
         else:
-            self._lonely.append(transport)
+            self._unpaired.append(transport)
         self.transports.append(transport)
         return transport
 
     def stall(self) -> None:
-        """Move nothing that this end sends, until `resume()`: it stays queued, and in the end busy."""
+        """Deliver nothing that this end sends until `resume()`.
+
+        Frames stay queued; when the queue is full, it is busy.
+        """
         self.is_stalled = True
 
     def resume(self) -> None:
-        """Move again what this end sends."""
+        """Deliver again what this end sends."""
         self.is_stalled = False
         for transport in self.transports:
             transport.schedule()
 
     def forget(self, transport: "MemoryTransport") -> None:
-        """It ended."""
+        """Remove a transport that has ended."""
         self.transports.remove(transport)
-        if transport in self._lonely:
-            self._lonely.remove(transport)
+        if transport in self._unpaired:
+            self._unpaired.remove(transport)
 
 
 class MemoryTransport:
@@ -93,14 +104,14 @@ class MemoryTransport:
 
     __slots__ = (
         "_handle",
+        "_handler",
         "_inbox",
         "_inbox_size",
+        "_is_notified",
         "_is_shut",
-        "_is_told",
         "_limit",
         "_loop",
         "_other",
-        "_owner",
         "_queue",
         "_target",
         "_was_closed",
@@ -108,18 +119,18 @@ class MemoryTransport:
         "is_open",
     )
 
-    def __init__(self, target: MemoryTarget, owner: Owner, limit: int) -> None:
+    def __init__(self, target: MemoryTarget, handler: TransportHandler, limit: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._target = target
-        self._owner = owner
+        self._handler = handler
         self._limit = limit
         self._queue = FrameQueue()
         self._inbox: deque[bytes] = deque()
         self._inbox_size = 0
         self._other: MemoryTransport | None = None
-        self._handle: asyncio.Handle | None = None  # of the move that is due
-        self._is_shut = False  # the owner writes nothing more
-        self._is_told = False  # the owner knows that there is something to pull
+        self._handle: asyncio.Handle | None = None  # of the next delivery
+        self._is_shut = False  # `stop_writing()` was called
+        self._is_notified = False  # `frames_arrived` was called, and the inbox is not yet empty
         self._was_silent = True
         self._was_closed = False
         self.is_open = True
@@ -131,7 +142,7 @@ class MemoryTransport:
     # --- the contract -------------------------------------------------------------------------------------------------
 
     def send(self, frame: bytes, number: int) -> bool:
-        """As the contract says. Raises: FrameTooLargeError; nothing was taken."""
+        """See `Transport.send`. Raises: FrameTooLargeError; the frame was not accepted."""
         if len(frame) > self._limit:
             raise FrameTooLargeError(len(frame), self._limit)
         if not self.is_open or self._is_shut or self._queue.is_busy(len(frame)):
@@ -141,16 +152,16 @@ class MemoryTransport:
         return True
 
     def withdraw(self, number: int) -> bool:
-        """As the contract says."""
+        """See `Transport.withdraw`."""
         is_withdrawn = self._queue.withdraw(number)
         if is_withdrawn and self._queue.was_refused:
-            self._loop.call_soon(self._tell_room)  # not from inside the owner's call
+            self._loop.call_soon(self._notify_room)  # not inside the handler's call
         return is_withdrawn
 
     def next_frame(self) -> bytes | McpError | None:
-        """As the contract says. What was received can be pulled until `close()`."""
+        """See `Transport.next_frame`. Received frames can be pulled until `close()`."""
         if not self._inbox:
-            self._is_told = False
+            self._is_notified = False
             return None
         frame = self._inbox.popleft()
         self._inbox_size -= len(frame)
@@ -159,16 +170,16 @@ class MemoryTransport:
         return frame if len(frame) <= self._limit else FrameTooLargeError(len(frame), self._limit)
 
     async def flush(self) -> bool:
-        """As the contract says: everything is at the other end, pulled or not."""
+        """See `Transport.flush`. Waits until everything is at the other end, pulled or not."""
         return self.is_open and not self._is_shut and await self._queue.flush()
 
     def stop_writing(self) -> None:
-        """As the contract says."""
+        """See `Transport.stop_writing`."""
         self._is_shut = True
         self._drop_queue()
 
     async def close(self) -> None:
-        """End it; the other end goes down."""
+        """End the connection; the other end goes down."""
         self._was_closed = True
         self._inbox.clear()
         if self.is_open:
@@ -178,20 +189,20 @@ class MemoryTransport:
 
     # --- between the two ends -----------------------------------------------------------------------------------------
 
-    def meet(self, other: "MemoryTransport") -> None:
-        """From now on these two are one connection."""
+    def pair_with(self, other: "MemoryTransport") -> None:
+        """Connect these two ends."""
         if other._loop is not self._loop:
-            raise UsageError("both ends of a pair in memory must be opened on one loop")
+            raise UsageError("both ends of a memory_pair() must be opened on the same event loop")
         self._other, other._other = other, self
         other.schedule()
 
     def schedule(self) -> None:
-        """Move what waits, in the next turn of the loop."""
+        """Deliver the queue in the next iteration of the loop."""
         if self._handle is None and self.is_open and len(self._queue):
             self._handle = self._loop.call_soon(self._move)
 
     def go_down(self, error: McpError) -> None:
-        """End by no doing of the owner's, who is told in the next turn of the loop."""
+        """End without `close()`. `went_down` is called in the next iteration of the loop."""
         if self.is_open:
             self._end()
             self._loop.call_soon(self._report, error)
@@ -208,17 +219,17 @@ class MemoryTransport:
             other._inbox_size += len(frame)
         if through is None:
             return
-        self._owner.wrote(through)
-        self._tell_room()
+        self._handler.wrote(through)
+        self._notify_room()
         other._was_silent = False
-        if not other._is_told and not other._was_closed:  # by what the owner did just now
-            other._is_told = True
-            other._owner.frames_arrived()
+        if not other._is_notified and not other._was_closed:  # the callbacks above may have closed it
+            other._is_notified = True
+            other._handler.frames_arrived()
 
-    def _tell_room(self) -> None:
+    def _notify_room(self) -> None:
         if self._queue.has_room_again():
-            self._owner.room_made()
-        self._queue.tell_flushed()
+            self._handler.room_made()
+        self._queue.resolve_flush()
 
     def _end(self) -> None:
         self.is_open = False
@@ -233,9 +244,9 @@ class MemoryTransport:
 
     def _report(self, error: McpError) -> None:
         if not self._was_closed:
-            self._owner.went_down(error, None, self._was_silent)
+            self._handler.went_down(error, None, self._was_silent)
 
 
 def memory_pair(name: str = "memory") -> MemoryPair:
-    """A new pair of ends: `pair.client` for `connect()`, `pair.server` for whoever serves it."""
+    """Return a new pair: `pair.client` for `connect()`, `pair.server` for `Server.serve()`."""
     return MemoryPair(name)

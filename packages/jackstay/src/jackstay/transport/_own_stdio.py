@@ -1,14 +1,8 @@
-"""A server's own end of stdio: the client that started this process is at the other end of stdin and stdout.
+"""A server's transport over stdin and stdout of its own process.
 
-While it is open the stream of frames belongs to it alone (docs/design/connection.md, section 8; G15). Descriptors 0 and 1 are moved
-away, where neither `print` nor a child of a tool finds them; 0 becomes /dev/null and 1 points at stderr; on `close()` they
-are put back as they were found, and so is the blocking mode, which is not ours but shared with whoever gave them to us.
-
-The end of stdin is the end of the client, and final: `went_down`. What was asked before may still be answered until
-`close()`, which is how `server < requests > answers` works. A stdout that cannot be written to is final as well. The end is
-noticed while nothing is read, too: `_end_of_input` watches for it.
-
-Must never know what a frame says. Above: the server. Below: `_pipe`, `_queue`, `_intake`, `_streams`, `_end_of_input`.
+While it is open, descriptors 0 and 1 are moved away, where neither `print` nor a tool's child process finds them: 0 is
+/dev/null and 1 is stderr. `close()` restores them. The end of stdin ends the connection (`went_down`), but responses
+can be sent until `close()`, so that `server < requests > responses` works.
 """
 
 import asyncio
@@ -20,26 +14,26 @@ from typing import Final
 
 from jackstay.errors import McpError, ProtocolError, TransportError, UsageError
 from jackstay.protocol.wire import FRAMINGS
-from jackstay.transport._contract import Owner
+from jackstay.transport._contract import TransportHandler
 from jackstay.transport._end_of_input import EndOfInput
-from jackstay.transport._intake import Intake
+from jackstay.transport._frame_reader import FrameReader
 from jackstay.transport._pipe import ReadPipe, WritePipe
 from jackstay.transport._queue import WriteQueue
 from jackstay.transport._reading_thread import ReadingThread
 from jackstay.transport._streams import Streams
 
-# For a person whose terminal is our stdin; a client never sees it.
-BY_HAND: Final = (
-    b"This is an MCP server, and waits for a client on standard input. Ctrl-C ends it. To try it:\n"
-    b"jackstay tools -- COMMAND, where COMMAND is what you typed.\n"
+# Printed to stderr if stdin is a terminal.
+INTERACTIVE_HINT: Final = (
+    b"This is an MCP server. It is waiting for a client on stdin; press Ctrl-C to stop it.\n"
+    b"To try it, run: jackstay tools -- COMMAND, where COMMAND is the command that you just ran.\n"
 )
 
-# The descriptors are the process's: one server at a time can have them.
-_taken = threading.Lock()
+# The descriptors belong to the process: one server at a time can use them.
+_stdio_lock = threading.Lock()
 
 
 class OwnStdioTarget:
-    """This process's stdin and stdout. Made by `own_stdio()`; open it once at a time."""
+    """stdin and stdout of this process. Returned by `own_stdio()`. One transport at a time can be open."""
 
     is_http = False
 
@@ -47,57 +41,62 @@ class OwnStdioTarget:
         self.name = "stdio"
         self.init_timeout: float | None = None
         self._framing = framing
-        self._held: Streams | None = None
+        self._acquired: Streams | None = None
         self._end: EndOfInput | None = None
         self._transport: OwnStdioTransport | None = None
-        # Called as soon as the client has closed our stdin, on another thread than the loop's.
+        # Called, on another thread than the loop's, as soon as the client has closed stdin.
         self.on_end_of_input: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return f"<{self.__class__.__name__} {self._framing}>"
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Take stdin and stdout now, and give them back after the block, not with `close()`.
+    def acquired(self) -> Iterator[None]:
+        """Acquire stdin and stdout now, and release them after the block instead of in `close()`.
 
-        For who runs an author's code before and after the client is served: what that prints is for nobody on stdout.
+        With this, user code that runs before and after the connection cannot print into the frames, either.
 
         Raises: TransportError, as `open()`.
         """
-        self._held = _take()
-        self._watch(self._held)
+        self._acquired = _acquire()
+        self._watch(self._acquired)
         try:
             yield
         finally:
             self._unwatch()
-            _give_back(self._held)
-            self._held = None
+            _release(self._acquired)
+            self._acquired = None
 
-    async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> "OwnStdioTransport":  # noqa: ARG002  nothing here takes steps
-        """Take stdin and stdout.
+    async def open(
+        self,
+        handler: TransportHandler,
+        max_frame_bytes: int,
+        close_step: float,  # noqa: ARG002  # part of the contract
+    ) -> "OwnStdioTransport":
+        """Acquire stdin and stdout.
 
-        Raises: TransportError, permanent: another server of this process has them, or stdout is closed.
+        Raises: TransportError, permanent: another server of this process uses them, or stdout is closed.
         """
-        streams = _take() if self._held is None else self._held
+        streams = _acquire() if self._acquired is None else self._acquired
         if streams.input is not None and os.isatty(streams.input):
-            # Somebody started it by hand, and would see nothing happen.
+            # A user started it in a terminal, and would see nothing happen.
             with contextlib.suppress(OSError):
-                os.write(2, BY_HAND)
+                os.write(2, INTERACTIVE_HINT)
         if self._end is None:
             self._watch(streams)
-        give_back = None if self._held is not None else self._unwatch
-        self._transport = OwnStdioTransport(streams, owner, self._framing, max_frame_bytes, give_back)
+        before_release = None if self._acquired is not None else self._unwatch
+        self._transport = OwnStdioTransport(streams, handler, self._framing, max_frame_bytes, before_release)
         if self.has_input_ended:
             self._transport.input_ended()
         return self._transport
 
     @property
     def has_input_ended(self) -> bool:
-        """True once the client has closed our stdin, for as long as it is held or open."""
-        return self._end is not None and self._end.has_come
+        """True once the client has closed stdin, while stdin is acquired or open."""
+        return self._end is not None and self._end.has_ended
 
     def _watch(self, streams: Streams) -> None:
-        # The end of a file is found by reading it.
+        # The end of a regular file is found by reading.
         if streams.input is not None and streams.is_input_watchable:
             self._end = EndOfInput(streams.input, self._input_ended)
 
@@ -107,7 +106,7 @@ class OwnStdioTarget:
             end.stop()
 
     def _input_ended(self) -> None:
-        """On the thread that watches."""
+        """Called on the watching thread."""
         if self.on_end_of_input is not None:
             self.on_end_of_input()
         transport = self._transport
@@ -115,46 +114,46 @@ class OwnStdioTarget:
             transport.input_ended()
 
 
-def _take() -> Streams:
-    if not _taken.acquire(blocking=False):
-        raise TransportError("stdin and stdout are taken by another server of this process", permanent=True)
+def _acquire() -> Streams:
+    if not _stdio_lock.acquire(blocking=False):
+        raise TransportError("stdin and stdout are in use by another server of this process", permanent=True)
     try:
         return Streams()
     except OSError as error:
-        _taken.release()
-        raise TransportError(f"cannot answer: {error}", permanent=True) from error
+        _stdio_lock.release()
+        raise TransportError(f"cannot serve over stdio: {error}", permanent=True) from error
 
 
-def _give_back(streams: Streams) -> None:
+def _release(streams: Streams) -> None:
     streams.restore()
-    _taken.release()
+    _stdio_lock.release()
 
 
 class OwnStdioTransport:
     """Frames over this process's stdin and stdout.
 
-    `close()` gives them back after it has called `before_give_back`; with None it leaves that to whoever holds them.
+    `close()` calls `before_release` and then releases them; with None it does neither.
     """
 
     def __init__(
         self,
         streams: Streams,
-        owner: Owner,
+        handler: TransportHandler,
         framing: str,
         max_frame_bytes: int,
-        before_give_back: Callable[[], None] | None,
+        before_release: Callable[[], None] | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._streams = streams
-        self._before_give_back = before_give_back
-        self._owner = owner
+        self._before_release = before_release
+        self._handler = handler
         self._is_down = False
         self._is_closed = False
         write = FRAMINGS[framing].writer
-        self._intake = Intake(framing, max_frame_bytes, owner.frames_arrived, self._drained, self._lost)
+        self._frames = FrameReader(framing, max_frame_bytes, handler.frames_arrived, self._drained, self._lost)
         self._stdout = WritePipe(self._loop, streams.output, must_not_wait=streams.must_not_wait)
         self._queue = WriteQueue(
-            self._loop, self._stdout, owner, lambda frame: write(frame, max_frame_bytes), self._write_failed
+            self._loop, self._stdout, handler, lambda frame: write(frame, max_frame_bytes), self._write_failed
         )
         self._stdin: ReadPipe | ReadingThread | None = None
         if streams.input is None:
@@ -171,54 +170,57 @@ class OwnStdioTransport:
         return f"<{self.__class__.__name__} {state} {self._queue!r}>"
 
     def send(self, frame: bytes, number: int) -> bool:
-        """As the contract says; also after the end of stdin. Raises: FrameTooLargeError; nothing was taken."""
+        """See `Transport.send`; possible after the end of stdin.
+
+        Raises: FrameTooLargeError; the frame was not accepted.
+        """
         return self._queue.send(frame, number)
 
     def withdraw(self, number: int) -> bool:
-        """As the contract says."""
+        """See `Transport.withdraw`."""
         return self._queue.withdraw(number)
 
     def next_frame(self) -> bytes | McpError | None:
-        """As the contract says."""
-        return None if self._is_closed else self._intake.next_frame()
+        """See `Transport.next_frame`."""
+        return None if self._is_closed else self._frames.next_frame()
 
     async def flush(self) -> bool:
-        """As the contract says; also after the end of stdin."""
+        """See `Transport.flush`; possible after the end of stdin."""
         return await self._queue.flush()
 
     def stop_writing(self) -> None:
-        """As the contract says."""
-        self._queue.shut()
+        """See `Transport.stop_writing`."""
+        self._queue.close()
 
     async def close(self) -> None:
-        """Give stdin and stdout back. `flush()` before, if the last frames matter: what is queued is dropped."""
+        """Release stdin and stdout. Queued frames are dropped: call `flush()` first to send them."""
         if self._is_closed:
             return
         self._is_closed = True
-        self._queue.shut()
+        self._queue.close()
         if self._stdin is not None:
             self._stdin.stop()
-        if self._before_give_back is not None:
-            self._before_give_back()
-            _give_back(self._streams)
+        if self._before_release is not None:
+            self._before_release()
+            _release(self._streams)
 
     def input_ended(self) -> None:
-        """The client has closed our stdin: read what is left of it now, even if the owner has not pulled for long.
+        """The client has closed stdin: read the rest of it now, even if the handler has stopped pulling.
 
-        From any thread.
+        Thread-safe.
         """
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._read_rest)
 
     def _read_rest(self) -> None:
-        # What a pipe can hold bounds this; at its end there is always something to read, so it never waits.
+        # This is bounded by the capacity of the pipe, and never blocks: the end of the stream is always readable.
         if isinstance(self._stdin, ReadPipe) and not self._is_closed:
             self._stdin.drain()
-            self._stdin.resume()  # a very large pipe: the rest as usual
+            self._stdin.resume()  # for the rest of a very large pipe
 
     def _received(self, data: bytes) -> None:
-        self._intake.feed(data)
-        if self._stdin is not None and self._intake.is_full():
+        self._frames.feed(data)
+        if self._stdin is not None and self._frames.is_full():
             self._stdin.pause()
 
     def _drained(self) -> None:
@@ -227,31 +229,27 @@ class OwnStdioTransport:
 
     def _stdin_ended(self) -> None:
         if not self._is_closed:
-            self._intake.end()
-            self._go_down(TransportError("the client closed our stdin"))
+            self._frames.end()
+            self._go_down(TransportError("the client closed stdin"))
 
     def _write_failed(self, error: OSError) -> None:
-        self._queue.shut()
-        if (
-            self._stdin is not None
-            and isinstance(self._stdin, ReadPipe)
-            and not self._streams.is_input_shared
-        ):
-            self._stdin.drain()  # what it still said; an end of stdin found there is reported in its own words
-        self._go_down(TransportError(f"the client closed our stdout ({error.strerror})"))
+        self._queue.close()
+        if isinstance(self._stdin, ReadPipe) and not self._streams.is_input_shared:
+            self._stdin.drain()  # deliver what the client had sent; if stdin has ended, that is reported instead
+        self._go_down(TransportError(f"the client closed stdout ({error.strerror})"))
 
     def _lost(self, error: ProtocolError) -> None:
-        # Found while the owner pulls: it must not be told of the end from inside its own call.
+        # Found while the handler pulls: `went_down` must not be called inside its call.
         self._loop.call_soon(self._go_down, error)
 
     def _go_down(self, error: McpError) -> None:
         if not self._is_down and not self._is_closed:
             self._is_down = True
-            self._owner.went_down(error, None, self._intake.was_silent)
+            self._handler.went_down(error, None, self._frames.was_silent)
 
 
 def own_stdio(framing: str = "lines") -> OwnStdioTarget:
-    """A target for a server: the stdin and stdout of this process.
+    """Return a target for a server: stdin and stdout of this process.
 
     Raises: UsageError.
     """

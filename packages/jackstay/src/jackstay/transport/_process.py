@@ -1,11 +1,8 @@
-"""One child is watched until its end, and then cleared away with everything it started.
+"""Watches one child process until it exits, and then cleans up its process group.
 
-On Linux a descriptor of the process (`pidfd`) is watched by the loop: no thread, no signal handler, no child watcher, so it
-works on any loop in any thread. Elsewhere, and where a sandbox forbids it, a thread waits. How the child ended is
-looked at without reaping it (`waitid` with WNOWAIT): while it is not reaped its number, which is also that of its group,
-belongs to nobody else, so the signal for what is left of the group cannot hit a stranger.
-
-Must never know about frames or pipes. Above: the child's transport. Below: `_spawn`, the operating system.
+On Linux the loop watches a `pidfd`: no thread, signal handler or child watcher, so it works on any loop in any thread.
+Elsewhere a thread waits. The exit status is read without reaping (`waitid` with WNOWAIT): until the child is reaped,
+its process group id cannot be reused, so signals to the group cannot reach another process.
 """
 
 import asyncio
@@ -20,24 +17,24 @@ from jackstay.transport._spawn import Child, discard, kill_group
 
 _log = logging.getLogger("jackstay.transport")
 
-# Children that were not cleared away: for a program that must end this very moment. One that was forgotten is not kept here: its
-# number may be a stranger's by then.
+# Children that are not reaped yet, for `kill_children()`. Reaped ones are removed, because their process id may be
+# reused.
 _children: "weakref.WeakSet[Process]" = weakref.WeakSet()
 
 
 def kill_children() -> None:
-    """Kill every child that this process has started and not cleared away, with its group; at once, from any thread.
+    """Kill the process group of every child that is not reaped yet. Does not wait. Thread-safe.
 
-    For the last moment of a program, when nobody waits for ladders any more.
+    For interpreter exit, when there is no time to close transports.
     """
     for process in tuple(_children):
         process.signal(signal.SIGKILL)
 
 
 class Process:
-    """A running child. `exited` is called once, on the loop, when it has ended; then `exit_code` is known.
+    """A running child. `exited` is called once, on the loop, when it has exited and `exit_code` is set.
 
-    `exit_code` is negative for a signal, and None where somebody else has reaped the child before us.
+    `exit_code` is negative for a signal, and None if other code of this program has reaped the child.
     """
 
     __slots__ = (
@@ -73,11 +70,11 @@ class Process:
 
     @property
     def has_exited(self) -> bool:
-        """Whether it has ended by itself or by us."""
+        """Whether the process has exited."""
         return self._has_exited.is_set()
 
     async def exits_within(self, seconds: float) -> bool:
-        """Wait for its end, for so long at most."""
+        """Wait for the exit. Returns False if it takes longer than `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._has_exited.wait()
@@ -86,14 +83,15 @@ class Process:
         return True
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the child and all of its group."""
+        """Send a signal to the child's process group."""
         if not self._is_cleared:
             kill_group(self._child.pid, number)
 
     def clear(self) -> None:
-        """Kill what is left of its group, and reap it. For a child that has exited.
+        """Kill the rest of the process group, and reap the child, which has exited.
 
-        One that has not, although it was killed, waits for the kernel (a dead file server, say): a thread waits for it.
+        If a killed child has not exited, it is blocked in the kernel (on a dead file server, for example). A thread
+        reaps it.
         """
         if self._is_cleared:
             return
@@ -103,22 +101,18 @@ class Process:
         if self.has_exited:
             self._child.wait()
             return
-        _log.error(
-            "process %d does not end although it was killed; it is reaped when it does", self._child.pid
-        )
-        threading.Thread(
-            target=self._child.wait, name=f"jackstay-reap-{self._child.pid}", daemon=True
-        ).start()
+        _log.error("process %d was killed but has not exited; it is reaped when it exits", self._child.pid)
+        threading.Thread(target=self._child.wait, name=f"jackstay-reap-{self._child.pid}", daemon=True).start()
 
     def discard(self) -> None:
-        """Kill it and wait, on the spot, for its end. For a loop that is about to end itself."""
+        """Kill the child and block until it is reaped. For a loop that is about to close."""
         if not self._is_cleared:
             self._forget()
             self._unwatch()
             discard(self._child)
 
     def _forget(self) -> None:
-        """From now on its number may be a stranger's."""
+        """Send no more signals: from now on the process id may be reused."""
         self._is_cleared = True
         _children.discard(self)
 
@@ -138,7 +132,7 @@ class Process:
         try:
             self._loop.call_soon_threadsafe(self._settle, code)
         except RuntimeError:
-            pass  # the loop has gone: nobody is there to be told
+            pass  # the loop is closed
 
     def _settle(self, code: int | None) -> None:
         if not self._is_cleared:
@@ -148,13 +142,13 @@ class Process:
 
 
 def exit_code_of(child: Child) -> int | None:
-    """Wait for a child and say how it ended, negative for a signal. It is reaped only where there is no other way."""
+    """Wait for a child and return its exit code, negative for a signal. It is reaped only if there is no `waitid`."""
     if not hasattr(os, "waitid"):  # macOS before Python 3.13
         return child.wait()
     try:
         ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     except ChildProcessError:
-        return child.returncode  # reaped: by us, or by a program that waits for everybody's children
+        return child.returncode  # already reaped, here or by other code that waits for all children
     if ended is None:
         return None
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status

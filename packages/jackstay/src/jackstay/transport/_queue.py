@@ -1,51 +1,45 @@
-"""What waits to be written: who gets in, who is taken back, and how frames leave in as few writes as possible.
+"""Queues of frames to send, and how they are written with as few system calls as possible.
 
-Two layers. `FrameQueue` is the rule alone (docs/design/connection.md, row 14): when it is busy, what can be withdrawn, when there is
-room again. `WriteQueue` adds the writing to something that takes bytes. Frames sent in one turn of the loop leave in one
-write, because one `write` a message is what peers spend their time on.
-
-Nothing is handed to a buffer of the loop: what the operating system does not take stays here. So a frame of which no byte
-was taken can still be withdrawn, even if it stood in the same write as one that was taken: that is what makes "surely not
-sent" true.
-
-Must never know what a frame says, nor what the other end is. Above: the transports. Below: the contract, the loop.
+`FrameQueue` decides when to reject frames and which can be withdrawn. `WriteQueue` adds the writing. Frames sent in one
+iteration of the loop leave in one write. Nothing is passed to a buffer of the loop: a frame of which the operating
+system has accepted no byte stays here and can be withdrawn, so "not sent" is certain.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from jackstay.transport._contract import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, Owner
+from jackstay.transport._contract import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, TransportHandler
 
-# How much is joined for one write. A Linux pipe takes 64 KiB when it is empty: more would be copied for nothing.
+# How much is joined for one write. An empty Linux pipe accepts 64 KiB: more would be copied in vain.
 JOINED_BYTES: Final = 65_536
 
-# How much is written in one turn of the loop to a peer that reads as fast as we write: others want their turn, too.
+# How much is written in one iteration of the loop to a peer that reads as fast, so that other tasks can run.
 TURN_BYTES: Final = 1_048_576
 
 
 class Sink(Protocol):
-    """Where bytes go."""
+    """A destination of bytes."""
 
     def write(self, data: bytes | memoryview) -> int:
-        """Give as much as is taken at once, and say how much that was; 0: nothing now. Raises: OSError."""
+        """Write as much as possible without waiting, and return the number of bytes. Raises: OSError."""
 
     def watch(self, is_writable: Callable[[], None]) -> None:
-        """Call this once when more may be taken."""
+        """Call `is_writable` once when more may be written."""
 
     def unwatch(self) -> None:
-        """Do not call it."""
+        """Cancel `watch()`."""
 
 
 class FrameQueue:
-    """Frames by their numbers, in the order they came, and the rule of when to say busy."""
+    """Frames by number, in order, and the rule when a frame is rejected."""
 
     __slots__ = ("_flushed", "_waiting", "size", "was_refused")
 
     def __init__(self) -> None:
         self._waiting: dict[int, bytes] = {}
         self.was_refused = False
-        self._flushed: asyncio.Future[bool] | None = None  # who waits for the last byte
+        self._flushed: asyncio.Future[bool] | None = None  # resolved when everything is written
         self.size = 0  # bytes of the frames that wait, and of the rest of one that is half written
 
     def __len__(self) -> int:
@@ -56,7 +50,7 @@ class FrameQueue:
         return f"<{self.__class__.__name__} {len(self)} frames, {self.size} bytes{refused}>"
 
     def is_busy(self, size: int) -> bool:
-        """Whether a frame of this size is refused; remembered, so that `has_room_again` can be told."""
+        """Return whether a frame of this size is rejected, and record it for `has_room_again`."""
         count = len(self)
         if count >= MAX_QUEUED_FRAMES or (count and self.size + size > MAX_QUEUED_BYTES):
             self.was_refused = True
@@ -64,32 +58,32 @@ class FrameQueue:
         return False
 
     def add(self, number: int, frame: bytes) -> None:
-        """Take a frame for which it is not busy."""
+        """Add a frame that was not rejected."""
         self._waiting[number] = frame
         self.size += len(frame)
 
     def withdraw(self, number: int) -> bool:
-        """Take a frame back of which nothing is written."""
+        """Remove a frame of which nothing is written; False if there is none of this number."""
         frame = self._waiting.pop(number, None)
         if frame is None:
             return False
         self.size -= len(frame)
         if not self.was_refused:
-            self.tell_flushed()  # else when the owner was told of the room that this has made
+            self.resolve_flush()  # otherwise after the handler was notified of the room
         return True
 
     def pop(self) -> tuple[int, bytes]:
-        """The oldest frame and its number."""
+        """Remove and return the oldest frame and its number."""
         number = next(iter(self._waiting))
         frame = self._waiting.pop(number)
         self.size -= len(frame)
         return number, frame
 
     def has_room_again(self) -> bool:
-        """True once after a refusal, when half of it is free.
+        """Return True once after a rejection, when half of the queue is free.
 
-        Half, because an owner that is told of every single place would come once a frame. Whoever is refused again, for
-        a frame that needs more than half, is told again after the next write: at the latest when it is empty.
+        With less than half, the handler would be notified once per frame. If a frame needs more than half and is
+        rejected again, the handler is notified again after the next write, at the latest when the queue is empty.
         """
         if not self.was_refused or len(self) > MAX_QUEUED_FRAMES // 2 or self.size > MAX_QUEUED_BYTES // 2:
             return False
@@ -97,15 +91,18 @@ class FrameQueue:
         return True
 
     async def flush(self) -> bool:
-        """Wait until it is empty and whoever was refused was told; False: it was cleared. Many may wait."""
+        """Wait until the queue is empty and any due `room_made` was called; False: it was cleared."""
         if not len(self) and not self.was_refused:
             return True
         if self._flushed is None:
             self._flushed = asyncio.get_running_loop().create_future()
-        return await asyncio.shield(self._flushed)  # the next who waits has the same one
+        return await asyncio.shield(self._flushed)  # shared by all callers
 
-    def tell_flushed(self) -> None:
-        """To be called after every write, when the owner was told of it and may have sent more."""
+    def resolve_flush(self) -> None:
+        """Resolve pending flushes if the queue is empty.
+
+        Called after every write, when the handler may have sent more.
+        """
         if self._flushed is not None and not len(self) and not self.was_refused:
             self._end_flush(True)
 
@@ -132,11 +129,11 @@ class WriteQueue(FrameQueue):
         "_failed",
         "_frame",
         "_handle",
+        "_handler",
         "_is_blocked",
-        "_is_held",
+        "_is_paused",
         "_is_shut",
         "_loop",
-        "_owner",
         "_rest",
         "_sink",
     )
@@ -145,32 +142,32 @@ class WriteQueue(FrameQueue):
         self,
         loop: asyncio.AbstractEventLoop,
         sink: Sink,
-        owner: Owner,
+        handler: TransportHandler,
         frame: Callable[[bytes], bytes],
         failed: Callable[[OSError], None],
     ) -> None:
         super().__init__()
         self._loop = loop
         self._sink = sink
-        self._owner = owner
+        self._handler = handler
         self._frame = frame
         self._failed = failed
         self._handle: asyncio.Handle | None = None  # of the flush that is due
         self._rest: memoryview | None = None  # of the frame that is half written
-        self._is_blocked = False  # the sink took less than all: it will call
-        self._is_held = False
+        self._is_blocked = False  # the sink did not accept everything and is being watched
+        self._is_paused = False
         self._is_shut = False
 
     def __len__(self) -> int:
         return len(self._waiting) + (self._rest is not None)
 
     def send(self, frame: bytes, number: int) -> bool:
-        """As the contract's `send`.
+        """See `Transport.send`.
 
-        Raises: FrameTooLargeError; nothing was taken.
+        Raises: FrameTooLargeError; the frame was not accepted.
         """
         waiting = self._waiting
-        # Far from full, the ordinary case, nothing more is asked.
+        # In the common case, far from full, this is the only check.
         is_near = len(waiting) + 1 >= MAX_QUEUED_FRAMES or self.size + len(frame) > MAX_QUEUED_BYTES
         if self._is_shut or (is_near and self.is_busy(len(frame))):
             return False
@@ -182,35 +179,36 @@ class WriteQueue(FrameQueue):
         return True
 
     async def flush(self) -> bool:
-        """As the contract says."""
-        return not self._is_held and await super().flush()
+        """See `Transport.flush`."""
+        return not self._is_paused and await super().flush()
 
     def withdraw(self, number: int) -> bool:
-        """As the contract's; the room that it makes is told of in the next turn, not from inside the owner's call."""
+        """See `Transport.withdraw`. `room_made` is called in the next iteration of the loop, not inside this call."""
         if not super().withdraw(number):
             return False
         if self.was_refused:
-            self._loop.call_soon(self._tell_room)
+            self._loop.call_soon(self._notify_room)
         return True
 
-    def hold(self) -> None:
-        """Write nothing more, but keep what waits and take what comes: it is surely not sent.
+    def pause(self) -> None:
+        """Stop writing, but keep queued frames and accept new ones. None of them is sent.
 
-        For the moment between the first sign of an end and the report of it, when to say busy would be a lie.
+        Used between the first sign that the peer has ended and the call of `went_down`: in this time the transport is
+        not busy.
         """
-        self._is_held = True
+        self._is_paused = True
         self._stop()
         self._end_flush(False)
 
-    def shut(self) -> None:
-        """Take nothing more, write nothing more, forget what waits. May be called again."""
+    def close(self) -> None:
+        """Accept and write nothing more, and drop the queue. May be called again."""
         self._is_shut = True
-        self.hold()
+        self.pause()
         self.clear()
         self._rest = None
 
     def _schedule(self) -> None:
-        if self._handle is None and not self._is_blocked and not self._is_held:
+        if self._handle is None and not self._is_blocked and not self._is_paused:
             self._handle = self._loop.call_soon(self._flush)
 
     def _stop(self) -> None:
@@ -226,7 +224,7 @@ class WriteQueue(FrameQueue):
         self._flush()
 
     def _flush(self) -> None:
-        """Write what waits, until it is all gone, the sink takes no more, or the turn was long enough."""
+        """Write until the queue is empty, the sink accepts no more, or `TURN_BYTES` are written."""
         self._handle = None
         through: int | None = None
         error: OSError | None = None
@@ -244,25 +242,25 @@ class WriteQueue(FrameQueue):
                 self._sink.watch(self._unblocked)
                 break
         if error is not None:
-            self.hold()
+            self.pause()
         elif len(self):
             self._schedule()
         if through is not None:
-            self._owner.wrote(through)
+            self._handler.wrote(through)
         if self.was_refused:
-            self._tell_room()
+            self._notify_room()
         elif self._flushed is not None:
-            self.tell_flushed()
+            self.resolve_flush()
         if error is not None:
             self._failed(error)
 
-    def _tell_room(self) -> None:
+    def _notify_room(self) -> None:
         if self.has_room_again():
-            self._owner.room_made()
-        self.tell_flushed()
+            self._handler.room_made()
+        self.resolve_flush()
 
     def _write_some(self) -> tuple[int, int, int | None]:
-        """One write. How many bytes were taken of how many, and the last frame that was begun, if any was."""
+        """Write once. Returns the bytes accepted, the bytes offered, and the number of the last frame begun, if any."""
         if self._rest is not None:
             size = len(self._rest)
             taken = self._sink.write(self._rest)
@@ -275,7 +273,7 @@ class WriteQueue(FrameQueue):
             frames = self._first_frames()
         chunk = frames[0] if len(frames) == 1 else b"".join(frames)
         taken = self._sink.write(chunk)
-        if taken == self.size:  # all there is
+        if taken == self.size:  # everything
             last = next(reversed(self._waiting))
             self._waiting.clear()
             self.size = 0
@@ -293,7 +291,7 @@ class WriteQueue(FrameQueue):
         return frames
 
     def _let_go(self, taken: int) -> int | None:
-        """Forget the frames that these bytes were of; keep the rest of one that was begun."""
+        """Remove the frames that these bytes belong to; keep the rest of a partly written one."""
         last: int | None = None
         while taken:
             last, frame = self.pop()

@@ -1,9 +1,6 @@
-"""A descriptor that no loop can watch, read by a thread: a regular file, /dev/null.
+"""Reads, in a thread, a descriptor that no event loop can watch: a regular file or /dev/null.
 
-Reading such a file does not wait for anybody, so a thread is soon done with it; it is a daemon all the same, because
-there are devices that never answer. It reads one piece ahead and no more, however slowly the owner pulls.
-
-Must never know about frames. Above: `_own_stdio`. Below: threads, the loop.
+The thread is a daemon, because some devices block forever. It reads one chunk ahead at most.
 """
 
 import asyncio
@@ -15,7 +12,10 @@ from jackstay.transport._pipe import READ_BYTES
 
 
 class ReadingThread:
-    """As `ReadPipe`, for what cannot be watched. It reads a descriptor of its own: a thread cannot be called back."""
+    """The interface of `ReadPipe`, with a thread.
+
+    It reads a duplicate of the descriptor, since a read cannot be cancelled.
+    """
 
     __slots__ = ("_ended", "_fd", "_is_paused", "_loop", "_received", "_thread", "_turn", "has_ended")
 
@@ -31,7 +31,7 @@ class ReadingThread:
         self._received = received
         self._ended = ended
         self._is_paused = True
-        self._turn = threading.Semaphore(0)  # a read that may be made
+        self._turn = threading.Semaphore(0)  # one permit per read
         self.has_ended = False
         self._thread: threading.Thread | None = None
 
@@ -40,7 +40,7 @@ class ReadingThread:
         return f"<{self.__class__.__name__} fd={self._fd} {state}>"
 
     def resume(self) -> None:
-        """Read, from now on or again."""
+        """Start or resume reading."""
         if not self._is_paused or self.has_ended:
             return
         self._is_paused = False
@@ -50,11 +50,11 @@ class ReadingThread:
             self._thread.start()
 
     def pause(self) -> None:
-        """Do not read until `resume()`."""
+        """Stop reading until `resume()`."""
         self._is_paused = True
 
     def stop(self) -> None:
-        """Never read again, and tell nobody."""
+        """Stop reading permanently, without a callback."""
         self.has_ended = True
         self._turn.release()
         if self._thread is None:
@@ -67,15 +67,15 @@ class ReadingThread:
                     data = os.read(self._fd, READ_BYTES)
                 except OSError:
                     data = b""
-                self._loop.call_soon_threadsafe(self._take, data)
+                self._loop.call_soon_threadsafe(self._on_data, data)
                 if not data:
                     break
         except RuntimeError:
-            pass  # the loop has gone
+            pass  # the loop is closed
         finally:
             os.close(self._fd)
 
-    def _take(self, data: bytes) -> None:
+    def _on_data(self, data: bytes) -> None:
         if self.has_ended:
             return
         if not data:

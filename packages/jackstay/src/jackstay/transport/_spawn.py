@@ -1,11 +1,8 @@
-"""A child is started: off the loop, in a group of its own, or not at all.
+"""Starts a child process in a thread, in a process group of its own.
 
-`Popen` waits until the child has run `exec`, which on a slow disk takes long, so it is called in a thread. The thread is
-ours and not the loop's executor: that has a bounded number of them, which others may have filled, and the loop waits for
-it when it ends. A start that is no longer wanted is undone by whoever has the child in hand: nothing is left of it, even
-if the loop has gone in the meantime.
-
-Must never know what the child is for. Above: `_stdio`. Below: `subprocess`, threads.
+`Popen` blocks until the child has run `exec`, which can be slow, so it runs in a thread. Not in the loop's executor:
+its threads are limited and may all be busy, and the loop waits for them when it closes. If the start is cancelled, the
+child is killed, even if the loop is closed by then.
 """
 
 import asyncio
@@ -24,13 +21,13 @@ from jackstay.errors import TransportError
 
 Child: TypeAlias = subprocess.Popen[bytes]
 
-# What may pass by itself: no memory, no process, no descriptor to spare, a file that is being written to. All else that
-# `exec` says about a file (no such interpreter, wrong format, not allowed, too many arguments) stays.
-_PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY, errno.EINTR}
+# Transient errors: out of memory, processes or descriptors, or the file is being written to. Every other error of
+# `exec` (no such interpreter, wrong format, not permitted, too many arguments) is permanent.
+_TRANSIENT = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY, errno.EINTR}
 
 
 class Command(msgspec.Struct, frozen=True):
-    """What is run, with what, and where."""
+    """The executable, its arguments and its environment."""
 
     executable: str
     arguments: tuple[str, ...]
@@ -40,23 +37,24 @@ class Command(msgspec.Struct, frozen=True):
 
 
 async def spawn(command: Command) -> Child:
-    """The running child, with its pipes, leader of a process group of its own.
+    """Start the command and return the running child, with pipes, as the leader of its own process group.
+
+    If this is cancelled, no process is left behind.
 
     Raises:
-        TransportError: it could not be started; `permanent` where trying again cannot help.
-        asyncio.CancelledError: nothing is left of it.
+        TransportError: it could not be started; `permanent` if a retry cannot help.
     """
     start = _Start(command)
     try:
         return await asyncio.shield(start.outcome)
     except asyncio.CancelledError:
-        # `exec` cannot be called back: wait for what becomes of it, for as long as nobody cancels that, too.
+        # `exec` cannot be cancelled: wait for its result, unless this wait is cancelled, too.
         await start.undo()
         raise
 
 
 class _Start:
-    """One start, under way in a thread."""
+    """One start, in progress in a thread."""
 
     def __init__(self, command: Command) -> None:
         self._loop = asyncio.get_running_loop()
@@ -73,11 +71,9 @@ class _Start:
             self._is_unwanted = True
             child, self._child = self._child, None
         if self.outcome.done():
-            self.outcome.exception()  # looked at, so that nobody is told that it was not
+            self.outcome.exception()  # retrieved, so that asyncio does not log it
         if child is not None:
-            threading.Thread(
-                target=self._discard, args=(child,), name="jackstay-discard", daemon=True
-            ).start()
+            threading.Thread(target=self._discard, args=(child,), name="jackstay-discard", daemon=True).start()
         await asyncio.shield(self._undone)
 
     def _run(self) -> None:
@@ -86,23 +82,23 @@ class _Start:
         try:
             child = _start(self._command)
         except (OSError, ValueError, subprocess.SubprocessError) as failure:
-            error = _translated(self._command, failure)
+            error = _start_error(self._command, failure)
         with self._lock:
             is_unwanted = self._is_unwanted
             if not is_unwanted:
                 self._child = child
-        if is_unwanted or not self._tell(self._settle, child, error):
+        if is_unwanted or not self._call_on_loop(self._settle, child, error):
             self._discard(child)
 
     def _discard(self, child: Child | None) -> None:
         if child is not None:
             discard(child)
-        self._tell(self._settle_undone)
+        self._call_on_loop(self._settle_undone)
 
-    def _tell(self, what: object, *arguments: object) -> bool:
-        """Call it on the loop; False if the loop has gone."""
+    def _call_on_loop(self, what: object, *arguments: object) -> bool:
+        """Call it on the loop; False if the loop is closed."""
         try:
-            self._loop.call_soon_threadsafe(what, *arguments)  # type: ignore[arg-type]  # our own methods, below
+            self._loop.call_soon_threadsafe(what, *arguments)  # type: ignore[arg-type]  # one of the methods below
         except RuntimeError:
             return False
         return True
@@ -111,10 +107,10 @@ class _Start:
         if child is not None:
             self.outcome.set_result(child)
             return
-        assert error is not None  # `_run` has one of the two
+        assert error is not None  # `_run` passes one of the two
         self.outcome.set_exception(error)
         if self._is_unwanted:
-            self.outcome.exception()  # looked at, as in `undo`
+            self.outcome.exception()  # retrieved, as in `undo`
         self._settle_undone()
 
     def _settle_undone(self) -> None:
@@ -122,7 +118,7 @@ class _Start:
 
 
 def _start(command: Command) -> Child:
-    return subprocess.Popen(  # noqa: S603  a command of the user's, run as it was given and never by a shell
+    return subprocess.Popen(  # noqa: S603  # the user's command, run without a shell
         (command.executable, *command.arguments),
         bufsize=0,
         stdin=subprocess.PIPE,
@@ -135,14 +131,14 @@ def _start(command: Command) -> Child:
     )
 
 
-def _translated(command: Command, failure: Exception) -> TransportError:
+def _start_error(command: Command, failure: Exception) -> TransportError:
     code = failure.errno if isinstance(failure, OSError) else None
     why = f"{failure.strerror or failure}" if isinstance(failure, OSError) else f"{failure}"
     if code == errno.ENOENT:
-        why = "the file, or the interpreter that its first line names, is not there"
+        why = "the file, or the interpreter named in its first line, does not exist"
     error = TransportError(
         f"cannot start {command.executable!r}: {why}",
-        permanent=code not in _PASSING,
+        permanent=code not in _TRANSIENT,
         details={"command": command.executable},
     )
     error.__cause__ = failure
@@ -150,21 +146,21 @@ def _translated(command: Command, failure: Exception) -> TransportError:
 
 
 def discard(child: Child) -> None:
-    """Kill a child and its group, and let go of everything. Waits for its death: not for the loop's thread."""
+    """Kill a child and its group, reap it and close its pipes. Blocks: not for the loop's thread."""
     kill_group(child.pid, signal.SIGKILL)
     child.wait()
     close_pipes(child)
 
 
 def kill_group(group: int, number: signal.Signals) -> None:
-    """Send a signal to a group of ours. While its leader is not reaped, nobody else can have that number."""
-    # Gone, or (macOS) nothing but dead processes in it, or somebody else's by now: then it is not ours to end.
+    """Send a signal to a process group whose leader is not reaped yet, so that its id cannot have been reused."""
+    # Raised if the group has no process left; on macOS PermissionError if it has only zombies.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
 def close_pipes(child: Child) -> None:
-    """Let go of all of a child's pipes. No watch of the loop may be left on them."""
+    """Close all pipes of a child. The loop must no longer watch them."""
     for pipe in (child.stdin, child.stdout, child.stderr):
         if pipe is not None:
             pipe.close()

@@ -1,9 +1,6 @@
-"""A server as a command: `stdio("uvx", "mcp-server-git")` says how to start it, again and again.
+"""Servers that run as a child process: `stdio("uvx", "mcp-server-git")` returns a target that starts one.
 
-Nothing is started, searched or read before `open()`; mistakes that can be seen without that are refused at once. There is
-never a shell. Which variables the child sees: `_environment`. What is done with its stderr: `_last_words`.
-
-Must never know what is said to the server, nor when it is started again. Above: the client. Below: `_spawn`, `_child`.
+Nothing is started or searched for before `open()`. No shell is involved.
 """
 
 import asyncio
@@ -14,18 +11,18 @@ from typing import Final
 
 from jackstay.errors import TransportError, UsageError
 from jackstay.protocol.wire import FRAMINGS
-from jackstay.transport._contract import Owner, Transport
+from jackstay.transport._contract import Transport, TransportHandler
 from jackstay.transport._environment import check_environment, child_environment, find_executable
-from jackstay.transport._last_words import LastWords, StderrTo, check_stderr
 from jackstay.transport._spawn import Command, spawn
+from jackstay.transport._stderr_tail import StderrTail, StderrTo, check_stderr
 
-# Commands whose first run downloads what they start: the ten seconds of any other are not enough for them.
+# Commands whose first run downloads a package: the usual ten seconds are not enough for them.
 SLOW_STARTERS: Final = frozenset({"npx", "uvx", "bunx", "pipx"})
 SLOW_INIT_TIMEOUT: Final = 30.0
 
 
 class StdioTarget:
-    """A command that speaks MCP on its stdin and stdout. Made by `stdio()`; each `open()` starts it anew."""
+    """A command that serves MCP on its stdin and stdout. Returned by `stdio()`; each `open()` starts a process."""
 
     is_http = False
 
@@ -50,28 +47,27 @@ class StdioTarget:
         self._cwd = cwd
         self._stderr = stderr
         self._framing = framing
-        self._executable: str | None = None  # looked up once, at the first start
+        self._executable: str | None = None  # looked up at the first start
 
     def __repr__(self) -> str:
-        # Values of `env` are never shown, and arguments may hold tokens, too.
+        # Neither values of `env` nor arguments are shown: both may contain secrets.
         return f"<{self.__class__.__name__} {self.name}: {self.command} with {len(self.arguments)} arguments>"
 
     def with_stderr(self, stderr: StderrTo) -> "StdioTarget":
-        """The same command with its stderr going there, as `stdio()` takes it. Raises: UsageError."""
+        """Return a copy with another `stderr`, as in `stdio()`. Raises: UsageError."""
         check_stderr(stderr)
-        twin = copy(self)
-        twin._stderr = stderr
-        return twin
+        clone = copy(self)
+        clone._stderr = stderr
+        return clone
 
-    async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> Transport:
-        """Start the command. It is ready to be written to as soon as it runs.
+    async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
+        """Start the command. If this is cancelled, no process is left behind.
 
-        Raises: TransportError, `permanent` where trying again cannot help. Cancelled, it leaves nothing behind.
+        Raises: TransportError, `permanent` if a retry cannot help.
         """
         environment = child_environment(os.environ, self._env, self._inherit_env)
-        if (
-            self._executable is None or self._cwd is not None
-        ):  # a directory may have gone since the last start
+        # With `cwd`, check again: the directory may have been removed since the last start.
+        if self._executable is None or self._cwd is not None:
             self._executable = find_executable(self.command, environment, self._cwd)
         command = Command(
             self._executable,
@@ -81,20 +77,20 @@ class StdioTarget:
             inherits_stderr=self._stderr == "inherit",
         )
         try:
-            words = LastWords(self._stderr, self.name)
+            stderr_tail = StderrTail(self._stderr, self.name)
         except OSError as error:
-            raise TransportError(f"cannot write stderr of {self.name}: {error}", permanent=True) from error
+            raise TransportError(f"cannot write the stderr of {self.name!r}: {error}", permanent=True) from error
         try:
             child = await spawn(command)
         except (TransportError, asyncio.CancelledError):
-            words.close()
+            stderr_tail.close()
             raise
-        from jackstay.transport._child import ChildTransport  # noqa: PLC0415  # what moves bytes is loaded when they move
+        from jackstay.transport._child import ChildTransport  # noqa: PLC0415  # loaded on first use
 
         return ChildTransport(
             child,
-            owner,
-            words,
+            handler,
+            stderr_tail,
             name=self.name,
             framing=self._framing,
             max_frame_bytes=max_frame_bytes,
@@ -112,53 +108,53 @@ def stdio(
     framing: str = "lines",
     name: str = "",
 ) -> StdioTarget:
-    """A target that starts `command` with `args`, without a shell, and speaks to it over its stdin and stdout.
+    """Return a target that runs `command` with `args`, without a shell, and connects to its stdin and stdout.
 
-    The command gets HOME, LOGNAME, PATH, SHELL, TERM, USER, LANG, LC_*, TZ and TMPDIR, what `inherit_env` names (True: all we
-    have), and `env` on top. Its stderr goes to the logger `jackstay.server.NAME` ("log"), to our own ("inherit"), to a path or
-    a file, or line by line to a function; files and functions are called on the loop's thread and must not wait.
+    The command gets the variables HOME, LOGNAME, PATH, SHELL, TERM, USER, LANG, LC_*, TZ and TMPDIR, those that
+    `inherit_env` names (True: all of this process), and `env` on top. Its stderr goes to the logger
+    `jackstay.server.NAME` ("log"), to this process's stderr ("inherit"), to a path or a file, or line by line to a
+    function. Files and functions are called on the loop's thread and must not block.
 
     Raises: UsageError.
     """
     if os.name == "nt":
-        raise UsageError(
-            "servers over stdio need a POSIX system: on Windows, run this program inside WSL", path="stdio"
-        )
+        raise UsageError("stdio() is not supported on Windows; run this program inside WSL", path="stdio")
     if isinstance(command, list | tuple):
-        wanted = ", ".join(repr(word) for word in (*command, *args))
+        call = ", ".join(repr(argument) for argument in (*command, *args))
         raise UsageError(
-            f"the command and its arguments are passed one by one: stdio({wanted})", path="command"
+            f"command must be a str, not {type(command).__name__}; pass each argument separately: stdio({call})",
+            path="command",
         )
-    words = [_text_of(word) for word in (command, *args)]
-    if not words[0]:
-        raise UsageError("there is no command", path="command")
+    argv = [_checked_str(argument, "command and its arguments", "command") for argument in (command, *args)]
+    if not argv[0]:
+        raise UsageError("command must not be empty", path="command")
     if framing not in FRAMINGS:
         raise UsageError(f"framing must be one of {', '.join(FRAMINGS)}, not {framing!r}", path="framing")
     if isinstance(inherit_env, Iterable) and not isinstance(inherit_env, str):
-        inherit_env = tuple(inherit_env)  # it may be one that can be read once
+        inherit_env = tuple(inherit_env)  # it may be an iterator
     check_environment(env, inherit_env)
     check_stderr(stderr)
     return StdioTarget(
-        words[0],
-        tuple(words[1:]),
+        argv[0],
+        tuple(argv[1:]),
         name=name,
         env=env,
         inherit_env=inherit_env,
-        cwd=None if cwd is None else _text_of(cwd, "the working directory is", "cwd"),
+        cwd=None if cwd is None else _checked_str(cwd, "cwd", "cwd"),
         stderr=stderr,
         framing=framing,
     )
 
 
-def _text_of(word: object, what: str = "a command and its arguments are", path: str = "command") -> str:
-    text = os.fspath(word) if isinstance(word, os.PathLike) else word
+def _checked_str(value: object, what: str, path: str) -> str:
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str) or "\0" in text:
-        raise UsageError(f"{what} text without NUL, not {word!r}", path=path)
+        raise UsageError(f"{what} must be str without NUL, not {value!r}", path=path)
     return text
 
 
 def _name_of(command: str, arguments: tuple[str, ...]) -> str:
-    """What the server is called: the command, or what it runs (`uvx mcp-server-git`, `env A=1 python server.py`)."""
+    """Return the server's name: the command, or what it runs (`uvx mcp-server-git`, `env A=1 python server.py`)."""
     name = os.path.basename(command) or command
     if name == "env":
         rest = [argument for argument in arguments if not argument.startswith("-") and "=" not in argument]
@@ -173,7 +169,7 @@ def _name_of(command: str, arguments: tuple[str, ...]) -> str:
 
 
 def _script_of(arguments: tuple[str, ...]) -> str:
-    """The script or module that Python is to run, without directory and suffix; empty where there is none."""
+    """Return the script or module that Python runs, without directory and suffix; empty if there is none."""
     options = iter(arguments)
     for argument in options:
         if argument == "-m":

@@ -1,9 +1,6 @@
-"""Descriptors 0 and 1 of this process, moved away and put back.
+"""Descriptors 0 and 1 of this process: moved away while a server uses them, and restored afterwards.
 
-Everything that must hold about them in one place: what a closed one is, which can be watched by a loop, whose blocking
-mode may be changed. Descriptors are shared with whoever started us, so each change is undone (docs/design/connection.md, section 8).
-
-Must never know about loops or frames. Above: `_own_stdio`. Below: the operating system.
+Descriptors and their blocking mode are shared with the parent process and others, so every change is undone.
 """
 
 import contextlib
@@ -13,17 +10,17 @@ import stat
 import sys
 from typing import Final
 
-# A Linux pipe holds 64 KiB by default, which a list of a hundred tools is beyond: each such answer would wait for its
-# reader half-way. Twice that, and not more: the kernel counts the pages of all pipes of a user (64 MiB), and who is over
-# the limit gets pipes of one page.
+# A Linux pipe holds 64 KiB by default. A list of a hundred tools is larger: the write would block halfway until the
+# client reads. Twice as much, and not more: the kernel limits the pipe pages of a user (64 MiB) and gives users over
+# the limit pipes of one page.
 PIPE_BYTES: Final = 131_072
 
 
 class Streams:
-    """stdin and stdout, ours alone until `restore()`.
+    """stdin and stdout, for the exclusive use of the caller until `restore()`.
 
-    `input` is None where stdin was closed. `must_not_wait`: stdout keeps its blocking mode, because stderr is the same
-    description and whoever writes there relies on it; so write only when it is writable, and little.
+    `input` is None if stdin was closed. With `must_not_wait`, stdout stays in blocking mode, because stderr is the
+    same open file description; so write only when it is writable, and little.
     """
 
     def __init__(self) -> None:
@@ -33,10 +30,10 @@ class Streams:
         self._null = _out_of_the_way(os.open(os.devnull, os.O_RDWR))
         self.input = _out_of_the_way(os.dup(0)) if is_open(0) else None
         self.output = _out_of_the_way(os.dup(1))
-        # A descriptor that was closed when Python started may be anybody's by now, even the loop's own: if it is in use,
-        # it is left alone; if it is free, /dev/null keeps it from becoming somebody's.
-        self._is_zero_ours = self.input is not None or not _is_valid(0)
-        if self._is_zero_ours:
+        # A descriptor that was closed when Python started may have been reused, even by the loop: then it is left
+        # alone. If it is free, /dev/null keeps it from being reused.
+        self._restores_stdin = self.input is not None or not _is_valid(0)
+        if self._restores_stdin:
             os.dup2(self._null, 0)
         os.dup2(2 if is_open(2) else self._null, 1)
         self.is_input_shared = self.input is not None and _is_stderr(self.input)
@@ -52,8 +49,8 @@ class Streams:
             _enlarge(self.output)
 
     def restore(self) -> None:
-        """Put everything back as it was."""
-        # What was printed while we served is stderr's, and must not come out on the stdout that is put back.
+        """Restore the descriptors and their blocking mode."""
+        # Text printed while the server ran belongs to stderr and must not appear on the restored stdout.
         if sys.stdout is not None:
             with contextlib.suppress(OSError, ValueError):
                 sys.stdout.flush()
@@ -62,7 +59,7 @@ class Streams:
         if self.input is not None:
             os.dup2(self.input, 0)
             os.close(self.input)
-        elif self._is_zero_ours:
+        elif self._restores_stdin:
             os.close(0)
         os.dup2(self.output, 1)
         os.close(self.output)
@@ -75,7 +72,7 @@ class Streams:
 
 
 def is_open(fd: int) -> bool:
-    """Whether one of the first three descriptors is the stream it should be: open now, and when Python started."""
+    """Return whether this standard descriptor (0, 1 or 2) is open now and was open when Python started."""
     at_start = (sys.__stdin__, sys.__stdout__, sys.__stderr__)[fd]
     return at_start is not None and _is_valid(fd)
 
@@ -89,8 +86,8 @@ def _is_valid(fd: int) -> bool:
 
 
 def _out_of_the_way(fd: int) -> int:
-    """The same, close-on-exec, and not one of the first three, which others think they know."""
-    import fcntl  # noqa: PLC0415  not on Windows, where this file must still be importable
+    """Move the descriptor to a number above 2, close-on-exec."""
+    import fcntl  # noqa: PLC0415  # not on Windows, where this module must still be importable
 
     moved: int = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
     os.close(fd)
@@ -98,8 +95,8 @@ def _out_of_the_way(fd: int) -> int:
 
 
 def _enlarge(fd: int) -> None:
-    """Let a pipe hold more, where the system can and its limits allow it. It stays so: no program minds."""
-    import fcntl  # noqa: PLC0415  not on Windows, where this file must still be importable
+    """Enlarge the buffer of a pipe where the system allows it. It is not restored: that does no harm."""
+    import fcntl  # noqa: PLC0415  # not on Windows, where this module must still be importable
 
     if stat.S_ISFIFO(os.fstat(fd).st_mode) and hasattr(fcntl, "F_SETPIPE_SZ"):
         with contextlib.suppress(OSError):
@@ -108,16 +105,16 @@ def _enlarge(fd: int) -> None:
 
 
 def _is_watchable(fd: int) -> bool:
-    """Whether a loop can wait for it: epoll refuses regular files and /dev/null."""
+    """Return whether a loop can watch it: epoll rejects regular files and /dev/null."""
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 
 
 def _is_stderr(fd: int) -> bool:
-    """Whether it and stderr are one description, as after `2>&1` or on a terminal: then one's mode is the other's."""
+    """Return whether it shares an open file description, and so the blocking mode, with stderr (`2>&1`, a terminal)."""
     if not is_open(2) or not os.path.sameopenfile(fd, 2):
         return False
-    # The same file, but is it the same opening of it? Change the mode through one and look through the other.
+    # The same file may be opened twice. To find out, change the mode of one descriptor and read that of the other.
     was_blocking = os.get_blocking(fd)
     os.set_blocking(fd, not was_blocking)
     try:

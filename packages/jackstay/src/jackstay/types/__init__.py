@@ -1,9 +1,8 @@
-"""The bodies of MCP's messages: params, results and all that is in them, in every revision, as frozen Structs.
+"""The params and results of MCP messages, in every revision, as frozen Structs.
 
-`decode(CallToolResult, data)` gives a body, `encode_json(body)` its bytes, and what has no field here comes back too.
-Answers are read with `decode_result`, because their class depends on `resultType`; objects that are already decoded
-with `from_json`. Classes have the names of the newest schema that knows them; members say since when they are there.
-Envelopes (`jsonrpc`, `id`, `method`) are not bodies: see `jackstay.protocol`.
+`decode(CallToolResult, data)` parses one, `encode_json(body)` writes it, and members without a field are preserved. Use
+`decode_result` for results, whose class depends on `resultType`, and `from_json` for decoded objects. Envelopes
+(`jsonrpc`, `id`, `method`) are in `jackstay.protocol`.
 """
 
 from typing import TYPE_CHECKING
@@ -80,6 +79,21 @@ if TYPE_CHECKING:
         UntitledSingleSelectEnumSchema,
         URLElicitationRequiredErrorData,
     )
+    from jackstay.types._input_required import (
+        CallToolRequestParams,
+        CreateMessageRequest,
+        ElicitRequest,
+        GetPromptRequestParams,
+        InputRequest,
+        InputRequests,
+        InputRequiredResult,
+        InputResponse,
+        InputResponseRequestParams,
+        InputResponses,
+        ListRootsRequest,
+        ReadResourceRequestParams,
+        UnknownRequest,
+    )
     from jackstay.types._json import encode_json
     from jackstay.types._lifecycle import (
         DiscoverResult,
@@ -151,21 +165,6 @@ if TYPE_CHECKING:
         is_part_of,
     )
     from jackstay.types._results import decode_result
-    from jackstay.types._rounds import (
-        CallToolRequestParams,
-        CreateMessageRequest,
-        ElicitRequest,
-        GetPromptRequestParams,
-        InputRequest,
-        InputRequests,
-        InputRequiredResult,
-        InputResponse,
-        InputResponseRequestParams,
-        InputResponses,
-        ListRootsRequest,
-        ReadResourceRequestParams,
-        UnknownRequest,
-    )
     from jackstay.types._sampling import (
         CreateMessageRequestParams,
         CreateMessageResult,
@@ -376,7 +375,7 @@ if not TYPE_CHECKING:
             "BodyWithMeta": "_body",
             "BooleanSchema": "_elicitation",
             "CacheableResult": "_messages",
-            "CallToolRequestParams": "_rounds",
+            "CallToolRequestParams": "_input_required",
             "CallToolResult": "_tools",
             "CancelTaskRequestParams": "_tasks",
             "CancelTaskResult": "_tasks",
@@ -391,13 +390,13 @@ if not TYPE_CHECKING:
             "CompletionContext": "_prompts",
             "CompletionReference": "_prompts",
             "ContentBlock": "_content",
-            "CreateMessageRequest": "_rounds",
+            "CreateMessageRequest": "_input_required",
             "CreateMessageRequestParams": "_sampling",
             "CreateMessageResult": "_sampling",
             "CreateTaskResult": "_tasks",
             "Cursor": "_body",
             "DiscoverResult": "_lifecycle",
-            "ElicitRequest": "_rounds",
+            "ElicitRequest": "_input_required",
             "ElicitRequestFormParams": "_elicitation",
             "ElicitRequestParams": "_elicitation",
             "ElicitRequestURLParams": "_elicitation",
@@ -410,7 +409,7 @@ if not TYPE_CHECKING:
             "EnumOption": "_elicitation",
             "EnumSchema": "_elicitation",
             "Error": "_messages",
-            "GetPromptRequestParams": "_rounds",
+            "GetPromptRequestParams": "_input_required",
             "GetPromptResult": "_prompts",
             "GetTaskPayloadRequestParams": "_tasks",
             "GetTaskPayloadResult": "_tasks",
@@ -421,18 +420,18 @@ if not TYPE_CHECKING:
             "Implementation": "_display",
             "InitializeRequestParams": "_lifecycle",
             "InitializeResult": "_lifecycle",
-            "InputRequest": "_rounds",
-            "InputRequests": "_rounds",
-            "InputRequiredResult": "_rounds",
-            "InputResponse": "_rounds",
-            "InputResponseRequestParams": "_rounds",
-            "InputResponses": "_rounds",
+            "InputRequest": "_input_required",
+            "InputRequests": "_input_required",
+            "InputRequiredResult": "_input_required",
+            "InputResponse": "_input_required",
+            "InputResponseRequestParams": "_input_required",
+            "InputResponses": "_input_required",
             "JsonObject": "_body",
             "LegacyTitledEnumSchema": "_elicitation",
             "ListPromptsResult": "_prompts",
             "ListResourceTemplatesResult": "_resources",
             "ListResourcesResult": "_resources",
-            "ListRootsRequest": "_rounds",
+            "ListRootsRequest": "_input_required",
             "ListRootsResult": "_sampling",
             "ListTasksResult": "_tasks",
             "ListToolsResult": "_tools",
@@ -463,7 +462,7 @@ if not TYPE_CHECKING:
             "PromptMessage": "_prompts",
             "PromptReference": "_prompts",
             "PromptsCapability": "_capabilities",
-            "ReadResourceRequestParams": "_rounds",
+            "ReadResourceRequestParams": "_input_required",
             "ReadResourceResult": "_resources",
             "RelatedTaskMetadata": "_messages",
             "RequestId": "_body",
@@ -522,7 +521,7 @@ if not TYPE_CHECKING:
             "ToolsCapability": "_capabilities",
             "URLElicitationRequiredErrorData": "_elicitation",
             "UnknownContent": "_content",
-            "UnknownRequest": "_rounds",
+            "UnknownRequest": "_input_required",
             "UnknownSchema": "_elicitation",
             "UnsubscribeRequestParams": "_resources",
             "UnsupportedProtocolVersionErrorData": "_messages",

@@ -1,9 +1,7 @@
-"""What each end can do, as the two ends tell each other.
+"""The capabilities that clients and servers declare.
 
-A capability is there or not: an empty object says yes. So objects without members of their own are plain JSON objects
-here, and only those with members are Structs. Sent once in the handshake era, with every request in 2026-07-28.
-
-Above: the handshake, `_meta`, errors. Below: `_body`.
+An empty object declares a capability, so those without members are plain JSON objects here; the others are Structs.
+They are sent once in the handshake, and with every request since 2026-07-28.
 """
 
 from __future__ import annotations
@@ -20,14 +18,14 @@ class RootsCapability(Body, frozen=True):
 
 
 class SamplingCapability(Body, frozen=True, kw_only=True):
-    """The client can ask its model. Both members since 2025-11-25."""
+    """The client supports sampling. Both members since 2025-11-25."""
 
     context: Maybe[JsonObject] = None
     tools: Maybe[JsonObject] = None
 
 
 class ElicitationCapability(Body, frozen=True, kw_only=True):
-    """The client can ask its user. Without members: in forms (both members since 2025-11-25)."""
+    """The client supports elicitation; without members, by forms only (both members since 2025-11-25)."""
 
     form: Maybe[JsonObject] = None
     url: Maybe[JsonObject] = None
@@ -53,7 +51,7 @@ class ClientTasksRequestsCapability(Body, frozen=True, kw_only=True):
 
 
 class ClientTasksCapability(Body, frozen=True, kw_only=True):
-    """The client keeps tasks (2025-11-25 only)."""
+    """The client supports tasks (2025-11-25 only)."""
 
     list: Maybe[JsonObject] = None
     cancel: Maybe[JsonObject] = None
@@ -61,7 +59,7 @@ class ClientTasksCapability(Body, frozen=True, kw_only=True):
 
 
 class ClientCapabilities(Body, frozen=True, kw_only=True):
-    """What a client can do for a server."""
+    """The capabilities of a client."""
 
     experimental: Maybe[Mapping[str, JsonObject]] = None
     roots: Maybe[RootsCapability] = None
@@ -106,7 +104,7 @@ class ServerTasksRequestsCapability(Body, frozen=True):
 
 
 class ServerTasksCapability(Body, frozen=True, kw_only=True):
-    """The server keeps tasks (2025-11-25 only)."""
+    """The server supports tasks (2025-11-25 only)."""
 
     list: Maybe[JsonObject] = None
     cancel: Maybe[JsonObject] = None
@@ -114,7 +112,7 @@ class ServerTasksCapability(Body, frozen=True, kw_only=True):
 
 
 class ServerCapabilities(Body, frozen=True, kw_only=True):
-    """What a server can do for a client."""
+    """The capabilities of a server."""
 
     experimental: Maybe[Mapping[str, JsonObject]] = None
     logging: Maybe[JsonObject] = None

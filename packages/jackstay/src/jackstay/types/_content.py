@@ -1,9 +1,6 @@
-"""Content: what tools answer, prompts say, models read and resources hold.
+"""Content blocks of tools, prompts and sampling, and contents of resources.
 
-Which class a block becomes is chosen by its `type`, from the table of the place where it stands; a type that is not in
-the table, or none at all, becomes `UnknownContent` and fails nothing. Resource contents are chosen by what they hold.
-
-Above: tools, prompts, resources, sampling. Below: `_display`, `_messages`.
+The class of a block is chosen by its `type`; a block of an unknown type becomes `UnknownContent` and is not an error.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from jackstay.types._display import Annotations, Icon
 
 
 class TextContent(BodyWithMeta, frozen=True):
-    """Text. `meta` of every block since 2025-06-18."""
+    """Text. `meta` is in every block since 2025-06-18."""
 
     text: str
     type: Literal["text"] = constant("text")
@@ -34,7 +31,7 @@ class TextContent(BodyWithMeta, frozen=True):
 
 
 class ImageContent(BodyWithMeta, frozen=True):
-    """A picture; `data` is base64."""
+    """An image; `data` is base64."""
 
     data: str
     mime_type: str
@@ -43,7 +40,7 @@ class ImageContent(BodyWithMeta, frozen=True):
 
 
 class AudioContent(BodyWithMeta, frozen=True):
-    """Sound (2025-03-26); `data` is base64."""
+    """Audio (2025-03-26); `data` is base64."""
 
     data: str
     mime_type: str
@@ -52,26 +49,29 @@ class AudioContent(BodyWithMeta, frozen=True):
 
 
 class ResourceContents(BodyWithMeta, frozen=True, kw_only=True):
-    """What a resource holds. Of this class itself only where it is neither text nor base64. `meta` since 2025-06-18."""
+    """The contents of a resource; of this class itself if they have neither `text` nor `blob`.
+
+    `meta` since 2025-06-18.
+    """
 
     uri: str
     mime_type: Maybe[str] = None
 
 
 class TextResourceContents(ResourceContents, frozen=True, kw_only=True):
-    """A resource, or a part of one, that is text."""
+    """Contents of a resource that are text."""
 
     text: str
 
 
 class BlobResourceContents(ResourceContents, frozen=True, kw_only=True):
-    """A resource, or a part of one, that is bytes; `blob` is base64."""
+    """Contents of a resource that are bytes; `blob` is base64."""
 
     blob: str
 
 
 def choose_contents(members: dict[str, Json]) -> type[ResourceContents]:
-    """Text before bytes, should both be there; the other is kept."""
+    """Return the class for these members. If both `text` and `blob` are present, `blob` is an extra member."""
     if "text" in members:
         return TextResourceContents
     return BlobResourceContents if "blob" in members else ResourceContents
@@ -84,7 +84,7 @@ else:
 
 
 class EmbeddedResource(BodyWithMeta, frozen=True):
-    """A resource, put into a message whole."""
+    """A resource embedded in a message."""
 
     resource: Contents
     type: Literal["resource"] = constant("resource")
@@ -92,7 +92,7 @@ class EmbeddedResource(BodyWithMeta, frozen=True):
 
 
 class ResourceLink(BodyWithMeta, frozen=True):
-    """A resource, named in a message (2025-06-18). It need not be in `resources/list`."""
+    """A link to a resource (2025-06-18), which need not be in `resources/list`."""
 
     uri: str
     name: str
@@ -107,15 +107,13 @@ class ResourceLink(BodyWithMeta, frozen=True):
 
 
 class UnknownContent(Body, frozen=True):
-    """A block of a type that is not known where it stands. `raw` is all of it; `type` is what it says, if anything."""
+    """A block of an unknown type. `raw` is the complete object."""
 
     type: MaybeJson = None
 
 
-# What a tool or a prompt may say.
-ContentBlock: TypeAlias = (
-    TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
-)
+# Content of tool results and prompts.
+ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
 
 CONTENT_BLOCKS: dict[Json, type[Body]] = {
     "text": TextContent,
@@ -127,7 +125,7 @@ CONTENT_BLOCKS: dict[Json, type[Body]] = {
 
 
 def choose_by_type(table: dict[Json, type[Body]], otherwise: type[Body]) -> Choose:
-    """A chooser that looks a block's `type` up in a table."""
+    """Return a function that chooses a class from `table` by the block's `type`."""
 
     def choose(members: dict[str, Json]) -> type[Body]:
         kind = members.get("type")
@@ -143,7 +141,7 @@ else:
 
 
 class ToolUseContent(BodyWithMeta, frozen=True):
-    """A model wants a tool called (2025-11-25, in sampling)."""
+    """A model's request to call a tool (2025-11-25, in sampling)."""
 
     id: str
     name: str
@@ -152,7 +150,7 @@ class ToolUseContent(BodyWithMeta, frozen=True):
 
 
 class ToolResultContent(BodyWithMeta, frozen=True):
-    """What the tool answered, given back to the model (2025-11-25, in sampling)."""
+    """The result of a tool, for the model (2025-11-25, in sampling)."""
 
     tool_use_id: str
     content: Sequence[Block]
@@ -162,7 +160,7 @@ class ToolResultContent(BodyWithMeta, frozen=True):
     is_error: Maybe[bool] = None
 
 
-# What may be said in a conversation with a model.
+# Content of sampling messages.
 SamplingMessageContentBlock: TypeAlias = (
     TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent | UnknownContent
 )
@@ -182,5 +180,5 @@ else:
 
 
 def joined_text(blocks: Sequence[Body]) -> str:
-    """The text of all text blocks, each on a line of its own."""
+    """Return the text of all text blocks, joined by newlines."""
     return "\n".join(block.text for block in blocks if isinstance(block, TextContent))

@@ -1,7 +1,4 @@
-"""How things are shown to people, and who is speaking: icons, annotations, names of implementations.
-
-Above: nearly every body that has a name. Below: `_body`.
-"""
+"""Display information: icons, annotations, and names of implementations."""
 
 from __future__ import annotations
 
@@ -10,34 +7,34 @@ from typing import Literal, TypeAlias
 
 from jackstay.types._body import Body, Maybe, Number
 
-# Who said it, or whom it is for. Closed where it says who speaks; open in `Annotations.audience`.
+# The author of a message. Closed here; open in `Annotations.audience`.
 Role: TypeAlias = Literal["user", "assistant"]
 
 
 class Icon(Body, frozen=True):
-    """A picture to show (2025-11-25). `src` is an http(s) or data URI of the peer's choosing: do not trust it."""
+    """An icon (2025-11-25). `src` is an http(s) or data URI chosen by the peer: do not trust it."""
 
     src: str
     mime_type: Maybe[str] = None
-    # Each "48x48" or "any". Until 2025-11-25 was final some peers sent one string; that is refused.
+    # Each "48x48" or "any". One string, as in drafts of 2025-11-25, is rejected.
     sizes: Maybe[Sequence[str]] = None
     # "light" or "dark"; open.
     theme: Maybe[str] = None
 
 
 class Annotations(Body, frozen=True, kw_only=True):
-    """Hints for using or showing an object. In 2024-11-05 without a name of its own."""
+    """Hints for using or displaying an object."""
 
-    # Roles, open: an unknown one concerns nobody here.
+    # Roles; open.
     audience: Maybe[Sequence[str]] = None
-    # From 0, optional, to 1, required.
+    # From 0 (optional) to 1 (required).
     priority: Maybe[Number] = None
     # ISO 8601, since 2025-06-18.
     last_modified: Maybe[str] = None
 
 
 class Implementation(Body, frozen=True):
-    """The program at one end. For display: what it says of itself proves nothing."""
+    """Name and version of a client or server. For display only: it is not verified."""
 
     name: str
     version: str

@@ -1,9 +1,7 @@
-"""Elicitation: what a server may ask of a user, in a form or at a URL, and what comes back.
+"""Elicitation: requests to a user, in a form or at a URL, and their results.
 
-A form is a flat JSON Schema object. Each field's class is chosen by what is in it, because several share a `type`; a
-field of no known kind becomes `UnknownSchema`, and the client that draws the form decides what to do about it.
-
-Above: `_rounds`, clients and servers. Below: `_messages`.
+A form is a flat JSON Schema object. The class of a field is chosen by its members, because several share a `type`; an
+unknown field becomes `UnknownSchema`.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from jackstay.types._messages import NotificationParams, Result, TaskAugmentedRe
 
 
 class StringSchema(Body, frozen=True, kw_only=True):
-    """A line of text."""
+    """A text field."""
 
     type: Literal["string"] = constant("string")
     title: Maybe[str] = None
@@ -32,7 +30,7 @@ class StringSchema(Body, frozen=True, kw_only=True):
 
 
 class NumberSchema(Body, frozen=True, kw_only=True):
-    """A number, or a whole one."""
+    """A number or an integer."""
 
     type: Literal["number", "integer"]
     title: Maybe[str] = None
@@ -43,7 +41,7 @@ class NumberSchema(Body, frozen=True, kw_only=True):
 
 
 class BooleanSchema(Body, frozen=True, kw_only=True):
-    """Yes or no."""
+    """A boolean."""
 
     type: Literal["boolean"] = constant("boolean")
     title: Maybe[str] = None
@@ -52,14 +50,14 @@ class BooleanSchema(Body, frozen=True, kw_only=True):
 
 
 class EnumOption(Body, frozen=True):
-    """A choice, and what to call it."""
+    """A value and its title."""
 
     const: str
     title: str
 
 
 class UntitledSingleSelectEnumSchema(Body, frozen=True, kw_only=True):
-    """One of several values, each shown as it is."""
+    """One of several values without titles."""
 
     enum: Sequence[str]
     type: Literal["string"] = constant("string")
@@ -69,7 +67,7 @@ class UntitledSingleSelectEnumSchema(Body, frozen=True, kw_only=True):
 
 
 class TitledSingleSelectEnumSchema(Body, frozen=True, kw_only=True):
-    """One of several values with names (2025-11-25)."""
+    """One of several values with titles (2025-11-25)."""
 
     one_of: Sequence[EnumOption]
     type: Literal["string"] = constant("string")
@@ -79,7 +77,7 @@ class TitledSingleSelectEnumSchema(Body, frozen=True, kw_only=True):
 
 
 class LegacyTitledEnumSchema(Body, frozen=True, kw_only=True):
-    """One of several values with names beside them. In 2025-06-18: EnumSchema."""
+    """One of several values with titles in `enum_names`. In 2025-06-18: EnumSchema."""
 
     enum: Sequence[str]
     enum_names: Maybe[Sequence[str]] = None
@@ -103,14 +101,14 @@ class TitledItems(Body, frozen=True, kw_only=True):
 
 
 def choose_items(members: dict[str, Json]) -> type[Body] | None:
-    """By the list that is there."""
+    """Return the class by the list that is present."""
     if "anyOf" in members:
         return TitledItems
     return UntitledItems if "enum" in members and members.get("type") == "string" else None
 
 
 class UntitledMultiSelectEnumSchema(Body, frozen=True, kw_only=True):
-    """Any of several values, each shown as it is (2025-11-25)."""
+    """Any of several values without titles (2025-11-25)."""
 
     items: UntitledItems
     type: Literal["array"] = constant("array")
@@ -122,7 +120,7 @@ class UntitledMultiSelectEnumSchema(Body, frozen=True, kw_only=True):
 
 
 class TitledMultiSelectEnumSchema(Body, frozen=True, kw_only=True):
-    """Any of several values with names (2025-11-25)."""
+    """Any of several values with titles (2025-11-25)."""
 
     items: TitledItems
     type: Literal["array"] = constant("array")
@@ -134,7 +132,7 @@ class TitledMultiSelectEnumSchema(Body, frozen=True, kw_only=True):
 
 
 class UnknownSchema(Body, frozen=True):
-    """A field of no known kind. `raw` is all of it; `type` is what it says, if anything."""
+    """A field of an unknown kind. `raw` is the complete object."""
 
     type: MaybeJson = None
 
@@ -149,13 +147,11 @@ MultiSelectEnumSchema: TypeAlias = UntitledMultiSelectEnumSchema | TitledMultiSe
 EnumSchema: TypeAlias = SingleSelectEnumSchema | MultiSelectEnumSchema | LegacyTitledEnumSchema
 
 # A field of a form.
-PrimitiveSchemaDefinition: TypeAlias = (
-    StringSchema | NumberSchema | BooleanSchema | EnumSchema | UnknownSchema
-)
+PrimitiveSchemaDefinition: TypeAlias = StringSchema | NumberSchema | BooleanSchema | EnumSchema | UnknownSchema
 
 
 def choose_schema(members: dict[str, Json]) -> type[Body]:
-    """By `type`, and then by the list of values that is there."""
+    """Return the class by `type` and by the list of values that is present."""
     match members.get("type"):
         case "string" if "oneOf" in members:
             return TitledSingleSelectEnumSchema
@@ -184,7 +180,7 @@ else:
 
 
 class RequestedSchema(Body, frozen=True):
-    """A form: its fields by name, in the order in which they are to be shown."""
+    """A form: its fields by name, in display order."""
 
     properties: Mapping[str, FormField]
     required: Maybe[Sequence[str]] = None
@@ -194,13 +190,13 @@ class RequestedSchema(Body, frozen=True):
 
 
 class ElicitRequestParams(TaskAugmentedRequestParams, frozen=True, kw_only=True):
-    """Params of `elicitation/create` (2025-06-18). Decoding gives one of the two classes below."""
+    """Params of `elicitation/create` (2025-06-18). Decoding returns one of the two subclasses below."""
 
     message: str
 
     @staticmethod
     def choose(members: dict[str, Json]) -> type[Body] | None:
-        """By `mode`; an absent one means a form."""
+        """Return the class by `mode`; an absent one means a form."""
         mode = members.get("mode")
         if mode == "url":
             return ElicitRequestURLParams
@@ -208,7 +204,7 @@ class ElicitRequestParams(TaskAugmentedRequestParams, frozen=True, kw_only=True)
 
 
 class ElicitRequestFormParams(ElicitRequestParams, frozen=True, kw_only=True):
-    """A question in a form."""
+    """An elicitation by a form."""
 
     requested_schema: RequestedSchema
     # Since 2025-11-25.
@@ -216,7 +212,7 @@ class ElicitRequestFormParams(ElicitRequestParams, frozen=True, kw_only=True):
 
 
 class ElicitRequestURLParams(ElicitRequestParams, frozen=True, kw_only=True):
-    """A question at a URL (2025-11-25): show all of it, never fetch it, go there only if the user says so."""
+    """An elicitation at a URL (2025-11-25). Show all of it, do not fetch it, open it only with consent."""
 
     url: str
     mode: Literal["url"] = constant("url")
@@ -224,12 +220,12 @@ class ElicitRequestURLParams(ElicitRequestParams, frozen=True, kw_only=True):
     elicitation_id: Maybe[str] = None
 
 
-# What may stand in a field of a form. Null is in no revision, but forms with an empty field send it.
+# The value of a field. No revision has null, but some clients send it for an empty field.
 ElicitValue: TypeAlias = str | int | float | bool | Sequence[str] | None
 
 
 class ElicitResult(Result, frozen=True):
-    """The answer to `elicitation/create`. `content` only with "accept", and only of a form."""
+    """The result of `elicitation/create`. `content` is present only with "accept", and only for a form."""
 
     action: Literal["accept", "decline", "cancel"]
     content: Maybe[Mapping[str, ElicitValue]] = None
@@ -242,6 +238,6 @@ class ElicitationCompleteNotificationParams(NotificationParams, frozen=True):
 
 
 class URLElicitationRequiredErrorData(Body, frozen=True):
-    """The data of -32042 (2025-11-25 only): where the user must go before the request can be answered."""
+    """The data of error -32042 (2025-11-25 only): the URLs that the user must visit first."""
 
     elicitations: Sequence[ElicitRequestURLParams]

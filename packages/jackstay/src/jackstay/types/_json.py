@@ -1,11 +1,8 @@
-"""Python values out to JSON bytes, refusing with a path what JSON cannot say.
+"""Encodes Python values as JSON, and reports values that JSON cannot represent with their path.
 
-Responsible for one thing: what leaves as JSON is what was meant. msgspec writes NaN and Infinity as `null`, and stops
-at a lone surrogate without saying where; and it cannot know that a body keeps members of a newer revision beside its
-fields (`Kept`). The short way is msgspec alone. Only when msgspec refused, or when `null` stands in what it wrote and may
-not have been meant, is the value walked in Python, to name the place or to put kept members back.
-
-Must never know a method, a revision or a body by name. Above: `_body`, and every room that encodes. Below: msgspec.
+msgspec writes NaN and Infinity as `null`, reports a lone surrogate without its location, and does not know about extra
+members of a body. So the value is walked in Python if msgspec fails, or if its output contains a `null` that may be
+wrong.
 """
 
 import re
@@ -18,19 +15,19 @@ import msgspec
 
 from jackstay.errors import Json, UsageError
 
-# A place inside a value, innermost step first; spelled out only when something is wrong there.
+# A location inside a value, innermost step first; formatted only for errors.
 Path: TypeAlias = "tuple[Path, str | int] | None"
 
-# Enough to find the place by; as in `jackstay.protocol`, which spells paths in bytes that are not yet decoded.
-LONGEST_STEP = 40
-LONGEST_PATH = 200
+# As in `jackstay.protocol`, which formats paths in JSON that is not decoded yet.
+MAX_STEP_LENGTH = 40
+MAX_PATH_LENGTH = 200
 
 
-class Kept:
+class ExtraMembers:
     """Members of an object that its Struct has no field for, as decoded JSON.
 
-    Not a dict on purpose: msgspec refuses to encode an unknown class, and that refusal is how `encode_json` learns, at
-    no cost to a body without them, that members have to be put back.
+    Deliberately not a dict: msgspec fails to encode an unknown class, and by that failure `encode_json` detects extra
+    members, at no cost for bodies without them.
     """
 
     __slots__ = ("members",)
@@ -39,7 +36,7 @@ class Kept:
         self.members = members
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Kept) and self.members == other.members
+        return isinstance(other, ExtraMembers) and self.members == other.members
 
     def __hash__(self) -> int:
         return hash(frozenset(self.members))
@@ -51,73 +48,73 @@ class Kept:
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
 
-# A number in MessagePack whose exponent is all ones. Other bytes may look like one, by chance.
+# A MessagePack float whose exponent is all ones. Other data may match by chance.
 _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 
 
 def encode_json(value: object) -> bytes:
-    """JSON bytes of any value that is JSON, or is made of Structs; kept members included.
+    """Encode a value of JSON types or Structs, including the extra members of bodies.
 
     Raises:
-        UsageError: for NaN, Infinity, a lone surrogate or an object JSON has no form for; `path` names the place.
+        UsageError: NaN, Infinity, a lone surrogate, or an object that JSON cannot represent; `path` is its location.
     """
     try:
         data = _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError):
         return _encode_carefully(value)
-    # msgspec writes NaN and Infinity as null. Not `in`, which takes twice the time: it first tries to make an integer of its
-    # left side.
+    # msgspec writes NaN and Infinity as null. `find` takes half the time of `in`, which first tries to convert its left
+    # operand to an integer.
     if data.find(b"null") >= 0 and not _is_surely_finite(value):
         return _encode_carefully(value)
     return data
 
 
 def _is_surely_finite(value: object) -> bool:
-    """True: there is neither NaN nor Infinity in it. False: it takes a walk to know, which takes ten times as long."""
+    """Return True if the value certainly has no NaN or Infinity. False: only a walk, ten times slower, can decide."""
     try:
         return _NOT_FINITE.search(_pack(value)) is None
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return False  # MessagePack has no form for it; JSON may
+        return False  # MessagePack cannot represent it, but JSON may
 
 
 def _encode_carefully(value: object) -> bytes:
     try:
         return _encode(_walk(value, None))
     except RecursionError as error:
-        raise UsageError("the value is nested too deeply for JSON", path="$") from error
+        raise UsageError("cannot encode as JSON: the value is nested too deeply", path="$") from error
 
 
 def _walk(value: object, path: Path) -> object:
-    """The same value with every kept member written out as a plain one, once it is sure that all of it is JSON."""
+    """Check a value, and return it with extra members merged into plain dicts."""
     walk = _WALKS.get(value.__class__)
     if walk is not None:
         return walk(value, path)
     if isinstance(value, msgspec.Struct):
         return _walk_struct(value, path)
     try:
-        builtins = msgspec.to_builtins(value)  # dates, UUIDs, sets, dataclasses: msgspec has a form for them
+        builtins = msgspec.to_builtins(value)  # dates, UUIDs, sets, dataclasses
     except (TypeError, ValueError, OverflowError) as error:
         kind = type(value).__name__
-        raise UsageError(f"an object of type {kind} has no form in JSON", path=spell_path(path)) from error
+        raise UsageError(f"cannot encode {kind} as JSON", path=spell_path(path)) from error
     return _walk(builtins, path)
 
 
-def _walk_as_is(value: object, path: Path) -> object:  # noqa: ARG001 (all walks take both)
+def _walk_as_is(value: object, path: Path) -> object:  # noqa: ARG001  # the signature of all walks
     return value
 
 
 def _walk_integer(value: Any, path: Path) -> object:
     if value.bit_length() > 64:
         try:
-            _encode(value)  # Python writes no integer of more than 4,300 digits
+            _encode(value)  # Python converts no integer of more than 4,300 digits
         except ValueError as error:
-            raise UsageError("an integer is too long to be written", path=spell_path(path)) from error
+            raise UsageError("cannot encode as JSON: the int has too many digits", path=spell_path(path)) from error
     return value
 
 
 def _walk_float(value: Any, path: Path) -> object:
     if not isfinite(value):
-        raise UsageError(f"{value} is not a JSON number", path=spell_path(path))
+        raise UsageError(f"cannot encode {value} as JSON", path=spell_path(path))
     return value
 
 
@@ -147,23 +144,23 @@ _WALKS: dict[type, Callable[[Any, Path], object]] = {
 
 
 def _walk_struct(body: msgspec.Struct, path: Path) -> object:
-    kept: Kept | None = None
+    extra: ExtraMembers | None = None
     changes: dict[str, object] = {}
     for name, wire_name in zip(body.__struct_fields__, body.__struct_encode_fields__, strict=True):
         item = getattr(body, name)
-        if isinstance(item, Kept):
-            kept = item
+        if isinstance(item, ExtraMembers):
+            extra = item
             changes[name] = None
         elif item is not None and item is not msgspec.UNSET:
             walked = _walk(item, (path, wire_name))
             if walked is not item:
                 changes[name] = walked
     plain = msgspec.structs.replace(body, **changes) if changes else body
-    if kept is None:
+    if extra is None:
         return plain
-    # msgspec decides which fields are written at all; a field that is written wins over a kept member of its name.
+    # msgspec decides which fields are written; a written field takes precedence over an extra member of its name.
     members: dict[str, object] = dict(msgspec.json.decode(_encode(plain), type=dict[str, msgspec.Raw]))
-    for key, item in kept.members.items():
+    for key, item in extra.members.items():
         if key not in members:
             members[_checked_string(key, path)] = _walk(item, (path, key))
     return members
@@ -175,7 +172,8 @@ def _checked_string(value: str, path: Path) -> str:
             value.encode()
         except UnicodeEncodeError as error:
             surrogate = f"U+{ord(value[error.start]):04X}"
-            raise UsageError(f"a lone surrogate ({surrogate}) is not text", path=spell_path(path)) from error
+            message = f"cannot encode as JSON: the str has a lone surrogate ({surrogate})"
+            raise UsageError(message, path=spell_path(path)) from error
     return value
 
 
@@ -186,14 +184,14 @@ def _checked_key(key: object, path: Path) -> object:
         _encode({key: 0})
     except (TypeError, ValueError, OverflowError) as error:
         kind = type(key).__name__
-        raise UsageError(f"an object of type {kind} cannot name a member", path=spell_path(path)) from error
+        raise UsageError(f"cannot encode {kind} as a JSON member name", path=spell_path(path)) from error
     return key
 
 
 def spell_path(path: Path) -> str:
-    """`$.content[0].text`, as msgspec spells paths; a name that is not an identifier is quoted: `$['a b']`.
+    """Format a path like msgspec: `$.content[0].text`; a name that is not an identifier is quoted: `$['a b']`.
 
-    Names are cut, and so is the path: it goes into logs, and may not grow with what a peer sent.
+    Names and the whole path are truncated, because they contain data of the peer and go into logs.
     """
     steps: list[str] = []
     while path is not None:
@@ -201,7 +199,7 @@ def spell_path(path: Path) -> str:
         if isinstance(step, int):
             steps.append(f"[{step}]")
         else:
-            name = step if len(step) <= LONGEST_STEP else step[:LONGEST_STEP] + "…"
+            name = step if len(step) <= MAX_STEP_LENGTH else step[:MAX_STEP_LENGTH] + "…"
             steps.append(f".{name}" if name.isidentifier() else f"[{name!a}]")
     spelled = "$" + "".join(reversed(steps))
-    return spelled if len(spelled) <= LONGEST_PATH else spelled[:LONGEST_PATH] + "…"
+    return spelled if len(spelled) <= MAX_PATH_LENGTH else spelled[:MAX_PATH_LENGTH] + "…"

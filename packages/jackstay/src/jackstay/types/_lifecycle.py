@@ -1,7 +1,4 @@
-"""How a connection begins: the handshake until 2025-11-25, `server/discover` and subscriptions from 2026-07-28 on.
-
-Above: the machines of both ends. Below: `_messages`, `_capabilities`, `_display`.
-"""
+"""The start of a connection: the handshake until 2025-11-25; `server/discover` and subscriptions since 2026-07-28."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ class InitializeRequestParams(RequestParams, frozen=True):
 
 
 class InitializeResult(Result, frozen=True):
-    """The answer to `initialize` (until 2025-11-25). `protocol_version` is the server's choice; take it or leave."""
+    """The result of `initialize` (until 2025-11-25). `protocol_version` is the server's choice."""
 
     protocol_version: str
     capabilities: ServerCapabilities
@@ -41,7 +38,7 @@ class InitializeResult(Result, frozen=True):
 
 
 class DiscoverResult(CacheableResult, frozen=True):
-    """The answer to `server/discover` (2026-07-28)."""
+    """The result of `server/discover` (2026-07-28)."""
 
     supported_versions: Sequence[str]
     capabilities: ServerCapabilities
@@ -49,14 +46,14 @@ class DiscoverResult(CacheableResult, frozen=True):
 
 
 class SubscriptionFilter(Body, frozen=True, kw_only=True):
-    """Which changes are wanted, or honoured (2026-07-28). Extensions add members."""
+    """The changes that are requested or accepted (2026-07-28). Extensions add members."""
 
     tools_list_changed: Maybe[bool] = None
     prompts_list_changed: Maybe[bool] = None
     resources_list_changed: Maybe[bool] = None
     # URIs.
     resource_subscriptions: Maybe[Sequence[str]] = None
-    # The tasks extension's: tasks whose states are wanted.
+    # Of the tasks extension: tasks whose status is requested.
     task_ids: Maybe[Sequence[str]] = None
 
 
@@ -67,21 +64,21 @@ class SubscriptionsListenRequestParams(RequestParams, frozen=True):
 
 
 class SubscriptionsAcknowledgedNotificationParams(NotificationParams, frozen=True):
-    """Params of `notifications/subscriptions/acknowledged` (2026-07-28): the part that will be honoured."""
+    """Params of `notifications/subscriptions/acknowledged` (2026-07-28): the accepted part."""
 
     notifications: SubscriptionFilter
 
 
 class SubscriptionsListenResult(Result, frozen=True):
-    """A subscription ended by its server, in order (2026-07-28)."""
+    """The result of `subscriptions/listen` (2026-07-28): the server ended the subscription."""
 
     @property
     def subscription_id(self) -> RequestId | None:
-        """The id of the `subscriptions/listen` request, out of `_meta`, where it must be."""
+        """The id of the `subscriptions/listen` request, which is required in `_meta`."""
         return id_in(self.meta, META_SUBSCRIPTION_ID)
 
 
 class SubscriptionsListenResultMetaObject(ResultMetaObject, frozen=True, kw_only=True):
-    """What `_meta` of that result says (2026-07-28). Must be there."""
+    """The required `_meta` of `SubscriptionsListenResult` (2026-07-28)."""
 
     subscription_id: RequestId = msgspec.field(name=META_SUBSCRIPTION_ID)

@@ -1,7 +1,4 @@
-"""Prompts, and completion of what a user types for one. The params of `prompts/get` are in `_rounds`.
-
-Above: clients and servers. Below: `_content`, `_messages`.
-"""
+"""Prompts and completion. The params of `prompts/get` are in `_input_required`."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ class PromptArgument(Body, frozen=True):
 
 
 class Prompt(BodyWithMeta, frozen=True):
-    """A prompt, or a template of one."""
+    """A prompt or prompt template."""
 
     name: str
     # Since 2025-06-18, as is `meta`.
@@ -37,7 +34,7 @@ class Prompt(BodyWithMeta, frozen=True):
 
 
 class ListPromptsResult(PaginatedResult, frozen=True):
-    """The answer to `prompts/list`."""
+    """The result of `prompts/list`."""
 
     prompts: Sequence[Prompt]
 
@@ -50,14 +47,14 @@ class PromptMessage(Body, frozen=True):
 
 
 class GetPromptResult(Result, frozen=True):
-    """The answer to `prompts/get`."""
+    """The result of `prompts/get`."""
 
     messages: Sequence[PromptMessage]
     description: Maybe[str] = None
 
 
 class PromptReference(Body, frozen=True):
-    """A prompt, by name, whose argument is to be completed."""
+    """The prompt whose argument is completed."""
 
     name: str
     type: Literal["ref/prompt"] = constant("ref/prompt")
@@ -66,13 +63,13 @@ class PromptReference(Body, frozen=True):
 
 
 class ResourceTemplateReference(Body, frozen=True):
-    """A resource template, by its text, whose variable is to be completed. Until 2025-03-26: ResourceReference."""
+    """The resource template whose variable is completed. Until 2025-03-26: ResourceReference."""
 
     uri: str
     type: Literal["ref/resource"] = constant("ref/resource")
 
 
-# What is completed. Closed: a server cannot complete what it does not know.
+# What is completed. Closed: a server cannot complete an unknown reference.
 CompletionReference: TypeAlias = PromptReference | ResourceTemplateReference
 
 REFERENCES: dict[Json, type[Body]] = {
@@ -82,7 +79,7 @@ REFERENCES: dict[Json, type[Body]] = {
 
 
 def choose_reference(members: dict[str, Json]) -> type[Body] | None:
-    """By `type`; nothing for a type that is not known."""
+    """Return the class by `type`; None for an unknown type."""
     kind = members.get("type")
     return REFERENCES.get(kind) if isinstance(kind, str) else None
 
@@ -94,7 +91,7 @@ else:
 
 
 class CompletionArgument(Body, frozen=True):
-    """The argument that is being typed, and what is there of it."""
+    """The argument that is completed, and its current value."""
 
     name: str
     value: str
@@ -124,6 +121,6 @@ class Completion(Body, frozen=True):
 
 
 class CompleteResult(Result, frozen=True):
-    """The answer to `completion/complete`."""
+    """The result of `completion/complete`."""
 
     completion: Completion

@@ -1,7 +1,4 @@
-"""Resources: what a server lists, what reading one gives, and being told of changes. The params of a read are in `_rounds`.
-
-Above: clients and servers. Below: `_content`, `_messages`.
-"""
+"""Resources: listing, reading and updates. The params of `resources/read` are in `_input_required`."""
 
 from __future__ import annotations
 
@@ -43,19 +40,19 @@ class ResourceTemplate(BodyWithMeta, frozen=True):
 
 
 class ListResourcesResult(PaginatedResult, frozen=True):
-    """The answer to `resources/list`."""
+    """The result of `resources/list`."""
 
     resources: Sequence[Resource]
 
 
 class ListResourceTemplatesResult(PaginatedResult, frozen=True):
-    """The answer to `resources/templates/list`."""
+    """The result of `resources/templates/list`."""
 
     resource_templates: Sequence[ResourceTemplate]
 
 
 class ReadResourceResult(CacheableResult, frozen=True):
-    """The answer to `resources/read`: the resource, or all that is in it if it is a folder of some kind."""
+    """The result of `resources/read`: the resource, or its members if it is a collection."""
 
     contents: Sequence[Contents]
 
@@ -75,13 +72,14 @@ class UnsubscribeRequestParams(ResourceRequestParams, frozen=True):
 
 
 class ResourceUpdatedNotificationParams(NotificationParams, frozen=True):
-    """Params of `notifications/resources/updated`. `uri` may lie below the one that was subscribed to."""
+    """Params of `notifications/resources/updated`. `uri` may be a sub-resource of the subscribed one."""
 
     uri: str
 
 
 def is_part_of(uri: str, whole: str) -> bool:
-    """True if `uri` lies below `whole`: a step further, a query or a fragment of it. `file:///ab` is no part of `file:///a`."""
-    return uri.startswith(whole) and (
-        whole.endswith("/") or uri[len(whole) : len(whole) + 1] in ("/", "?", "#")
-    )
+    """Return whether `uri` extends `whole` by a path segment, query or fragment.
+
+    `file:///ab` does not extend `file:///a`.
+    """
+    return uri.startswith(whole) and (whole.endswith("/") or uri[len(whole) : len(whole) + 1] in ("/", "?", "#"))

@@ -1,9 +1,7 @@
-"""Which class an answer is, by its `resultType`.
+"""Decodes a result into the class that its `resultType` selects.
 
-Since 2026-07-28 a request may be answered with something else than its own result. The word says so, and must be
-understood: an absent one is "complete", an unrecognised one makes the response invalid (basic/index).
-
-Above: the client. Below: `_decode`, `_rounds`, `_tasks`, and the three results that have alternatives.
+Since 2026-07-28 a request may have another result than its own. An absent `resultType` means "complete", an unknown one
+makes the response invalid (2026-07-28, basic/index).
 """
 
 from __future__ import annotations
@@ -14,16 +12,16 @@ import msgspec
 
 from jackstay.errors import ProtocolError
 from jackstay.types._decode import INVALID_PARAMS, decode, from_json, parse_members
+from jackstay.types._input_required import InputRequiredResult
 from jackstay.types._messages import Result
 from jackstay.types._prompts import GetPromptResult
 from jackstay.types._resources import ReadResourceResult
-from jackstay.types._rounds import InputRequiredResult
 from jackstay.types._tasks import CreateTaskResult
 from jackstay.types._tools import CallToolResult
 
 R = TypeVar("R", bound=Result)
 
-# What else may come for whom. A task only to who declared the extension with that very request: the caller knows.
+# Alternative results. The caller checks that a task is returned only if the request declared the extension.
 ALTERNATIVES: dict[type[Result], dict[str, type[InputRequiredResult] | type[CreateTaskResult]]] = {
     CallToolResult: {"input_required": InputRequiredResult, "task": CreateTaskResult},
     GetPromptResult: {"input_required": InputRequiredResult},
@@ -32,22 +30,22 @@ ALTERNATIVES: dict[type[Result], dict[str, type[InputRequiredResult] | type[Crea
 
 
 def decode_result(cls: type[R], data: bytes | msgspec.Raw) -> R | InputRequiredResult | CreateTaskResult:
-    """The answer to a request whose own result is `cls`. Ask with `isinstance` which of them it is.
+    """Decode the result of a request whose own result is `cls`. Use `isinstance` to find out which one it is.
 
     Raises:
-        ProtocolError: for a `resultType` that is unknown or not permitted here, and as `decode`.
+        ProtocolError: `resultType` is unknown or not permitted here; and as `decode`.
     """
     try:
         return decode(cls, data)
     except ProtocolError:
-        # Looked at only now: the decoder of a result refuses every word but "complete".
+        # The decoder of a result rejects every `resultType` except "complete".
         members = parse_members(cls, data)
-        word = members.get("resultType") if isinstance(members, dict) else None
-        if word is None or word == "complete":
+        result_type = members.get("resultType") if isinstance(members, dict) else None
+        if result_type is None or result_type == "complete":
             raise
     alternatives = ALTERNATIVES.get(cls, {})
-    if not isinstance(word, str) or word not in alternatives:
+    if not isinstance(result_type, str) or result_type not in alternatives:
         known = ", ".join(repr(name) for name in ("complete", *alternatives))
-        message = f"a resultType that {cls.__name__} does not have (it has {known})"
-        raise ProtocolError(message, path="$.resultType", quote=str(word)[:40], code=INVALID_PARAMS)
-    return from_json(alternatives[word], members)
+        message = f"invalid resultType for {cls.__name__} (valid: {known})"
+        raise ProtocolError(message, path="$.resultType", quote=str(result_type)[:40], code=INVALID_PARAMS)
+    return from_json(alternatives[result_type], members)

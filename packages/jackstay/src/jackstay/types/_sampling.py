@@ -1,7 +1,4 @@
-"""Sampling and roots: what a server may ask of its client without asking the user. Deprecated in 2026-07-28, and working.
-
-Above: `_rounds`, clients and servers. Below: `_content`, `_tools`, `_messages`.
-"""
+"""Sampling and roots, which a server requests from its client. Deprecated in 2026-07-28, but supported."""
 
 from __future__ import annotations
 
@@ -24,18 +21,18 @@ class SamplingMessage(BodyWithMeta, frozen=True):
 
     @property
     def blocks(self) -> Sequence[SamplingMessageContentBlock]:
-        """The content as a sequence, however it was sent."""
+        """The content as a sequence, even if it is one block."""
         return [self.content] if isinstance(self.content, Body) else self.content
 
 
 class ModelHint(Body, frozen=True):
-    """A name, or a part of one, of a model that would be liked."""
+    """The name of a preferred model, or a part of it."""
 
     name: Maybe[str] = None
 
 
 class ModelPreferences(Body, frozen=True, kw_only=True):
-    """What matters in choosing a model; each priority from 0 to 1."""
+    """Priorities for choosing a model, each from 0 to 1."""
 
     hints: Maybe[Sequence[ModelHint]] = None
     cost_priority: Maybe[Number] = None
@@ -56,7 +53,7 @@ class CreateMessageRequestParams(TaskAugmentedRequestParams, frozen=True):
     max_tokens: int
     model_preferences: Maybe[ModelPreferences] = None
     system_prompt: Maybe[str] = None
-    # "none", "thisServer" or "allServers"; open, and what is not understood is to be read as none.
+    # "none", "thisServer" or "allServers"; open: treat anything else as "none".
     include_context: Maybe[str] = None
     temperature: Maybe[Number] = None
     stop_sequences: Maybe[Sequence[str]] = None
@@ -67,34 +64,34 @@ class CreateMessageRequestParams(TaskAugmentedRequestParams, frozen=True):
 
 
 class CreateMessageResult(Result, frozen=True):
-    """The answer to `sampling/createMessage`."""
+    """The result of `sampling/createMessage`."""
 
     role: Role
     # An array since 2025-11-25; before, one block.
     content: SamplingBlock | Sequence[SamplingBlock]
     model: str
-    # "endTurn", "stopSequence", "maxTokens", "toolUse" or a provider's own word; open.
+    # "endTurn", "stopSequence", "maxTokens", "toolUse" or a provider's own value; open.
     stop_reason: Maybe[str] = None
 
     @property
     def blocks(self) -> Sequence[SamplingMessageContentBlock]:
-        """The content as a sequence, however it was sent."""
+        """The content as a sequence, even if it is one block."""
         return [self.content] if isinstance(self.content, Body) else self.content
 
     @property
     def text(self) -> str:
-        """The text of all text blocks, each beginning on a line of its own."""
+        """The text of all text blocks, joined by newlines."""
         return joined_text(self.blocks)
 
 
 class Root(BodyWithMeta, frozen=True):
-    """A place the server may work in; a `file://` URI so far. `meta` since 2025-06-18."""
+    """A directory that the server may work in; always a `file://` URI so far. `meta` since 2025-06-18."""
 
     uri: str
     name: Maybe[str] = None
 
 
 class ListRootsResult(Result, frozen=True):
-    """The answer to `roots/list`."""
+    """The result of `roots/list`."""
 
     roots: Sequence[Root]

@@ -1,12 +1,8 @@
-"""Tasks, both wires: the experimental one of 2025-11-25 and the extension `io.modelcontextprotocol/tasks` of 2026-07-28.
+"""Tasks: the experimental feature of 2025-11-25, and the extension `io.modelcontextprotocol/tasks` of 2026-07-28.
 
-They share names and little else. In 2025-11-25 the requester asks for a task, its handle is wrapped in `task`, times are
-`ttl` and `poll_interval`, and the result is fetched with `tasks/result`. In the extension the server decides, the handle
-is flat, times are `ttl_ms` and `poll_interval_ms`, and the result comes inside `tasks/get`. Each class has the members
-of both. `ttl` and `ttl_ms` are null for a task that is kept forever: `None` here, and to say it,
-`with_members(task, {"ttl": None})`.
-
-Above: clients and servers. Below: `_rounds`, `_messages`.
+Each class has the members of both. In 2025-11-25 the requester requests a task, and its result is fetched with
+`tasks/result`; in the extension the server decides, and the result is in `tasks/get`. `ttl` and `ttl_ms` are null for
+a task that is kept forever; write that with `with_members(task, {"ttl": None})`.
 """
 
 from __future__ import annotations
@@ -15,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from jackstay.types._body import Body, JsonObject, Maybe
+from jackstay.types._input_required import InputRequestField, InputResponseField
 from jackstay.types._messages import Error, NotificationParams, RequestParams, Result
-from jackstay.types._rounds import Answer, Question
 
 # The identifier of the extension, in `capabilities.extensions` of both ends.
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
-# Where a task stands; the last three are ends. Closed.
+# The last three are final. Closed.
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 if TYPE_CHECKING:
@@ -47,7 +43,7 @@ class Task(Body, frozen=True, kw_only=True):
 
 
 class CreateTaskResult(Result, frozen=True, kw_only=True):
-    """Instead of a result: a task that will have one. `handle` is the same for both wires."""
+    """A task in place of a result. `handle` is the task, in both formats."""
 
     # "task" in the extension, absent in 2025-11-25.
     result_type: Maybe[TaskHandle] = None
@@ -64,13 +60,11 @@ class CreateTaskResult(Result, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.task is None and None in (self.task_id, self.status, self.created_at, self.last_updated_at):
-            raise ValueError(
-                "CreateTaskResult needs 'task', or 'taskId', 'status', 'createdAt' and 'lastUpdatedAt'"
-            )
+            raise ValueError("CreateTaskResult needs 'task', or 'taskId', 'status', 'createdAt' and 'lastUpdatedAt'")
 
     @property
     def handle(self) -> Task:
-        """The task, on whichever wire it came."""
+        """The task, in either format."""
         if self.task is not None:
             return self.task
         assert self.task_id is not None
@@ -107,14 +101,14 @@ class CancelTaskRequestParams(RequestParams, frozen=True):
 
 
 class UpdateTaskRequestParams(RequestParams, frozen=True):
-    """Params of `tasks/update` (the extension only): answers to what the task asked."""
+    """Params of `tasks/update` (the extension only): responses to the task's input requests."""
 
     task_id: str
-    input_responses: Mapping[str, Answer]
+    input_responses: Mapping[str, InputResponseField]
 
 
 class GetTaskResult(Result, frozen=True, kw_only=True):
-    """The answer to `tasks/get`."""
+    """The result of `tasks/get`."""
 
     task_id: str
     status: TaskStatus
@@ -129,11 +123,11 @@ class GetTaskResult(Result, frozen=True, kw_only=True):
     poll_interval_ms: Maybe[int] = None
     result: Maybe[JsonObject] = None
     error: Maybe[Error] = None
-    input_requests: Maybe[Mapping[str, Question]] = None
+    input_requests: Maybe[Mapping[str, InputRequestField]] = None
 
 
 class CancelTaskResult(Result, frozen=True, kw_only=True):
-    """The answer to `tasks/cancel`: the task in 2025-11-25, nothing in the extension."""
+    """The result of `tasks/cancel`: the task in 2025-11-25, nothing in the extension."""
 
     # All 2025-11-25 only.
     task_id: Maybe[str] = None
@@ -146,18 +140,18 @@ class CancelTaskResult(Result, frozen=True, kw_only=True):
 
 
 class UpdateTaskResult(Result, frozen=True):
-    """The answer to `tasks/update` (the extension only)."""
+    """The result of `tasks/update` (the extension only)."""
 
 
 class GetTaskPayloadResult(Result, frozen=True):
-    """The answer to `tasks/result` (2025-11-25 only): the task's own result, all of it in `raw`.
+    """The result of `tasks/result` (2025-11-25 only): the task's own result, in `raw`.
 
-    Whoever knows what the task was decodes the same bytes into that result's class.
+    Decode the same bytes into the class of the original request's result.
     """
 
 
 class ListTasksResult(Result, frozen=True):
-    """The answer to `tasks/list` (2025-11-25 only)."""
+    """The result of `tasks/list` (2025-11-25 only)."""
 
     tasks: Sequence[Task]
     next_cursor: Maybe[str] = None
@@ -179,4 +173,4 @@ class TaskStatusNotificationParams(NotificationParams, frozen=True, kw_only=True
     poll_interval_ms: Maybe[int] = None
     result: Maybe[JsonObject] = None
     error: Maybe[Error] = None
-    input_requests: Maybe[Mapping[str, Question]] = None
+    input_requests: Maybe[Mapping[str, InputRequestField]] = None

@@ -1,7 +1,4 @@
-"""Tools: what a server lists, and what calling one gives. The params of a call are in `_rounds`.
-
-Above: clients and servers. Below: `_content`, `_messages`.
-"""
+"""Tools: listing and results. The params of `tools/call` are in `_input_required`."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from jackstay.types._messages import PaginatedResult, Result
 
 
 class ToolAnnotations(Body, frozen=True, kw_only=True):
-    """Hints about a tool (2025-03-26), from its server: never a reason to trust it."""
+    """Hints about a tool (2025-03-26). They come from the server and must not be trusted."""
 
     title: Maybe[str] = None
     read_only_hint: Maybe[bool] = None
@@ -27,12 +24,12 @@ class ToolAnnotations(Body, frozen=True, kw_only=True):
 class ToolExecution(Body, frozen=True):
     """How a tool may be run (2025-11-25 only)."""
 
-    # "forbidden", "optional" or "required"; open, because one odd tool must not lose a whole list. Absent: forbidden.
+    # "forbidden", "optional" or "required"; open, because one odd tool must not fail a whole list. Absent: forbidden.
     task_support: Maybe[str] = None
 
 
 class Tool(BodyWithMeta, frozen=True):
-    """A tool. The schemas are JSON Schema objects, unread and unchecked here."""
+    """A tool. The schemas are JSON Schema objects, which are not interpreted here."""
 
     name: str
     input_schema: JsonObject
@@ -50,34 +47,34 @@ class Tool(BodyWithMeta, frozen=True):
 
     @property
     def mode(self) -> Literal["stateful", "stateless"]:
-        """Whether calls depend on each other: the member `mode`, else `_meta["mode"]`; "stateful" if it says nothing known.
+        """Whether calls depend on each other: the member `mode`, else `_meta["mode"]`; "stateful" by default.
 
-        MCP has no such member; servers that say it must be believed, and the rest are assumed to remember.
+        MCP does not define this member. It is trusted if a server sends it; otherwise state is assumed.
         """
-        said = None
-        if self.kept is not None:
-            said = self.kept.members.get("mode")
-        if said is None and self.meta is not None:
-            said = self.meta.get("mode")
-        return "stateless" if said == "stateless" else "stateful"
+        mode = None
+        if self.extra is not None:
+            mode = self.extra.members.get("mode")
+        if mode is None and self.meta is not None:
+            mode = self.meta.get("mode")
+        return "stateless" if mode == "stateless" else "stateful"
 
 
 class ListToolsResult(PaginatedResult, frozen=True):
-    """The answer to `tools/list`."""
+    """The result of `tools/list`."""
 
     tools: Sequence[Tool]
 
 
 class CallToolResult(Result, frozen=True):
-    """The answer to `tools/call`. A tool that failed says so with `is_error`; that is no protocol error."""
+    """The result of `tools/call`. If the tool failed, `is_error` is True; that is not a protocol error."""
 
     content: Sequence[Block]
-    # Since 2025-06-18. An object until 2025-11-25, any JSON since 2026-07-28, where `has("structuredContent")` tells a
-    # null from nothing.
+    # Since 2025-06-18. An object until 2025-11-25, any JSON since 2026-07-28, where `has("structuredContent")`
+    # distinguishes null from absent.
     structured_content: MaybeJson = None
     is_error: Maybe[bool] = None
 
     @property
     def text(self) -> str:
-        """The text of all text blocks, each beginning on a line of its own."""
+        """The text of all text blocks, joined by newlines."""
         return joined_text(self.content)

@@ -1,15 +1,15 @@
-"""The one formula for reconnecting and the one for a busy transport."""
+"""The delay before reconnecting and the delay before retrying a busy transport."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackstay.protocol.client._backoff import backoff_delay, retry_delay, spread
+from jackstay.protocol.client._backoff import apply_jitter, backoff_delay, retry_delay
 from jackstay.protocol.client._settings import Settings
 
 DEFAULT = Settings()
 
-# (failures before, luck, seconds): row 11 with the defaults 1 s, 30 s, 0.2.
+# (failures before, jitter, seconds) with the defaults 1 s, 30 s, 0.2.
 DELAYS = [
     (0, 0.5, 1.0),
     (1, 0.5, 2.0),
@@ -28,9 +28,9 @@ DELAYS = [
 ]
 
 
-@pytest.mark.parametrize(("failures", "luck", "seconds"), DELAYS)
-def test_the_delay_before_a_reconnect(failures, luck, seconds):
-    assert backoff_delay(DEFAULT, failures, luck) == pytest.approx(seconds)
+def test_the_delay_before_a_reconnect():
+    for failures, jitter, seconds in DELAYS:
+        assert backoff_delay(DEFAULT, failures, jitter) == pytest.approx(seconds), (failures, jitter)
 
 
 @given(
@@ -40,14 +40,15 @@ def test_the_delay_before_a_reconnect(failures, luck, seconds):
     st.floats(100, 10_000),
     st.floats(0, 1),
 )
-def test_every_delay_is_the_formula(failures, luck, least, most, jitter):
-    """Row 11: `base = min(backoff_min * 2**n, backoff_max)`; `delay = clamp(base * U(1-j, 1+j), min, max)`."""
-    settings = Settings(backoff_min=least, backoff_max=most, backoff_jitter=jitter)
-    delay = backoff_delay(settings, failures, luck)
-    assert least <= delay <= most
-    base = min(least * 2.0 ** min(failures, 900), most)
-    low, high = base * (1 - jitter), base * (1 + jitter)
-    assert min(max(low, least), most) - 1e-9 * most <= delay <= min(max(high, least), most) + 1e-9 * most
+def test_every_delay_follows_the_formula(failures, jitter, shortest, longest, fraction):
+    """`base = min(backoff_min * 2**n, backoff_max)`; `delay = clamp(base * U(1-f, 1+f), min, max)`."""
+    settings = Settings(backoff_min=shortest, backoff_max=longest, backoff_jitter=fraction)
+    delay = backoff_delay(settings, failures, jitter)
+    assert shortest <= delay <= longest
+    base = min(shortest * 2.0 ** min(failures, 900), longest)
+    low, high = base * (1 - fraction), base * (1 + fraction)
+    slack = 1e-9 * longest
+    assert min(max(low, shortest), longest) - slack <= delay <= min(max(high, shortest), longest) + slack
 
 
 def test_the_smallest_minimum_still_reaches_the_largest_maximum():
@@ -55,17 +56,11 @@ def test_the_smallest_minimum_still_reaches_the_largest_maximum():
     assert backoff_delay(settings, 10**6, 0.5) == 1e15
 
 
-RETRIES = [(0.0, 0.005), (0.5, 0.010), (0.999999, 0.015)]
+def test_the_delay_before_a_retry_is_10_ms_with_50_percent_jitter():
+    for jitter, seconds in ((0.0, 0.005), (0.5, 0.010), (0.999999, 0.015)):
+        assert retry_delay(DEFAULT, jitter) == pytest.approx(seconds, abs=1e-6)
 
 
-@pytest.mark.parametrize(("luck", "seconds"), RETRIES)
-def test_the_delay_before_a_busy_transport_is_asked_again(luck, seconds):
-    """Row 14: 10 ms, 50 % jitter."""
-    assert retry_delay(DEFAULT, luck) == pytest.approx(seconds, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("jitter", "luck", "expected"), [(0.2, 0.0, 8.0), (0.2, 0.5, 10.0), (0.2, 1.0, 12.0), (0, 0.9, 10)]
-)
-def test_spread_moves_down_and_up_alike(jitter, luck, expected):
-    assert spread(10.0, jitter, luck) == pytest.approx(expected)
+def test_jitter_is_symmetric():
+    for fraction, jitter, expected in ((0.2, 0.0, 8.0), (0.2, 0.5, 10.0), (0.2, 1.0, 12.0), (0, 0.9, 10)):
+        assert apply_jitter(10.0, fraction, jitter) == pytest.approx(expected)

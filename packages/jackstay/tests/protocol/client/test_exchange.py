@@ -1,6 +1,5 @@
-"""One request and its answer: every cell of the table, and the ids of those who stopped waiting."""
+"""The state machine of a request: every cell of its table, and the tombstones of abandoned requests."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,11 +10,11 @@ from jackstay.protocol.client._exchange import (
     EXCHANGE,
     ROWS,
     Exchange,
+    ExchangeAction,
     ExchangeEvent,
+    ExchangeGuard,
     ExchangeState,
-    If,
     Role,
-    Then,
     Tombstones,
 )
 from jackstay.protocol.client._settings import MAX_TOMBSTONES
@@ -23,35 +22,35 @@ from jackstay.protocol.client._settings import MAX_TOMBSTONES
 E, X = ExchangeEvent, ExchangeState
 
 
-def said(cell: Cell) -> str:
-    """A cell as text: what is done, where it goes, and what it depends on."""
+def describe(cell: Cell) -> str:
+    """Return a cell as text: guard, actions, next state."""
     if cell.is_impossible:
         return "!"
-    parts = [then.name.lower() for then in cell.do]
+    parts = [action.name.lower() for action in cell.actions]
     if cell.to is not None:
         parts.append(f"-> {cell.to.value}")
     text = " ".join(parts) or "-"
-    if cell.when is not None:
+    if cell.guard is not None:
         assert cell.otherwise is not None
-        return f"{cell.when.name.lower()}? {text} : {said(cell.otherwise)}"
+        return f"{cell.guard.name.lower()}? {text} : {describe(cell.otherwise)}"
     return text
 
 
 KEPT = "waits_for_ready? queue -> waiting : fail -> done"
 
-# The cells are waiting, busy, sent, abandoned, done. Sources: rows 2, 14, 18 and 25 and the table of section 2.
+# The cells are waiting, busy, sent, abandoned, done.
 TABLE = {
-    E.HANDED: ("-> sent", "-> sent", "!", "!", "!"),
+    E.SENT: ("-> sent", "-> sent", "!", "!", "!"),
     E.REFUSED: (
         "!",
         "!",
-        "waits_for_room? queue -> waiting : has_attempts_left? arm_retry -> busy : fail -> done",
+        "waits_if_busy? queue -> waiting : has_attempts_left? arm_retry -> busy : fail -> done",
         "-",
         "-",
     ),
-    E.PROGRESSED: ("-", "-", "extend", "count_late", "-"),
+    E.PROGRESSED: ("-", "-", "extend_deadline", "count_late", "-"),
     E.ANSWERED: ("count_unknown", "count_unknown", "complete -> done", "count_late -> done", "count_unknown"),
-    E.GIVEN_UP: ("-> done", "-> done", "written? cancel -> abandoned : withdraw -> done", "-", "-"),
+    E.CANCELLED: ("-> done", "-> done", "written? cancel -> abandoned : withdraw -> done", "-", "-"),
     E.EXPIRED: (
         "fail -> done",
         "fail -> done",
@@ -62,23 +61,23 @@ TABLE = {
     E.LOST: (
         "waits_for_ready? - : fail -> done",
         KEPT,
-        f"may_replay? mark_sent renew queue -> waiting : written? fail -> abandoned : {KEPT}",
+        f"may_replay? mark_sent assign_new_id queue -> waiting : written? fail -> abandoned : {KEPT}",
         "-",
         "-",
     ),
-    E.TURNED_AWAY: ("!", "!", "has_session_attempts_left? renew queue -> waiting : fail -> done", "-", "-"),
-    E.RENEWED: ("-", "queue -> waiting", "written? - : withdraw queue -> waiting", "-", "-"),
+    E.SESSION_UNKNOWN: ("!", "!", "has_session_attempts_left? assign_new_id queue -> waiting : fail -> done", "-", "-"),
+    E.SESSION_RENEWED: ("-", "queue -> waiting", "written? - : withdraw queue -> waiting", "-", "-"),
     E.ENDED: ("fail -> done", "fail -> done", "written? fail -> abandoned : fail -> done", "-", "-"),
     E.SWEPT: ("!", "!", "!", "-> done", "-"),
 }
 
 
-@pytest.mark.parametrize("event", ExchangeEvent)
-def test_each_cell(event):
-    assert tuple(said(cell) for cell in ROWS[event]) == TABLE[event]
+def test_each_cell():
+    for event in ExchangeEvent:
+        assert tuple(describe(cell) for cell in ROWS[event]) == TABLE[event]
 
 
-def test_the_table_is_total():
+def test_the_table_is_complete():
     assert set(ROWS) == set(ExchangeEvent)
     assert set(CELLS) == {(event, state) for event in ExchangeEvent for state in ExchangeState}
     assert set(EXCHANGE.rows) == {event.value for event in ExchangeEvent}
@@ -91,48 +90,52 @@ def every_branch():
     return [branch for cell in CELLS.values() for branch in cell.branches()]
 
 
-def test_every_name_is_used_and_has_a_function():
-    assert {then for branch in every_branch() for then in branch.do} == set(Then) == set(_calls._THEN)
-    asked = {branch.when for branch in every_branch() if branch.when is not None}
-    assert asked == set(If) == set(_calls._IF)
+def test_every_action_and_guard_is_used_and_implemented():
+    assert (
+        {action for branch in every_branch() for action in branch.actions}
+        == set(ExchangeAction)
+        == set(_calls._ACTIONS)
+    )
+    guards = {branch.guard for branch in every_branch() if branch.guard is not None}
+    assert guards == set(ExchangeGuard) == set(_calls._GUARDS)
 
 
-def test_no_two_names_share_their_words():
-    for names in (ExchangeState, ExchangeEvent, Then, If, Role):
+def test_names_have_distinct_values():
+    for names in (ExchangeState, ExchangeEvent, ExchangeAction, ExchangeGuard, Role):
         assert [name for name, member in names.__members__.items() if member.name != name] == []
 
 
-def test_every_question_has_both_answers():
+def test_every_guard_has_an_alternative():
     for branch in every_branch():
-        assert (branch.when is None) == (branch.otherwise is None)
+        assert (branch.guard is None) == (branch.otherwise is None)
 
 
-def test_done_is_the_end():
-    """Whatever happens to a call that is over, it stays over and nobody is told."""
+def test_done_is_final():
+    """No event changes a call that is done, or completes or fails it again."""
     for event in ExchangeEvent:
         for branch in CELLS[event, X.DONE].branches():
             assert branch.to is None
-            assert Then.COMPLETE not in branch.do
-            assert Then.FAIL not in branch.do
+            assert ExchangeAction.COMPLETE not in branch.actions
+            assert ExchangeAction.FAIL not in branch.actions
 
 
-def test_a_caller_is_told_at_most_once_on_every_way_through_the_table():
-    tells = {Then.COMPLETE, Then.FAIL}
+def test_a_call_has_at_most_one_outcome_on_every_path_through_the_table():
+    outcomes = {ExchangeAction.COMPLETE, ExchangeAction.FAIL}
     for (_, state), cell in CELLS.items():
         for branch in cell.branches():
-            told = [then for then in branch.do if then in tells]
-            assert len(told) <= 1
-            if told:
+            ends = [action for action in branch.actions if action in outcomes]
+            assert len(ends) <= 1
+            if ends:
                 assert state in (X.WAITING, X.BUSY, X.SENT)
                 assert branch.to in (X.ABANDONED, X.DONE)
 
 
-def test_a_cancel_is_sent_only_for_what_was_written_and_only_on_leaving_sent():
-    """G11: at most once, and never for a call still in our queue."""
+def test_a_cancellation_is_sent_only_for_written_calls():
+    """docs/guarantees.md G11."""
     for (_, state), cell in CELLS.items():
         for branch in cell.branches():
-            if Then.CANCEL in branch.do:
-                assert (state, branch.when, branch.to) == (X.SENT, If.WRITTEN, X.ABANDONED)
+            if ExchangeAction.CANCEL in branch.actions:
+                assert (state, branch.guard, branch.to) == (X.SENT, ExchangeGuard.WRITTEN, X.ABANDONED)
 
 
 def test_every_state_can_be_reached():
@@ -155,79 +158,77 @@ def test_a_new_exchange_waits_and_was_never_sent():
 # --- tombstones -------------------------------------------------------------------------------------------------------
 
 
-def test_a_tombstone_holds_until_its_time_and_the_time_is_checked_on_lookup():
-    """Row 18."""
-    stones = Tombstones(10)
-    stones.bury(1, until=75.0)
-    assert stones.holds(1, 0.0)
-    assert stones.holds(1, 75.0)
-    assert not stones.holds(1, 75.001)
-    assert len(stones) == 1  # not swept yet
+def test_a_tombstone_expires_and_the_time_is_checked_on_lookup():
+    tombstones = Tombstones(10)
+    tombstones.add(1, until=75.0)
+    assert tombstones.contains(1, 0.0)
+    assert tombstones.contains(1, 75.0)
+    assert not tombstones.contains(1, 75.001)
+    assert len(tombstones) == 1  # not swept yet
 
 
-@pytest.mark.parametrize("id", [2, "1", None, "", 2**70, -1])
-def test_what_was_not_buried_is_not_held(id):
-    stones = Tombstones(10)
-    stones.bury(1, until=75.0)
-    assert not stones.holds(id, 0.0)
+def test_an_id_that_was_not_added_is_not_contained():
+    tombstones = Tombstones(10)
+    tombstones.add(1, until=75.0)
+    for id in (2, "1", None, "", 2**70, -1):
+        assert not tombstones.contains(id, 0.0)
 
 
-def test_a_late_answer_takes_its_tombstone_away():
-    stones = Tombstones(10)
-    stones.bury(1, until=75.0)
-    stones.exhume(1)
-    stones.exhume(1)
-    assert not stones.holds(1, 0.0)
-    assert list(stones) == []
+def test_a_late_response_discards_its_tombstone():
+    tombstones = Tombstones(10)
+    tombstones.add(1, until=75.0)
+    tombstones.discard(1)
+    tombstones.discard(1)
+    assert not tombstones.contains(1, 0.0)
+    assert list(tombstones) == []
 
 
-def test_there_are_at_most_4096_and_the_oldest_go_first():
-    """Row 18: at most 4,096, oldest dropped first."""
+def test_there_are_at_most_4096_and_the_oldest_are_dropped_first():
     assert MAX_TOMBSTONES == 4096
-    stones = Tombstones(MAX_TOMBSTONES)
+    tombstones = Tombstones(MAX_TOMBSTONES)
     for id in range(1, MAX_TOMBSTONES + 11):
-        stones.bury(id, until=1000.0)
-    assert len(stones) == 4096
-    assert next(iter(stones)) == 11
-    assert not stones.holds(10, 0.0)
+        tombstones.add(id, until=1000.0)
+    assert len(tombstones) == 4096
+    assert next(iter(tombstones)) == 11
+    assert not tombstones.contains(10, 0.0)
 
 
-def test_burying_again_makes_it_the_youngest():
-    stones = Tombstones(2)
-    stones.bury(1, 10.0)
-    stones.bury(2, 10.0)
-    stones.bury(1, 20.0)
-    stones.bury(3, 10.0)
-    assert list(stones) == [1, 3]
-    assert stones.holds(1, 15.0)
+def test_adding_an_id_again_makes_it_the_newest():
+    tombstones = Tombstones(2)
+    tombstones.add(1, 10.0)
+    tombstones.add(2, 10.0)
+    tombstones.add(1, 20.0)
+    tombstones.add(3, 10.0)
+    assert list(tombstones) == [1, 3]
+    assert tombstones.contains(1, 15.0)
 
 
-def test_a_sweep_forgets_what_has_expired_and_only_that():
-    stones = Tombstones(10)
-    stones.bury(1, 10.0)
-    stones.bury(2, 20.0)
-    stones.sweep(10.0)
-    assert list(stones) == [1, 2]
-    stones.sweep(10.5)
-    assert list(stones) == [2]
-    stones.clear()
-    assert len(stones) == 0
+def test_a_sweep_removes_only_expired_ids():
+    tombstones = Tombstones(10)
+    tombstones.add(1, 10.0)
+    tombstones.add(2, 20.0)
+    tombstones.sweep(10.0)
+    assert list(tombstones) == [1, 2]
+    tombstones.sweep(10.5)
+    assert list(tombstones) == [2]
+    tombstones.clear()
+    assert len(tombstones) == 0
 
 
-def test_a_copy_goes_its_own_way():
-    stones = Tombstones(5)
-    stones.bury(1, 10.0)
-    twin = stones.copy()
-    twin.bury(2, 10.0)
-    twin.exhume(1)
-    assert list(stones) == [1]
-    assert (list(twin), twin.limit) == ([2], 5)
+def test_a_copy_is_independent():
+    tombstones = Tombstones(5)
+    tombstones.add(1, 10.0)
+    clone = tombstones.copy()
+    clone.add(2, 10.0)
+    clone.discard(1)
+    assert list(tombstones) == [1]
+    assert (list(clone), clone.limit) == ([2], 5)
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.floats(0, 100)), max_size=60), st.integers(1, 10))
-def test_the_bound_holds_whatever_is_buried(burials, limit):
-    stones = Tombstones(limit)
-    for id, until in burials:
-        stones.bury(id, until)
-        assert len(stones) <= limit
-        assert stones.holds(id, until)
+def test_the_limit_is_never_exceeded(additions, limit):
+    tombstones = Tombstones(limit)
+    for id, until in additions:
+        tombstones.add(id, until)
+        assert len(tombstones) <= limit
+        assert tombstones.contains(id, until)

@@ -1,46 +1,45 @@
-"""What a peer can send, in each state and era. What makes no sense is in `test_frames_garbage`."""
+"""Valid frames from a server, in each state and era. Invalid ones are in `test_frames_garbage`."""
 
 import json
 
-import pytest
-
 from jackstay.errors import JsonRpcError, ProtocolError
 from jackstay.protocol.client import events as e
-from model.rig import STATELESS, Rig, S, rig_in
+from model.harness import STATELESS, Harness, S, harness_in
 
-# --- answers ----------------------------------------------------------------------------------------------------------
+# --- responses --------------------------------------------------------------------------------------------------------
 
 
-def test_an_error_answer_reaches_its_caller_as_it_was_said():
-    """Section 3: JsonRpcError."""
-    rig = rig_in(S.READY)
-    id = rig.written_call("me")
-    rig.say(id=id, error={"code": -32602, "message": "no such tool", "data": {"name": "x"}})
-    error = rig.error_of("me")
+def test_an_error_response_reaches_its_caller_unchanged():
+    harness = harness_in(S.READY)
+    id = harness.written_call("me")
+    harness.receive_json(id=id, error={"code": -32602, "message": "no such tool", "data": {"name": "x"}})
+    error = harness.error_of("me")
     assert isinstance(error, JsonRpcError)
     assert (error.code, error.data, error.may_have_run) == (-32602, {"name": "x"}, None)
     assert error.server_error == {"code": -32602, "message": "no such tool", "data": {"name": "x"}}
     assert (error.method, error.request_id) == ("tools/call", id)
 
 
-@pytest.mark.parametrize("data", [None, 0, False, "", [], {}])
-def test_empty_data_is_kept_where_it_can_be(data):
-    rig = rig_in(S.READY)
-    rig.say(id=rig.written_call("me"), error={"code": 1, "message": "", "data": data})
-    assert rig.error_of("me").data == data
+def test_empty_error_data_is_kept(subtests):
+    for data in (None, 0, False, "", [], {}):
+        with subtests.test(data=data):
+            harness = harness_in(S.READY)
+            harness.receive_json(id=harness.written_call("me"), error={"code": 1, "message": "", "data": data})
+            assert harness.error_of("me").data == data
 
 
 RESULTS = [b"{}", b"null", b"[]", b"5", b'"x"', b"true", b'{"a":{"b":[1,2]}}']
 
 
-@pytest.mark.parametrize("result", RESULTS)
-def test_any_result_reaches_its_caller_as_it_was_sent(result):
-    rig = rig_in(S.READY)
-    rig.receive(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (rig.written_call("me"), result))
-    assert bytes(rig.only(e.Complete).result) == result
+def test_any_result_reaches_its_caller_unchanged(subtests):
+    for result in RESULTS:
+        with subtests.test(result=result):
+            harness = harness_in(S.READY)
+            harness.receive(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (harness.written_call("me"), result))
+            assert bytes(harness.only(e.Complete).result) == result
 
 
-# Meant as an answer to a call of ours, and not one. %d is our id.
+# Malformed responses to a call with the id %d.
 MALFORMED = [
     b'{"jsonrpc":"2.0","id":%d,"result":{},"error":{"code":1,"message":""}}',
     b'{"jsonrpc":"2.0","id":%d,"error":{"code":"1","message":""}}',
@@ -57,31 +56,32 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize("frame", MALFORMED)
-def test_a_malformed_answer_to_our_own_id_is_told_to_its_caller(frame):
-    """Whoever waits for it must not wait for ever; the connection goes on."""
-    rig = rig_in(S.READY)
-    id = rig.written_call("me")
-    rig.receive(frame % id)
-    error = rig.error_of("me")
-    assert isinstance(error, ProtocolError)
-    assert error.may_have_run is True
-    assert error.quote
-    assert rig.state is S.READY
-    assert rig.core.calls.pending == {}
+def test_a_malformed_response_fails_its_call(subtests):
+    for frame in MALFORMED:
+        with subtests.test(frame=frame):
+            harness = harness_in(S.READY)
+            id = harness.written_call("me")
+            harness.receive(frame % id)
+            error = harness.error_of("me")
+            assert isinstance(error, ProtocolError)
+            assert error.may_have_run is True
+            assert error.quote
+            assert harness.state is S.READY
+            assert harness.core.calls.pending == {}
 
 
-@pytest.mark.parametrize("frame", MALFORMED)
-def test_a_malformed_answer_to_an_id_that_is_not_open_is_a_strike(frame):
-    rig = rig_in(S.READY)
-    rig.written_call("me")
-    rig.receive(frame % 999)
-    assert rig.kinds() == "Violation"
-    assert rig.outcomes_of("me") == 0
+def test_a_malformed_response_to_an_id_that_is_not_open_is_an_invalid_frame(subtests):
+    for frame in MALFORMED:
+        with subtests.test(frame=frame):
+            harness = harness_in(S.READY)
+            harness.written_call("me")
+            harness.receive(frame % 999)
+            assert harness.kinds() == "Violation"
+            assert harness.outcomes_of("me") == 0
 
 
-# Frames whose id is no id of ours.
-NOBODYS = [
+# Responses whose id belongs to no call.
+UNMATCHED = [
     (b'{"jsonrpc":"2.0","id":"2","result":{}}', "Stray"),
     (b'{"jsonrpc":"2.0","id":2.0,"result":{}}', "Violation"),
     (b'{"jsonrpc":"2.0","id":true,"result":{}}', "Violation"),
@@ -98,83 +98,81 @@ NOBODYS = [
 ]
 
 
-@pytest.mark.parametrize(("frame", "kind"), NOBODYS)
-def test_an_answer_with_an_id_that_is_not_ours_touches_nobody(frame, kind):
-    """Row 18 and the table: answer, tombstoned or unknown."""
-    rig = rig_in(S.READY)
-    assert rig.written_call("me") == 2
-    rig.receive(frame)
-    assert rig.kinds() == kind
-    assert rig.outcomes_of("me") == 0
-    assert rig.state is S.READY
+def test_a_response_with_an_unmatched_id_affects_no_call(subtests):
+    for frame, kind in UNMATCHED:
+        with subtests.test(frame=frame, kind=kind):
+            harness = harness_in(S.READY)
+            assert harness.written_call("me") == 2
+            harness.receive(frame)
+            assert harness.kinds() == kind
+            assert harness.outcomes_of("me") == 0
+            assert harness.state is S.READY
 
 
-def test_late_and_unknown_answers_are_counted_each():
-    """Section 5: response.unknown, response.late."""
-    rig = rig_in(S.READY)
-    id = rig.written_call("me")
-    rig.step(e.Expired(id))
-    rig.answer(id)
-    assert rig.out == [e.Stray("late", 1)]
-    rig.answer(id)
-    assert rig.out == [e.Stray("unknown", 1)]
-    rig.answer(999)
-    assert rig.out == [e.Stray("unknown", 2)]
-    assert rig.outcomes_of("me") == 1
+def test_late_and_unknown_responses_are_counted_separately():
+    harness = harness_in(S.READY)
+    id = harness.written_call("me")
+    harness.step(e.Expired(id))
+    harness.respond(id)
+    assert harness.out == [e.Stray("late", 1)]
+    harness.respond(id)
+    assert harness.out == [e.Stray("unknown", 1)]
+    harness.respond(999)
+    assert harness.out == [e.Stray("unknown", 2)]
+    assert harness.outcomes_of("me") == 1
 
 
-def test_an_answer_later_than_any_can_be_is_unknown():
-    """Row 18: the TTL is checked on lookup."""
-    rig = rig_in(S.READY, tombstone_sweep=1000.0, hang_timeout=None)
-    id = rig.written_call("me", timeout=1.0)
-    rig.wait(1.0 + 75.0 + 0.1)
-    rig.answer(id)
-    assert rig.only(e.Stray).kind == "unknown"
+def test_a_response_after_its_tombstone_expired_is_unknown():
+    harness = harness_in(S.READY, tombstone_sweep=1000.0, hang_timeout=None)
+    id = harness.written_call("me", timeout=1.0)
+    harness.wait(1.0 + 75.0 + 0.1)
+    harness.respond(id)
+    assert harness.only(e.Stray).kind == "unknown"
 
 
-@pytest.mark.parametrize("state", [S.STARTING, S.BACKOFF, S.CLOSING, S.CLOSED])
-def test_an_answer_before_anything_was_sent_is_ignored(state):
-    rig = rig_in(state)
-    for id in range(5):
-        rig.answer(id)
-        assert rig.out == []
-    assert rig.state is state
+def test_a_response_before_anything_was_sent_is_ignored(subtests):
+    for state in (S.STARTING, S.BACKOFF, S.CLOSING, S.CLOSED):
+        with subtests.test(state=state):
+            harness = harness_in(state)
+            for id in range(5):
+                harness.respond(id)
+                assert harness.out == []
+            assert harness.state is state
 
 
-def test_an_answer_to_a_call_that_still_waits_is_unknown():
-    rig = rig_in(S.INITIALIZING)
-    id = rig.call("me", wait_for_ready=True)
-    rig.answer(id)
-    assert rig.out == [e.Stray("unknown", 1)]
-    rig.agree()
-    assert rig.methods()[-1] == "tools/call"
-    assert rig.outcomes_of("me") == 0
+def test_a_response_to_a_queued_call_is_unknown():
+    harness = harness_in(S.INITIALIZING)
+    id = harness.call("me", wait_for_ready=True)
+    harness.respond(id)
+    assert harness.out == [e.Stray("unknown", 1)]
+    harness.agree()
+    assert harness.methods()[-1] == "tools/call"
+    assert harness.outcomes_of("me") == 0
 
 
-def test_an_answer_to_our_own_ping_completes_nobody():
-    rig = rig_in(S.READY, keepalive=5.0)
-    rig.wait(10.1)
-    id = max(rig.core.calls.pending)
-    rig.answer(id)
-    assert rig.out == []
-    rig.wait(10.1)
-    rig.say(id=max(rig.core.calls.pending), error={"code": -32601, "message": "no"})
-    assert rig.out == []
+def test_a_response_to_a_keepalive_completes_no_call():
+    harness = harness_in(S.READY, keepalive=5.0)
+    harness.wait(10.1)
+    id = max(harness.core.calls.pending)
+    harness.respond(id)
+    assert harness.out == []
+    harness.wait(10.1)
+    harness.receive_json(id=max(harness.core.calls.pending), error={"code": -32601, "message": "no"})
+    assert harness.out == []
 
 
 # --- notifications ----------------------------------------------------------------------------------------------------
 
 
 def test_progress_goes_to_its_call_and_extends_it():
-    """Row 19: progress goes to its request; row 2."""
-    rig = rig_in(S.READY)
-    id = rig.written_call("me", timeout=10.0, wants_progress=True)
-    rig.wait(8.0)
-    rig.say(method="notifications/progress", params={"progressToken": id, "progress": 1, "total": 2})
-    report = rig.only(e.Report)
+    harness = harness_in(S.READY)
+    id = harness.written_call("me", timeout=10.0, wants_progress=True)
+    harness.wait(8.0)
+    harness.receive_json(method="notifications/progress", params={"progressToken": id, "progress": 1, "total": 2})
+    report = harness.only(e.ReportProgress)
     assert (report.caller, report.id) == ("me", id)
     assert json.loads(bytes(report.params))["total"] == 2
-    assert rig.core.calls.timers.at(id) == 18.0
+    assert harness.core.calls.timers.at(id) == 18.0
 
 
 PROGRESS = [
@@ -191,32 +189,33 @@ PROGRESS = [
 ]
 
 
-@pytest.mark.parametrize("params", PROGRESS, ids=lambda value: repr(value[:40]))
-def test_progress_for_nobody_is_counted(params):
-    rig = rig_in(S.READY)
-    assert rig.written_call("me", timeout=10.0) == 2
-    rig.now = 5.0
-    rig.receive(b'{"jsonrpc":"2.0","method":"notifications/progress"%b}' % params)
-    assert rig.out == []
-    assert rig.core.counts["ignored progress"] == 1
-    assert rig.core.calls.timers.at(2) == 10.0
+def test_progress_for_an_unknown_token_is_counted(subtests):
+    for params in PROGRESS:
+        with subtests.test(params=params):
+            harness = harness_in(S.READY)
+            assert harness.written_call("me", timeout=10.0) == 2
+            harness.now = 5.0
+            harness.receive(b'{"jsonrpc":"2.0","method":"notifications/progress"%b}' % params)
+            assert harness.out == []
+            assert harness.core.counts["ignored progress"] == 1
+            assert harness.core.calls.timers.at(2) == 10.0
 
 
 def test_progress_after_the_end_is_dropped():
-    rig = rig_in(S.READY)
-    id = rig.written_call("me")
-    rig.step(e.GaveUp(id))
-    rig.say(method="notifications/progress", params={"progressToken": id, "progress": 1})
-    assert rig.out == []
+    harness = harness_in(S.READY)
+    id = harness.written_call("me")
+    harness.step(e.CallCancelled(id))
+    harness.receive_json(method="notifications/progress", params={"progressToken": id, "progress": 1})
+    assert harness.out == []
 
 
-def test_progress_for_a_request_of_our_own_reports_to_nobody():
-    rig = rig_in(S.READY, keepalive=5.0)
-    rig.wait(10.1)
-    rig.say(
-        method="notifications/progress", params={"progressToken": max(rig.core.calls.pending), "progress": 1}
+def test_progress_for_an_internal_request_is_not_reported():
+    harness = harness_in(S.READY, keepalive=5.0)
+    harness.wait(10.1)
+    harness.receive_json(
+        method="notifications/progress", params={"progressToken": max(harness.core.calls.pending), "progress": 1}
     )
-    assert rig.out == []
+    assert harness.out == []
 
 
 DELIVERED = [
@@ -227,12 +226,13 @@ DELIVERED = [
 ]
 
 
-@pytest.mark.parametrize("method", DELIVERED)
-def test_every_other_notification_goes_to_the_inbox_in_ready(method):
-    rig = rig_in(S.READY)
-    rig.say(method=method, params={"a": 1})
-    delivered = rig.only(e.Deliver)
-    assert (delivered.method, json.loads(bytes(delivered.params))) == (method, {"a": 1})
+def test_every_other_notification_goes_to_the_inbox_in_ready(subtests):
+    for method in DELIVERED:
+        with subtests.test(method=method):
+            harness = harness_in(S.READY)
+            harness.receive_json(method=method, params={"a": 1})
+            delivered = harness.only(e.Deliver)
+            assert (delivered.method, json.loads(bytes(delivered.params))) == (method, {"a": 1})
 
 
 KEPT = [
@@ -246,172 +246,168 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize(("method", "is_kept"), KEPT)
-def test_before_ready_log_and_list_changed_are_kept(method, is_kept):
-    """Table: other notification in initializing."""
-    rig = rig_in(S.INITIALIZING)
-    rig.say(method=method)
-    assert rig.kinds() == ("Deliver" if is_kept else "")
-    assert ("ignored NotificationReceived" in rig.core.counts) is not is_kept
+def test_before_ready_log_and_list_changed_are_kept(subtests):
+    for method, is_kept in KEPT:
+        with subtests.test(method=method, is_kept=is_kept):
+            harness = harness_in(S.INITIALIZING)
+            harness.receive_json(method=method)
+            assert harness.kinds() == ("Deliver" if is_kept else "")
+            assert ("ignored NotificationReceived" in harness.core.counts) is not is_kept
 
 
 # --- requests of the server -------------------------------------------------------------------------------------------
 
 
-def test_ping_is_answered_in_initializing_and_ready():
-    """Row 20."""
-    rig = rig_in(S.INITIALIZING)
-    rig.say(id="p", method="ping")
-    assert rig.frames() == [{"jsonrpc": "2.0", "id": "p", "result": {}}]
-    rig.agree()
-    rig.say(id=2**60, method="ping")
-    assert rig.frames() == [{"jsonrpc": "2.0", "id": 2**60, "result": {}}]
+def test_ping_gets_a_response_in_initializing_and_ready():
+    harness = harness_in(S.INITIALIZING)
+    harness.receive_json(id="p", method="ping")
+    assert harness.frames() == [{"jsonrpc": "2.0", "id": "p", "result": {}}]
+    harness.agree()
+    harness.receive_json(id=2**60, method="ping")
+    assert harness.frames() == [{"jsonrpc": "2.0", "id": 2**60, "result": {}}]
 
 
 def test_other_requests_before_ready_are_refused():
-    """Table: server request in initializing: others -32600."""
-    rig = rig_in(S.INITIALIZING)
-    rig.say(id=7, method="sampling/createMessage")
-    (frame,) = rig.frames()
+    harness = harness_in(S.INITIALIZING)
+    harness.receive_json(id=7, method="sampling/createMessage")
+    (frame,) = harness.frames()
     assert (frame["id"], frame["error"]["code"]) == (7, -32600)
 
 
 def test_a_request_goes_to_its_handler_in_ready():
-    rig = rig_in(S.READY)
-    rig.say(id=7, method="roots/list", params={"_meta": {}})
-    serve = rig.only(e.Serve)
+    harness = harness_in(S.READY)
+    harness.receive_json(id=7, method="roots/list", params={"_meta": {}})
+    serve = harness.only(e.Serve)
     assert (serve.id, serve.method, bytes(serve.params)) == (7, "roots/list", b'{"_meta": {}}')
 
 
-@pytest.mark.parametrize("method", ["ping", "sampling/createMessage", "x/y"])
-def test_a_stateless_server_is_never_answered(method):
-    """Row 20: server requests are violations and are never answered; section 5: with the size of the frame."""
-    rig = Rig(versions=STATELESS).ready()
-    frame = b'{"jsonrpc":"2.0","id":7,"method":"%b"}' % method.encode()
-    rig.receive(frame)
-    assert rig.kinds() == "Violation"
-    assert method in rig.only(e.Violation).reason
-    assert rig.only(e.Violation).size == len(frame)
+def test_requests_of_a_stateless_server_are_violations_without_a_response(subtests):
+    for method in ("ping", "sampling/createMessage", "x/y"):
+        with subtests.test(method=method):
+            harness = Harness(versions=STATELESS).ready()
+            frame = b'{"jsonrpc":"2.0","id":7,"method":"%b"}' % method.encode()
+            harness.receive(frame)
+            assert harness.kinds() == "Violation"
+            assert method in harness.only(e.Violation).reason
+            assert harness.only(e.Violation).size == len(frame)
 
 
-def test_while_only_the_probe_is_open_of_a_client_without_handshake_nothing_is_answered():
-    rig = Rig(versions=STATELESS).connect()
-    rig.say(id=7, method="ping")
-    assert rig.kinds() == "Violation"
-    assert rig.only(e.Violation).size > 0
+def test_requests_during_the_probe_of_a_stateless_client_get_no_response():
+    harness = Harness(versions=STATELESS).connect()
+    harness.receive_json(id=7, method="ping")
+    assert harness.kinds() == "Violation"
+    assert harness.only(e.Violation).size > 0
 
 
 def test_more_than_64_requests_at_a_time_are_refused_and_ping_is_not():
-    """Row 16: beyond 64 running handlers -32603."""
-    rig = rig_in(S.READY)
+    harness = harness_in(S.READY)
     for id in range(64):
-        rig.say(id=id, method="roots/list")
-        assert rig.kinds() == "Serve"
-    rig.say(id=64, method="roots/list")
-    assert rig.frames()[0]["error"]["code"] == -32603
-    rig.say(id=65, method="ping")
-    assert rig.frames()[0]["result"] == {}
-    rig.step(e.Replied(0))
-    rig.say(id=66, method="roots/list")
-    assert rig.kinds() == "Serve"
+        harness.receive_json(id=id, method="roots/list")
+        assert harness.kinds() == "Serve"
+    harness.receive_json(id=64, method="roots/list")
+    assert harness.frames()[0]["error"]["code"] == -32603
+    harness.receive_json(id=65, method="ping")
+    assert harness.frames()[0]["result"] == {}
+    harness.step(e.Replied(0))
+    harness.receive_json(id=66, method="roots/list")
+    assert harness.kinds() == "Serve"
 
 
-def test_an_id_that_is_being_served_is_refused():
-    rig = rig_in(S.READY)
-    rig.say(id="q", method="roots/list")
-    rig.say(id="q", method="roots/list")
-    assert rig.frames()[0]["error"]["code"] == -32600
+def test_an_id_in_progress_is_refused():
+    harness = harness_in(S.READY)
+    harness.receive_json(id="q", method="roots/list")
+    harness.receive_json(id="q", method="roots/list")
+    assert harness.frames()[0]["error"]["code"] == -32600
 
 
-def test_ids_of_requests_are_told_apart_by_type():
-    rig = rig_in(S.READY)
-    rig.say(id=1, method="roots/list")
-    rig.say(id="1", method="roots/list")
-    assert rig.kinds() == "Serve"
-    rig.step(e.Replied("1"))
-    rig.say(method="notifications/cancelled", params={"requestId": 1})
-    assert rig.out == [e.StopServing(1)]
+def test_request_ids_are_distinguished_by_type():
+    harness = harness_in(S.READY)
+    harness.receive_json(id=1, method="roots/list")
+    harness.receive_json(id="1", method="roots/list")
+    assert harness.kinds() == "Serve"
+    harness.step(e.Replied("1"))
+    harness.receive_json(method="notifications/cancelled", params={"requestId": 1})
+    assert harness.out == [e.StopServing(1)]
 
 
-def test_a_cancelled_request_is_stopped_and_not_answered():
-    """Table: `notifications/cancelled` from the server."""
-    rig = rig_in(S.READY)
-    rig.say(id="q", method="roots/list")
-    rig.say(method="notifications/cancelled", params={"requestId": "q", "reason": "x"})
-    assert rig.out == [e.StopServing("q")]
-    rig.step(e.Replied("q"))
-    assert rig.out == []
+def test_a_cancelled_request_is_stopped_and_gets_no_response():
+    harness = harness_in(S.READY)
+    harness.receive_json(id="q", method="roots/list")
+    harness.receive_json(method="notifications/cancelled", params={"requestId": "q", "reason": "x"})
+    assert harness.out == [e.StopServing("q")]
+    harness.step(e.Replied("q"))
+    assert harness.out == []
 
 
 def test_a_cancelled_listen_has_ended():
-    rig = Rig(versions=STATELESS).ready()
-    rig.step(e.Subscribed("k", None, ("subscriptions/listen", b"{}")))
-    id = rig.only(e.Send).id
-    rig.say(method="notifications/cancelled", params={"requestId": id})
-    assert rig.out == [e.EndSubscription("k", None)]
-    rig.answer(id)
-    assert rig.only(e.Stray).kind == "late"  # the specification lets both arrive, in either order
+    harness = Harness(versions=STATELESS).ready()
+    harness.step(e.Subscribed("k", None, ("subscriptions/listen", b"{}")))
+    id = harness.only(e.Send).id
+    harness.receive_json(method="notifications/cancelled", params={"requestId": id})
+    assert harness.out == [e.EndSubscription("k", None)]
+    harness.respond(id)
+    assert harness.only(e.Stray).kind == "late"  # both are allowed, in either order
 
 
-def test_a_listen_that_is_answered_has_ended():
-    rig = Rig(versions=STATELESS).ready()
-    rig.step(e.Subscribed("k", None, ("subscriptions/listen", b"{}")))
-    id = rig.only(e.Send).id
-    rig.answer(id, {"resultType": "complete"})
-    assert rig.out == [e.EndSubscription("k", None)]
-    rig.say(method="notifications/cancelled", params={"requestId": id})
-    assert rig.out == []
+def test_a_listen_with_a_response_has_ended():
+    harness = Harness(versions=STATELESS).ready()
+    harness.step(e.Subscribed("k", None, ("subscriptions/listen", b"{}")))
+    id = harness.only(e.Send).id
+    harness.respond(id, {"resultType": "complete"})
+    assert harness.out == [e.EndSubscription("k", None)]
+    harness.receive_json(method="notifications/cancelled", params={"requestId": id})
+    assert harness.out == []
 
 
 def test_a_subscription_that_is_refused_has_ended_with_the_error():
-    rig = rig_in(S.READY)
-    rig.step(e.Subscribed("k", ("resources/subscribe", b'{"uri":"x:y"}'), None))
-    rig.say(id=rig.only(e.Send).id, error={"code": -32601, "message": "no"})
-    ended = rig.only(e.EndSubscription)
+    harness = harness_in(S.READY)
+    harness.step(e.Subscribed("k", ("resources/subscribe", b'{"uri":"x:y"}'), None))
+    harness.receive_json(id=harness.only(e.Send).id, error={"code": -32601, "message": "no"})
+    ended = harness.only(e.EndSubscription)
     assert (ended.key, ended.error.code) == ("k", -32601)
 
 
-def test_a_subscription_that_is_acknowledged_stands():
-    rig = rig_in(S.READY)
-    rig.step(e.Subscribed("k", ("resources/subscribe", b'{"uri":"x:y"}'), None))
-    rig.answer(rig.only(e.Send).id)
-    assert rig.out == []
-    assert rig.core.calls.pending == {}
+def test_a_subscription_that_is_acknowledged_stays_open():
+    harness = harness_in(S.READY)
+    harness.step(e.Subscribed("k", ("resources/subscribe", b'{"uri":"x:y"}'), None))
+    harness.respond(harness.only(e.Send).id)
+    assert harness.out == []
+    assert harness.core.calls.pending == {}
 
 
 CANCELS = [None, {}, [], {"requestId": None}, {"requestId": 999}, {"requestId": 2}, {"requestId": 2.0},
            {"requestId": True}, {"requestId": [2]}, {"requestId": "x" * 5000}]  # fmt: skip
 
 
-@pytest.mark.parametrize("params", CANCELS, ids=lambda value: str(value)[:30])
-def test_a_cancel_of_our_own_call_or_of_nothing_is_ignored_and_counted(params):
-    """Table: an id of our own call: ignored, counted."""
-    rig = rig_in(S.READY)
-    assert rig.written_call("me") == 2
-    if params is None:
-        rig.say(method="notifications/cancelled")
-    else:
-        rig.say(method="notifications/cancelled", params=params)
-    assert rig.out == []
-    assert rig.core.counts["ignored CancelReceived"] == 1
-    assert 2 in rig.core.calls.pending
+def test_a_cancellation_of_another_id_is_ignored_and_counted(subtests):
+    for params in CANCELS:
+        with subtests.test(params=params):
+            harness = harness_in(S.READY)
+            assert harness.written_call("me") == 2
+            if params is None:
+                harness.receive_json(method="notifications/cancelled")
+            else:
+                harness.receive_json(method="notifications/cancelled", params=params)
+            assert harness.out == []
+            assert harness.core.counts["ignored CancelReceived"] == 1
+            assert 2 in harness.core.calls.pending
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
 
 
-def batch_rig():
-    return Rig(versions=("2025-03-26",)).ready()
+def batch_harness():
+    return Harness(versions=("2025-03-26",)).ready()
 
 
 def frame_of(*messages):
     return json.dumps([{"jsonrpc": "2.0", **message} for message in messages]).encode()
 
 
-def test_a_batch_is_each_of_its_members_in_order_in_2025_03_26():
-    rig = batch_rig()
-    first, second = rig.written_call("first"), rig.written_call("second")
-    rig.receive(
+def test_the_members_of_a_batch_are_processed_in_order_in_2025_03_26():
+    harness = batch_harness()
+    first, second = harness.written_call("first"), harness.written_call("second")
+    harness.receive(
         frame_of(
             {"id": second, "result": {}},
             {"method": "notifications/message"},
@@ -419,47 +415,48 @@ def test_a_batch_is_each_of_its_members_in_order_in_2025_03_26():
             {"id": first, "error": {"code": 1, "message": "no"}},
         )
     )
-    assert rig.kinds() == "Complete Deliver Send Fail"
-    assert [effect.caller for effect in rig.out if isinstance(effect, e.Complete | e.Fail)] == [
+    assert harness.kinds() == "Complete Deliver Send Fail"
+    assert [effect.caller for effect in harness.out if isinstance(effect, e.Complete | e.Fail)] == [
         "second",
         "first",
     ]
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"])
-def test_a_batch_is_not_json_rpc_elsewhere(version):
-    rig = Rig(versions=(version,)).ready()
-    id = rig.written_call("me")
-    rig.receive(frame_of({"id": id, "result": {}}))
-    assert rig.kinds() == "Violation"
-    assert rig.outcomes_of("me") == 0
+def test_a_batch_is_invalid_in_other_revisions(subtests):
+    for version in ("2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"):
+        with subtests.test(version=version):
+            harness = Harness(versions=(version,)).ready()
+            id = harness.written_call("me")
+            harness.receive(frame_of({"id": id, "result": {}}))
+            assert harness.kinds() == "Violation"
+            assert harness.outcomes_of("me") == 0
 
 
-@pytest.mark.parametrize("frame", [b"[]", b" [ ] ", b"[" + b"1," * 200 + b"1]"])
-def test_an_empty_batch_and_one_over_the_limit_are_strikes(frame):
-    rig = batch_rig()
-    rig.receive(frame)
-    assert rig.kinds() == "Violation"
-    assert rig.core._strikes == 1
+def test_an_empty_batch_and_one_over_the_limit_are_invalid_frames(subtests):
+    for frame in (b"[]", b" [ ] ", b"[" + b"1," * 200 + b"1]"):
+        with subtests.test(frame=frame):
+            harness = batch_harness()
+            harness.receive(frame)
+            assert harness.kinds() == "Violation"
+            assert harness.core._invalid_frames == 1
 
 
-def test_a_batch_is_not_taken_further_than_the_connection_it_came_over():
-    rig = batch_rig()
-    id = rig.written_call("me")
-    rig.receive(frame_of({"method": "notifications/reset"}, {"id": id, "result": {}}))
-    assert rig.state is S.BACKOFF
-    assert rig.effects(e.Complete) == []
-    assert rig.outcomes_of("me") == 1
+def test_a_batch_ends_with_its_connection():
+    harness = batch_harness()
+    id = harness.written_call("me")
+    harness.receive(frame_of({"method": "notifications/reset"}, {"id": id, "result": {}}))
+    assert harness.state is S.BACKOFF
+    assert harness.effects(e.Complete) == []
+    assert harness.outcomes_of("me") == 1
 
 
-def test_a_batch_within_a_batch_is_a_strike():
-    rig = batch_rig()
-    rig.receive(b'[[{"jsonrpc":"2.0","id":2,"result":{}}]]')
-    assert rig.kinds() == "Violation"
+def test_a_batch_within_a_batch_is_an_invalid_frame():
+    harness = batch_harness()
+    harness.receive(b'[[{"jsonrpc":"2.0","id":2,"result":{}}]]')
+    assert harness.kinds() == "Violation"
 
 
-def test_one_bad_line_is_one_strike_however_many_members_it_has():
-    """Row 24: 20 bad lines in a row."""
-    rig = batch_rig()
-    rig.receive(b"[%b]" % b",".join([b"1"] * 30))
-    assert rig.state is S.READY
+def test_a_batch_with_many_invalid_members_counts_once():
+    harness = batch_harness()
+    harness.receive(b"[%b]" % b",".join([b"1"] * 30))
+    assert harness.state is S.READY

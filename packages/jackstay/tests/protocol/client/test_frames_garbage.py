@@ -1,8 +1,7 @@
-"""Frames that make no sense, and any bytes at all: counted, answered where that is demanded, and never the end of the program."""
+"""Invalid frames and arbitrary bytes: they are counted, fail at most their own call, and raise nothing."""
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,9 +9,9 @@ from jackstay.errors import ProtocolError
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._exchange import Role
 from jackstay.protocol.client._table import ClientState
-from model.rig import Rig, S, rig_in
+from model.harness import Harness, S, harness_in
 
-# --- garbage ----------------------------------------------------------------------------------------------------------
+# --- invalid frames ---------------------------------------------------------------------------------------------------
 
 GARBAGE = [
     b"Listening on stdio...",
@@ -34,90 +33,88 @@ GARBAGE = [
 ]
 
 
-@pytest.mark.parametrize("frame", GARBAGE, ids=lambda value: repr(value[:20]))
-def test_what_is_not_json_rpc_is_a_strike_with_its_size(frame):
-    """Row 24, section 5: protocol.violation with reason and frame_size."""
-    rig = rig_in(S.READY)
-    rig.receive(frame)
-    violation = rig.only(e.Violation)
-    assert violation.reason
-    assert violation.size == len(frame)
-    assert rig.state is S.READY
+def test_an_invalid_frame_is_a_violation_with_its_size(subtests):
+    for frame in GARBAGE:
+        with subtests.test(frame=frame):
+            harness = harness_in(S.READY)
+            harness.receive(frame)
+            violation = harness.only(e.Violation)
+            assert violation.reason
+            assert violation.size == len(frame)
+            assert harness.state is S.READY
 
 
-@pytest.mark.parametrize("state", [S.STARTING, S.INITIALIZING, S.READY])
-def test_twenty_bad_lines_in_a_row_are_a_failure_that_quotes_the_line(state):
-    """Row 24."""
-    rig = rig_in(state)
-    for _ in range(19):
-        rig.receive(b"Listening on stdio...")
-        assert rig.state is state
-    rig.receive(b"Listening on port 80")
-    assert rig.state is S.BACKOFF
-    assert str(rig.core.cause) == "20 bad lines in a row: 'Listening on port 80'"
+def test_twenty_invalid_frames_in_a_row_are_a_failure_that_quotes_the_last(subtests):
+    for state in (S.STARTING, S.INITIALIZING, S.READY):
+        with subtests.test(state=state):
+            harness = harness_in(state)
+            for _ in range(19):
+                harness.receive(b"Listening on stdio...")
+                assert harness.state is state
+            harness.receive(b"Listening on port 80")
+            assert harness.state is S.BACKOFF
+            assert str(harness.core.cause) == "20 invalid frames in a row: 'Listening on port 80'"
 
 
-def test_a_good_message_ends_the_row():
-    rig = rig_in(S.READY)
+def test_a_valid_message_resets_the_count():
+    harness = harness_in(S.READY)
     for _ in range(5):
         for _ in range(19):
-            rig.receive(b"hello")
-        rig.say(method="notifications/message")
-    assert rig.state is S.READY
-    id = rig.written_call("me")
+            harness.receive(b"hello")
+        harness.receive_json(method="notifications/message")
+    assert harness.state is S.READY
+    id = harness.written_call("me")
     for _ in range(19):
-        rig.receive(b"hello")
-    rig.answer(id)
+        harness.receive(b"hello")
+    harness.respond(id)
     for _ in range(19):
-        rig.receive(b"hello")
-    assert rig.state is S.READY
+        harness.receive(b"hello")
+    assert harness.state is S.READY
 
 
-def test_strikes_belong_to_one_transport():
-    rig = rig_in(S.READY)
+def test_invalid_frames_are_counted_per_transport():
+    harness = harness_in(S.READY)
     for _ in range(19):
-        rig.receive(b"hello")
-    rig.down()
-    rig.reconnect()
-    rig.receive(b"hello")
-    assert rig.state is S.INITIALIZING
+        harness.receive(b"hello")
+    harness.down()
+    harness.reconnect()
+    harness.receive(b"hello")
+    assert harness.state is S.INITIALIZING
 
 
-def test_nothing_but_bad_lines_until_the_connect_deadline_says_so_and_quotes_one():
-    """Row 24."""
-    rig = rig_in(S.INITIALIZING)
-    rig.receive(b"npm WARN deprecated")
-    rig.wait(10.1)
-    assert rig.state is S.BACKOFF
-    assert isinstance(rig.core.cause, ProtocolError)
-    said = "the program printed 'npm WARN deprecated' to its standard output and sent no MCP message; is this an MCP server?"
-    assert str(rig.core.cause) == said
+def test_only_invalid_output_until_the_connect_deadline_is_quoted_in_the_error():
+    harness = harness_in(S.INITIALIZING)
+    harness.receive(b"npm WARN deprecated")
+    harness.wait(10.1)
+    assert harness.state is S.BACKOFF
+    assert isinstance(harness.core.cause, ProtocolError)
+    message = (
+        "the program printed 'npm WARN deprecated' to its standard output and sent no MCP message;"
+        " is this an MCP server?"
+    )
+    assert str(harness.core.cause) == message
 
 
-def test_a_server_that_also_said_something_good_is_not_said_to_have_sent_nothing_but_bad_lines():
-    rig = rig_in(S.INITIALIZING)
-    rig.say(method="notifications/message")
-    rig.receive(b"npm WARN deprecated")
-    rig.wait(10.1)
-    assert "nothing but" not in str(rig.core.cause)
+def test_the_error_does_not_quote_output_if_a_valid_message_was_received():
+    harness = harness_in(S.INITIALIZING)
+    harness.receive_json(method="notifications/message")
+    harness.receive(b"npm WARN deprecated")
+    harness.wait(10.1)
+    assert "npm" not in str(harness.core.cause)
 
 
-def test_garbage_is_no_sign_of_life():
-    rig = rig_in(S.READY, keepalive=5.0)
-    rig.wait(5.1)
-    rig.receive(b"hello")
-    rig.wait(5.1)
-    assert "ping" in rig.methods()
+def test_an_invalid_frame_does_not_replace_a_keepalive():
+    harness = harness_in(S.READY, keepalive=5.0)
+    harness.wait(5.1)
+    harness.receive(b"hello")
+    harness.wait(5.1)
+    assert "ping" in harness.methods()
 
 
-# --- any bytes --------------------------------------------------------------------------------------------------------
+# --- arbitrary frames -------------------------------------------------------------------------------------------------
 
 VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
@@ -130,9 +127,7 @@ MESSAGES = st.fixed_dictionaries(
     optional={
         "id": st.integers(0, 5) | VALUES,
         "method": METHODS | VALUES,
-        "params": st.fixed_dictionaries(
-            {}, optional={"requestId": VALUES, "progressToken": st.integers(0, 5)}
-        )
+        "params": st.fixed_dictionaries({}, optional={"requestId": VALUES, "progressToken": st.integers(0, 5)})
         | VALUES,
         "result": VALUES,
         "error": st.fixed_dictionaries({"code": st.integers(), "message": st.text(max_size=3)}) | VALUES,
@@ -146,68 +141,68 @@ MESSAGES = st.fixed_dictionaries(
     st.sampled_from(["2025-03-26", "2025-11-25", "2026-07-28"]),
     st.booleans(),
 )
-def test_whatever_a_peer_sends_no_caller_is_told_twice_and_nothing_escapes(frames, state, version, is_http):
-    rig = rig_in(state, versions=(version,), is_http=is_http)
+def test_any_frames_give_at_most_one_outcome_per_call_and_raise_nothing(frames, state, version, is_http):
+    harness = harness_in(state, versions=(version,), is_http=is_http)
     for caller in range(3):
-        rig.call(caller, wait_for_ready=True)
-    rig.wrote()
+        harness.call(caller, wait_for_ready=True)
+    harness.wrote()
     for frame in frames:
-        rig.receive(frame if isinstance(frame, bytes) else json.dumps(frame).encode())
+        harness.receive(frame if isinstance(frame, bytes) else json.dumps(frame).encode())
     for caller in range(3):
-        assert rig.outcomes_of(caller) <= 1
-    if rig.state in (S.CLOSING, S.CLOSED):
-        assert rig.core.calls.pending == {}
-    assert len(rig.core._serving) <= 64
+        assert harness.outcomes_of(caller) <= 1
+    if harness.state in (S.CLOSING, S.CLOSED):
+        assert harness.core.calls.pending == {}
+    assert len(harness.core._serving) <= 64
     if version == "2026-07-28":
-        answered = [frame for frame in rig.frames(rig.history) if "method" not in frame]
-        assert answered == []
-    assert not any(x.role is Role.CALL for x in rig.core.calls.pending.values() if rig.state is S.CLOSED)
+        responses = [frame for frame in harness.frames(harness.history) if "method" not in frame]
+        assert responses == []
+    assert not any(x.role is Role.CALL for x in harness.core.calls.pending.values() if harness.state is S.CLOSED)
 
 
-@pytest.mark.parametrize("state", [S.INITIALIZING, S.READY])
-def test_a_server_that_sends_initialize_breaks_the_rules(state):
-    """Row 8; table: peer sends initialize."""
-    rig = rig_in(state)
-    rig.say(id=1, method="initialize", params={})
-    assert rig.only(e.Violation).reason == "the server sent initialize, which only a client may"
-    assert rig.only(e.Violation).size > 0
-    assert rig.state is S.BACKOFF
-    assert rig.methods() == []
+def test_initialize_from_the_server_is_a_violation(subtests):
+    for state in (S.INITIALIZING, S.READY):
+        with subtests.test(state=state):
+            harness = harness_in(state)
+            harness.receive_json(id=1, method="initialize", params={})
+            assert harness.only(e.Violation).reason == "the server sent initialize, which only a client may send"
+            assert harness.only(e.Violation).size > 0
+            assert harness.state is S.BACKOFF
+            assert harness.methods() == []
 
 
-@pytest.mark.parametrize("method", ["$/reset", "notifications/reset"])
-def test_both_names_of_a_reset_are_known(method):
-    """Row 7."""
-    rig = rig_in(S.READY)
-    rig.say(method=method)
-    assert rig.state is S.BACKOFF
+def test_both_reset_methods_are_recognized(subtests):
+    for method in ("$/reset", "notifications/reset"):
+        with subtests.test(method=method):
+            harness = harness_in(S.READY)
+            harness.receive_json(method=method)
+            assert harness.state is S.BACKOFF
 
 
 def test_a_frame_of_an_old_transport_is_counted():
-    rig = rig_in(S.READY)
-    rig.receive(b"hello", epoch=0)
-    assert rig.core.counts["stale"] == 1
+    harness = harness_in(S.READY)
+    harness.receive(b"hello", epoch=0)
+    assert harness.core.counts["stale"] == 1
 
 
 def test_progress_of_an_open_post_is_reported_while_the_session_is_renewed():
-    rig = Rig(is_http=True).ready()
-    lost, open_post = rig.call("lost"), rig.call("open")
-    rig.step(e.SessionLost(1, lost))
-    rig.spawned()
-    rig.up()
-    rig.say(method="notifications/progress", params={"progressToken": open_post, "progress": 1})
-    assert rig.only(e.Report).caller == "open"
+    harness = Harness(is_http=True).ready()
+    lost, open_post = harness.call("lost"), harness.call("open")
+    harness.step(e.SessionLost(1, lost))
+    harness.spawned()
+    harness.up()
+    harness.receive_json(method="notifications/progress", params={"progressToken": open_post, "progress": 1})
+    assert harness.only(e.ReportProgress).caller == "open"
 
 
-@pytest.mark.parametrize("depth", [150, 995, 1_000, 20_000])
-def test_an_answer_that_is_nested_too_deeply_ends_its_call(depth):
-    """Over any transport: whoever waits is told at once. Another call is untouched."""
-    rig = Rig().ready()
-    mine, other = rig.written_call("mine"), rig.written_call("other")
-    rig.receive(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (mine, b"[" * depth + b"]" * depth))
-    error = rig.error_of("mine")
-    assert isinstance(error, ProtocolError)
-    assert error.may_have_run is True
-    assert "nested more than 128 deep" in str(error)
-    rig.answer(other)
-    assert rig.only(e.Complete).caller == "other"
+def test_a_response_that_is_nested_too_deeply_fails_only_its_call(subtests):
+    for depth in (150, 995, 1_000, 20_000):
+        with subtests.test(depth=depth):
+            harness = Harness().ready()
+            first, other = harness.written_call("first"), harness.written_call("other")
+            harness.receive(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (first, b"[" * depth + b"]" * depth))
+            error = harness.error_of("first")
+            assert isinstance(error, ProtocolError)
+            assert error.may_have_run is True
+            assert "nested more than 128 deep" in str(error)
+            harness.respond(other)
+            assert harness.only(e.Complete).caller == "other"

@@ -1,4 +1,4 @@
-"""Notifications wait in order, once where once is enough, and never without bound."""
+"""The inbox of notifications: order, replacement of older ones of the same kind, and limits."""
 
 import msgspec
 import pytest
@@ -16,25 +16,24 @@ def raw(text: str) -> msgspec.Raw:
     return msgspec.Raw(text.encode())
 
 
-def drained(inbox: Inbox) -> list[tuple[str, bytes]]:
+def drain(inbox: Inbox) -> list[tuple[str, bytes]]:
     out = []
-    while (notice := inbox.take()) is not None:
+    while (notice := inbox.pop()) is not None:
         out.append((notice.method, notice.params))
     return out
 
 
-def test_notifications_come_out_in_the_order_they_came() -> None:
+def test_notifications_keep_their_order() -> None:
     inbox = Inbox()
     for number in range(5):
         inbox.put(OTHER, raw(str(number)))
-    assert [params for _, params in drained(inbox)] == [b"0", b"1", b"2", b"3", b"4"]
-    assert inbox.take() is None
+    assert [params for _, params in drain(inbox)] == [b"0", b"1", b"2", b"3", b"4"]
+    assert inbox.pop() is None
 
 
-@pytest.mark.parametrize(
-    ("puts", "left"),
-    [
-        # One list_changed of each kind; the newest stands last.
+def test_only_the_newest_of_a_kind_is_kept(subtests: pytest.Subtests) -> None:
+    cases = [
+        # One list_changed of each kind; the newest is last.
         (
             [
                 ("notifications/tools/list_changed", None),
@@ -64,26 +63,24 @@ def test_notifications_come_out_in_the_order_they_came() -> None:
                 (PROGRESS, b'{"progressToken":1,"progress":2}'),
             ],
         ),
-        # What cannot be read is kept as it is, and never taken for another.
+        # Params that cannot be decoded are kept and never merged.
         (
             [(UPDATED, "5"), (UPDATED, "5"), (PROGRESS, "[]")],
             [(UPDATED, b"5"), (UPDATED, b"5"), (PROGRESS, b"[]")],
         ),
         # Log messages are all kept.
         ([(LOG, "1"), (LOG, "1")], [(LOG, b"1"), (LOG, b"1")]),
-    ],
-)
-def test_what_only_says_look_again_is_kept_once(
-    puts: list[tuple[str, str | None]], left: list[tuple[str, bytes]]
-) -> None:
-    inbox = Inbox()
-    for method, params in puts:
-        inbox.put(method, None if params is None else raw(params))
-    assert drained(inbox) == left
-    assert inbox.dropped == 0
+    ]
+    for puts, left in cases:
+        with subtests.test(puts=puts, left=left):
+            inbox = Inbox()
+            for method, params in puts:
+                inbox.put(method, None if params is None else raw(params))
+            assert drain(inbox) == left
+            assert inbox.dropped == 0
 
 
-def test_when_it_is_full_the_oldest_log_goes_first_and_then_the_oldest_of_anything() -> None:
+def test_a_full_inbox_drops_the_oldest_log_message_and_then_the_oldest_notification() -> None:
     inbox = Inbox(3)
     for method, params in ((OTHER, "1"), (LOG, "2"), (OTHER, "3")):
         inbox.put(method, raw(params))
@@ -91,20 +88,20 @@ def test_when_it_is_full_the_oldest_log_goes_first_and_then_the_oldest_of_anythi
     assert inbox.dropped == 1
     inbox.put(OTHER, raw("5"))
     assert inbox.dropped == 2
-    assert [params for _, params in drained(inbox)] == [b"3", b"4", b"5"]
+    assert [params for _, params in drain(inbox)] == [b"3", b"4", b"5"]
 
 
-def test_a_log_that_was_taken_is_not_dropped_again() -> None:
+def test_a_popped_log_message_is_not_dropped_again() -> None:
     inbox = Inbox(2)
     inbox.put(LOG, raw("1"))
-    assert inbox.take() is not None
+    assert inbox.pop() is not None
     inbox.put(OTHER, raw("2"))
     inbox.put(LOG, raw("3"))
     inbox.put(OTHER, raw("4"))
-    assert [params for _, params in drained(inbox)] == [b"2", b"4"]
+    assert [params for _, params in drain(inbox)] == [b"2", b"4"]
 
 
-def test_a_replacement_needs_no_room() -> None:
+def test_a_replacement_drops_nothing() -> None:
     inbox = Inbox(1)
     inbox.put(UPDATED, raw('{"uri":"a"}'))
     inbox.put(UPDATED, raw('{"uri":"a","n":2}'))
@@ -112,7 +109,7 @@ def test_a_replacement_needs_no_room() -> None:
     assert len(inbox) == 1
 
 
-def test_it_holds_a_thousand_and_says_so() -> None:
+def test_the_capacity_and_repr() -> None:
     inbox = Inbox()
     for number in range(CAPACITY + 5):
         inbox.put(OTHER, raw(str(number)))
@@ -126,31 +123,31 @@ def test_params_are_copied_out_of_their_frame() -> None:
     inbox = Inbox()
     inbox.put(OTHER, msgspec.Raw(memoryview(frame)))
     frame[:] = b"xxxxxxx"
-    assert drained(inbox) == [(OTHER, b'{"a":1}')]
+    assert drain(inbox) == [(OTHER, b'{"a":1}')]
 
 
-def test_what_waits_is_bounded_in_bytes_and_one_of_any_size_is_kept() -> None:
-    inbox = Inbox(most_bytes=100)
+def test_the_bytes_are_bounded_and_a_single_notification_of_any_size_is_kept() -> None:
+    inbox = Inbox(max_bytes=100)
     for letter in "abc":
         inbox.put(OTHER, raw(letter * 40))
-    assert [params[:1] for _, params in drained(inbox)] == [b"b", b"c"]
+    assert [params[:1] for _, params in drain(inbox)] == [b"b", b"c"]
     assert inbox.dropped == 1
     inbox.put(OTHER, raw("d"))
     inbox.put(OTHER, raw("e" * 1000))
-    assert [params[:1] for _, params in drained(inbox)] == [b"e"]
-    for _ in range(10):  # what was taken, dropped or replaced weighs nothing any more
+    assert [params[:1] for _, params in drain(inbox)] == [b"e"]
+    for _ in range(10):  # popped, dropped and replaced ones do not count
         inbox.put(UPDATED, raw('{"uri":"x","more":"%s"}' % ("y" * 60)))
     inbox.put(OTHER, raw("f"))
     assert (len(inbox), inbox.dropped) == (2, 2)
 
 
-def test_logs_that_were_taken_leave_nothing_behind() -> None:
+def test_popped_log_messages_leave_nothing_behind() -> None:
     inbox = Inbox(2)
     for _ in range(1000):
         inbox.put(LOG, raw("{}"))
-        inbox.take()
+        inbox.pop()
     assert not inbox._logs
     inbox.put(LOG, raw("1"))
     inbox.put(OTHER, raw("2"))
     inbox.put(OTHER, raw("3"))
-    assert [params for _, params in drained(inbox)] == [b"2", b"3"]
+    assert [params for _, params in drain(inbox)] == [b"2", b"3"]

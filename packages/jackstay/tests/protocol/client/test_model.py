@@ -1,4 +1,4 @@
-"""The client's machine searched breadth first on the real object, and proof that the search finds what it looks for."""
+"""Explore the reachable states of a client's connection, and check that the search finds planted defects."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from jackstay.protocol.client import events as _client_events
 from jackstay.protocol.client._calls import Calls, Retry
 from jackstay.protocol.client._connection import ClientConnection
 from jackstay.protocol.client._core import ClientCore
-from jackstay.protocol.client._exchange import ExchangeEvent, ExchangeState, If, Role, Then
+from jackstay.protocol.client._exchange import ExchangeAction, ExchangeEvent, ExchangeGuard, ExchangeState, Role
 from jackstay.protocol.client._negotiation import Negotiation
 from jackstay.protocol.client._settings import Settings
-from jackstay.protocol.client._table import CELLS, ENTRIES, ClientState, Do, Timer, When
+from jackstay.protocol.client._table import CELLS, ENTRIES, Action, ClientState, Guard, Timer
 from model import client_world
 from model.client import Search, Violation
-from model.client_world import Scene
+from model.client_world import Scenario
 
-# A search measures nothing that other tests do not, and being measured makes it five times as long.
+# The search covers nothing that other tests do not, and coverage makes it five times slower.
 pytestmark = [pytest.mark.no_cover, pytest.mark.long]
 
 e = _client_events
@@ -40,98 +40,96 @@ STATELESS = ("2026-07-28",)
 WAITS: dict[str, object] = {"wait_for_ready": True}
 PLAIN: dict[str, object] = {}
 SAFE: dict[str, object] = {"may_replay": True}
-PATIENT: dict[str, object] = {"busy": "wait"}
+WAITS_IF_BUSY: dict[str, object] = {"busy": "wait"}
 
 
 def settings(**changes: Any) -> Settings:
-    # Two attempts before the first ready and for a session: counts are only compared, more would make the search longer.
-    # Waiting for ready is off here, so that a scene has calls of both kinds; hangs have scenes of their own.
+    # Two attempts before the first ready and for a session: more would only make the search longer. Waiting for ready
+    # is off, so that a scenario can have both kinds of calls; health checks have their own scenarios.
     common = {"max_attempts": 2, "session_attempts": 2, "wait_for_ready": False, "hang_timeout": None}
     return Settings(**{**common, **changes})
 
 
 FOUR = (PLAIN, WAITS, SAFE, PLAIN)
 
-SCENES = {
-    # Both eras, every way to start and to fail, stale events of earlier transports.
-    "lifecycle": Scene(
+SCENARIOS = {
+    # Both eras, every way to start and fail, stale events of earlier transports.
+    "lifecycle": Scenario(
         settings(),
         (WAITS, PLAIN),
         peer=frozenset({"unknown", "reset", "initialize"}),
         transport=frozenset({"fail", "refuse", "down", "stale"}),
     ),
-    # Four requests of every temper, any number of reconnects.
-    "calls": Scene(settings(versions=ONE_ERA), FOUR, transport=frozenset({"down"})),
-    "five epochs": Scene(settings(versions=ONE_ERA), FOUR, transport=frozenset({"down"}), epochs=5),
-    "stateless": Scene(settings(versions=STATELESS), FOUR, transport=frozenset({"fail", "down"})),
-    # A transport that is busy: retries by time, waits for room.
-    "busy": Scene(
+    # Four calls of every kind, any number of reconnects.
+    "calls": Scenario(settings(versions=ONE_ERA), FOUR, transport=frozenset({"down"})),
+    "five epochs": Scenario(settings(versions=ONE_ERA), FOUR, transport=frozenset({"down"}), epochs=5),
+    "stateless": Scenario(settings(versions=STATELESS), FOUR, transport=frozenset({"fail", "down"})),
+    # A busy transport: retries, and calls that wait.
+    "busy": Scenario(
         settings(versions=ONE_ERA, retry_attempts=2),
-        (PLAIN, PATIENT, WAITS, SAFE),
+        (PLAIN, WAITS_IF_BUSY, WAITS, SAFE),
         transport=frozenset({"down", "busy", "room"}),
     ),
     # A server that forgets its sessions, soon and late, and loses single requests.
-    "session loss": Scene(
+    "session loss": Scenario(
         settings(versions=ONE_ERA),
         (PLAIN, WAITS, SAFE),
         is_http=True,
         peer=frozenset({"session", "alone"}),
         transport=frozenset({"down"}),
     ),
-    # A server that may stop answering: it is checked after a call timed out, and earlier for calls that may be sent again.
-    "hang": Scene(
+    # A server that may stop responding: a health check after a timeout, and earlier for calls that are safe to repeat.
+    "hang": Scenario(
         settings(versions=ONE_ERA, hang_timeout=5.0),
         (PLAIN, SAFE, WAITS),
         peer=frozenset({"unknown"}),
         transport=frozenset({"down"}),
     ),
-    "hang, busy": Scene(
+    "hang, busy": Scenario(
         settings(versions=ONE_ERA, hang_timeout=5.0, retry_attempts=2),
         (PLAIN, WAITS),
         transport=frozenset({"down", "busy", "room"}),
     ),
-    "hang, keepalive, stateless": Scene(
+    "hang, keepalive, stateless": Scenario(
         settings(versions=STATELESS, hang_timeout=5.0, keepalive=5.0),
         (PLAIN, WAITS),
         transport=frozenset({"down"}),
     ),
-    # The clock jumps over the window of session losses here, and must not reach a deadline by that.
-    "hang over sessions": Scene(
+    # The clock jumps over the window of session losses, and must not reach a deadline by that.
+    "hang over sessions": Scenario(
         settings(versions=ONE_ERA, hang_timeout=5.0, request_timeout=1e9, max_timeout=None),
         (SAFE,),
         is_http=True,
         peer=frozenset({"session", "alone"}),
         transport=frozenset({"down"}),
     ),
-    # One connection for calls: the others wait for it, and nothing of them was sent.
-    "queued over sessions": Scene(
+    # One connection for calls: the others wait for it, and no byte of them was sent.
+    "queued over sessions": Scenario(
         settings(versions=ONE_ERA),
         (PLAIN, SAFE),
         is_http=True,
         peer=frozenset({"session", "alone"}),
         transport=frozenset({"down", "queue"}),
     ),
-    "queued without sessions": Scene(
+    "queued without sessions": Scenario(
         settings(versions=STATELESS),
         FOUR,
         is_http=True,
         peer=frozenset({"alone"}),
         transport=frozenset({"down", "queue"}),
     ),
-    "keepalive": Scene(
-        settings(versions=ONE_ERA, keepalive=5.0), FOUR, transport=frozenset({"fail", "down"})
-    ),
-    "keepalive over sessions": Scene(
+    "keepalive": Scenario(settings(versions=ONE_ERA, keepalive=5.0), FOUR, transport=frozenset({"fail", "down"})),
+    "keepalive over sessions": Scenario(
         settings(versions=ONE_ERA, keepalive=5.0),
         (SAFE,),
         is_http=True,
         peer=frozenset({"session"}),
         transport=frozenset({"down"}),
     ),
-    "server requests": Scene(
-        settings(versions=ONE_ERA), FOUR, peer=frozenset({"ask", "cancel"}), transport=frozenset({"down"})
+    "server requests": Scenario(
+        settings(versions=ONE_ERA), FOUR, peer=frozenset({"request", "cancel"}), transport=frozenset({"down"})
     ),
-    "garbage": Scene(
+    "garbage": Scenario(
         settings(versions=ONE_ERA),
         FOUR,
         peer=frozenset({"garbage", "progress"}),
@@ -140,31 +138,31 @@ SCENES = {
 }
 
 # Too long for every run: `make soak`.
-LONG_SCENES = {
-    "keepalive, five epochs": Scene(
+LONG_SCENARIOS = {
+    "keepalive, five epochs": Scenario(
         settings(versions=ONE_ERA, keepalive=5.0), FOUR, transport=frozenset({"down"}), epochs=5
     ),
-    "four requests of both eras": Scene(
+    "four requests of both eras": Scenario(
         settings(),
         FOUR,
         peer=frozenset({"unknown", "reset", "initialize"}),
         transport=frozenset({"fail", "refuse", "down", "stale"}),
         limit=2_000_000,
     ),
-    "five busy requests": Scene(
+    "five busy requests": Scenario(
         settings(versions=ONE_ERA, retry_attempts=3),
-        (PLAIN, PATIENT, SAFE, WAITS, PATIENT),
+        (PLAIN, WAITS_IF_BUSY, SAFE, WAITS, WAITS_IF_BUSY),
         transport=frozenset({"down", "busy", "room"}),
         limit=2_000_000,
     ),
-    "busy requests, and a server that asks": Scene(
+    "busy requests, and a server that sends requests": Scenario(
         settings(versions=ONE_ERA, retry_attempts=2),
-        (PATIENT, SAFE),
-        peer=frozenset({"ask", "cancel"}),
+        (WAITS_IF_BUSY, SAFE),
+        peer=frozenset({"request", "cancel"}),
         transport=frozenset({"fail", "down", "busy", "room"}),
         limit=2_000_000,
     ),
-    "two requests kept alive over sessions": Scene(
+    "two requests kept alive over sessions": Scenario(
         settings(versions=ONE_ERA, keepalive=5.0),
         (PLAIN, SAFE),
         is_http=True,
@@ -172,7 +170,7 @@ LONG_SCENES = {
         transport=frozenset({"fail", "down"}),
         limit=2_000_000,
     ),
-    "two requests of a hung server over sessions": Scene(
+    "two requests of a hung server over sessions": Scenario(
         settings(versions=ONE_ERA, hang_timeout=5.0, request_timeout=1e9, max_timeout=None),
         (PLAIN, SAFE),
         is_http=True,
@@ -180,7 +178,7 @@ LONG_SCENES = {
         transport=frozenset({"down"}),
         limit=2_000_000,
     ),
-    "four requests over sessions": Scene(
+    "four requests over sessions": Scenario(
         settings(versions=ONE_ERA, session_attempts=3),
         FOUR,
         is_http=True,
@@ -188,7 +186,7 @@ LONG_SCENES = {
         transport=frozenset({"down"}),
         limit=2_000_000,
     ),
-    "four requests over sessions, five epochs": Scene(
+    "four requests over sessions, five epochs": Scenario(
         settings(versions=ONE_ERA),
         FOUR,
         is_http=True,
@@ -202,40 +200,39 @@ LONG_SCENES = {
 
 @pytest.fixture(autouse=True)
 def _small_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Twenty bad lines in a row behave as two do, and twenty times as many states tell nothing more; so do answers that
-    # wait for room.
-    monkeypatch.setattr(_client_frames, "MAX_STRIKES", 2)
+    # Twenty invalid frames in a row, or kept responses, behave as two do and only make the search longer.
+    monkeypatch.setattr(_client_frames, "MAX_INVALID_FRAMES", 2)
     monkeypatch.setattr(_client_frames, "MAX_HANDLERS", 2)
 
 
 @pytest.fixture(autouse=True)
 def _no_collector() -> Iterator[None]:
-    # A search makes many objects and keeps most: looking for rubbish among them takes a sixth of its time.
+    # A search creates many objects and keeps most: garbage collection takes a sixth of its time.
     gc.disable()
     yield
     gc.enable()
 
 
-def search_of(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Search:
-    """A search in which four requests are more than are offered at once, where the transport may refuse any of them."""
-    if "busy" in scene.transport:
-        monkeypatch.setattr(_calls, "BITE", 2)
-    return Search(scene)
+def search_of(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Search:
+    """Return a search; if the transport may be busy, four calls are more than one batch."""
+    if "busy" in scenario.transport:
+        monkeypatch.setattr(_calls, "FLUSH_BATCH_SIZE", 2)
+    return Search(scenario)
 
 
-@pytest.mark.guard(1200)  # 20,000 states take half a minute; a busy machine gives a twentieth of itself
-@pytest.mark.parametrize("name", SCENES)
-def test_no_reachable_state_breaks_a_promise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Safety in every state, liveness from each; then merges of states are tried by walks that merge nothing.
+@pytest.mark.guard(1200)  # 20,000 states take half a minute on an idle machine
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_reachable_state_violates_an_invariant(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check safety in every state and liveness from each; then test the merging of states by walks that merge nothing.
 
-    Epochs are compared and not counted, which covers any number of them: walks come through more than four. In the
-    scenes "five epochs" each is a state of its own, and all of the first five are searched.
+    Epochs are compared and not counted, which covers any number of them: walks pass through more than four. In the
+    scenario "five epochs" each is a state of its own, and all of the first five are searched.
     """
-    search = search_of(SCENES[name], monkeypatch)
-    search.prove()
+    search = search_of(SCENARIOS[name], monkeypatch)
+    search.verify()
     assert search.visited == set(ClientState)
-    if search.scene.epochs is not None:
-        assert search.epochs > search.scene.epochs
+    if search.scenario.epochs is not None:
+        assert search.epochs > search.scenario.epochs
     assert search.compare(1_000, random.Random(name)) > 500
     assert search.walk(12, 80, random.Random(name)) > 200
     assert search.epochs > 4
@@ -245,7 +242,7 @@ def forget_replay(facts: Any) -> Any:
     return facts if facts[0] else (*facts[:7], None, *facts[8:])
 
 
-def forget_who_waits_for_ready(facts: Any) -> Any:
+def forget_wait_for_ready(facts: Any) -> Any:
     return facts if facts[0] else (*facts[:5], None, *facts[6:])
 
 
@@ -255,39 +252,35 @@ def forget_attempts(facts: Any) -> Any:
 
 @pytest.mark.guard(300)
 @pytest.mark.parametrize(
-    ("forget", "scene"),
-    [(forget_replay, "calls"), (forget_who_waits_for_ready, "calls"), (forget_attempts, "busy")],
+    ("forget", "scenario"),
+    [(forget_replay, "calls"), (forget_wait_for_ready, "calls"), (forget_attempts, "busy")],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_a_merge_of_states_that_differ_is_found(
-    forget: Callable[[Any], Any], scene: str, monkeypatch: pytest.MonkeyPatch
+def test_a_merge_of_different_states_is_found(
+    forget: Callable[[Any], Any], scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A search is worth what its notion of sameness is worth: forget one thing that matters, and a walk must tell."""
+    """If the key of a state omits something that matters, the comparison must find it."""
     original = client_world.request_key
-    monkeypatch.setattr(
-        client_world, "request_key", lambda *given, **named: forget(original(*given, **named))
-    )
-    search = search_of(SCENES[scene], monkeypatch)
+    monkeypatch.setattr(client_world, "request_key", lambda *given, **named: forget(original(*given, **named)))
+    search = search_of(SCENARIOS[scenario], monkeypatch)
     search.run()
-    with pytest.raises(Violation, match=r"overlooked|merged"):
+    with pytest.raises(Violation, match=r"did not find|merged"):
         search.compare(10_000, random.Random(1))
 
 
 if os.environ.get("JACKSTAY_PROFILE") == "soak":
 
     @pytest.mark.guard(1200)
-    @pytest.mark.parametrize("name", LONG_SCENES)
-    def test_no_state_of_the_long_searches_breaks_a_promise(
-        name: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        search = search_of(LONG_SCENES[name], monkeypatch)
-        search.prove()
+    @pytest.mark.parametrize("name", LONG_SCENARIOS)
+    def test_no_state_of_the_long_searches_violates_an_invariant(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        search = search_of(LONG_SCENARIOS[name], monkeypatch)
+        search.verify()
         assert search.compare(10_000, random.Random(name)) > 1_000
         assert search.walk(100, 100, random.Random(name)) > 1_000
 
 
-def test_every_field_of_the_core_is_compared_or_left_out_for_a_reason() -> None:
-    """A field that the core learns and the search does not would merge states that differ."""
+def test_every_field_of_the_core_is_compared_or_omitted_for_a_reason() -> None:
+    """A new field of the core that the search ignores could merge states that differ."""
     fields = {
         *ClientCore.__slots__,
         *Calls.__slots__,
@@ -295,8 +288,8 @@ def test_every_field_of_the_core_is_compared_or_left_out_for_a_reason() -> None:
         *Negotiation.__struct_fields__,
     }
     compared = {name for name in fields if re.search(rf"\.{name}\b", inspect.getsource(client_world))}
-    assert fields - compared - client_world.LEFT_OUT.keys() == set()
-    assert client_world.LEFT_OUT.keys() <= fields
+    assert fields - compared - client_world.OMITTED.keys() == set()
+    assert client_world.OMITTED.keys() <= fields
 
 
 # --- planted defects --------------------------------------------------------------------------------------------------
@@ -305,11 +298,11 @@ Patch = pytest.MonkeyPatch
 
 
 def no_connect_deadline(patch: Patch) -> None:
-    patch.setitem(ENTRIES, S.STARTING, (Do.SPAWN,))
+    patch.setitem(ENTRIES, S.STARTING, (Action.SPAWN,))
 
 
 def stop_in_starting_exits(patch: Patch) -> None:
-    patch.setitem(CELLS[e.StopAsked], S.STARTING, Cell((Do.NOTE_CAUSE,), S.CLOSED))
+    patch.setitem(CELLS[e.StopRequested], S.STARTING, Cell((Action.RECORD_CAUSE,), S.CLOSED))
 
 
 def ids_are_reused(patch: Patch) -> None:
@@ -325,11 +318,11 @@ def ids_are_reused(patch: Patch) -> None:
 def calls_share_one_timer(patch: Patch) -> None:
     original = Calls._arm_deadline
 
-    def arm(self: Calls, exchange: _exchange.Exchange) -> None:
+    def arm(self: Calls, exchange: _exchange.Exchange, moved_at: float) -> None:
         for name in list(self.timers.armed):
             if isinstance(name, int):
                 self.timers.disarm(name)
-        original(self, exchange)
+        original(self, exchange, moved_at)
 
     patch.setattr(Calls, "_arm_deadline", arm)
 
@@ -349,25 +342,25 @@ def no_epoch_fence(patch: Patch) -> None:
     patch.setattr(ClientConnection, "_fire", fire)
 
 
-def cancels_what_was_never_written(patch: Patch) -> None:
-    patch.setitem(_calls._IF, If.WRITTEN, lambda calls, exchange: exchange.number > 0)
+def cancels_unwritten_calls(patch: Patch) -> None:
+    patch.setitem(_calls._GUARDS, ExchangeGuard.WRITTEN, lambda calls, exchange: exchange.number > 0)
 
 
-def says_that_nothing_was_written(patch: Patch) -> None:
-    patch.setitem(_calls._IF, If.WRITTEN, lambda calls, exchange: False)
+def reports_nothing_as_written(patch: Patch) -> None:
+    patch.setitem(_calls._GUARDS, ExchangeGuard.WRITTEN, lambda calls, exchange: False)
     patch.setattr(Calls, "is_written", lambda self, exchange: False)
 
 
 def a_replayed_call_forgets_that_it_was_sent(patch: Patch) -> None:
-    patch.setitem(_calls._THEN, Then.MARK_SENT, lambda calls, exchange, said: None)
+    patch.setitem(_calls._ACTIONS, ExchangeAction.MARK_SENT, lambda calls, exchange, outcome: None)
 
 
 def busy_calls_survive_a_loss(patch: Patch) -> None:
     patch.setitem(_exchange.CELLS, (ExchangeEvent.LOST, ExchangeState.BUSY), IGNORE)
 
 
-def a_loss_fails_nobody(patch: Patch) -> None:
-    patch.setitem(ClientConnection.DO, Do.LET_GO, ClientConnection._close)
+def a_loss_fails_no_call(patch: Patch) -> None:
+    patch.setitem(ClientConnection.ACTIONS, Action.DROP_UNLESS_KEPT, ClientConnection._close)
 
 
 def a_retry_outlives_its_call(patch: Patch) -> None:
@@ -380,40 +373,40 @@ def a_retry_outlives_its_call(patch: Patch) -> None:
     patch.setattr(Timers, "disarm", disarm)
 
 
-def an_answer_leaves_the_call_open(patch: Patch) -> None:
+def a_response_leaves_the_call_open(patch: Patch) -> None:
     def complete(self: Calls, exchange: _exchange.Exchange, result: msgspec.Raw) -> None:
         self.out.append(e.Complete(exchange.caller, exchange.id, result))
 
     patch.setattr(Calls, "complete", complete)
 
 
-def closing_fails_nobody(patch: Patch) -> None:
-    patch.setitem(ENTRIES, S.CLOSING, (Do.END_WAITERS, Do.CLOSE))
+def closing_fails_no_call(patch: Patch) -> None:
+    patch.setitem(ENTRIES, S.CLOSING, (Action.END_WAITERS, Action.CLOSE))
 
 
 def timers_outlive_the_connection(patch: Patch) -> None:
-    patch.setitem(ENTRIES, S.CLOSED, (Do.END_CALLS, Do.END_WAITERS))
+    patch.setitem(ENTRIES, S.CLOSED, (Action.END_CALLS, Action.END_WAITERS))
 
 
 def closing_has_no_deadline(patch: Patch) -> None:
     patch.setitem(CELLS[e.CloseExpired], S.CLOSING, IGNORE)
 
 
-def a_fatal_probe_is_tried_for_ever(patch: Patch) -> None:
-    original = ClientConnection.DO[Do.OPEN_NEGOTIATION]
+def a_fatal_probe_is_repeated_forever(patch: Patch) -> None:
+    original = ClientConnection.ACTIONS[Action.OPEN_NEGOTIATION]
 
     def open_negotiation(self: ClientConnection, event: e.Event) -> None:
         self._was_probe_fatal = self._skips_probe = False
         original(self, event)
 
-    patch.setitem(ClientConnection.DO, Do.OPEN_NEGOTIATION, open_negotiation)
+    patch.setitem(ClientConnection.ACTIONS, Action.OPEN_NEGOTIATION, open_negotiation)
 
 
 def session_losses_never_count(patch: Patch) -> None:
-    patch.setitem(ClientConnection.WHEN, When.FREQUENT, lambda self, event: False)
+    patch.setitem(ClientConnection.GUARDS, Guard.SESSION_TOO_NEW, lambda self, event: False)
 
 
-def a_late_spawn_is_adopted(patch: Patch) -> None:
+def a_late_spawn_is_used(patch: Patch) -> None:
     patch.setitem(CELLS[e.Spawned], S.BACKOFF, Cell((), S.INITIALIZING))
 
 
@@ -424,17 +417,17 @@ def keepalive_runs_once(patch: Patch) -> None:
         original(self, event)
         self.calls.timers.disarm(Timer.KEEPALIVE)
 
-    patch.setitem(ClientConnection.DO, Do.KEEP_ALIVE, keep_alive)
+    patch.setitem(ClientConnection.ACTIONS, Action.KEEP_ALIVE, keep_alive)
 
 
-def a_check_of_the_server_has_no_end(patch: Patch) -> None:
-    original = ClientConnection.DO[Do.CHECK_IF_SILENT]
+def a_health_check_has_no_deadline(patch: Patch) -> None:
+    original = ClientConnection.ACTIONS[Action.CHECK_IF_SILENT]
 
     def check(self: ClientConnection, event: e.Expired) -> None:
         original(self, event)
         self.calls.timers.disarm(Timer.CHECK)
 
-    patch.setitem(ClientConnection.DO, Do.CHECK_IF_SILENT, check)
+    patch.setitem(ClientConnection.ACTIONS, Action.CHECK_IF_SILENT, check)
 
 
 def an_early_check_forgets_the_deadline(patch: Patch) -> None:
@@ -450,55 +443,55 @@ def an_early_check_forgets_the_deadline(patch: Patch) -> None:
 
 
 def queued_calls_are_sent_before_ready(patch: Patch) -> None:
-    patch.setitem(ENTRIES, S.INITIALIZING, (Do.OPEN_NEGOTIATION, Do.FLUSH))
+    patch.setitem(ENTRIES, S.INITIALIZING, (Action.OPEN_NEGOTIATION, Action.FLUSH))
 
 
-def a_keepalive_answer_ends_the_second_open_call(patch: Patch) -> None:
-    original = ClientConnection.DO[Do.COMPLETE]
+def a_response_to_a_keepalive_ends_the_second_open_call(patch: Patch) -> None:
+    original = ClientConnection.ACTIONS[Action.COMPLETE]
 
-    def complete(self: ClientConnection, event: e.AnswerReceived) -> None:
+    def complete(self: ClientConnection, event: e.ResponseReceived) -> None:
         pending = self.calls.pending
         calls = [exchange for exchange in pending.values() if exchange.role is Role.CALL]
         if pending[event.id].role is Role.KEEPALIVE and len(calls) > 1 and event.result is not None:
             self.calls.complete(calls[1], event.result)
         original(self, event)
 
-    patch.setitem(ClientConnection.DO, Do.COMPLETE, complete)
+    patch.setitem(ClientConnection.ACTIONS, Action.COMPLETE, complete)
 
 
-def a_keepalive_buries_what_is_open(patch: Patch) -> None:
-    original = ClientConnection.DO[Do.KEEP_ALIVE]
+def a_keepalive_abandons_an_open_call(patch: Patch) -> None:
+    original = ClientConnection.ACTIONS[Action.KEEP_ALIVE]
 
     def keep_alive(self: ClientConnection, event: e.Event) -> None:
         sent = [x for x in self.calls.pending.values() if x.state is ExchangeState.SENT]
         if len(sent) > 3 and not self.calls.received_after:
-            self.calls.bury(sent[0])
+            self.calls.abandon(sent[0])
         original(self, event)
 
-    patch.setitem(ClientConnection.DO, Do.KEEP_ALIVE, keep_alive)
+    patch.setitem(ClientConnection.ACTIONS, Action.KEEP_ALIVE, keep_alive)
 
 
 def a_lost_session_repeats_every_open_call(patch: Patch) -> None:
-    again = Cell((Then.RENEW, Then.QUEUE), ExchangeState.WAITING)
-    patch.setitem(_exchange.CELLS, (ExchangeEvent.RENEWED, ExchangeState.SENT), again)
+    again = Cell((ExchangeAction.ASSIGN_NEW_ID, ExchangeAction.QUEUE), ExchangeState.WAITING)
+    patch.setitem(_exchange.CELLS, (ExchangeEvent.SESSION_RENEWED, ExchangeState.SENT), again)
 
 
-def a_refused_call_is_sent_again_for_ever(patch: Patch) -> None:
-    patch.setitem(_calls._IF, If.HAS_SESSION_ATTEMPTS_LEFT, lambda calls, exchange: True)
+def a_refused_call_is_sent_again_forever(patch: Patch) -> None:
+    patch.setitem(_calls._GUARDS, ExchangeGuard.HAS_SESSION_ATTEMPTS_LEFT, lambda calls, exchange: True)
 
 
-def a_refused_call_fails_at_once(patch: Patch) -> None:
-    patch.setitem(_calls._IF, If.HAS_SESSION_ATTEMPTS_LEFT, lambda calls, exchange: False)
+def a_refused_call_fails_immediately(patch: Patch) -> None:
+    patch.setitem(_calls._GUARDS, ExchangeGuard.HAS_SESSION_ATTEMPTS_LEFT, lambda calls, exchange: False)
 
 
 def a_frequent_loss_closes_the_client(patch: Patch) -> None:
     lost = CELLS[e.SessionLost][S.READY]
-    frequent = Cell((Do.TURN_AWAY, Do.NOTE_CAUSE, Do.BACK), S.BACKOFF, lost.when, lost.otherwise)
+    frequent = Cell((Action.REQUEUE, Action.RECORD_CAUSE, Action.START_BACKOFF), S.BACKOFF, lost.guard, lost.otherwise)
     patch.setitem(CELLS[e.SessionLost], S.READY, frequent)
 
 
 def a_failed_renewal_closes_the_client(patch: Patch) -> None:
-    patch.setitem(ClientConnection.WHEN, When.HAS_OPEN_POSTS, lambda self, event: False)
+    patch.setitem(ClientConnection.GUARDS, Guard.HAS_OPEN_POSTS, lambda self, event: False)
 
 
 def a_refusal_in_backoff_is_ignored(patch: Patch) -> None:
@@ -506,15 +499,15 @@ def a_refusal_in_backoff_is_ignored(patch: Patch) -> None:
 
 
 def a_kept_client_is_forgotten_by_stop(patch: Patch) -> None:
-    patch.setitem(CELLS[e.StopAsked], S.BACKOFF, Cell((Do.NOTE_CAUSE,), S.CLOSED))
+    patch.setitem(CELLS[e.StopRequested], S.BACKOFF, Cell((Action.RECORD_CAUSE,), S.CLOSED))
 
 
-def a_start_is_not_noticed(patch: Patch) -> None:
-    patch.setitem(ClientConnection.DO, Do.MARK_SENT, lambda self, event: None)
+def post_started_is_ignored(patch: Patch) -> None:
+    patch.setitem(ClientConnection.ACTIONS, Action.MARK_SENT, lambda self, event: None)
 
 
-def what_waits_counts_as_sent(patch: Patch) -> None:
-    patch.setitem(ClientConnection.DO, Do.MARK_UNSENT, lambda self, event: None)
+def post_queued_is_ignored(patch: Patch) -> None:
+    patch.setitem(ClientConnection.ACTIONS, Action.MARK_UNSENT, lambda self, event: None)
 
 
 def a_call_of_an_old_session_renews_the_new_one(patch: Patch) -> None:
@@ -529,22 +522,22 @@ def a_call_of_an_old_session_renews_the_new_one(patch: Patch) -> None:
 
 
 def a_replay_may_be_repeated(patch: Patch) -> None:
-    original = _calls._THEN[Then.MARK_SENT]
+    original = _calls._ACTIONS[ExchangeAction.MARK_SENT]
 
-    def mark_sent(self: Calls, exchange: _exchange.Exchange, said: _calls.Said) -> None:
-        original(self, exchange, said)
+    def mark_sent(self: Calls, exchange: _exchange.Exchange, outcome: _calls.Outcome) -> None:
+        original(self, exchange, outcome)
         exchange.may_replay = True
 
-    patch.setitem(_calls._THEN, Then.MARK_SENT, mark_sent)
+    patch.setitem(_calls._ACTIONS, ExchangeAction.MARK_SENT, mark_sent)
 
 
-def closing_stops_the_writing_a_turn_later(patch: Patch) -> None:
-    """The driver's part: it performs `Close` by starting a task, and what is queued is flushed before that runs."""
+def closing_stops_writing_a_turn_later(patch: Patch) -> None:
+    """A defect of the driver: it performs `Close` in a task, and the queue is flushed before that runs."""
     patch.setattr(Search, "stop_writing", lambda self, world: None)
 
 
 def a_call_that_is_reported_as_not_sent_stays_in_the_queue(patch: Patch) -> None:
-    patch.setitem(_calls._THEN, Then.WITHDRAW, lambda calls, exchange, said: None)
+    patch.setitem(_calls._ACTIONS, ExchangeAction.WITHDRAW, lambda calls, exchange, outcome: None)
 
 
 DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
@@ -554,50 +547,50 @@ DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
     (calls_share_one_timer, "calls"),
     (respawns_over_a_live_process, "lifecycle"),
     (no_epoch_fence, "lifecycle"),
-    (cancels_what_was_never_written, "calls"),
-    (says_that_nothing_was_written, "calls"),
+    (cancels_unwritten_calls, "calls"),
+    (reports_nothing_as_written, "calls"),
     (a_replayed_call_forgets_that_it_was_sent, "calls"),
     (busy_calls_survive_a_loss, "busy"),
-    (a_loss_fails_nobody, "calls"),
+    (a_loss_fails_no_call, "calls"),
     (a_retry_outlives_its_call, "busy"),
-    (an_answer_leaves_the_call_open, "calls"),
-    (closing_fails_nobody, "calls"),
+    (a_response_leaves_the_call_open, "calls"),
+    (closing_fails_no_call, "calls"),
     (timers_outlive_the_connection, "lifecycle"),
     (closing_has_no_deadline, "lifecycle"),
-    (a_fatal_probe_is_tried_for_ever, "lifecycle"),
+    (a_fatal_probe_is_repeated_forever, "lifecycle"),
     (session_losses_never_count, "session loss"),
-    (a_late_spawn_is_adopted, "lifecycle"),
+    (a_late_spawn_is_used, "lifecycle"),
     (keepalive_runs_once, "keepalive"),
-    (a_check_of_the_server_has_no_end, "hang"),
+    (a_health_check_has_no_deadline, "hang"),
     (an_early_check_forgets_the_deadline, "hang"),
     (queued_calls_are_sent_before_ready, "calls"),
-    (a_keepalive_answer_ends_the_second_open_call, "keepalive"),
-    (a_keepalive_buries_what_is_open, "keepalive"),
+    (a_response_to_a_keepalive_ends_the_second_open_call, "keepalive"),
+    (a_keepalive_abandons_an_open_call, "keepalive"),
     (a_lost_session_repeats_every_open_call, "session loss"),
-    (a_refused_call_is_sent_again_for_ever, "session loss"),
-    (a_refused_call_fails_at_once, "session loss"),
+    (a_refused_call_is_sent_again_forever, "session loss"),
+    (a_refused_call_fails_immediately, "session loss"),
     (a_frequent_loss_closes_the_client, "session loss"),
     (a_failed_renewal_closes_the_client, "session loss"),
     (a_refusal_in_backoff_is_ignored, "session loss"),
     (a_kept_client_is_forgotten_by_stop, "session loss"),
-    (a_start_is_not_noticed, "queued without sessions"),
-    (what_waits_counts_as_sent, "queued without sessions"),
+    (post_started_is_ignored, "queued without sessions"),
+    (post_queued_is_ignored, "queued without sessions"),
     (a_call_of_an_old_session_renews_the_new_one, "session loss"),
     (a_replay_may_be_repeated, "calls"),
-    (closing_stops_the_writing_a_turn_later, "lifecycle"),
-    (closing_stops_the_writing_a_turn_later, "calls"),
-    (closing_stops_the_writing_a_turn_later, "keepalive"),
-    (closing_stops_the_writing_a_turn_later, "garbage"),
+    (closing_stops_writing_a_turn_later, "lifecycle"),
+    (closing_stops_writing_a_turn_later, "calls"),
+    (closing_stops_writing_a_turn_later, "keepalive"),
+    (closing_stops_writing_a_turn_later, "garbage"),
     (a_call_that_is_reported_as_not_sent_stays_in_the_queue, "calls"),
 ]
 
 
 @pytest.mark.guard(300)
-@pytest.mark.parametrize(("plant", "scene"), DEFECTS, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(("plant", "scenario"), DEFECTS, ids=lambda value: getattr(value, "__name__", value))
 def test_a_planted_defect_is_found(
-    plant: Callable[[Patch], None], scene: str, monkeypatch: pytest.MonkeyPatch
+    plant: Callable[[Patch], None], scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    search = search_of(SCENES[scene], monkeypatch)
+    search = search_of(SCENARIOS[scenario], monkeypatch)
     with pytest.raises(Violation):
-        search.prove()
+        search.verify()

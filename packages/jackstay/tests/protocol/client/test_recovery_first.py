@@ -1,159 +1,156 @@
-"""The first connect with the default `max_attempts`: where no MCP server is there, one attempt is enough to know."""
-
-import pytest
+"""The first connection with the default `max_attempts`: one attempt is enough if there is evidently no MCP server."""
 
 from jackstay.errors import FrameTooLargeError, McpError, ProtocolError, TransportError
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._table import ClientState as S
-from model.rig import BOTH, HANDSHAKE, Rig
+from model.harness import BOTH, HANDSHAKE, Harness
 
 
-def first(**options) -> Rig:
-    return Rig(**{"max_attempts": None, **options})
+def first(**options) -> Harness:
+    return Harness(**{"max_attempts": None, **options})
 
 
-REFUSED = TransportError("cannot connect: nothing listens there", absent=True)
+REFUSED = TransportError("cannot connect: connection refused", absent=True)
 
 
-def test_a_refused_connection_ends_it():
-    rig = first(is_http=True).connect()
-    rig.lost(rig.core._negotiation.handshake_id, REFUSED)
-    assert rig.state is S.CLOSING
-    assert rig.core.cause is REFUSED
+def test_a_refused_connection_closes():
+    harness = first(is_http=True).connect()
+    harness.lost(harness.core._negotiation.handshake_id, REFUSED)
+    assert harness.state is S.CLOSING
+    assert harness.core.cause is REFUSED
 
 
-def test_with_a_number_a_server_may_come_later():
-    rig = first(is_http=True, max_attempts=3).connect()
+def test_with_max_attempts_a_server_may_start_later():
+    harness = first(is_http=True, max_attempts=3).connect()
     for _ in range(2):
-        rig.lost(rig.core._negotiation.handshake_id, REFUSED)
-        assert rig.state is S.BACKOFF
-        rig.reconnect()
-    rig.agree()
+        harness.lost(harness.core._negotiation.handshake_id, REFUSED)
+        assert harness.state is S.BACKOFF
+        harness.reconnect()
+    harness.agree()
 
 
-def test_after_the_first_ready_it_is_tried_for_ever():
-    rig = first(is_http=True).ready()
+def test_after_the_first_ready_attempts_are_unlimited():
+    harness = first(is_http=True).ready()
     for _ in range(10):
-        rig.down()
-        rig.reconnect()
-        rig.lost(rig.core._negotiation.handshake_id, REFUSED)
-        assert rig.state is S.BACKOFF
-        rig.reconnect()
-        rig.agree()
+        harness.down()
+        harness.reconnect()
+        harness.lost(harness.core._negotiation.handshake_id, REFUSED)
+        assert harness.state is S.BACKOFF
+        harness.reconnect()
+        harness.agree()
 
 
-@pytest.mark.parametrize(
-    ("frame", "message"),
-    [
+def test_a_protocol_violation_closes(subtests):
+    cases = [
         (b'{"jsonrpc":"2.0","id":1,"method":"initialize"}', "the server sent initialize"),
         (None, "over the limit"),
-    ],
-)
-def test_a_breach_of_the_protocol_ends_it(frame, message):
-    rig = first().connect()
-    if frame is None:
-        rig.step(e.OversizeReceived(rig.epoch, FrameTooLargeError(2048, 1024)))
-    else:
-        rig.receive(frame)
-    assert rig.state is S.CLOSING
-    assert isinstance(rig.core.cause, ProtocolError)
-    assert message in str(rig.core.cause)
+    ]
+    for frame, message in cases:
+        with subtests.test(frame=frame, message=message):
+            harness = first().connect()
+            if frame is None:
+                harness.step(e.OversizeReceived(harness.epoch, FrameTooLargeError(2048, 1024)))
+            else:
+                harness.receive(frame)
+            assert harness.state is S.CLOSING
+            assert isinstance(harness.core.cause, ProtocolError)
+            assert message in str(harness.core.cause)
 
 
-def test_what_may_pass_is_tried_five_times():
-    rig = first(is_http=True).connect()
+def test_a_transient_failure_is_tried_five_times():
+    harness = first(is_http=True).connect()
     for _ in range(4):
-        rig.lost(rig.core._negotiation.handshake_id, TransportError("HTTP 503"))
-        assert rig.state is S.BACKOFF
-        rig.reconnect()
-    rig.lost(rig.core._negotiation.handshake_id, TransportError("HTTP 503"))
-    assert rig.state is S.CLOSING
+        harness.lost(harness.core._negotiation.handshake_id, TransportError("HTTP 503"))
+        assert harness.state is S.BACKOFF
+        harness.reconnect()
+    harness.lost(harness.core._negotiation.handshake_id, TransportError("HTTP 503"))
+    assert harness.state is S.CLOSING
 
 
 # --- programs ---------------------------------------------------------------------------------------------------------
 
 
-def exits(rig: Rig, code: int) -> None:
-    rig.step(e.WentDown(rig.epoch, TransportError("the server x exited", exit_code=code), code, False))
+def exits(harness: Harness, code: int) -> None:
+    harness.step(e.WentDown(harness.epoch, TransportError("the server x exited", exit_code=code), code, False))
 
 
-@pytest.mark.parametrize("versions", [HANDSHAKE, BOTH])
-def test_a_program_that_prints_and_exits_in_the_same_way_twice_is_no_server(versions):
-    rig = first(versions=versions).connect()
-    rig.receive(b"hello")
-    exits(rig, 0)
-    assert rig.state is S.BACKOFF
-    rig.reconnect()
-    rig.receive(b"hello")
-    exits(rig, 0)
-    assert rig.state is S.CLOSING
-    said = "the server x exited; the program printed 'hello' to its standard output and sent no MCP message"
-    assert str(rig.core.cause) == f"{said}; is this an MCP server? [exit code 0]"
+def test_a_program_that_prints_and_exits_twice_with_the_same_code_is_not_a_server(subtests):
+    for versions in (HANDSHAKE, BOTH):
+        with subtests.test(versions=versions):
+            harness = first(versions=versions).connect()
+            harness.receive(b"hello")
+            exits(harness, 0)
+            assert harness.state is S.BACKOFF
+            harness.reconnect()
+            harness.receive(b"hello")
+            exits(harness, 0)
+            assert harness.state is S.CLOSING
+            start = "the server x exited; the program printed 'hello' to its standard output and sent no MCP message"
+            assert str(harness.core.cause) == f"{start}; is this an MCP server? [exit code 0]"
 
 
-def test_one_that_exits_in_another_way_is_tried_on():
-    rig = first().connect()
+def test_a_program_that_exits_with_another_code_is_retried():
+    harness = first().connect()
     for code in (1, 2, 1, 2):
-        rig.receive(b"hello")
-        exits(rig, code)
-        assert rig.state is S.BACKOFF
-        rig.reconnect()
+        harness.receive(b"hello")
+        exits(harness, code)
+        assert harness.state is S.BACKOFF
+        harness.reconnect()
 
 
-@pytest.mark.parametrize("attempts", [None, 1])
-def test_a_program_that_prints_something_else_gets_little_time(attempts):
-    """One attempt, as the commands make, is no patience either."""
-    rig = first(max_attempts=attempts).connect()
-    rig.wait(0.5)
-    rig.receive(b"Serving on port 8000")
-    rig.wait(1.4)
-    assert rig.state is S.INITIALIZING
-    rig.receive(b"another line changes nothing")
-    rig.wait(0.2)
-    assert rig.state is S.CLOSING
-    assert isinstance(rig.core.cause, ProtocolError)
-    assert "is this an MCP server?" in str(rig.core.cause)
+def test_a_program_that_prints_other_output_has_a_shorter_deadline(subtests):
+    for attempts in (None, 1):
+        with subtests.test(attempts=attempts):
+            harness = first(max_attempts=attempts).connect()
+            harness.wait(0.5)
+            harness.receive(b"Serving on port 8000")
+            harness.wait(1.4)
+            assert harness.state is S.INITIALIZING
+            harness.receive(b"another line changes nothing")
+            harness.wait(0.2)
+            assert harness.state is S.CLOSING
+            assert isinstance(harness.core.cause, ProtocolError)
+            assert "is this an MCP server?" in str(harness.core.cause)
 
 
-def test_a_server_that_prints_and_then_sends_a_message_has_all_its_time():
-    rig = first().connect()
-    rig.receive(b"Starting...")
-    rig.wait(1.0)
-    rig.say(method="notifications/message", params={})
-    rig.wait(8.9)
-    assert rig.state is S.INITIALIZING
-    rig.agree()
+def test_a_server_that_prints_and_then_sends_a_message_has_the_full_deadline():
+    harness = first().connect()
+    harness.receive(b"Starting...")
+    harness.wait(1.0)
+    harness.receive_json(method="notifications/message", params={})
+    harness.wait(8.9)
+    assert harness.state is S.INITIALIZING
+    harness.agree()
 
 
-def test_with_a_number_of_attempts_it_has_all_its_time_too():
-    rig = first(max_attempts=2).connect()
-    rig.receive(b"Starting...")
-    rig.wait(9.9)
-    assert rig.state is S.INITIALIZING
+def test_with_max_attempts_the_full_deadline_applies():
+    harness = first(max_attempts=2).connect()
+    harness.receive(b"Starting...")
+    harness.wait(9.9)
+    assert harness.state is S.INITIALIZING
 
 
-def test_over_http_nothing_is_said_of_standard_output():
-    rig = first(is_http=True).connect()
-    rig.receive(b"hello")
-    assert "standard output" not in rig.only(e.Violation).reason
-    rig.wait(1.6)
-    assert str(rig.core.cause) == "the server sent 'hello' and no MCP message; is this an MCP server?"
+def test_over_http_the_error_does_not_mention_standard_output():
+    harness = first(is_http=True).connect()
+    harness.receive(b"hello")
+    assert "standard output" not in harness.only(e.Violation).reason
+    harness.wait(1.6)
+    assert str(harness.core.cause) == "the server sent 'hello' and no MCP message; is this an MCP server?"
 
 
-@pytest.mark.parametrize(
-    ("line", "is_hinted"), [(b"DEBUG: entering", True), (b"{not json", False), (b'{"jsonrpc":"1.0"}', False)]
-)
-def test_a_printed_line_is_said_to_be_one(line, is_hinted):
-    rig = Rig().ready()
-    rig.receive(line)
-    hint = "the server prints to its standard output, which is reserved for MCP messages"
-    assert (hint in rig.only(e.Violation).reason) is is_hinted
+def test_a_violation_has_a_hint_for_printed_output(subtests):
+    for line, is_hinted in ((b"DEBUG: entering", True), (b"{not json", False), (b'{"jsonrpc":"1.0"}', False)):
+        with subtests.test(line=line, is_hinted=is_hinted):
+            harness = Harness().ready()
+            harness.receive(line)
+            hint = "the server prints to its standard output, which is reserved for MCP messages"
+            assert (hint in harness.only(e.Violation).reason) is is_hinted
 
 
 def test_an_oversize_frame_is_a_violation_with_its_size():
-    rig = Rig().ready()
-    rig.step(e.OversizeReceived(rig.epoch, FrameTooLargeError(2048, 1024)))
-    violation = rig.only(e.Violation)
+    harness = Harness().ready()
+    harness.step(e.OversizeReceived(harness.epoch, FrameTooLargeError(2048, 1024)))
+    violation = harness.only(e.Violation)
     assert violation.size == 2048
     assert "2048 bytes is over the limit" in violation.reason
-    assert isinstance(rig.core.cause, McpError)
+    assert isinstance(harness.core.cause, McpError)

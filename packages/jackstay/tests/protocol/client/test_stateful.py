@@ -1,10 +1,7 @@
-"""Anything in any order: a client's connection against a transport and a peer that do their worst, on a fake clock.
+"""Arbitrary events in any order: a client's connection against a hostile transport and peer, with a fake clock.
 
-One outcome per call, the right caller, empty tables at rest, at most one cancel per id, no write after close; and what
-every error says about having run is checked against what the peer was really given. The environment keeps a ledger of
-its own and never looks into the core to know what happened.
-
-Above: nothing. Below: `ClientConnection`.
+The environment keeps its own ledger and checks: one outcome per call for the right caller, empty tables at rest, at
+most one cancellation per id, no frame after close, and that `may_have_run` of every error is correct.
 """
 
 import json
@@ -23,30 +20,30 @@ from hypothesis.stateful import (
 
 from jackstay.errors import FrameTooLargeError, OutcomeUnknownError, TransportError
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._core import Wire
+from jackstay.protocol.client._core import TransportStatus
 from jackstay.protocol.client._table import Timer
-from model.rig import BOTH, HANDSHAKE, STATELESS, Rig, S, discovered, initialized
+from model.harness import BOTH, HANDSHAKE, STATELESS, Harness, S, discovered, initialized
 
-# A search measures nothing that other tests do not, and being measured makes it five times as long.
+# The search covers nothing that other tests do not, and coverage makes it five times slower.
 pytestmark = [pytest.mark.no_cover, pytest.mark.long]
 
 
 class Ledger:
-    """What the environment saw: the truth that outcomes are held against."""
+    """What the environment observed; outcomes are compared with it."""
 
     def __init__(self) -> None:
         self.made = 0
         self.outcomes = {}
-        self.given_up = set()
+        self.cancelled = set()
         self.ids = {}  # id -> caller, for every id a caller ever had
         self.current = {}  # caller -> id
-        self.reached = set()  # ids of which the peer had a byte
+        self.reached = set()  # ids of which the peer received a byte
         self.cancels = {}
         self.used_ids = set()
 
 
-class ClientAgainstTheWorld(RuleBasedStateMachine):
-    """One connection. Effects are carried out at once, as a driver would."""
+class HostileEnvironment(RuleBasedStateMachine):
+    """One connection. Effects are performed immediately, as a driver would."""
 
     calls = Bundle("calls")
 
@@ -65,7 +62,7 @@ class ClientAgainstTheWorld(RuleBasedStateMachine):
         ),
     )
     def begin(self, is_http, replays, is_quick, options):
-        self.rig = Rig(
+        self.harness = Harness(
             is_http=is_http,
             max_queued=4,
             max_attempts=10,
@@ -75,24 +72,24 @@ class ClientAgainstTheWorld(RuleBasedStateMachine):
         )
         self.is_http = is_http
         self.replays = replays
-        self.is_quick = is_quick  # writes at once what it is given, as a pipe with room does
+        self.is_quick = is_quick  # the transport writes immediately
         self.seen = 0
         self.ledger = Ledger()
         self.alive = "none"
         self.is_up = False
-        self.frames = []  # (number, id, method) with the transport and not yet written
-        self.asked = {}  # id -> method the peer can answer
-        self.answers = []  # frames once sent by the peer, for duplicates
+        self.frames = []  # (number, id) accepted by the transport and not yet written
+        self.requests = {}  # id -> method of requests that the peer can respond to
+        self.sent_by_peer = []  # for duplicates
         self.live_epoch = 0
         self.subscribed = False
-        self.rig.start()
-        self.carry_out()
+        self.harness.start()
+        self.perform()
 
-    # --- carrying out effects -----------------------------------------------------------------------------------------
+    # --- effects ------------------------------------------------------------------------------------------------------
 
-    def carry_out(self):
-        effects = self.rig.history[self.seen :]
-        self.seen = len(self.rig.history)
+    def perform(self):
+        effects = self.harness.history[self.seen :]
+        self.seen = len(self.harness.history)
         for effect in effects:
             name = f"on_{type(effect).__name__.lower()}"
             getattr(self, name, lambda effect: None)(effect)
@@ -106,7 +103,7 @@ class ClientAgainstTheWorld(RuleBasedStateMachine):
         self.live_epoch = effect.epoch
         self.alive, self.is_up, self.frames = "spawning", False, []
         if not renews:
-            self.asked = {}
+            self.requests = {}
 
     def on_close(self, effect):
         if effect.epoch == self.live_epoch and self.alive != "none":
@@ -123,23 +120,23 @@ class ClientAgainstTheWorld(RuleBasedStateMachine):
         if message.get("method") == "notifications/cancelled":
             id = message["params"]["requestId"]
             self.ledger.cancels[id] = self.ledger.cancels.get(id, 0) + 1
-            assert id in self.ledger.reached, "cancelled what the peer never had"
+            assert id in self.ledger.reached, "cancelled a request that the peer never received"
         if effect.id is not None:
             assert message["id"] == effect.id
             self.frames = [frame for frame in self.frames if frame[1] != effect.id]
-            self.asked[effect.id] = message["method"]
+            self.requests[effect.id] = message["method"]
         if self.is_http:
             self.write(effect.number, effect.id)
         else:
             self.frames.append((effect.number, effect.id))
 
-    def on_hangup(self, effect):
+    def on_closeresponse(self, effect):
         self.ledger.cancels[effect.id] = self.ledger.cancels.get(effect.id, 0) + 1
 
     def on_withdraw(self, effect):
-        assert effect.id not in self.ledger.reached, "withdrew what the peer already had"
+        assert effect.id not in self.ledger.reached, "withdrew a request that the peer already received"
         self.frames = [frame for frame in self.frames if frame[1] != effect.id]
-        self.asked.pop(effect.id, None)
+        self.requests.pop(effect.id, None)
 
     def on_accept(self, effect):
         assert effect.id not in self.ledger.used_ids, "an id was used twice"
@@ -149,24 +146,22 @@ class ClientAgainstTheWorld(RuleBasedStateMachine):
         self.ledger.current[effect.caller] = effect.id
 
     def on_complete(self, effect):
-        said = json.loads(bytes(effect.result))
-        assert said == {"for": effect.caller}, f"{effect.caller} got the answer of {said}"
+        result = json.loads(bytes(effect.result))
+        assert result == {"for": effect.caller}, f"{effect.caller} got the result {result}"
         self.end(effect.caller)
 
     def on_fail(self, effect):
         self.end(effect.caller)
-        had = any(
-            caller == effect.caller and id in self.ledger.reached for id, caller in self.ledger.ids.items()
-        )
+        had = any(caller == effect.caller and id in self.ledger.reached for id, caller in self.ledger.ids.items())
         if effect.error.may_have_run is False:
-            assert not had, f"{effect.error!r} says that it did not run, but the peer had it"
+            assert not had, f"{effect.error!r} reports that it did not run, but the peer received it"
         if effect.error.retryable:
             assert effect.error.may_have_run is False
 
     def end(self, caller):
         self.ledger.outcomes[caller] = self.ledger.outcomes.get(caller, 0) + 1
         assert self.ledger.outcomes[caller] == 1, f"call {caller} ended twice"
-        assert caller not in self.ledger.given_up, f"call {caller} was given up and then told"
+        assert caller not in self.ledger.cancelled, f"call {caller} was cancelled and then completed"
 
     def write(self, number, id):
         if id is not None:
@@ -187,7 +182,7 @@ class ClientAgainstTheWorld(RuleBasedStateMachine):
         for _ in range(count):
             self.ledger.made += 1
             callers.append(self.ledger.made)
-            self.rig.step(
+            self.harness.step(
                 e.Called(
                     caller=self.ledger.made,
                     method="tools/call",
@@ -198,77 +193,73 @@ class ClientAgainstTheWorld(RuleBasedStateMachine):
                     wants_progress=progress,
                 )
             )
-            self.carry_out()
+            self.perform()
         return multiple(*(caller for caller in callers if caller not in self.ledger.outcomes))
 
     @precondition(lambda self: self.ledger.made % 5 == 1)
     @rule()
     def call_with_too_much(self):
         self.ledger.made += 1
-        params = b'{"x":"%b"}' % (b"y" * self.rig.core.settings.max_frame_bytes)
-        self.rig.step(
-            e.Called(caller=self.ledger.made, method="tools/call", params=params, wait_for_ready=True)
-        )
-        self.carry_out()
+        params = b'{"x":"%b"}' % (b"y" * self.harness.core.settings.max_frame_bytes)
+        self.harness.step(e.Called(caller=self.ledger.made, method="tools/call", params=params, wait_for_ready=True))
+        self.perform()
 
     @rule(caller=calls)
     def cancel(self, caller):
-        if caller in self.ledger.outcomes or caller in self.ledger.given_up:
+        if caller in self.ledger.outcomes or caller in self.ledger.cancelled:
             return
-        self.ledger.given_up.add(caller)
-        self.rig.step(e.GaveUp(self.ledger.current[caller]))
-        self.carry_out()
+        self.ledger.cancelled.add(caller)
+        self.harness.step(e.CallCancelled(self.ledger.current[caller]))
+        self.perform()
 
-    @precondition(lambda self: self.ledger.given_up)
+    @precondition(lambda self: self.ledger.cancelled)
     @rule(caller=calls)
     def cancel_again(self, caller):
-        if caller in self.ledger.given_up or caller in self.ledger.outcomes:
-            self.rig.step(e.GaveUp(self.ledger.current[caller]))
-            self.carry_out()
+        if caller in self.ledger.cancelled or caller in self.ledger.outcomes:
+            self.harness.step(e.CallCancelled(self.ledger.current[caller]))
+            self.perform()
 
     @precondition(lambda self: not self.subscribed)
     @rule()
     def subscribe(self):
         self.subscribed = True
-        self.rig.step(
-            e.Subscribed("k", ("resources/subscribe", b'{"uri":"x:y"}'), ("subscriptions/listen", b"{}"))
-        )
-        self.carry_out()
+        self.harness.step(e.Subscribed("k", ("resources/subscribe", b'{"uri":"x:y"}'), ("subscriptions/listen", b"{}")))
+        self.perform()
 
     @precondition(lambda self: self.ledger.made > 30)
     @rule()
     def stop(self):
-        self.rig.stop()
-        self.carry_out()
+        self.harness.stop()
+        self.perform()
 
     # --- the clock ----------------------------------------------------------------------------------------------------
 
     @rule(seconds=st.sampled_from([0.0, 0.006, 0.02, 0.1, 0.5, 1.0, 3.1, 10.0, 40.0]))
     def time(self, seconds):
-        end = self.rig.now + seconds
-        while (at := self.rig.core.wake_at) is not None and at <= end:
-            self.rig.now = max(self.rig.now, at)
-            for event in self.rig.core.due(self.rig.now):
-                self.rig.step(event)
-                self.carry_out()
-        self.rig.now = end
+        end = self.harness.now + seconds
+        while (at := self.harness.core.wake_at) is not None and at <= end:
+            self.harness.now = max(self.harness.now, at)
+            for event in self.harness.core.due(self.harness.now):
+                self.harness.step(event)
+                self.perform()
+        self.harness.now = end
 
     # --- the transport ------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.alive == "spawning")
-    @rule(fate=st.sampled_from(["ok"] * 12 + ["failed"] * 3 + ["refused"]))
-    def spawn(self, fate):
+    @rule(outcome=st.sampled_from(["ok"] * 12 + ["failed"] * 3 + ["refused"]))
+    def spawn(self, outcome):
         epoch = self.live_epoch
-        if fate == "ok":
+        if outcome == "ok":
             self.alive, self.is_up = "live", True
-            self.rig.step(e.Spawned(epoch))
-            self.carry_out()
-            self.rig.step(e.CameUp(epoch))
+            self.harness.step(e.Spawned(epoch))
+            self.perform()
+            self.harness.step(e.CameUp(epoch))
         else:
             self.alive = "none"
-            kind = e.SpawnFailed if fate == "failed" else e.SpawnRefused
-            self.rig.step(kind(epoch, TransportError("no")))
-        self.carry_out()
+            kind = e.SpawnFailed if outcome == "failed" else e.SpawnRefused
+            self.harness.step(kind(epoch, TransportError("no")))
+        self.perform()
 
     @precondition(lambda self: self.alive == "live" and self.frames)
     @rule(count=st.integers(1, 5))
@@ -278,26 +269,26 @@ class ClientAgainstTheWorld(RuleBasedStateMachine):
             self.write(number, id)
             through = number
         self.frames = self.frames[count:]
-        self.rig.step(e.Wrote(self.live_epoch, through))
-        self.carry_out()
+        self.harness.step(e.Wrote(self.live_epoch, through))
+        self.perform()
 
     @precondition(lambda self: self.alive == "live" and self.frames)
     @rule()
     def busy(self):
-        """The newest frames were not taken after all, as if the queue had been full when they were offered."""
+        """Refuse the newest frames."""
         refused = []
         while self.frames and self.frames[-1][1] is not None:
             refused.append(self.frames.pop()[1])
         for id in reversed(refused):
-            self.asked.pop(id, None)
-            self.rig.step(e.Refused(self.live_epoch, id))
-            self.carry_out()
+            self.requests.pop(id, None)
+            self.harness.step(e.Refused(self.live_epoch, id))
+            self.perform()
 
     @precondition(lambda self: self.alive == "live")
     @rule()
     def room(self):
-        self.rig.step(e.RoomMade(self.live_epoch))
-        self.carry_out()
+        self.harness.step(e.BecameWritable(self.live_epoch))
+        self.perform()
 
     @precondition(lambda self: self.alive == "live")
     @rule(
@@ -305,139 +296,133 @@ class ClientAgainstTheWorld(RuleBasedStateMachine):
         code=st.sampled_from([None, 0, 1, -9]),
         was_silent=st.booleans(),
     )
-    def break_off(self, how, code, was_silent):
-        """Everything that ends a connection which was not asked to end."""
+    def disconnect(self, how, code, was_silent):
+        """End the connection in one of the ways in which it can fail."""
         if how == "down":
             self.down(code, was_silent)
         elif how == "oversize" and not self.is_http:
             self.oversize()
         elif how == "garbage":
             self.noise(b"Listening...", 20)
-        elif self.can_speak():
+        elif self.can_send():
             self.misbehave(how)
 
     def down(self, code, was_silent):
         self.alive, self.is_up = "dead", False
-        self.rig.step(e.WentDown(self.live_epoch, TransportError("down", exit_code=code), code, was_silent))
-        self.carry_out()
+        self.harness.step(e.WentDown(self.live_epoch, TransportError("down", exit_code=code), code, was_silent))
+        self.perform()
 
     def oversize(self):
-        values = {"epoch": self.live_epoch, "error": FrameTooLargeError(2**25, 2**24)}
-        names = e.OversizeReceived.__struct_fields__
-        self.rig.step(e.OversizeReceived(**{name: values[name] for name in names}))
-        self.carry_out()
+        self.harness.step(e.OversizeReceived(self.live_epoch, FrameTooLargeError(2**25, 2**24)))
+        self.perform()
 
     @precondition(lambda self: self.alive in ("closing", "dead"))
     @rule()
     def reap(self):
         self.alive = "none"
-        self.rig.step(e.Reaped(self.live_epoch))
-        self.carry_out()
+        self.harness.step(e.Reaped(self.live_epoch))
+        self.perform()
 
     @precondition(lambda self: self.live_epoch > 1)
-    @rule(kind=st.sampled_from([e.CameUp, e.Reaped, e.RoomMade]))
+    @rule(kind=st.sampled_from([e.CameUp, e.Reaped, e.BecameWritable]))
     def stale(self, kind):
-        before = self.rig.state
-        self.rig.step(kind(self.live_epoch - 1))
-        assert self.rig.out == []
-        self.rig.step(e.WentDown(self.live_epoch - 1, TransportError("old")))
-        assert self.rig.out == []
-        assert self.rig.state is before
+        before = self.harness.state
+        self.harness.step(kind(self.live_epoch - 1))
+        assert self.harness.out == []
+        self.harness.step(e.WentDown(self.live_epoch - 1, TransportError("old")))
+        assert self.harness.out == []
+        assert self.harness.state is before
 
-    @precondition(lambda self: self.is_http and self.alive == "live" and self.asked)
+    @precondition(lambda self: self.is_http and self.alive == "live" and self.requests)
     @rule(data=st.data(), was_declined=st.booleans(), was_sent=st.booleans())
     def lose_one(self, data, was_declined, was_sent):
-        id = data.draw(st.sampled_from(sorted(self.asked)))
-        del self.asked[id]
-        error = (
-            OutcomeUnknownError("the response ended") if was_sent else TransportError("connection refused")
-        )
+        id = data.draw(st.sampled_from(sorted(self.requests)))
+        del self.requests[id]
+        error = OutcomeUnknownError("the response ended") if was_sent else TransportError("connection refused")
         if not was_sent:
             self.ledger.reached.discard(id)
-        self.rig.step(e.ExchangeLost(self.live_epoch, id, error, was_declined))
-        self.carry_out()
+        self.harness.step(e.ExchangeLost(self.live_epoch, id, error, was_declined))
+        self.perform()
 
-    @precondition(lambda self: self.is_http and self.alive == "live" and self.asked)
+    @precondition(lambda self: self.is_http and self.alive == "live" and self.requests)
     @rule(data=st.data(), is_late=st.booleans())
     def lose_session(self, data, is_late):
-        id = data.draw(st.sampled_from(sorted(self.asked)))
-        if self.rig.core.server is None or self.rig.core.server.era.value == "stateless":
+        id = data.draw(st.sampled_from(sorted(self.requests)))
+        if self.harness.core.server is None or self.harness.core.server.era.value == "stateless":
             return
-        del self.asked[id]
+        del self.requests[id]
         self.ledger.reached.discard(id)  # refused before dispatch
         epoch = self.live_epoch - 1 if is_late and self.live_epoch > 1 else self.live_epoch
-        self.rig.step(e.SessionLost(epoch, id))
-        self.carry_out()
+        self.harness.step(e.SessionLost(epoch, id))
+        self.perform()
 
-    @precondition(lambda self: self.rig.state in (S.STARTING, S.INITIALIZING, S.BACKOFF))
+    @precondition(lambda self: self.harness.state in (S.STARTING, S.INITIALIZING, S.BACKOFF))
     @rule()
     def heal(self):
-        """Everybody does his duty until it is ready: most of what can go wrong begins there."""
+        """Behave well until the connection is ready, because most failures begin there."""
         for _ in range(8):
             if self.alive in ("closing", "dead"):
                 self.reap()
-            if self.rig.state is S.BACKOFF:
-                self.time(max(0.0, (self.rig.core.wake_at or self.rig.now) - self.rig.now))
-            if self.alive == "spawning" and self.rig.state is S.STARTING:
+            if self.harness.state is S.BACKOFF:
+                self.time(max(0.0, (self.harness.core.wake_at or self.harness.now) - self.harness.now))
+            if self.alive == "spawning" and self.harness.state is S.STARTING:
                 self.spawn("ok")
-            if self.alive == "live" and self.frames and self.rig.state is S.INITIALIZING:
+            if self.alive == "live" and self.frames and self.harness.state is S.INITIALIZING:
                 self.write_some(100)
             for id in self.written():
-                method = self.asked[id]
-                if method in ("initialize", "server/discover") and self.rig.state is S.INITIALIZING:
-                    del self.asked[id]
-                    self.say({"id": id, "result": initialized() if method == "initialize" else discovered()})
+                method = self.requests[id]
+                if method in ("initialize", "server/discover") and self.harness.state is S.INITIALIZING:
+                    del self.requests[id]
+                    self.send_from_peer({"id": id, "result": initialized() if method == "initialize" else discovered()})
 
     # --- the peer -----------------------------------------------------------------------------------------------------
 
-    def can_speak(self):
+    def can_send(self):
         return self.alive == "live" and self.is_up
 
-    def say(self, message):
+    def send_from_peer(self, message):
         frame = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        self.answers.append(frame)
-        self.rig.receive(frame)
-        self.carry_out()
+        self.sent_by_peer.append(frame)
+        self.harness.receive(frame)
+        self.perform()
 
-    @precondition(lambda self: self.can_speak() and self.written())
+    @precondition(lambda self: self.can_send() and self.written())
     @rule(data=st.data(), is_error=st.sampled_from([False, False, False, True]))
-    def answer(self, data, is_error):
-        """Any of the requests that the peer has, in any order."""
+    def respond(self, data, is_error):
+        """Respond to any of the requests that the peer received, in any order."""
         ids = data.draw(st.permutations(self.written()))
         for id in ids[: data.draw(st.integers(1, len(ids)))]:
-            if self.can_speak():
-                self.answer_one(id, is_error)
+            if self.can_send():
+                self.respond_to(id, is_error)
 
-    def answer_one(self, id, is_error):
-        method = self.asked.pop(id)
+    def respond_to(self, id, is_error):
+        method = self.requests.pop(id)
         if is_error:
-            self.say({"id": id, "error": {"code": -32601, "message": "no"}})
+            self.send_from_peer({"id": id, "error": {"code": -32601, "message": "no"}})
         elif method == "server/discover":
-            self.say({"id": id, "result": discovered()})
+            self.send_from_peer({"id": id, "result": discovered()})
         elif method == "initialize":
-            self.say({"id": id, "result": initialized()})
+            self.send_from_peer({"id": id, "result": initialized()})
         else:
-            self.say({"id": id, "result": {"for": self.ledger.ids.get(id)}})
+            self.send_from_peer({"id": id, "result": {"for": self.ledger.ids.get(id)}})
 
     def written(self):
-        return sorted(id for id in self.asked if id in self.ledger.reached)
+        return sorted(id for id in self.requests if id in self.ledger.reached)
 
-    @precondition(lambda self: self.can_speak() and self.answers)
+    @precondition(lambda self: self.can_send() and self.sent_by_peer)
     @rule(data=st.data())
     def duplicate(self, data):
-        """Anything it ever said, again: after the answer, after the loss, after the next connection."""
-        frame = data.draw(st.sampled_from(self.answers))
+        """Repeat any earlier frame: after the response, after a loss, after a reconnect."""
+        frame = data.draw(st.sampled_from(self.sent_by_peer))
         ended = dict(self.ledger.outcomes)
-        self.rig.receive(frame)
-        self.carry_out()
+        self.harness.receive(frame)
+        self.perform()
         message = json.loads(frame)
         if message.get("id") in self.ledger.ids:
             caller = self.ledger.ids[message["id"]]
-            assert self.ledger.outcomes.get(caller, 0) == max(
-                ended.get(caller, 0), self.ledger.outcomes.get(caller, 0)
-            )
+            assert self.ledger.outcomes.get(caller, 0) == max(ended.get(caller, 0), self.ledger.outcomes.get(caller, 0))
 
-    @precondition(lambda self: self.can_speak())
+    @precondition(lambda self: self.can_send())
     @rule(
         frame=st.sampled_from(
             [
@@ -456,44 +441,42 @@ class ClientAgainstTheWorld(RuleBasedStateMachine):
 
     def noise(self, frame, times):
         for _ in range(times):
-            if self.can_speak():
-                self.rig.receive(frame)
-                self.carry_out()
+            if self.can_send():
+                self.harness.receive(frame)
+                self.perform()
 
-    @precondition(lambda self: self.can_speak() and self.written())
+    @precondition(lambda self: self.can_send() and self.written())
     @rule(data=st.data())
     def progress(self, data):
         id = data.draw(st.sampled_from(self.written()))
-        self.rig.say(method="notifications/progress", params={"progressToken": id, "progress": 1})
-        self.carry_out()
+        self.harness.receive_json(method="notifications/progress", params={"progressToken": id, "progress": 1})
+        self.perform()
 
     def misbehave(self, method):
-        self.rig.say(method=method, **({"id": 1} if method == "initialize" else {}))
-        self.carry_out()
+        self.harness.receive_json(method=method, **({"id": 1} if method == "initialize" else {}))
+        self.perform()
 
-    # --- what always holds --------------------------------------------------------------------------------------------
+    # --- invariants ---------------------------------------------------------------------------------------------------
 
     @invariant()
-    def every_call_is_open_ended_or_given_up(self):
-        if not hasattr(self, "rig"):
+    def every_call_is_open_ended_or_cancelled(self):
+        if not hasattr(self, "harness"):
             return
-        pending = {x.caller for x in self.rig.core.calls.pending.values() if isinstance(x.caller, int)}
+        pending = {x.caller for x in self.harness.core.calls.pending.values() if isinstance(x.caller, int)}
         for caller in range(1, self.ledger.made + 1):
-            is_over = caller in self.ledger.outcomes or caller in self.ledger.given_up
-            assert is_over is (caller not in pending), (
-                f"call {caller}: over {is_over}, open {caller in pending}"
-            )
+            is_over = caller in self.ledger.outcomes or caller in self.ledger.cancelled
+            assert is_over is (caller not in pending), f"call {caller}: over {is_over}, open {caller in pending}"
 
     @invariant()
-    def nobody_is_cancelled_twice(self):
-        if hasattr(self, "rig"):
+    def no_call_is_cancelled_twice(self):
+        if hasattr(self, "harness"):
             assert max(self.ledger.cancels.values(), default=0) <= 1
 
     @invariant()
-    def rest_is_empty(self):
-        if not hasattr(self, "rig"):
+    def tables_are_empty_at_rest(self):
+        if not hasattr(self, "harness"):
             return
-        core, calls = self.rig.core, self.rig.core.calls
+        core, calls = self.harness.core, self.harness.core.calls
         if core.state in (S.CLOSING, S.CLOSED):
             assert not calls.pending
             assert not calls.queue
@@ -501,7 +484,7 @@ class ClientAgainstTheWorld(RuleBasedStateMachine):
             assert not core._waiters
         if core.state is S.CLOSED:
             assert self.alive == "none"
-            assert core.wire is Wire.NONE
+            assert core.transport_status is TransportStatus.NONE
             assert len(calls.timers) == len(calls.tombstones) == 0
         if core.state is S.BACKOFF:
             assert all(id in calls.queue for id in calls.pending)
@@ -510,25 +493,25 @@ class ClientAgainstTheWorld(RuleBasedStateMachine):
             assert Timer.CONNECT in calls.timers
 
     def teardown(self):
-        """Stop it: with a transport that only does its duty, nothing is left."""
-        if not hasattr(self, "rig"):
+        """Stop the connection and check that nothing is left."""
+        if not hasattr(self, "harness"):
             return
-        self.rig.stop()
-        self.carry_out()
+        self.harness.stop()
+        self.perform()
         if self.alive != "none":
             self.alive = "none"
-            self.rig.step(e.Reaped(self.live_epoch))
-            self.carry_out()
-        assert self.rig.state is S.CLOSED
-        self.rest_is_empty()
-        self.every_call_is_open_ended_or_given_up()
-        before = len(self.rig.effects(e.Send, self.rig.history))
+            self.harness.step(e.Reaped(self.live_epoch))
+            self.perform()
+        assert self.harness.state is S.CLOSED
+        self.tables_are_empty_at_rest()
+        self.every_call_is_open_ended_or_cancelled()
+        before = len(self.harness.effects(e.Send, self.harness.history))
         for caller in range(1, self.ledger.made + 1):
             if caller in self.ledger.current:
-                self.rig.step(e.GaveUp(self.ledger.current[caller]))
-        for frame in self.answers[-5:]:
-            self.rig.receive(frame)
-        assert len(self.rig.effects(e.Send, self.rig.history)) == before, "wrote after close"
+                self.harness.step(e.CallCancelled(self.ledger.current[caller]))
+        for frame in self.sent_by_peer[-5:]:
+            self.harness.receive(frame)
+        assert len(self.harness.effects(e.Send, self.harness.history)) == before, "wrote after close"
 
 
-TestClientAgainstTheWorld = ClientAgainstTheWorld.TestCase
+TestHostileEnvironment = HostileEnvironment.TestCase

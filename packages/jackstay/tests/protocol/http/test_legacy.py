@@ -1,4 +1,4 @@
-"""2024-11-05's HTTP+SSE: the first event names the URL to POST to, and the URL names the stream."""
+"""The HTTP+SSE transport of 2024-11-05: events, and the session id in the URL."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from jackstay.protocol.http import endpoint_event, legacy_session, message_event
 from jackstay.protocol.wire import EventReader
 
 
-def test_the_first_event_gives_a_url_that_leads_back_to_the_stream() -> None:
-    """L24:basic/transports: an `endpoint` event with a URI for the client to use."""
+def test_the_first_event_contains_the_url_with_the_session_id() -> None:
+    """2024-11-05 basic/transports: an `endpoint` event with a URI for the client to use."""
     reader = EventReader()
     reader.feed(endpoint_event("/some app", "/messages", "a-b_C"))
     event = reader.next_event()
@@ -18,7 +18,7 @@ def test_the_first_event_gives_a_url_that_leads_back_to_the_stream() -> None:
     assert legacy_session(url.partition("?")[2].encode()) == "a-b_C"
 
 
-def test_everything_else_is_a_message() -> None:
+def test_other_events_are_messages() -> None:
     reader = EventReader()
     reader.feed(message_event(b'{"a":1}'))
     event = reader.next_event()
@@ -26,9 +26,9 @@ def test_everything_else_is_a_message() -> None:
     assert (event.event, event.data) == ("message", b'{"a":1}')
 
 
-@pytest.mark.parametrize(
-    ("query", "id"),
-    [
+def test_the_session_id_of_a_query(subtests: pytest.Subtests) -> None:
+    """Duplicated and malformed ids, and queries with too many fields, are ignored."""
+    for query, id in [
         (b"session_id=abc", "abc"),
         (b"x=1&session_id=a%2Bb", "a+b"),
         (b"", None),
@@ -38,8 +38,6 @@ def test_everything_else_is_a_message() -> None:
         (b"session_id=%C3%A9", None),
         (b"session_id=\xff", None),
         (b"&".join(b"%d=1" % number for number in range(50)), None),
-    ],
-)
-def test_only_one_whole_id_is_read_from_a_query(query: bytes, id: str | None) -> None:
-    """Hostile input: what is doubled, malformed or too much is none."""
-    assert legacy_session(query) == id
+    ]:
+        with subtests.test(query=query, id=id):
+            assert legacy_session(query) == id

@@ -1,7 +1,7 @@
-"""Routing: the matrix, the revision of every message, the headers against the body, and the status of every answer.
+"""Routing: actions, the revision of every message, the headers against the body, and the status of every response.
 
-"M" is 2026-07-28 basic/transports/streamable-http, "L" is 2025-11-25 basic/transports, "6" is section 6 of
-docs/design/connection.md. "conformance" names the scenario of the official suite that tries the case.
+"M" is 2026-07-28 basic/transports/streamable-http, "L" is 2025-11-25 basic/transports. "conformance" names a scenario
+of the official suite.
 """
 
 import itertools
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from jackstay.protocol._versions import REVISIONS, VERSIONS, Era
 from jackstay.protocol.http._client import post_headers
-from jackstay.protocol.http._gate import Accepts, Endpoint, Refusal, Verb, check_request
 from jackstay.protocol.http._headers import HeaderMismatch, fold_headers
+from jackstay.protocol.http._request_checks import Accepts, Endpoint, ErrorResponse, Verb, check_request
 from jackstay.protocol.http._server import (
     ACCEPTED,
     ERROR_STATUS,
@@ -25,9 +25,9 @@ from jackstay.protocol.http._server import (
     Action,
     Kind,
     Route,
-    Session,
-    answer_status,
-    mismatch_refusal,
+    SessionState,
+    error_status,
+    mismatch_response,
     route_post,
     route_verb,
     session_header,
@@ -41,7 +41,7 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 PLAIN = Endpoint()
-KEEPING = Endpoint(has_sessions=True)
+WITH_SESSIONS = Endpoint(has_sessions=True)
 
 
 def message(**members: object) -> object:
@@ -64,47 +64,62 @@ def headers_of(
     return {key: value for key, value in named.items() if value is not None} | more
 
 
-# ---- the matrix ----
+# --- the table of actions ---
 
-# verb, era of the version header, session -> action or status; the rows of the table once more, from outside.
+# verb, era of the version header, session -> action or status.
 EXPECTED_VERBS = {
     (Verb.GET, Era.HANDSHAKE): {"OFF": 405, "ABSENT": 400, "MALFORMED": 400, "UNKNOWN": 404, "OPEN": Action.LISTEN},
-    (Verb.DELETE, Era.HANDSHAKE): {"OFF": 405, "ABSENT": 400, "MALFORMED": 400, "UNKNOWN": 404, "OPEN": Action.END_SESSION},
-    (Verb.GET, Era.STATELESS): dict.fromkeys(Session.__members__, 405),
-    (Verb.DELETE, Era.STATELESS): dict.fromkeys(Session.__members__, 405),
-    (Verb.OPTIONS, Era.HANDSHAKE): dict.fromkeys(Session.__members__, Action.DESCRIBE),
-    (Verb.OPTIONS, Era.STATELESS): dict.fromkeys(Session.__members__, Action.DESCRIBE),
-    (Verb.OTHER, Era.HANDSHAKE): dict.fromkeys(Session.__members__, 405),
-    (Verb.OTHER, Era.STATELESS): dict.fromkeys(Session.__members__, 405),
-}  # fmt: skip
+    (Verb.DELETE, Era.HANDSHAKE): {
+        "OFF": 405,
+        "ABSENT": 400,
+        "MALFORMED": 400,
+        "UNKNOWN": 404,
+        "OPEN": Action.END_SESSION,
+    },
+    (Verb.GET, Era.STATELESS): dict.fromkeys(SessionState.__members__, 405),
+    (Verb.DELETE, Era.STATELESS): dict.fromkeys(SessionState.__members__, 405),
+    (Verb.OPTIONS, Era.HANDSHAKE): dict.fromkeys(SessionState.__members__, Action.DESCRIBE),
+    (Verb.OPTIONS, Era.STATELESS): dict.fromkeys(SessionState.__members__, Action.DESCRIBE),
+    (Verb.OTHER, Era.HANDSHAKE): dict.fromkeys(SessionState.__members__, 405),
+    (Verb.OTHER, Era.STATELESS): dict.fromkeys(SessionState.__members__, 405),
+}
 
 
-@pytest.mark.parametrize("session", Session)
-@pytest.mark.parametrize("era", Era)
-@pytest.mark.parametrize("verb", sorted(set(Verb) - {Verb.POST}, key=lambda verb: verb.name))
-def test_every_verb_in_every_era_and_every_session(verb, era, session):
-    version = STATELESS if era is Era.STATELESS else "2025-11-25"
-    endpoint = PLAIN if session is Session.OFF else KEEPING
-    headers = headers_of(version, **{"mcp-session-id": "s1", "last-event-id": "e1"})
-    found = route_verb(endpoint, verb, headers, session, "2025-06-18" if session is Session.OPEN else None)
-    expected = EXPECTED_VERBS[verb, era][session.name]
-    if isinstance(found, Refusal):
-        assert found.status == expected
-        assert (("allow", endpoint.allowed) in found.headers) is (found.status == 405)  # RFC 9110, 15.5.6
-    else:
-        assert found.action is expected
-        assert found.last_event_id == ("e1" if verb is Verb.GET else None)
-        assert (found.session_id is not None) is (session is Session.OPEN)
+def test_every_verb_era_and_session(subtests: pytest.Subtests):
+    for session in SessionState:
+        for era in Era:
+            for verb in sorted(set(Verb) - {Verb.POST}, key=lambda verb: verb.name):
+                with subtests.test(session=session, era=era, verb=verb):
+                    version = STATELESS if era is Era.STATELESS else "2025-11-25"
+                    endpoint = PLAIN if session is SessionState.OFF else WITH_SESSIONS
+                    headers = headers_of(version, **{"mcp-session-id": "s1", "last-event-id": "e1"})
+                    found = route_verb(
+                        endpoint, verb, headers, session, "2025-06-18" if session is SessionState.OPEN else None
+                    )
+                    expected = EXPECTED_VERBS[verb, era][session.name]
+                    if isinstance(found, ErrorResponse):
+                        assert found.status == expected
+                        assert (("allow", endpoint.allowed) in found.headers) is (
+                            found.status == 405
+                        )  # RFC 9110, 15.5.6
+                    else:
+                        assert found.action is expected
+                        assert found.last_event_id == ("e1" if verb is Verb.GET else None)
+                        assert (found.session_id is not None) is (session is SessionState.OPEN)
 
 
 EXPECTED_POSTS = {
-    "stateless": dict.fromkeys(Session.__members__, Action.SERVE),
-    "initialize": {"OFF": Action.SERVE, "ABSENT": Action.OPEN_SESSION, "MALFORMED": 400, "UNKNOWN": 404, "OPEN": Action.SERVE_IN_SESSION},
+    "stateless": dict.fromkeys(SessionState.__members__, Action.SERVE),
+    "initialize": {
+        "OFF": Action.SERVE,
+        "ABSENT": Action.OPEN_SESSION,
+        "MALFORMED": 400,
+        "UNKNOWN": 404,
+        "OPEN": Action.SERVE_IN_SESSION,
+    },
     "request": {"OFF": Action.SERVE, "ABSENT": 400, "MALFORMED": 400, "UNKNOWN": 404, "OPEN": Action.SERVE_IN_SESSION},
-}  # fmt: skip
-EXPECTED_POSTS |= dict.fromkeys(
-    ("notification", "response", "error", "batch", "malformed"), EXPECTED_POSTS["request"]
-)
+}
+EXPECTED_POSTS |= dict.fromkeys(("notification", "response", "error", "batch", "malformed"), EXPECTED_POSTS["request"])
 
 POSTED = {
     "stateless": stateless(),
@@ -118,150 +133,164 @@ POSTED = {
 }
 
 
-@pytest.mark.parametrize("session", Session)
-@pytest.mark.parametrize("kind", POSTED)
-def test_every_kind_of_message_in_every_session(kind, session):
-    endpoint = PLAIN if session is Session.OFF else KEEPING
-    headers = headers_of(method="tools/list", **{"mcp-session-id": "s1"})
-    if kind == "stateless":
-        headers["mcp-protocol-version"] = STATELESS
-    found = route_post(
-        endpoint, headers, POSTED[kind], session, "2025-11-25" if session is Session.OPEN else None
-    )
-    expected = EXPECTED_POSTS[kind][session.name]
-    if isinstance(found, Refusal):
-        assert (found.status, found.code) == (expected, -32600)
-    else:
-        assert found.action is expected
-        # M "Earlier Streamable HTTP Revisions": a session id on a stateless request is ignored.
-        assert found.session_id == ("s1" if session is Session.OPEN and kind != "stateless" else None)
-        if kind == "stateless":
-            assert found.revision.name == STATELESS
-        else:
-            assert found.revision.name == ("2025-11-25" if session is Session.OPEN else "2025-03-26")
+def test_every_kind_of_message_and_session(subtests: pytest.Subtests):
+    for session in SessionState:
+        for kind, posted in POSTED.items():
+            with subtests.test(session=session, kind=kind):
+                endpoint = PLAIN if session is SessionState.OFF else WITH_SESSIONS
+                headers = headers_of(method="tools/list", **{"mcp-session-id": "s1"})
+                if kind == "stateless":
+                    headers["mcp-protocol-version"] = STATELESS
+                found = route_post(
+                    endpoint, headers, posted, session, "2025-11-25" if session is SessionState.OPEN else None
+                )
+                expected = EXPECTED_POSTS[kind][session.name]
+                if isinstance(found, ErrorResponse):
+                    assert (found.status, found.code) == (expected, -32600)
+                else:
+                    assert found.action is expected
+                    # M "Earlier Streamable HTTP Revisions": a session id on a stateless request is ignored.
+                    assert found.session_id == ("s1" if session is SessionState.OPEN and kind != "stateless" else None)
+                    if kind == "stateless":
+                        assert found.revision.name == STATELESS
+                    else:
+                        assert found.revision.name == ("2025-11-25" if session is SessionState.OPEN else "2025-03-26")
 
 
 def test_the_table_has_a_cell_for_every_pair():
     assert ROUTES.keys() == set(Kind)
-    assert all(row.keys() == set(Session) for row in ROUTES.values())
+    assert all(row.keys() == set(SessionState) for row in ROUTES.values())
 
 
-# ---- which revision a POST runs at ----
+# --- the revision of a POST ---
 
 
-@pytest.mark.parametrize("version", HANDSHAKES)
-def test_a_post_without_meta_runs_at_the_revision_of_its_header(version):
-    found = route_post(PLAIN, headers_of(version), request("tools/list"), Session.OFF)
-    assert isinstance(found, Route)
-    assert found.revision is REVISIONS[version]
+def test_a_post_without_meta_has_the_revision_of_its_header(subtests: pytest.Subtests):
+    for version in HANDSHAKES:
+        with subtests.test(version=version):
+            found = route_post(PLAIN, headers_of(version), request("tools/list"), SessionState.OFF)
+            assert isinstance(found, Route)
+            assert found.revision is REVISIONS[version]
 
 
 REVISION_ROWS = [
-    # why, version header, message, status, code (or the revision it runs at)
-    ("6: absent is 2025-03-26", None, request("tools/list"), "2025-03-26"),
+    # reason, version header, message, revision or (status, code)
+    ("absent is 2025-03-26", None, request("tools/list"), "2025-03-26"),
     ("L: invalid is 400", "invalid-protocol-version", request("tools/list"), (400, -32022)),
     ("conformance server-protocol-version-header", "2000-01-01", request("tools/list"), (400, -32022)),
     ("conformance server-protocol-version-header", "2099-01-01", request("tools/list"), (400, -32022)),
-    ("6: unknown is 400, for initialize too", "2099-01-01", request("initialize"), (400, -32022)),
+    ("unknown is 400, for initialize too", "2099-01-01", request("initialize"), (400, -32022)),
     ("sent twice", "2025-06-18\n2025-06-18", request("tools/list"), (400, -32022)),
     ("empty", "", request("tools/list"), (400, -32022)),
-    ("6: a stateless revision without _meta", STATELESS, request("tools/list"), (400, -32602)),
+    ("a stateless revision without _meta", STATELESS, request("tools/list"), (400, -32602)),
     ("conformance server-stateless: missing-meta", STATELESS, request("server/discover", {}), (400, -32602)),
-    ("conformance server-stateless: missing-protocol-version", STATELESS,
-     request("server/discover", {"_meta": {"io.modelcontextprotocol/clientCapabilities": {}}}), (400, -32602)),
-    ("_meta that is no object", STATELESS, request("tools/list", {"_meta": 5}), (400, -32602)),
+    (
+        "conformance server-stateless: missing-protocol-version",
+        STATELESS,
+        request("server/discover", {"_meta": {"io.modelcontextprotocol/clientCapabilities": {}}}),
+        (400, -32602),
+    ),
+    ("_meta that is not an object", STATELESS, request("tools/list", {"_meta": 5}), (400, -32602)),
     ("params that are an array", STATELESS, request("tools/list", [1]), (400, -32602)),
-    ("a version that is no string", STATELESS,
-     request("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": 5}}), (400, -32602)),
-    ("a version that is null", None,
-     request("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": None}}), (400, -32602)),
+    (
+        "a version that is not a string",
+        STATELESS,
+        request("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": 5}}),
+        (400, -32602),
+    ),
+    (
+        "a version that is null",
+        None,
+        request("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": None}}),
+        (400, -32602),
+    ),
     ("a notification of the stateless era needs no _meta", STATELESS, message(method="notifications/x"), STATELESS),
     ("M: clients MUST NOT send responses", STATELESS, message(id=1, result={}), (400, -32600)),
     ("M: nor errors", STATELESS, message(id=1, error={"code": 1, "message": ""}), (400, -32600)),
-    ("a batch is the machine's to refuse", STATELESS, decode(b"[]"), STATELESS),
-    ("and so is what is no message", STATELESS, decode(b"nonsense"), STATELESS),
-]  # fmt: skip
+    ("the connection refuses a batch", STATELESS, decode(b"[]"), STATELESS),
+    ("and an invalid message", STATELESS, decode(b"nonsense"), STATELESS),
+]
 
 
-@pytest.mark.parametrize(("why", "version", "posted", "expected"), REVISION_ROWS)
-def test_the_revision_of_a_post(why, version, posted, expected):
-    found = route_post(PLAIN, headers_of(version), posted, Session.OFF)
-    if isinstance(expected, str):
-        assert isinstance(found, Route)
-        assert found.revision.name == expected
-    else:
-        assert isinstance(found, Refusal)
-        assert (found.status, found.code) == expected
+def test_the_revision_of_a_post(subtests: pytest.Subtests):
+    for reason, version, posted, expected in REVISION_ROWS:
+        with subtests.test(reason=reason, version=version):
+            found = route_post(PLAIN, headers_of(version), posted, SessionState.OFF)
+            if isinstance(expected, str):
+                assert isinstance(found, Route)
+                assert found.revision.name == expected
+            else:
+                assert isinstance(found, ErrorResponse)
+                assert (found.status, found.code) == expected
 
 
-def test_an_unsupported_version_is_told_what_is_supported():
+def test_an_unsupported_version_gets_the_supported_ones():
     """M "Protocol Version Header"; conformance server-stateless: `data.supported` and `data.requested`."""
     endpoint = Endpoint(versions=("2025-06-18", STATELESS))
-    found = route_post(endpoint, headers_of("2025-11-25"), request("tools/list"), Session.OFF)
-    assert isinstance(found, Refusal)
+    found = route_post(endpoint, headers_of("2025-11-25"), request("tools/list"), SessionState.OFF)
+    assert isinstance(found, ErrorResponse)
     assert found.data == {"supported": [STATELESS, "2025-06-18"], "requested": "2025-11-25"}
-    long = route_post(endpoint, headers_of("x" * 1000), request("tools/list"), Session.OFF)
-    assert isinstance(long, Refusal)
+    long = route_post(endpoint, headers_of("x" * 1000), request("tools/list"), SessionState.OFF)
+    assert isinstance(long, ErrorResponse)
     assert long.data["requested"] == "x" * 64
 
 
-def test_a_session_keeps_its_own_revision_whatever_known_one_the_header_names():
+def test_a_session_keeps_its_revision_whatever_supported_one_the_header_names():
     for named in (None, *HANDSHAKES):
-        found = route_post(KEEPING, headers_of(named), request("tools/list"), Session.OPEN, "2025-06-18")
+        found = route_post(WITH_SESSIONS, headers_of(named), request("tools/list"), SessionState.OPEN, "2025-06-18")
         assert isinstance(found, Route)
         assert found.revision.name == "2025-06-18"
-        found = route_verb(KEEPING, Verb.GET, headers_of(named), Session.OPEN, "2025-06-18")
+        found = route_verb(WITH_SESSIONS, Verb.GET, headers_of(named), SessionState.OPEN, "2025-06-18")
         assert isinstance(found, Route)
         assert found.revision.name == "2025-06-18"
-    refused = route_verb(KEEPING, Verb.GET, headers_of("2099-01-01"), Session.OPEN, "2025-06-18")
-    assert isinstance(refused, Refusal)
+    refused = route_verb(WITH_SESSIONS, Verb.GET, headers_of("2099-01-01"), SessionState.OPEN, "2025-06-18")
+    assert isinstance(refused, ErrorResponse)
     assert (refused.status, refused.code) == (400, -32022)
-    refused = route_post(KEEPING, headers_of("2099-01-01"), request("tools/list"), Session.OPEN, "2025-06-18")
-    assert isinstance(refused, Refusal)
+    refused = route_post(
+        WITH_SESSIONS, headers_of("2099-01-01"), request("tools/list"), SessionState.OPEN, "2025-06-18"
+    )
+    assert isinstance(refused, ErrorResponse)
 
 
-NARROWED = [
+FEWER_VERSIONS = [
     # versions served, method, version header, revision or (status, code)
-    (("2025-11-25",), "initialize", None, "2025-11-25"),  # its body negotiates
+    (("2025-11-25",), "initialize", None, "2025-11-25"),  # the body negotiates
     (("2025-06-18", "2025-11-25", STATELESS), "initialize", None, "2025-11-25"),
     (("2025-11-25",), "tools/list", None, (400, -32020)),  # M: does not support such clients, MUST reject
     (("2025-11-25",), "tools/list", "2025-11-25", "2025-11-25"),
     ((STATELESS,), "initialize", None, (400, -32022)),  # M versioning: SHOULD name the versions
     ((STATELESS,), "tools/list", None, (400, -32020)),
     ((STATELESS,), "tools/list", "2025-11-25", (400, -32022)),
-    (
-        ("2025-03-26",),
-        "tools/list",
-        STATELESS,
-        (400, -32600),
-    ),  # no code of the stateless era: clients fall back to initialize
+    # no code of the stateless era, so that clients fall back to initialize
+    (("2025-03-26",), "tools/list", STATELESS, (400, -32600)),
 ]
 
 
-@pytest.mark.parametrize(("versions", "method", "named", "expected"), NARROWED)
-def test_a_server_that_does_not_serve_every_revision(versions, method, named, expected):
-    posted = request(method, {"protocolVersion": "2024-11-05"})
-    found = route_post(Endpoint(versions=versions), headers_of(named), posted, Session.OFF)
-    if isinstance(expected, str):
-        assert isinstance(found, Route)
-        assert found.revision.name == expected
-    else:
-        assert isinstance(found, Refusal)
-        assert (found.status, found.code) == expected
-        if method == "initialize":
-            assert found.data == {"supported": [STATELESS], "requested": "2024-11-05"}
+def test_a_server_without_some_revisions(subtests: pytest.Subtests):
+    for versions, method, named, expected in FEWER_VERSIONS:
+        with subtests.test(versions=versions, method=method):
+            posted = request(method, {"protocolVersion": "2024-11-05"})
+            found = route_post(Endpoint(versions=versions), headers_of(named), posted, SessionState.OFF)
+            if isinstance(expected, str):
+                assert isinstance(found, Route)
+                assert found.revision.name == expected
+            else:
+                assert isinstance(found, ErrorResponse)
+                assert (found.status, found.code) == expected
+                if method == "initialize":
+                    assert found.data == {"supported": [STATELESS], "requested": "2024-11-05"}
 
 
-def test_an_initialize_without_a_version_is_told_too():
-    found = route_post(Endpoint(versions=(STATELESS,)), {}, request("initialize"), Session.OFF)
-    assert isinstance(found, Refusal)
+def test_an_initialize_without_a_version_gets_the_supported_ones():
+    found = route_post(Endpoint(versions=(STATELESS,)), {}, request("initialize"), SessionState.OFF)
+    assert isinstance(found, ErrorResponse)
     assert found.data == {"supported": [STATELESS], "requested": ""}
 
 
-# ---- headers against the body (M "Server Validation") ----
+# --- headers against the body (M "Server Validation") ---
 
 CALL = stateless("tools/call", name="a")
-MATCHED = [
+HEADERS_AND_BODIES = [
     (headers_of(STATELESS, "tools/list"), stateless(), None),
     (headers_of(STATELESS, "tools/call", "a"), CALL, None),
     (
@@ -271,16 +300,13 @@ MATCHED = [
     ),
     (headers_of(STATELESS, "prompts/get", "=?base64?w6k=?="), stateless("prompts/get", name="é"), None),
     (headers_of(STATELESS, "tasks/get", "t"), stateless("tasks/get", taskId="t"), None),
-    (headers_of(STATELESS, "ping"), stateless("ping"), None),  # unknown there: the machine says -32601
-    (headers_of(STATELESS, "tools/call"), stateless("tools/call"), None),  # no name: -32602 will say so
+    (headers_of(STATELESS, "ping"), stateless("ping"), None),  # unknown: the connection responds with -32601
+    (headers_of(STATELESS, "tools/call"), stateless("tools/call"), None),  # no name: refused later with -32602
     (headers_of(STATELESS, "tools/call"), stateless("tools/call", name=5), None),
     (headers_of(None, "tools/list"), stateless(), "MCP-Protocol-Version"),
     (headers_of("2025-11-25", "tools/list"), stateless(), "MCP-Protocol-Version"),
-    (
-        headers_of("v999.0.0", "tools/list"),
-        stateless(),
-        "MCP-Protocol-Version",
-    ),  # conformance: mismatch before -32022
+    # conformance: mismatch before -32022
+    (headers_of("v999.0.0", "tools/list"), stateless(), "MCP-Protocol-Version"),
     (headers_of(STATELESS), stateless(), "Mcp-Method"),
     (headers_of(STATELESS, "tools/call"), stateless(), "Mcp-Method"),
     (headers_of(STATELESS, "tools/call"), CALL, "Mcp-Name"),
@@ -289,80 +315,82 @@ MATCHED = [
 ]
 
 
-@pytest.mark.parametrize(("headers", "posted", "header"), MATCHED)
-def test_headers_must_say_what_the_body_says(headers, posted, header):
-    found = route_post(PLAIN, headers, posted, Session.OFF)
-    if header is None:
-        assert isinstance(found, Route)
-    else:
-        assert isinstance(found, Refusal)
-        assert (found.status, found.code, found.data) == (400, -32020, {"header": header})
-        assert found.message.startswith(f"Header mismatch: {header}")
+def test_headers_must_match_the_body(subtests: pytest.Subtests):
+    for headers, posted, header in HEADERS_AND_BODIES:
+        with subtests.test(headers=headers, posted=posted, header=header):
+            found = route_post(PLAIN, headers, posted, SessionState.OFF)
+            if header is None:
+                assert isinstance(found, Route)
+            else:
+                assert isinstance(found, ErrorResponse)
+                assert (found.status, found.code, found.data) == (400, -32020, {"header": header})
+                assert found.message.startswith(f"Header mismatch: {header}")
 
 
-@pytest.mark.parametrize("version", ["v999.0.0", "2099-01-01", "2025-11-25"])
-def test_header_and_body_may_agree_on_a_version_that_is_not_served_statelessly(version):
-    """Before the other headers are looked at: another revision may want others. Conformance server-stateless."""
-    posted = request(
-        "server/discover", {"_meta": {**META, "io.modelcontextprotocol/protocolVersion": version}}
-    )
-    found = route_post(PLAIN, headers_of(version), posted, Session.OFF)
-    assert isinstance(found, Refusal)
-    assert (found.status, found.code) == (400, -32022)
+def test_a_version_that_is_not_served_statelessly(subtests: pytest.Subtests):
+    """Checked before the other headers: another revision may require others. Conformance server-stateless."""
+    for version in ["v999.0.0", "2099-01-01", "2025-11-25"]:
+        with subtests.test(version=version):
+            posted = request("server/discover", {"_meta": {**META, "io.modelcontextprotocol/protocolVersion": version}})
+            found = route_post(PLAIN, headers_of(version), posted, SessionState.OFF)
+            assert isinstance(found, ErrorResponse)
+            assert (found.status, found.code) == (400, -32022)
 
 
-def test_a_stateless_notification_may_come_without_method_headers():
+def test_a_stateless_notification_may_omit_method_headers():
     posted = message(method="notifications/cancelled", params={"_meta": META})
-    assert isinstance(route_post(PLAIN, headers_of(STATELESS), posted, Session.OFF), Route)
-    found = route_post(PLAIN, headers_of(STATELESS, "tools/list"), posted, Session.OFF)
-    assert isinstance(found, Refusal)
+    assert isinstance(route_post(PLAIN, headers_of(STATELESS), posted, SessionState.OFF), Route)
+    found = route_post(PLAIN, headers_of(STATELESS, "tools/list"), posted, SessionState.OFF)
+    assert isinstance(found, ErrorResponse)
 
 
-@pytest.mark.parametrize("version", HANDSHAKES)
-def test_the_handshake_era_does_not_look_at_method_headers(version):
-    headers = headers_of(version, "wrong", "wrong")
-    assert isinstance(route_post(PLAIN, headers, request("tools/call", {"name": "a"}), Session.OFF), Route)
+def test_the_handshake_era_ignores_method_headers(subtests: pytest.Subtests):
+    for version in HANDSHAKES:
+        with subtests.test(version=version):
+            headers = headers_of(version, "wrong", "wrong")
+            assert isinstance(route_post(PLAIN, headers, request("tools/call", {"name": "a"}), SessionState.OFF), Route)
 
 
-def test_a_subscription_needs_a_stream():
+def test_a_subscription_requires_a_stream():
     listen = stateless("subscriptions/listen")
     headers = headers_of(STATELESS, "subscriptions/listen")
-    assert isinstance(route_post(PLAIN, headers, listen, Session.OFF), Route)
-    found = route_post(PLAIN, headers | {"accept": "application/json"}, listen, Session.OFF)
-    assert isinstance(found, Refusal)
+    assert isinstance(route_post(PLAIN, headers, listen, SessionState.OFF), Route)
+    found = route_post(PLAIN, headers | {"accept": "application/json"}, listen, SessionState.OFF)
+    assert isinstance(found, ErrorResponse)
     assert found.status == 406
-    unmatched = route_post(PLAIN, {"accept": "application/json"}, listen, Session.OFF)
-    assert isinstance(unmatched, Refusal)
+    unmatched = route_post(PLAIN, {"accept": "application/json"}, listen, SessionState.OFF)
+    assert isinstance(unmatched, ErrorResponse)
     assert unmatched.status == 400
 
 
-def test_what_is_accepted_travels_with_the_route():
-    found = route_post(PLAIN, {"accept": "application/json"}, request("tools/list"), Session.OFF)
+def test_a_route_contains_the_accepted_media_types():
+    found = route_post(PLAIN, {"accept": "application/json"}, request("tools/list"), SessionState.OFF)
     assert isinstance(found, Route)
     assert found.accepts == Accepts(json=True, stream=False)
 
 
-# ---- sessions ----
+# --- sessions ---
 
 SESSION_HEADERS = [
-    (PLAIN, {"mcp-session-id": "s1"}, Session.OFF),  # ignored where there are none
-    (PLAIN, {}, Session.OFF),
-    (KEEPING, {}, Session.ABSENT),
-    (KEEPING, {"mcp-session-id": ""}, Session.ABSENT),
-    (KEEPING, {"mcp-session-id": "s1"}, "s1"),
-    (KEEPING, {"mcp-session-id": "!~"}, "!~"),
-    (KEEPING, {"mcp-session-id": "s 1"}, Session.MALFORMED),
-    (KEEPING, {"mcp-session-id": "s1\ns1"}, Session.MALFORMED),
-    (KEEPING, {"mcp-session-id": "é"}, Session.MALFORMED),
+    (PLAIN, {"mcp-session-id": "s1"}, SessionState.OFF),  # ignored without sessions
+    (PLAIN, {}, SessionState.OFF),
+    (WITH_SESSIONS, {}, SessionState.ABSENT),
+    (WITH_SESSIONS, {"mcp-session-id": ""}, SessionState.ABSENT),
+    (WITH_SESSIONS, {"mcp-session-id": "s1"}, "s1"),
+    (WITH_SESSIONS, {"mcp-session-id": "!~"}, "!~"),
+    (WITH_SESSIONS, {"mcp-session-id": "s 1"}, SessionState.MALFORMED),
+    (WITH_SESSIONS, {"mcp-session-id": "s1\ns1"}, SessionState.MALFORMED),
+    (WITH_SESSIONS, {"mcp-session-id": "é"}, SessionState.MALFORMED),
 ]
 
 
-@pytest.mark.parametrize(("endpoint", "headers", "expected"), SESSION_HEADERS)
-def test_the_session_a_request_names(endpoint, headers, expected):
-    assert session_header(endpoint, headers) == expected
+def test_the_session_of_a_request(subtests: pytest.Subtests):
+    for endpoint, headers, expected in SESSION_HEADERS:
+        with subtests.test(endpoint=endpoint, headers=headers, expected=expected):
+            assert session_header(endpoint, headers) == expected
 
 
-# ---- answers ----
+# --- responses ---
 
 STATUSES = [
     # code, status in the handshake era, in the stateless era
@@ -381,30 +409,31 @@ STATUSES = [
 ]
 
 
-@pytest.mark.parametrize(("code", "handshake", "stateless_status"), STATUSES)
-def test_the_status_of_an_error(code, handshake, stateless_status):
-    assert answer_status(REVISIONS[STATELESS], code) == stateless_status
-    for version in HANDSHAKES:
-        assert answer_status(REVISIONS[version], code) == handshake
+def test_the_status_of_an_error(subtests: pytest.Subtests):
+    for code, handshake, stateless_status in STATUSES:
+        with subtests.test(code=code, handshake=handshake, stateless_status=stateless_status):
+            assert error_status(REVISIONS[STATELESS], code) == stateless_status
+            for version in HANDSHAKES:
+                assert error_status(REVISIONS[version], code) == handshake
 
 
-def test_every_code_we_know_is_in_that_table():
+def test_the_table_contains_every_code():
     assert {code for code, _, _ in STATUSES} >= set(ErrorCode)
     assert set(ERROR_STATUS) == set(Era)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_refusal_for_load_or_shutdown_is_503_and_to_be_tried_again(version):
-    """Section 6, "refuse": HTTP 503 with `Retry-After: 1`."""
-    assert answer_status(REVISIONS[version], -32603, is_refused=True) == 503
-    assert RETRY_HEADERS == (("retry-after", "1"),)
+def test_a_refusal_for_overload_or_shutdown_is_503(subtests: pytest.Subtests):
+    for version in VERSIONS:
+        with subtests.test(version=version):
+            assert error_status(REVISIONS[version], -32603, is_refused=True) == 503
+            assert RETRY_HEADERS == (("retry-after", "1"),)
 
 
-def test_missing_meta_is_400_but_wrong_params_are_an_ordinary_answer():
-    assert answer_status(REVISIONS[STATELESS], -32602, is_envelope=True) == 400
-    assert answer_status(REVISIONS[STATELESS], -32602) == 200
-    assert answer_status(REVISIONS["2025-11-25"], -32602, is_envelope=True) == 200
-    assert answer_status(REVISIONS[STATELESS], -32601, is_envelope=True) == 404
+def test_missing_meta_is_400_but_invalid_params_are_200():
+    assert error_status(REVISIONS[STATELESS], -32602, is_envelope=True) == 400
+    assert error_status(REVISIONS[STATELESS], -32602) == 200
+    assert error_status(REVISIONS["2025-11-25"], -32602, is_envelope=True) == 200
+    assert error_status(REVISIONS[STATELESS], -32601, is_envelope=True) == 404
 
 
 def test_fixed_headers():
@@ -417,8 +446,8 @@ def test_fixed_headers():
     }
 
 
-def test_a_mismatch_of_params_is_refused_like_the_others():
-    found = mismatch_refusal(HeaderMismatch("Mcp-Param-Region", "is missing"))
+def test_the_response_to_a_mismatch_of_param_headers():
+    found = mismatch_response(HeaderMismatch("Mcp-Param-Region", "is missing"))
     assert (found.status, found.code, found.message) == (
         400,
         -32020,
@@ -426,13 +455,13 @@ def test_a_mismatch_of_params_is_refused_like_the_others():
     )
 
 
-# ---- both ends together, and totality ----
+# --- client and server, and any input ---
 
 METHODS = st.sampled_from(["tools/list", "tools/call", "prompts/get", "resources/read", "tasks/get", "x/y"])
 
 
 @given(METHODS, st.text(), st.sampled_from(VERSIONS))
-def test_whatever_our_client_sends_our_server_takes(method, name, version):
+def test_the_server_accepts_what_the_client_sends(method, name, version):
     member = {
         "tools/call": "name",
         "prompts/get": "name",
@@ -446,22 +475,18 @@ def test_whatever_our_client_sends_our_server_takes(method, name, version):
     sent = post_headers(revision, method, name=name if member else None)
     headers = fold_headers((key.encode(), value.encode("latin-1")) for key, value in sent)
     assert check_request(PLAIN, Verb.POST, headers | {"host": "localhost:8000"}) == Accepts()
-    found = route_post(PLAIN, headers, request(method, params), Session.OFF)
+    found = route_post(PLAIN, headers, request(method, params), SessionState.OFF)
     assert isinstance(found, Route)
     assert found.revision.name == (version if revision.has_version_header else "2025-03-26")
     assert found.accepts == Accepts()
 
 
-HEADER_VALUES = st.sampled_from(
-    ["", STATELESS, "2025-11-25", "2025-03-26", "nonsense", "tools/list", "a\nb", "é"]
-)
+HEADER_VALUES = st.sampled_from(["", STATELESS, "2025-11-25", "2025-03-26", "nonsense", "tools/list", "a\nb", "é"])
 HEADERS = st.dictionaries(
     st.sampled_from(["mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id", "accept"]),
     HEADER_VALUES,
 )
-BODIES = st.sampled_from(
-    [*POSTED.values(), CALL, stateless("subscriptions/listen"), request("tools/list", [1])]
-)
+BODIES = st.sampled_from([*POSTED.values(), CALL, stateless("subscriptions/listen"), request("tools/list", [1])])
 ENDPOINTS = [
     Endpoint(has_sessions=has_sessions, versions=versions)
     for has_sessions, versions in itertools.product((True, False), (VERSIONS, (STATELESS,), ("2025-11-25",)))
@@ -472,10 +497,10 @@ ENDPOINTS = [
     st.sampled_from(ENDPOINTS),
     HEADERS,
     BODIES,
-    st.sampled_from(Session),
+    st.sampled_from(SessionState),
     st.sampled_from([None, "2025-06-18"]),
 )
-def test_every_post_has_a_route_or_a_refusal(endpoint, headers, posted, session, session_version):
+def test_every_request_has_a_route_or_an_error(endpoint, headers, posted, session, session_version):
     found = route_post(endpoint, headers, posted, session, session_version)
     assert isinstance(found, Route) or found.status in {400, 404, 406}
     for verb in set(Verb) - {Verb.POST}:

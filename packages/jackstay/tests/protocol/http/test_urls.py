@@ -1,4 +1,4 @@
-"""URLs that a server names: where they lead, and that they stay where they belong."""
+"""URLs that a server sends: resolution, and the restriction to one origin."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from jackstay.protocol.http._urls import is_same_origin, origin_of, resolve_endp
 
 BASE = "https://mcp.example.com/v1/sse?key=1"
 
-# 2024-11-05 basic/transports: the `endpoint` event holds the URI to POST to; servers send it in all of these forms.
+# 2024-11-05 basic/transports: the `endpoint` event contains the URI for POST; servers send all of these forms.
 ENDPOINTS = [
     (b"/messages?session=1", "https://mcp.example.com/messages?session=1"),
     (b"messages/1", "https://mcp.example.com/v1/messages/1"),
@@ -18,23 +18,24 @@ ENDPOINTS = [
     (b"https://mcp.example.com/m", "https://mcp.example.com/m"),
     (b"https://mcp.example.com:443/m", "https://mcp.example.com:443/m"),
     (b"https://MCP.example.com/m", "https://MCP.example.com/m"),
-    (b"https:///m", "https://mcp.example.com/m"),  # RFC 3986, 5.2.2, the lenient reading
+    (b"https:///m", "https://mcp.example.com/m"),  # RFC 3986, section 5.2.2, leniently
     (b"//mcp.example.com/m", "https://mcp.example.com/m"),
     ("/m?name=é".encode(), "https://mcp.example.com/m?name=é"),
 ]
 
 
-@pytest.mark.parametrize(("data", "url"), ENDPOINTS)
-def test_an_endpoint_is_resolved_against_the_stream(data, url):
-    assert resolve_endpoint(BASE, data) == url
+def test_an_endpoint_is_resolved_against_the_stream(subtests: pytest.Subtests):
+    for data, url in ENDPOINTS:
+        with subtests.test(data=data, url=url):
+            assert resolve_endpoint(BASE, data) == url
 
 
 REFUSED = [
-    (b"https://evil.example.com/m", "the endpoint is on another origin than the stream"),
-    (b"//evil.example.com/m", "the endpoint is on another origin than the stream"),
-    (b"http://mcp.example.com/m", "the endpoint is on another origin than the stream"),
-    (b"https://mcp.example.com:8443/m", "the endpoint is on another origin than the stream"),
-    (b"https://mcp.example.com.evil.example/m", "the endpoint is on another origin than the stream"),
+    (b"https://evil.example.com/m", "the endpoint is not on the origin of the stream"),
+    (b"//evil.example.com/m", "the endpoint is not on the origin of the stream"),
+    (b"http://mcp.example.com/m", "the endpoint is not on the origin of the stream"),
+    (b"https://mcp.example.com:8443/m", "the endpoint is not on the origin of the stream"),
+    (b"https://mcp.example.com.evil.example/m", "the endpoint is not on the origin of the stream"),
     (b"https://user@mcp.example.com/m", "not a plain http or https URL"),
     (b"https://mcp.example.com@evil.example/m", "not a plain http or https URL"),
     (b"file:///etc/passwd", "not a plain http or https URL"),
@@ -53,21 +54,22 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("data", "message"), REFUSED)
-def test_an_endpoint_that_leads_elsewhere_is_refused(data, message):
-    with pytest.raises(ProtocolError) as caught:
-        resolve_endpoint(BASE, data)
-    assert (caught.value.message, caught.value.path) == (message, "endpoint")
+def test_an_endpoint_on_another_origin_is_refused(subtests: pytest.Subtests):
+    for data, message in REFUSED:
+        with subtests.test(data=data, message=message):
+            with pytest.raises(ProtocolError) as caught:
+                resolve_endpoint(BASE, data)
+            assert (caught.value.message, caught.value.path) == (message, "endpoint")
 
 
-def test_a_password_in_the_users_own_url_is_the_users_own():
+def test_a_password_in_the_base_url_is_kept():
     base = "https://user:secret@mcp.example.com/sse"
     assert resolve_endpoint(base, b"/m") == "https://user:secret@mcp.example.com/m"
     with pytest.raises(ProtocolError, match="not a plain"):
         resolve_endpoint(base, b"https://other@mcp.example.com/m")
 
 
-def test_a_redirect_may_lead_to_another_origin_and_is_only_resolved():
+def test_a_redirect_may_lead_to_another_origin():
     url = resolve_url(BASE, "http://other.example/x")
     assert url == "http://other.example/x"
     assert not is_same_origin(BASE, url)
@@ -89,10 +91,11 @@ ORIGINS = [
 ]
 
 
-@pytest.mark.parametrize(("url", "origin"), ORIGINS)
-def test_origins(url, origin):
-    assert origin_of(url) == origin
-    assert is_same_origin(url, url) is (origin is not None)
+def test_origins(subtests: pytest.Subtests):
+    for url, origin in ORIGINS:
+        with subtests.test(url=url, origin=origin):
+            assert origin_of(url) == origin
+            assert is_same_origin(url, url) is (origin is not None)
 
 
 @given(st.binary(max_size=60))

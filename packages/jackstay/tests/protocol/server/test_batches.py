@@ -1,62 +1,62 @@
-"""Arrays of requests: their answers wait for each other, in order, and a member without one holds nothing up."""
+"""Batches: responses are collected in order, and a member without a response does not delay the others."""
 
 from jackstay.protocol.server._batches import Batches
 
 
-def test_an_array_goes_out_when_every_member_has_its_answer() -> None:
+def test_a_batch_is_complete_with_its_last_response() -> None:
     batches = Batches()
-    number = batches.open("about")
+    number = batches.open("id")
     batches.expect(number, 0, 1)
-    batches.put(number, 1, b"second")
+    batches.add(number, 1, b"second")
     batches.expect(number, 2, "1")
     assert batches.close(number) is None
-    assert batches.settle("1", b"third") == number
+    assert batches.resolve("1", b"third") == number
     assert batches.close(number) is None
-    assert batches.settle(1, b"first") == number
-    assert batches.close(number) == ([b"first", b"second", b"third"], "about")
-    assert not batches.answers
+    assert batches.resolve(1, b"first") == number
+    assert batches.close(number) == ([b"first", b"second", b"third"], "id")
+    assert not batches.responses
 
 
-def test_a_member_without_an_answer_holds_nothing_up() -> None:
+def test_a_member_without_a_response_does_not_delay_the_others() -> None:
     batches = Batches()
     number = batches.open(None)
     batches.expect(number, 0, 1)
     assert batches.close(number) is None
-    assert batches.settle(1, None) == number
+    assert batches.resolve(1, None) == number
     assert batches.close(number) == ([], None)
 
 
-def test_a_request_outside_of_arrays_is_left_alone() -> None:
+def test_a_request_outside_a_batch_is_ignored() -> None:
     batches = Batches()
     number = batches.open(None)
     batches.expect(number, 0, 1)
-    assert batches.settle(2, b"") is None
-    assert batches.settle(1, b"") == number
-    assert batches.settle(1, b"") is None
+    assert batches.resolve(2, b"") is None
+    assert batches.resolve(1, b"") == number
+    assert batches.resolve(1, b"") is None
 
 
-def test_flushing_gives_what_is_there_of_every_array() -> None:
+def test_flush_returns_the_available_responses() -> None:
     batches = Batches()
-    for about in (1, 2):
-        number = batches.open(about)
-        batches.put(number, 1, b"%d" % about)
-        batches.expect(number, 0, about)
+    for id in (1, 2):
+        number = batches.open(id)
+        batches.add(number, 1, b"%d" % id)
+        batches.expect(number, 0, id)
     assert batches.flush() == [([b"1"], 1), ([b"2"], 2)]
-    assert not batches.answers
-    assert batches.settle(1, b"") is None
+    assert not batches.responses
+    assert batches.resolve(1, b"") is None
 
 
-def test_a_copy_goes_its_own_way_and_numbers_do_not_count() -> None:
+def test_a_copy_is_independent_and_numbers_do_not_count() -> None:
     first, second = Batches(), Batches()
     second.flush()
     second.close(second.open(None))  # so that the numbers differ
     for batches in (first, second):
         number = batches.open(1)
-        batches.put(number, 0, b"x")
+        batches.add(number, 0, b"x")
         batches.expect(number, 1, 1)
     assert first.snapshot() == second.snapshot()
-    twin = first.copy()
-    assert repr(twin) == repr(first) == "<Batches waiting={1: 2}>"
-    twin.settle(1, b"y")
-    assert twin.snapshot() != first.snapshot() == second.snapshot()
-    assert not Batches().copy().answers
+    clone = first.copy()
+    assert repr(clone) == repr(first) == "<Batches missing={1: 2}>"
+    clone.resolve(1, b"y")
+    assert clone.snapshot() != first.snapshot() == second.snapshot()
+    assert not Batches().copy().responses

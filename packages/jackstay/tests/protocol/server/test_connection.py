@@ -1,7 +1,6 @@
-"""A server's connection: every message class in every state, a connection that is one POST, and the end.
+"""A server's connection: every message class in every state, a connection that is one POST, and shutdown.
 
-The first table is the design's: one row a message, one column a state. Error classes, codes and fields are asserted,
-never the words of a message.
+Error classes, codes and fields are asserted, not the texts of messages.
 """
 
 import itertools
@@ -26,20 +25,20 @@ from jackstay.protocol.server._connection import ServerConnection
 from jackstay.protocol.server._table import ServerState as S
 from jackstay.protocol.wire._jsonrpc import decode
 from model.server import (
+    DEFAULT_CONFIG,
     INITIALIZED,
-    OFFER,
     VERSION_KEY,
     SlowConnection,
-    answers,
     array,
     call,
     cancel,
     connect,
     frame,
     initialize,
-    offer,
     parse,
+    responses,
     sent,
+    server_config,
     stateless,
 )
 from model.server_checks import (
@@ -62,9 +61,9 @@ from model.server_checks import (
     Check,
     agreed,
     answered,
+    deliver,
     dropped,
     errs,
-    give,
     put_in_flight,
     refuses,
     served,
@@ -72,7 +71,7 @@ from model.server_checks import (
 
 LIVE = (S.FRESH, S.HANDSHAKE, S.OPERATING, S.STATELESS, S.DRAINING)
 
-# --- the table: every message class in every state ------------------------------------------------------------
+# --- the table: every message class in every state ---
 
 NEVER = None
 UNSUPPORTED = stateless(7, meta={VERSION_KEY: "2027-01-01"})
@@ -81,11 +80,13 @@ UNSUPPORTED = stateless(7, meta={VERSION_KEY: "2027-01-01"})
 TABLE: dict[str, tuple[bytes | e.Event, tuple[Check | None, ...]]] = {
     "frame over limit": (e.OversizeReceived(1 << 25), (*[errs(-32600)] * 5, dropped)),
     "not JSON": (b'{"jsonrpc":', (*[errs(-32700)] * 5, dropped)),
-    "array": (array(call(7)), (*[errs(-32600)] * 5, dropped)),
+    "batch": (array(call(7)), (*[errs(-32600)] * 5, dropped)),
     "not JSON-RPC": (frame(id=7), (*[errs(-32600)] * 5, dropped)),
     "response": (frame(id=1, result={}), (STRAY, STRAY, STRAY, VIOLATION, STRAY, dropped)),
-    "error response": (frame(id=None, error={"code": 1, "message": ""}),
-                       (STRAY, STRAY, STRAY, VIOLATION, STRAY, dropped)),
+    "error response": (
+        frame(id=None, error={"code": 1, "message": ""}),
+        (STRAY, STRAY, STRAY, VIOLATION, STRAY, dropped),
+    ),
     "cancel of 8": (cancel(8), (dropped, STOP, STOP, STOP, STOP, dropped)),
     "cancel of nothing": (cancel(99), (*[dropped] * 6,)),
     "initialized": (INITIALIZED, (dropped, OPERATES, dropped, dropped, dropped, dropped)),
@@ -93,8 +94,10 @@ TABLE: dict[str, tuple[bytes | e.Event, tuple[Check | None, ...]]] = {
     "request 8 again": (call(8), (NEVER, DUPLICATE, DUPLICATE, DUPLICATE, DUPLICATE, dropped)),
     "discover": (stateless(7, "server/discover"), (*[answered] * 4, SHUTDOWN, dropped)),
     "unsupported": (UNSUPPORTED, (*[VERSION] * 4, SHUTDOWN, dropped)),
-    "unsupported discover": (stateless(7, "server/discover", {VERSION_KEY: "2027-01-01"}),
-                             (*[VERSION] * 4, SHUTDOWN, dropped)),
+    "unsupported discover": (
+        stateless(7, "server/discover", {VERSION_KEY: "2027-01-01"}),
+        (*[VERSION] * 4, SHUTDOWN, dropped),
+    ),
     "stateless request": (stateless(7), (served(S.STATELESS), LATE_ERA, LATE_ERA, served(), SHUTDOWN, dropped)),
     "stateless ping": (stateless(7, "ping"), (UNKNOWN, LATE_ERA, LATE_ERA, UNKNOWN, SHUTDOWN, dropped)),
     "initialize": (initialize(7), (agreed, SEQUENCE, SEQUENCE, NO_HANDSHAKE, SHUTDOWN, dropped)),
@@ -103,31 +106,30 @@ TABLE: dict[str, tuple[bytes | e.Event, tuple[Check | None, ...]]] = {
     "a notification's name": (call(7, "notifications/initialized"), (*[UNKNOWN] * 5, dropped)),
     "a server's method": (call(7, "roots/list"), (*[UNKNOWN] * 5, dropped)),
     "known method": (call(7), (SEQUENCE, served(), served(), NO_META, SHUTDOWN, dropped)),
-    "method of the other era": (call(7, "subscriptions/listen"), (SEQUENCE, UNKNOWN, UNKNOWN, NO_META, UNKNOWN, dropped)),
-    "client gone": (e.ClientGone(), (DRAINED, DRAINED, DRAINED, DRAINED, dropped, dropped)),
-}  # fmt: skip
+    "method of the other era": (
+        call(7, "subscriptions/listen"),
+        (SEQUENCE, UNKNOWN, UNKNOWN, NO_META, UNKNOWN, dropped),
+    ),
+    "client disconnected": (e.ClientDisconnected(), (DRAINED, DRAINED, DRAINED, DRAINED, dropped, dropped)),
+}
 
-PAIRS = [
-    pytest.param(message, state, check, id=f"{name} in {state.value}")
-    for name, (message, checks) in TABLE.items()
-    for state, check in zip(S, checks, strict=True)
-    if check is not None
-]
 NEEDS_8 = (TABLE["cancel of 8"][0], TABLE["request 8 again"][0])
 
 
-@pytest.mark.parametrize("kind", [ServerConnection, SlowConnection], ids=["hot path", "table"])
-@pytest.mark.parametrize(("message", "state", "check"), PAIRS)
-def test_every_message_in_every_state(
-    message: bytes | e.Event, state: S, check: Check, kind: type[ServerConnection]
-) -> None:
-    core = connect(state, kind=kind)
-    if message in NEEDS_8:
-        put_in_flight(core, 8)
-    check(core, state, give(core, message))
+def test_every_message_in_every_state(subtests: pytest.Subtests) -> None:
+    """By the fast path (`ServerConnection`) and by the table alone (`SlowConnection`)."""
+    for kind, (name, (message, checks)) in itertools.product((ServerConnection, SlowConnection), TABLE.items()):
+        for state, check in zip(S, checks, strict=True):
+            if check is None:
+                continue
+            with subtests.test(name, state=state, kind=kind):
+                core = connect(state, kind=kind)
+                if message in NEEDS_8:
+                    put_in_flight(core, 8)
+                check(core, state, deliver(core, message))
 
 
-def test_the_table_above_covers_every_event_that_a_client_can_cause() -> None:
+def test_the_table_covers_every_event_that_a_client_can_cause() -> None:
     seen = set()
     for (message, _), state in itertools.product(TABLE.values(), S):
         core = connect(state)
@@ -137,145 +139,146 @@ def test_the_table_above_covers_every_event_that_a_client_can_cause() -> None:
     caused = set(e.RequestEvent.__subclasses__()) | {
         kind for kind in e.Event.__subclasses__() if kind.__name__.endswith("Received")
     }
-    assert seen == caused | {e.ClientGone}
+    assert seen == caused | {e.ClientDisconnected}
 
 
-def test_an_array_is_each_of_its_members_in_order() -> None:
+def test_a_batch_is_processed_in_order() -> None:
     core = connect(S.OPERATING, "2025-03-26")
     effects = core.receive(array(call(1), CHANGED, frame(id=7, method="ping")), NOW)
     assert [type(effect) for effect in effects] == [e.Serve, e.Deliver]
-    (answer,) = sent(core.finish(1, core.in_flight[1], b"{}", NOW))
-    assert [member["id"] for member in answer] == [1, 7]
+    (response,) = sent(core.finish(1, core.in_flight[1], b"{}", NOW))
+    assert [member["id"] for member in response] == [1, 7]
 
 
-# --- one POST ------------------------------------------------------------
+# --- one POST ---
 
 
 def post(version: str, **options: Any) -> ServerConnection:
-    return ServerConnection(offer(**options), version=version, is_post=True, is_strict=True)
+    return ServerConnection(server_config(**options), version=version, is_post=True, is_strict=True)
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-def test_a_post_of_the_handshake_era_starts_operating_and_remembers_no_handshake(version: str) -> None:
-    core = post(version)
-    assert (core.state, core.version) == (S.OPERATING, version)
-    (answer,) = answers(core.receive(initialize(7, "2025-06-18"), NOW))
-    assert answer["result"]["protocolVersion"] == "2025-06-18"
-    assert (core.state, core.version, core.client) == (S.OPERATING, version, None)
-    bad = core.receive(initialize(7, 1), NOW)
-    refuses(-32602, GuardRefusedError)(core, S.OPERATING, bad)
-    served()(core, S.OPERATING, core.receive(call(7), NOW))
+def test_a_post_of_the_handshake_era_starts_in_operating_and_stores_no_handshake(subtests: pytest.Subtests) -> None:
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]:
+        with subtests.test(version=version):
+            core = post(version)
+            assert (core.state, core.version) == (S.OPERATING, version)
+            (response,) = responses(core.receive(initialize(7, "2025-06-18"), NOW))
+            assert response["result"]["protocolVersion"] == "2025-06-18"
+            assert (core.state, core.version, core.client) == (S.OPERATING, version, None)
+            bad = core.receive(initialize(7, 1), NOW)
+            refuses(-32602, GuardRefusedError)(core, S.OPERATING, bad)
+            served()(core, S.OPERATING, core.receive(call(7), NOW))
 
 
-def test_nothing_can_be_asked_of_the_client_of_a_post() -> None:
+def test_no_request_can_be_sent_to_the_client_of_a_post() -> None:
     core = post("2025-11-25")
-    (fail,) = core.step(e.Asked("k", "roots/list"), NOW)
+    (fail,) = core.step(e.OutgoingRequested("k", "roots/list"), NOW)
     assert isinstance(fail, e.Fail)
     assert isinstance(fail.error, CapabilityError)
     assert (fail.key, fail.error.required) == ("k", "roots")
 
 
-def test_the_end_of_a_stateless_post_is_its_cancel_and_the_notification_is_not() -> None:
+def test_closing_a_stateless_post_cancels_it_but_a_notification_does_not() -> None:
     core = post("2026-07-28")
     (serve,) = core.receive(stateless(1), NOW)
     dropped(core, S.STATELESS, core.receive(cancel(1), NOW))
-    effects = core.step(e.ClientGone(), NOW)
-    assert effects[0] == e.StopServing(1, serve.serial, "client gone")
+    effects = core.step(e.ClientDisconnected(), NOW)
+    assert effects[0] == e.StopServing(1, serve.serial, "client disconnected")
     assert [type(effect) for effect in effects[1:]] == [e.Transition, e.Transition, e.Close]
     assert core.state is S.CLOSED
 
 
-def test_the_end_of_another_post_leaves_its_handler_a_second() -> None:
+def test_closing_a_post_of_the_handshake_era_drains_it() -> None:
     core = post("2025-11-25")
     (serve,) = core.receive(call(1), NOW)
-    effects = core.step(e.ClientGone(), NOW)
-    assert effects == [e.Transition("operating", "draining", "client gone")]
+    effects = core.step(e.ClientDisconnected(), NOW)
+    assert effects == [e.Transition("operating", "draining", "client disconnected")]
     assert core.wake_at == NOW + 1.0
     assert sent(core.finish(1, serve.serial, b"{}", NOW))[0]["id"] == 1
 
 
-def test_a_version_that_is_not_offered_is_refused() -> None:
+def test_an_unsupported_version_is_refused() -> None:
     with pytest.raises(UsageError) as refused:
-        ServerConnection(offer(versions=("2025-11-25",)), version="2026-07-28")
+        ServerConnection(server_config(versions=("2025-11-25",)), version="2026-07-28")
     assert refused.value.path == "version"
 
 
-def test_a_session_can_be_restored_with_what_its_client_said() -> None:
-    client = e.ClientFacts("2025-11-25", b"{}", b'{"roots":{}}')
-    core = ServerConnection(OFFER, version="2025-11-25", client=client)
+def test_a_session_can_be_restored_with_the_client_params() -> None:
+    client = e.ClientParams("2025-11-25", b"{}", b'{"roots":{}}')
+    core = ServerConnection(DEFAULT_CONFIG, version="2025-11-25", client=client)
     SEQUENCE(core, S.OPERATING, core.receive(initialize(7), NOW))
-    assert isinstance(core.step(e.Asked("k", "roots/list"), NOW)[0], e.Send)
+    assert isinstance(core.step(e.OutgoingRequested("k", "roots/list"), NOW)[0], e.Send)
 
 
-# --- handlers -------------------------------------------------------------------------------------------------------
+# --- handlers ---
 
 
-@pytest.mark.parametrize("state", [S.HANDSHAKE, S.OPERATING, S.STATELESS, S.DRAINING])
-def test_a_result_and_a_failure_are_sent_once(state: S) -> None:
-    core = connect(state)
-    first, second = put_in_flight(core, 1), put_in_flight(core, "1")
-    assert sent(core.finish(1, first, b'{"a":1}', NOW)) == [{"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}]
-    (send, *_) = core.step(e.Failed("1", second, -32000, "no", {"why": None}), NOW)
-    error = {"code": -32000, "message": "no", "data": {"why": None}}
-    assert parse(send.frame) == {"jsonrpc": "2.0", "id": "1", "error": error}
-    assert send.about == "1"
-    for again in (core.finish(1, first, b"{}", NOW), core.step(e.Failed("1", second, 1, ""), NOW)):
-        assert again == []
-    assert core.counts["late result"] == 2
+def test_a_result_and_a_failure_are_sent_once(subtests: pytest.Subtests) -> None:
+    for state in [S.HANDSHAKE, S.OPERATING, S.STATELESS, S.DRAINING]:
+        with subtests.test(state=state):
+            core = connect(state)
+            first, second = put_in_flight(core, 1), put_in_flight(core, "1")
+            assert sent(core.finish(1, first, b'{"a":1}', NOW)) == [{"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}]
+            (send, *_) = core.step(e.Failed("1", second, -32000, "no", {"why": None}), NOW)
+            error = {"code": -32000, "message": "no", "data": {"why": None}}
+            assert parse(send.frame) == {"jsonrpc": "2.0", "id": "1", "error": error}
+            assert send.related_request_id == "1"
+            for again in (core.finish(1, first, b"{}", NOW), core.step(e.Failed("1", second, 1, ""), NOW)):
+                assert again == []
+            assert core.counts["late result"] == 2
 
 
-@pytest.mark.parametrize("state", [S.HANDSHAKE, S.OPERATING, S.STATELESS, S.DRAINING])
-def test_the_late_result_of_a_cancelled_request_is_not_the_answer_to_the_next_with_its_id(state: S) -> None:
-    core = connect(state)
-    old = put_in_flight(core, 1)
-    assert core.receive(cancel(1, reason="bored"), NOW) == [e.StopServing(1, old, "bored")]
-    new = put_in_flight(core, 1)
-    assert core.finish(1, old, b"{}", NOW) == []
-    assert core.step(e.Failed(1, old, 1, ""), NOW) == []
-    assert core.in_flight[1] == new
-    assert len(sent(core.finish(1, new, b"{}", NOW))) == 1
+def test_a_late_result_is_not_the_response_to_a_later_request_with_the_same_id(subtests: pytest.Subtests) -> None:
+    for state in [S.HANDSHAKE, S.OPERATING, S.STATELESS, S.DRAINING]:
+        with subtests.test(state=state):
+            core = connect(state)
+            old = put_in_flight(core, 1)
+            assert core.receive(cancel(1, reason="timeout"), NOW) == [e.StopServing(1, old, "timeout")]
+            new = put_in_flight(core, 1)
+            assert core.finish(1, old, b"{}", NOW) == []
+            assert core.step(e.Failed(1, old, 1, ""), NOW) == []
+            assert core.in_flight[1] == new
+            assert len(sent(core.finish(1, new, b"{}", NOW))) == 1
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
+def test_a_cancel_without_a_request_in_flight_is_dropped(subtests: pytest.Subtests) -> None:
+    for params in [
         {},
         {"requestId": None},
         {"requestId": 1.5},
         {"requestId": True},
         {"requestId": [1]},
         {"requestId": "8"},
-    ],
-)
-def test_a_cancel_that_names_no_request_in_flight_is_dropped(params: dict[str, Any]) -> None:
-    core = connect(S.OPERATING)
-    put_in_flight(core, 8)
-    dropped(core, S.OPERATING, core.receive(frame(method="notifications/cancelled", params=params), NOW))
-    dropped(core, S.OPERATING, core.receive(frame(method="notifications/cancelled"), NOW))
-    assert core.counts["ignored CancelReceived"] == 2
+    ]:
+        with subtests.test(params=params):
+            core = connect(S.OPERATING)
+            put_in_flight(core, 8)
+            dropped(core, S.OPERATING, core.receive(frame(method="notifications/cancelled", params=params), NOW))
+            dropped(core, S.OPERATING, core.receive(frame(method="notifications/cancelled"), NOW))
+            assert core.counts["ignored CancelReceived"] == 2
 
 
-def test_a_cancel_with_a_bad_reason_still_cancels() -> None:
+def test_a_cancel_with_an_invalid_reason_still_cancels() -> None:
     core = connect(S.OPERATING)
     serial = put_in_flight(core, 8)
     assert core.receive(cancel(8, reason=5), NOW) == [e.StopServing(8, serial)]
 
 
-def test_an_answer_larger_than_a_frame_is_an_error_instead() -> None:
-    core = connect(S.OPERATING, offer=offer(max_frame_bytes=1024))
-    (answer,) = sent(core.finish(1, put_in_flight(core, 1), b'{"a":"%b"}' % (b"x" * 1024), NOW))
-    assert (answer["id"], answer["error"]["code"], answer["error"]["data"]["limit"]) == (1, -32603, 1024)
-    assert core.counts["answer too large"] == 1
+def test_a_response_over_the_frame_limit_becomes_an_error() -> None:
+    core = connect(S.OPERATING, server_config=server_config(max_frame_bytes=1024))
+    (response,) = sent(core.finish(1, put_in_flight(core, 1), b'{"a":"%b"}' % (b"x" * 1024), NOW))
+    assert (response["id"], response["error"]["code"], response["error"]["data"]["limit"]) == (1, -32603, 1024)
+    assert core.counts["response too large"] == 1
 
 
-def test_a_failure_whose_data_is_not_json_is_still_an_answer() -> None:
+def test_an_error_with_data_that_is_not_json_still_gets_a_response() -> None:
     core = connect(S.OPERATING)
-    (answer,) = sent(core.step(e.Failed(1, put_in_flight(core, 1), -32000, "no", {"x": float("nan")}), NOW))
-    assert (answer["id"], answer["error"]["code"]) == (1, -32000)
+    (response,) = sent(core.step(e.Failed(1, put_in_flight(core, 1), -32000, "no", {"x": float("nan")}), NOW))
+    assert (response["id"], response["error"]["code"]) == (1, -32000)
     assert core.counts["error not encoded"] == 1
 
 
-def test_progress_is_sent_while_it_increases_and_the_request_runs() -> None:
+def test_progress_is_sent_while_it_increases_and_the_request_is_in_flight() -> None:
     core = connect(S.HANDSHAKE)
     serial = put_in_flight(core, 1)
 
@@ -286,8 +289,8 @@ def test_progress_is_sent_while_it_increases_and_the_request_runs() -> None:
     assert report(0.5, total=2.0, message="half") == [
         {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
     ]
-    for still in (0.5, 0.25, -1.0, float("nan"), float("inf"), float("-inf")):
-        assert report(still) == []
+    for value in (0.5, 0.25, -1.0, float("nan"), float("inf"), float("-inf")):
+        assert report(value) == []
     assert report(0.75)[0]["params"] == {"progressToken": "t", "progress": 0.75}
     assert core.counts["progress dropped"] == 6
     core.finish(1, serial, b"{}", NOW)
@@ -296,153 +299,148 @@ def test_progress_is_sent_while_it_increases_and_the_request_runs() -> None:
     assert len(core.step(e.Progressed(1, again, "t", 0.1), NOW)) == 1
 
 
-@pytest.mark.parametrize("event", [e.Finished(1, 1), e.Failed(1, 1, 1, ""), e.Progressed(1, 1, 1, 1.0)])
-def test_nothing_can_end_where_nothing_was_served(event: e.Event) -> None:
-    with pytest.raises(InvalidEventError) as invalid:
-        connect(S.FRESH).step(event, NOW)
-    assert (invalid.value.event, invalid.value.state) == (type(event).__name__, "fresh")
-    core = ServerConnection(OFFER)
-    assert core.step(event, NOW) == []
-    assert core.counts == {f"impossible {type(event).__name__}": 1}
+def test_no_handler_can_finish_in_fresh(subtests: pytest.Subtests) -> None:
+    for event in [e.Finished(1, 1), e.Failed(1, 1, 1, ""), e.Progressed(1, 1, 1, 1.0)]:
+        with subtests.test(event=event):
+            with pytest.raises(InvalidEventError) as invalid:
+                connect(S.FRESH).step(event, NOW)
+            assert (invalid.value.event, invalid.value.state) == (type(event).__name__, "fresh")
+            core = ServerConnection(DEFAULT_CONFIG)
+            assert core.step(event, NOW) == []
+            assert core.counts == {f"impossible {type(event).__name__}": 1}
 
 
-# --- what we send by ourselves --------------------------------------------------------------------------------------
+# --- notifications and requests to the client ---
 
 LOG = e.Notified("notifications/message", b'{"level":"info","data":1}')
 LISTS = e.Notified("notifications/tools/list_changed")
 RELATED = e.Notified("notifications/message", b"{}", 7)
 
 
-@pytest.mark.parametrize(
-    ("state", "goes", "waits"),
-    [
+def test_notifications_are_sent_if_the_state_allows(subtests: pytest.Subtests) -> None:
+    for state, sent_now, queued in [
         (S.FRESH, (), ()),
         (S.HANDSHAKE, (LOG, RELATED), (LISTS,)),
         (S.OPERATING, (LOG, RELATED, LISTS), ()),
         (S.STATELESS, (LOG, RELATED, LISTS), ()),
         (S.DRAINING, (LOG, RELATED, LISTS), ()),
         (S.CLOSED, (), ()),
-    ],
-)
-def test_notifications_go_out_when_the_state_allows(
-    state: S, goes: tuple[e.Notified, ...], waits: tuple[e.Notified, ...]
-) -> None:
-    core = connect(state)
-    for event in (LOG, RELATED, LISTS):
-        effects = core.step(event, NOW)
-        assert [m["method"] for m in sent(effects)] == ([event.method] if event in goes else [])
-        assert [x.about for x in effects if isinstance(x, e.Send)] == ([event.about] if event in goes else [])
-    assert len(core._asks.held) == len(waits)
+    ]:
+        with subtests.test(state=state, sent_now=sent_now, queued=queued):
+            core = connect(state)
+            for event in (LOG, RELATED, LISTS):
+                effects = core.step(event, NOW)
+                assert [m["method"] for m in sent(effects)] == ([event.method] if event in sent_now else [])
+                assert [x.related_request_id for x in effects if isinstance(x, e.Send)] == (
+                    [event.related_request_id] if event in sent_now else []
+                )
+            assert len(core._outgoing.queued) == len(queued)
 
 
-def test_what_is_held_goes_out_in_order_when_the_client_has_confirmed() -> None:
+def test_the_queue_is_sent_in_order_after_the_handshake() -> None:
     core = connect(S.HANDSHAKE)
     for event in (
         LISTS,
-        e.Asked("a", "roots/list", about=5),
-        e.Asked("p", "ping"),
-        e.Asked("b", "roots/list"),
+        e.OutgoingRequested("a", "roots/list", related_request_id=5),
+        e.OutgoingRequested("p", "ping"),
+        e.OutgoingRequested("b", "roots/list"),
     ):
         core.step(event, NOW)
-    core.step(e.Withdrew("b"), NOW)
-    transition, notified, asked = core.receive(INITIALIZED, NOW)
+    core.step(e.OutgoingCancelled("b"), NOW)
+    transition, notification, request = core.receive(INITIALIZED, NOW)
     assert transition == e.Transition("handshake", "operating", "initialized received")
-    assert parse(notified.frame)["method"] == LISTS.method
-    assert (parse(asked.frame)["id"], parse(asked.frame)["method"], asked.about) == (2, "roots/list", 5)
-    assert [key for key, _, _ in core.asked.values()] == ["p", "a"]
+    assert parse(notification.frame)["method"] == LISTS.method
+    assert (parse(request.frame)["id"], parse(request.frame)["method"]) == (2, "roots/list")
+    assert request.related_request_id == 5
+    assert [key for key, _, _ in core.outgoing_requests.values()] == ["p", "a"]
 
 
-@pytest.mark.parametrize("end", [e.DrainAsked(), e.ClientGone(), e.StopAsked()])
-def test_what_is_held_when_the_connection_ends_fails_unsent(end: e.Event) -> None:
-    core = connect(S.HANDSHAKE)
-    core.step(LISTS, NOW)
-    core.step(e.Asked("a", "roots/list"), NOW)
-    fails = [effect for effect in core.step(end, NOW) if isinstance(effect, e.Fail)]
-    assert [(fail.key, type(fail.error), fail.error.may_have_run) for fail in fails] == [
-        ("a", ShutdownError, False)
-    ]
-    assert core.counts["notification not held"] == 1
+def test_queued_requests_fail_unsent_at_shutdown(subtests: pytest.Subtests) -> None:
+    for end in [e.DrainRequested(), e.ClientDisconnected(), e.StopRequested()]:
+        with subtests.test(end=end):
+            core = connect(S.HANDSHAKE)
+            core.step(LISTS, NOW)
+            core.step(e.OutgoingRequested("a", "roots/list"), NOW)
+            fails = [effect for effect in core.step(end, NOW) if isinstance(effect, e.Fail)]
+            assert [(fail.key, type(fail.error), fail.error.may_have_run) for fail in fails] == [
+                ("a", ShutdownError, False)
+            ]
+            assert core.counts["notification dropped"] == 1
 
 
-@pytest.mark.parametrize("end", [e.DrainAsked(), e.ClientGone()])
-def test_what_is_held_fails_when_the_drain_begins_and_not_when_it_ends(end: e.Event) -> None:
-    core = connect(S.HANDSHAKE)
-    put_in_flight(core, 7)
-    core.step(LISTS, NOW)
-    core.step(e.Asked("a", "roots/list"), NOW)
-    fails = [effect for effect in core.step(end, NOW) if isinstance(effect, e.Fail)]
-    assert core.state is S.DRAINING
-    assert [(fail.key, fail.error.may_have_run) for fail in fails] == [("a", False)]
-    assert core._asks.held == []
+def test_queued_requests_fail_when_the_drain_begins(subtests: pytest.Subtests) -> None:
+    for end in [e.DrainRequested(), e.ClientDisconnected()]:
+        with subtests.test(end=end):
+            core = connect(S.HANDSHAKE)
+            put_in_flight(core, 7)
+            core.step(LISTS, NOW)
+            core.step(e.OutgoingRequested("a", "roots/list"), NOW)
+            fails = [effect for effect in core.step(end, NOW) if isinstance(effect, e.Fail)]
+            assert core.state is S.DRAINING
+            assert [(fail.key, fail.error.may_have_run) for fail in fails] == [("a", False)]
+            assert core._outgoing.queued == []
 
 
-def test_what_is_held_is_bounded() -> None:
-    core = connect(S.HANDSHAKE, offer=offer(max_concurrent=2))
+def test_the_queue_is_bounded() -> None:
+    core = connect(S.HANDSHAKE, server_config=server_config(max_concurrent=2))
     for _ in range(3):
         core.step(LISTS, NOW)
-    assert core.counts["notification not held"] == 1
-    (fail,) = core.step(e.Asked("a", "roots/list"), NOW)
+    assert core.counts["notification dropped"] == 1
+    (fail,) = core.step(e.OutgoingRequested("a", "roots/list"), NOW)
     assert isinstance(fail.error, BackpressureError)
-    assert len(core._asks.held) == 2
+    assert len(core._outgoing.queued) == 2
 
 
-@pytest.mark.parametrize("state", [S.HANDSHAKE, S.OPERATING])
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [("notifications/x", b'{"a":"%b"}' % (b"x" * 2000)), ("x" * 300, b"{}"), ("\ud800", b"{}")],
-    ids=["too large", "too long a name", "not text"],
-)
-def test_a_notification_that_cannot_be_sent_is_its_makers_error(state: S, method: str, params: bytes) -> None:
-    core = connect(state, offer=offer(max_frame_bytes=1024))
-    before = core.snapshot()
-    with pytest.raises((UsageError, FrameTooLargeError)):
-        core.step(e.Notified(method, params), NOW)
-    assert core.snapshot() == before
-    answered(core, state, core.receive(frame(id=7, method="ping"), NOW))
+def test_a_notification_that_cannot_be_sent_raises(subtests: pytest.Subtests) -> None:
+    for state in [S.HANDSHAKE, S.OPERATING]:
+        for method, params in [
+            ("notifications/x", b'{"a":"%b"}' % (b"x" * 2000)),
+            ("x" * 300, b"{}"),
+            ("\ud800", b"{}"),
+        ]:
+            with subtests.test(state=state, method=method, params=params):
+                core = connect(state, server_config=server_config(max_frame_bytes=1024))
+                before = core.snapshot()
+                with pytest.raises((UsageError, FrameTooLargeError)):
+                    core.step(e.Notified(method, params), NOW)
+                assert core.snapshot() == before
+                answered(core, state, core.receive(frame(id=7, method="ping"), NOW))
 
 
-@pytest.mark.parametrize(
-    ("state", "error", "goes"),
-    [
+def test_requests_are_sent_to_the_client_if_the_state_allows(subtests: pytest.Subtests) -> None:
+    for state, error, is_sent in [
         (S.FRESH, StateError, False),
         (S.HANDSHAKE, None, False),
         (S.OPERATING, None, True),
         (S.STATELESS, CapabilityError, False),
         (S.DRAINING, ShutdownError, False),
         (S.CLOSED, ShutdownError, False),
-    ],
-)
-def test_the_client_is_asked_where_the_state_allows(
-    state: S, error: type[Exception] | None, goes: bool
-) -> None:
-    effects = connect(state).step(e.Asked("k", "sampling/createMessage", b"{}", 7), NOW)
-    fails = [(effect.key, type(effect.error)) for effect in effects if isinstance(effect, e.Fail)]
-    assert fails == ([("k", error)] if error is not None else [])
-    asked = [(parse(x.frame)["method"], x.about) for x in effects if isinstance(x, e.Send)]
-    assert asked == ([("sampling/createMessage", 7)] if goes else [])
+    ]:
+        with subtests.test(state=state, error=error, is_sent=is_sent):
+            effects = connect(state).step(e.OutgoingRequested("k", "sampling/createMessage", b"{}", 7), NOW)
+            fails = [(effect.key, type(effect.error)) for effect in effects if isinstance(effect, e.Fail)]
+            assert fails == ([("k", error)] if error is not None else [])
+            requests = [(parse(x.frame)["method"], x.related_request_id) for x in effects if isinstance(x, e.Send)]
+            assert requests == ([("sampling/createMessage", 7)] if is_sent else [])
 
 
-@pytest.mark.parametrize(
-    ("version", "method", "required"),
-    [
+def test_undeclared_and_unknown_requests_to_the_client_fail(subtests: pytest.Subtests) -> None:
+    for version, method, required in [
         ("2025-11-25", "tools/list", "tools"),
         ("2025-11-25", "no/such", "no/such"),
         ("2025-03-26", "elicitation/create", "elicitation"),
         ("2025-11-25", "tasks/list", "tasks.list"),
-    ],
-)
-def test_only_what_the_client_declared_and_the_revision_has_is_asked(
-    version: str, method: str, required: str
-) -> None:
-    (fail,) = connect(S.OPERATING, version).step(e.Asked("k", method), NOW)
-    assert isinstance(fail.error, CapabilityError)
-    assert fail.error.required == required
+    ]:
+        with subtests.test(version=version, method=method, required=required):
+            (fail,) = connect(S.OPERATING, version).step(e.OutgoingRequested("k", method), NOW)
+            assert isinstance(fail.error, CapabilityError)
+            assert fail.error.required == required
 
 
-def test_an_answer_goes_to_whoever_asked_and_strays_are_told_apart() -> None:
+def test_responses_complete_their_requests_and_strays_are_classified() -> None:
     core = connect(S.OPERATING)
-    core.step(e.Asked("a", "roots/list"), NOW)
-    core.step(e.Asked("b", "ping"), NOW)
+    core.step(e.OutgoingRequested("a", "roots/list"), NOW)
+    core.step(e.OutgoingRequested("b", "ping"), NOW)
     (complete,) = core.receive(frame(id=2, result={"x": 1}), NOW)
     assert isinstance(complete, e.Complete)
     assert (complete.key, bytes(complete.result)) == ("b", b'{"x": 1}')
@@ -457,71 +455,73 @@ def test_an_answer_goes_to_whoever_asked_and_strays_are_told_apart() -> None:
     assert core.counts["unknown response"] == 5
 
 
-def test_a_malformed_answer_ends_what_it_meant_to_answer() -> None:
+def test_a_malformed_response_fails_its_request() -> None:
     core = connect(S.OPERATING)
-    core.step(e.Asked("a", "roots/list"), NOW)
+    core.step(e.OutgoingRequested("a", "roots/list"), NOW)
     send, fail, violation = core.receive(frame(id=1, error={"code": "x"}), NOW)
     assert parse(send.frame)["error"]["code"] == -32600
     assert "id" not in parse(send.frame)
     assert isinstance(fail.error, ProtocolError)
     assert (fail.key, fail.error.may_have_run) == ("a", True)
     assert isinstance(violation, e.Violation)
-    assert not core.asked
+    assert not core.outgoing_requests
 
 
-@pytest.mark.parametrize("reason", ["", "bored", "\ud800"])
-def test_a_withdrawn_question_is_cancelled_at_the_client_and_its_answer_is_late(reason: str) -> None:
-    core = connect(S.OPERATING)
-    core.step(e.Asked("a", "roots/list", about=7), NOW)
-    (send,) = core.step(e.Withdrew("a", reason), NOW)
-    assert send.about == 7
-    params = {"requestId": 1, "reason": "bored"} if reason == "bored" else {"requestId": 1}
-    assert parse(send.frame) == {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-    assert core.step(e.Withdrew("a"), NOW) == []
-    assert core.receive(frame(id=1, result={}), NOW) == [e.Stray("late", 1)]
+def test_a_cancelled_request_is_cancelled_at_the_client_and_its_response_is_late(subtests: pytest.Subtests) -> None:
+    for reason in ["", "timeout", "\ud800"]:
+        with subtests.test(reason=reason):
+            core = connect(S.OPERATING)
+            core.step(e.OutgoingRequested("a", "roots/list", related_request_id=7), NOW)
+            (send,) = core.step(e.OutgoingCancelled("a", reason), NOW)
+            assert send.related_request_id == 7
+            params = {"requestId": 1, "reason": "timeout"} if reason == "timeout" else {"requestId": 1}
+            assert parse(send.frame) == {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+            assert core.step(e.OutgoingCancelled("a"), NOW) == []
+            assert core.receive(frame(id=1, result={}), NOW) == [e.Stray("late", 1)]
 
 
-def test_a_question_that_cannot_be_sent_fails() -> None:
-    core = connect(S.OPERATING, offer=offer(max_frame_bytes=1024))
-    (fail,) = core.step(e.Asked("a", "roots/list", b'{"a":"%b"}' % (b"x" * 2000)), NOW)
+def test_a_request_that_cannot_be_sent_fails() -> None:
+    core = connect(S.OPERATING, server_config=server_config(max_frame_bytes=1024))
+    (fail,) = core.step(e.OutgoingRequested("a", "roots/list", b'{"a":"%b"}' % (b"x" * 2000)), NOW)
     assert isinstance(fail.error, FrameTooLargeError)
-    assert not core.asked
+    assert not core.outgoing_requests
 
 
-def test_questions_are_bounded() -> None:
-    core = connect(S.OPERATING, offer=offer(max_concurrent=1))
-    core.step(e.Asked("a", "roots/list"), NOW)
-    (fail,) = core.step(e.Asked("b", "roots/list"), NOW)
+def test_requests_to_the_client_are_bounded() -> None:
+    core = connect(S.OPERATING, server_config=server_config(max_concurrent=1))
+    core.step(e.OutgoingRequested("a", "roots/list"), NOW)
+    (fail,) = core.step(e.OutgoingRequested("b", "roots/list"), NOW)
     assert isinstance(fail.error, BackpressureError)
 
 
-# --- the end ------------------------------------------------------------
+# --- shutdown ---
 
 
-@pytest.mark.parametrize("state", [S.HANDSHAKE, S.OPERATING, S.STATELESS])
-def test_draining_waits_for_handlers_and_no_longer_than_a_second(state: S) -> None:
-    core = connect(state)
-    first, second = put_in_flight(core, 1), put_in_flight(core, 2)
-    assert core.wake_at is None
-    assert core.step(e.DrainAsked(), NOW) == [e.Transition(state.value, "draining", "drain asked")]
-    assert core.wake_at == NOW + 1.0
-    assert len(sent(core.finish(1, first, b"{}", NOW + 0.9))) == 1
-    assert core.due(NOW + 0.999) == []
-    (expired,) = core.due(NOW + 1.0)
-    assert core.step(expired, NOW + 1.0) == [
-        e.StopServing(2, second, "drain expired"),
-        e.Transition("draining", "closed", "drain expired"),
-        e.Close(),
-    ]
-    assert (core.wake_at, core.due(NOW + 9)) == (None, [])
-    assert core.finish(2, second, b"{}", NOW + 9) == []
+def test_draining_waits_for_handlers_until_the_deadline(subtests: pytest.Subtests) -> None:
+    for state in [S.HANDSHAKE, S.OPERATING, S.STATELESS]:
+        with subtests.test(state=state):
+            core = connect(state)
+            first, second = put_in_flight(core, 1), put_in_flight(core, 2)
+            assert core.wake_at is None
+            assert core.step(e.DrainRequested(), NOW) == [e.Transition(state.value, "draining", "drain requested")]
+            assert core.wake_at == NOW + 1.0
+            assert len(sent(core.finish(1, first, b"{}", NOW + 0.9))) == 1
+            assert core.due(NOW + 0.999) == []
+            (expired,) = core.due(NOW + 1.0)
+            assert core.step(expired, NOW + 1.0) == [
+                e.StopServing(2, second, "drain expired"),
+                e.Transition("draining", "closed", "drain expired"),
+                e.Close(),
+            ]
+            assert (core.wake_at, core.due(NOW + 9)) == (None, [])
+            assert core.finish(2, second, b"{}", NOW + 9) == []
 
 
 def test_draining_ends_with_its_last_handler() -> None:
     core = connect(S.DRAINING)
     send, transition, close = core.finish(90, core.in_flight[90], b"{}", 0.5)
     assert parse(send.frame)["id"] == 90
-    assert (transition, close) == (e.Transition("draining", "closed", "emptied"), e.Close())
+    assert (transition, close) == (e.Transition("draining", "closed", "drained"), e.Close())
 
 
 def test_draining_ends_when_its_last_handler_is_cancelled() -> None:
@@ -533,35 +533,36 @@ def test_draining_ends_when_its_last_handler_is_cancelled() -> None:
     ]
 
 
-def test_a_client_that_is_gone_answers_no_more_questions_but_one_that_is_drained_may() -> None:
+def test_requests_to_the_client_fail_on_disconnect_but_not_on_drain() -> None:
     gone, drained = connect(S.OPERATING), connect(S.OPERATING)
     for core in (gone, drained):
         put_in_flight(core, 1)
-        core.step(e.Asked("a", "roots/list"), NOW)
-    fail, _ = gone.step(e.ClientGone(), NOW)
+        core.step(e.OutgoingRequested("a", "roots/list"), NOW)
+    fail, _ = gone.step(e.ClientDisconnected(), NOW)
     assert isinstance(fail.error, ShutdownError)
     assert (fail.key, fail.error.may_have_run) == ("a", True)
-    assert [type(effect) for effect in drained.step(e.DrainAsked(), NOW)] == [e.Transition]
+    assert [type(effect) for effect in drained.step(e.DrainRequested(), NOW)] == [e.Transition]
     (complete,) = drained.receive(frame(id=1, result={}), NOW)
     assert isinstance(complete, e.Complete)
 
 
-def test_the_end_fails_what_is_still_asked() -> None:
+def test_closing_fails_the_pending_requests() -> None:
     core = connect(S.OPERATING)
-    core.step(e.Asked("a", "roots/list"), NOW)
-    effects = core.step(e.DrainAsked(), NOW)
+    core.step(e.OutgoingRequested("a", "roots/list"), NOW)
+    effects = core.step(e.DrainRequested(), NOW)
     assert [type(effect) for effect in effects] == [e.Transition, e.Transition, e.Fail, e.Close]
 
 
-@pytest.mark.parametrize("state", LIVE)
-def test_a_stop_ends_at_once(state: S) -> None:
-    core = connect(state)
-    serial = put_in_flight(core, 1)
-    effects = core.step(e.StopAsked(), NOW)
-    stops = [effect for effect in effects if isinstance(effect, e.StopServing) and effect.id == 1]
-    assert stops == ([e.StopServing(1, serial, "stop asked")] if serial else [])
-    assert effects[-2:] == [e.Transition(state.value, "closed", "stop asked"), e.Close()]
-    assert (core.state, core.wake_at, dict(core.in_flight)) == (S.CLOSED, None, {})
+def test_a_stop_closes_immediately(subtests: pytest.Subtests) -> None:
+    for state in LIVE:
+        with subtests.test(state=state):
+            core = connect(state)
+            serial = put_in_flight(core, 1)
+            effects = core.step(e.StopRequested(), NOW)
+            stops = [effect for effect in effects if isinstance(effect, e.StopServing) and effect.id == 1]
+            assert stops == ([e.StopServing(1, serial, "stop requested")] if serial else [])
+            assert effects[-2:] == [e.Transition(state.value, "closed", "stop requested"), e.Close()]
+            assert (core.state, core.wake_at, dict(core.in_flight)) == (S.CLOSED, None, {})
 
 
 def test_an_event_of_another_machine_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Requests in flight, by themselves: begun once, ended once, and every answer where it belongs."""
+"""Requests in flight: each begins and ends once, and every response belongs to its request."""
 
 import json
 
@@ -33,12 +33,12 @@ def begin(*ids: int | str, limit: int = 4096) -> tuple[Exchanges, list[Effect]]:
 def test_integers_and_strings_are_different_ids() -> None:
     exchanges, out = begin(1, "1")
     assert exchanges.in_flight == {1: 1, "1": 2}
-    exchanges.settle("1", b"{}")
+    exchanges.respond("1", b"{}")
     assert out == [Send(b"{}", "1")]
     assert exchanges.in_flight == {1: 1}
 
 
-def test_only_the_very_request_is_current() -> None:
+def test_a_serial_distinguishes_requests_with_the_same_id() -> None:
     exchanges, out = begin(1)
     assert exchanges.is_current(1, 1)
     exchanges.stop(1, "why")
@@ -49,7 +49,7 @@ def test_only_the_very_request_is_current() -> None:
     assert exchanges.is_current(1, 2)
 
 
-def test_progress_increases_and_is_forgotten_with_its_request() -> None:
+def test_progress_increases_and_is_removed_with_its_request() -> None:
     exchanges, _ = begin(1)
     assert exchanges.is_plain
     assert exchanges.would_advance(1, 0.0)
@@ -58,92 +58,90 @@ def test_progress_increases_and_is_forgotten_with_its_request() -> None:
     assert [exchanges.would_advance(1, value) for value in (0.4, 0.5, 0.6)] == [False, False, True]
     assert not exchanges.would_advance(1, float("nan"))
     assert not exchanges.would_advance(1, float("inf"))
-    exchanges.settle(1, b"{}")
+    exchanges.respond(1, b"{}")
     assert exchanges.is_plain
     assert exchanges.would_advance(1, 0.0)
 
 
-def test_an_answer_too_large_is_replaced_by_one_that_says_so() -> None:
+def test_a_response_over_the_limit_is_replaced_by_an_error() -> None:
     exchanges, out = begin("x", limit=200)
-    exchanges.settle("x", encode_result("x", b'"%b"' % (b"x" * 200)))
+    exchanges.respond("x", encode_result("x", b'"%b"' % (b"x" * 200)))
     (send,) = out
-    answer = json.loads(send.frame)
-    assert (answer["id"], answer["error"]["code"]) == ("x", -32603)
-    assert answer["error"]["data"] == {"size": 238, "limit": 200}
-    assert exchanges.counts == {"answer too large": 1}
+    response = json.loads(send.frame)
+    assert (response["id"], response["error"]["code"]) == ("x", -32603)
+    assert response["error"]["data"] == {"size": 238, "limit": 200}
+    assert exchanges.counts == {"response too large": 1}
 
 
-@pytest.mark.parametrize(
-    ("id", "unreadable", "members"),
-    [
+def test_a_malformed_frame_gets_no_response_with_an_id_in_flight(subtests: pytest.Subtests) -> None:
+    for id, unreadable, members in [
         (5, None, {"id": 5}),
         (1, None, {"id": None}),
         (1, ABSENT, {}),
         (ABSENT, None, {"id": None}),
         (ABSENT, ABSENT, {}),
-    ],
-)
-def test_a_frame_that_is_no_message_never_answers_a_request_in_flight(id, unreadable, members) -> None:
-    exchanges, out = begin(1)
-    exchanges.reject(ProtocolError("no", code=-32600), id, unreadable, {"path": "$"})
-    (send,) = out
-    answer = json.loads(send.frame)
-    error = answer.pop("error")
-    assert (error["code"], error["data"]) == (-32600, {"path": "$"})
-    assert answer == {"jsonrpc": "2.0", **members}
-    assert exchanges.in_flight == {1: 1}
+    ]:
+        with subtests.test(id=id, unreadable=unreadable, members=members):
+            exchanges, out = begin(1)
+            exchanges.reject(ProtocolError("no", code=-32600), id, unreadable, {"path": "$"})
+            (send,) = out
+            response = json.loads(send.frame)
+            error = response.pop("error")
+            assert (error["code"], error["data"]) == (-32600, {"path": "$"})
+            assert response == {"jsonrpc": "2.0", **members}
+            assert exchanges.in_flight == {1: 1}
 
 
-def test_answers_of_an_array_wait_for_each_other() -> None:
+def test_responses_of_a_batch_are_collected() -> None:
     exchanges, out = begin()
-    exchanges.open_array(Batch((request(1), request(2))))
-    assert exchanges.is_in_array
-    exchanges.look_at(0)
+    exchanges.open_batch(Batch((request(1), request(2))))
+    assert exchanges.is_in_batch
+    exchanges.select_member(0)
     exchanges.serve(request(1), ROW, "2025-03-26", None)
-    exchanges.look_at(1)
+    exchanges.select_member(1)
     exchanges.reply(b"two", 2)
-    exchanges.close_array()
-    assert not exchanges.is_in_array
+    exchanges.close_batch()
+    assert not exchanges.is_in_batch
     assert [type(effect) for effect in out] == [Serve]
-    exchanges.settle(1, b"one")
+    exchanges.respond(1, b"one")
     assert out[1:] == [Send(b"[one,two]", 1)]
 
 
-def test_an_array_with_nothing_to_say_is_not_sent() -> None:
+def test_an_empty_batch_is_not_sent() -> None:
     exchanges, out = begin()
-    exchanges.open_array(Batch((decode(frame(method="x")),)))
-    exchanges.close_array()
+    exchanges.open_batch(Batch((decode(frame(method="x")),)))
+    exchanges.close_batch()
     assert out == []
 
 
-def test_everything_can_be_stopped_and_what_arrays_have_be_sent() -> None:
+def test_stop_all_and_flush_batches() -> None:
     exchanges, out = begin(3, limit=10)
-    exchanges.open_array(Batch((request(1), request(2))))
-    exchanges.look_at(0)
+    exchanges.open_batch(Batch((request(1), request(2))))
+    exchanges.select_member(0)
     exchanges.serve(request(1), ROW, "2025-03-26", None)
     for member in (1, 2):
-        exchanges.look_at(member)
-        exchanges.reply(b"answer %d" % member, member)
-    exchanges.close_array()
+        exchanges.select_member(member)
+        exchanges.reply(b"member %d" % member, member)
+    exchanges.close_batch()
     exchanges.advance(3, 1.0)
     out.clear()
-    exchanges.stop_all("the end")
-    assert out == [StopServing(3, 1, "the end"), StopServing(1, 2, "the end")]
+    exchanges.stop_all("closing")
+    assert out == [StopServing(3, 1, "closing"), StopServing(1, 2, "closing")]
     assert not exchanges.in_flight
     out.clear()
-    exchanges.flush_arrays()  # together they are larger than a frame
-    assert out == [Send(b"answer 1", 1), Send(b"answer 2", 1)]
+    exchanges.flush_batches()  # together they are larger than a frame
+    assert out == [Send(b"member 1", 1), Send(b"member 2", 1)]
     assert exchanges.is_plain
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_is_independent() -> None:
     exchanges, out = begin(1)
     exchanges.count("something")
     exchanges.advance(1, 1.0)
     other: list[Effect] = []
-    twin = exchanges.copy(other)
-    assert twin.snapshot() == exchanges.snapshot()
-    assert (repr(twin), twin.counts) == ("<Exchanges {1: 1}>", {"something": 1})
-    twin.settle(1, b"{}")
-    assert twin.snapshot() != exchanges.snapshot()
+    clone = exchanges.copy(other)
+    assert clone.snapshot() == exchanges.snapshot()
+    assert (repr(clone), clone.counts) == ("<Exchanges {1: 1}>", {"something": 1})
+    clone.respond(1, b"{}")
+    assert clone.snapshot() != exchanges.snapshot()
     assert (len(out), len(other)) == (0, 1)

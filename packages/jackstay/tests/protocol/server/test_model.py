@@ -1,10 +1,8 @@
-"""Every state that a server's connection can reach, on the real object, and every defect planted there found.
+"""Model check: a search over every reachable state of a server's connection, and defects that the search must find.
 
-Breadth first over copies of the core, with a client that sends every class of message, handlers that finish in any
-order, late or never, and a clock that only moves when it is waited for. Beside each copy runs a ledger
-(`model.server`), which knows what the client is owed, and a second connection, which must not notice anything. From
-every state reached the connection must come to its end: with a silent client and hung handlers when the time is up, with
-handlers that finish at once.
+The search is breadth-first over copies of the core, with every class of message, handlers that finish in any order, and
+a simulated clock. A ledger (`model.server`) computes the owed responses, and a second connection must not change. From
+every state the connection must reach `closed`, also with a silent client and hung handlers.
 """
 
 from collections import deque
@@ -17,81 +15,79 @@ import pytest
 from jackstay.protocol._machine import Cell
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server._batches import Batches
+from jackstay.protocol.server._config import ServerConfig
 from jackstay.protocol.server._connection import ServerConnection
-from jackstay.protocol.server._offer import ServerOffer
-from jackstay.protocol.server._table import CELLS, Do, When
+from jackstay.protocol.server._table import CELLS, Action, Guard
 from jackstay.protocol.server._table import ServerState as S
 from jackstay.protocol.wire._jsonrpc import Request, encode_result
 from model.server import (
     INITIALIZED,
-    BrokenPromiseError,
     Input,
+    InvariantError,
     Ledger,
     array,
     call,
     cancel,
     frame,
     initialize,
-    offer,
-    promise,
+    require,
+    server_config,
     stateless,
 )
 
-# A search measures nothing that other tests do not, and being measured makes it five times as long.
+# Other tests cover the same code, and coverage makes this test five times as slow.
 pytestmark = [pytest.mark.no_cover, pytest.mark.long]
 
 NOW = 10.0
 
 
 @dataclass(frozen=True)
-class Scene:
-    """Where a search starts, and what may happen in it."""
+class Scenario:
+    """The start of a search, and its inputs."""
 
     name: str
-    offer: ServerOffer
+    server_config: ServerConfig
     ids: tuple[int | str, ...]
     version: str = "2025-11-25"
     start: str | None = None
     is_post: bool = False
-    has_arrays: bool = False
+    has_batches: bool = False
     has_progress: bool = False
-    max_asks: int = 0
+    max_requests: int = 0
     max_zombies: int = 1
 
 
-SCENES = {
-    scene.name: scene
-    for scene in (
-        Scene("stream", offer(), (1, 2, "1"), max_asks=1),
-        Scene("asking", offer(), (1,), max_asks=3, has_progress=True),
-        Scene("arrays", offer(), (1, 2, 3), "2025-03-26", has_arrays=True),
-        Scene("busy", offer(max_concurrent=2), (1, 2, 3), max_asks=1),
-        Scene("strict", offer(strict=True), (1, 2, 3)),
-        Scene("post", offer(), (1, 2, 3), "2025-03-26", "2025-03-26", is_post=True, has_arrays=True),
-        Scene("stateless post", offer(), (1, 2, 3), start="2026-07-28", is_post=True, has_progress=True),
-        Scene("handshake only", offer(versions=("2025-06-18",)), (1, 2), "2025-06-18"),
-        Scene("stateless only", offer(versions=("2026-07-28",)), (1, 2, "2")),
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("stream", server_config(), (1, 2, "1"), max_requests=1),
+        Scenario("outgoing", server_config(), (1,), max_requests=3, has_progress=True),
+        Scenario("batches", server_config(), (1, 2, 3), "2025-03-26", has_batches=True),
+        Scenario("busy", server_config(max_concurrent=2), (1, 2, 3), max_requests=1),
+        Scenario("strict", server_config(strict=True), (1, 2, 3)),
+        Scenario("post", server_config(), (1, 2, 3), "2025-03-26", "2025-03-26", is_post=True, has_batches=True),
+        Scenario("stateless post", server_config(), (1, 2, 3), start="2026-07-28", is_post=True, has_progress=True),
+        Scenario("handshake only", server_config(versions=("2025-06-18",)), (1, 2), "2025-06-18"),
+        Scenario("stateless only", server_config(versions=("2026-07-28",)), (1, 2, "2")),
     )
 }
 
 
 def now(core: ServerConnection) -> float:
-    """Time stands still, except that what happens while draining happens later than its beginning."""
+    """Return the time, which advances only while draining."""
     return NOW if core.wake_at is None else NOW + 0.5
 
 
-def received(name: str, data: bytes, **facts: Any) -> Input:
-    return Input(name, lambda core: core.receive(data, now(core)), **facts)
+def received(name: str, data: bytes, **expectations: Any) -> Input:
+    return Input(name, lambda core: core.receive(data, now(core)), **expectations)
 
 
-def stepped(name: str, event: e.Event, **facts: Any) -> Input:
-    return Input(name, lambda core: core.step(event, now(core)), **facts)
+def stepped(name: str, event: e.Event, **expectations: Any) -> Input:
+    return Input(name, lambda core: core.step(event, now(core)), **expectations)
 
 
 def finished(id: int | str, serial: int) -> Input:
-    return Input(
-        f"finish {id!r}", lambda core: core.finish(id, serial, b"{}", now(core)), finished=(id, serial)
-    )
+    return Input(f"finish {id!r}", lambda core: core.finish(id, serial, b"{}", now(core)), finished=(id, serial))
 
 
 def expire(core: ServerConnection) -> e.Effects:
@@ -103,87 +99,96 @@ def expire(core: ServerConnection) -> e.Effects:
 
 
 EXPIRED = Input("expired", expire, ends=True, stops=True)
-GONE = stepped("gone", e.ClientGone(), ends=True, stops=True)
-DRAIN = stepped("drain", e.DrainAsked(), ends=True)
+DISCONNECT = stepped("disconnect", e.ClientDisconnected(), ends=True, stops=True)
+DRAIN = stepped("drain", e.DrainRequested(), ends=True)
 
 
-def fixed_inputs(scene: Scene) -> list[Input]:
-    """What can happen in any state, whatever runs: every message class of the table, both eras."""
+def fixed_inputs(scenario: Scenario) -> list[Input]:
+    """Return the inputs for every state: every message class of the table, in both eras."""
     inputs = [
         stepped("oversize", e.OversizeReceived(1 << 25)),
         received("not JSON", b'{"jsonrpc":'),
         received("not JSON-RPC", frame(id=1), malformed=1),
-        received("empty array", b"[]"),
+        received("empty batch", b"[]"),
         received("string response", frame(id="1", result={})),
         received("bad response", frame(id=1, result={}, error={"code": 1, "message": ""})),
         received("initialized", INITIALIZED, silent=True),
         received("notification", frame(method="notifications/roots/list_changed"), silent=True),
         received("cancel nothing", frame(method="notifications/cancelled", params={}), silent=True),
         received("discover", stateless(7, "server/discover"), requests=(7,)),
-        received("unsupported", stateless(7, meta={"io.modelcontextprotocol/protocolVersion": "2027-01-01"}),
-                 requests=(7,)),
-        received("no capabilities", stateless(7, meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}),
-                 requests=(7,)),
+        received(
+            "unsupported", stateless(7, meta={"io.modelcontextprotocol/protocolVersion": "2027-01-01"}), requests=(7,)
+        ),
+        received(
+            "no capabilities",
+            stateless(7, meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}),
+            requests=(7,),
+        ),
         received("stateless unknown", stateless(7, "ping"), requests=(7,)),
-        received("initialize", initialize(7, scene.version), requests=(7,)),
+        received("initialize", initialize(7, scenario.version), requests=(7,)),
         received("bad initialize", initialize(7, 1), requests=(7,)),
         received("ping", frame(id=7, method="ping"), requests=(7,)),
         received("unknown", frame(id=7, method="no/such"), requests=(7,)),
-        GONE,
+        DISCONNECT,
         DRAIN,
-        stepped("stop", e.StopAsked(), ends=True, stops=True),
-    ]  # fmt: skip
-    for id in scene.ids:
+        stepped("stop", e.StopRequested(), ends=True, stops=True),
+    ]
+    for id in scenario.ids:
         inputs.append(received(f"call {id!r}", call(id), requests=(id,)))
         inputs.append(received(f"stateless {id!r}", stateless(id), requests=(id,)))
     return inputs
 
 
-def array_inputs(scene: Scene) -> list[Input]:
-    """Arrays, for states in which they are taken; elsewhere they are one error, and nobody is owed anything."""
-    if not scene.has_arrays:
+def batch_inputs(scenario: Scenario) -> list[Input]:
+    """Return batches, for states in which they are allowed; elsewhere they are a single error."""
+    if not scenario.has_batches:
         return []
-    first, second = scene.ids[:2]
+    first, second = scenario.ids[:2]
     return [
-        received("array", array(call(first), call(second)), requests=(first, second), group=True),
-        received("array and cancel", array(call(first), cancel(first), frame(id=7, method="ping")),
-                 requests=(first, 7), cancels=(first,), group=True),
-        received("array of notifications", array(INITIALIZED, cancel(second)), cancels=(second,), silent=True),
-        received("array twice the same", array(call(first), call(first)), requests=(first, first), group=True),
-    ]  # fmt: skip
+        received("batch", array(call(first), call(second)), requests=(first, second), group=True),
+        received(
+            "batch and cancel",
+            array(call(first), cancel(first), frame(id=7, method="ping")),
+            requests=(first, 7),
+            cancels=(first,),
+            group=True,
+        ),
+        received("batch of notifications", array(INITIALIZED, cancel(second)), cancels=(second,), silent=True),
+        received("batch with a duplicate id", array(call(first), call(first)), requests=(first, first), group=True),
+    ]
 
 
 @dataclass
 class Node:
     core: ServerConnection
     ledger: Ledger = field(default_factory=Ledger)
-    asked: int = 0
+    request_count: int = 0
 
     def key(self) -> tuple[object, ...]:
-        return self.core.snapshot(), self.ledger.snapshot(), self.asked
+        return self.core.snapshot(), self.ledger.snapshot(), self.request_count
 
     def after(self, input: Input) -> "Node":
-        node = Node(self.core.copy(), self.ledger.copy(), self.asked + (input.asked is not None))
+        node = Node(self.core.copy(), self.ledger.copy(), self.request_count + (input.outgoing_request is not None))
         node.ledger.run(input, node.core)
         return node
 
 
 class Search:
-    """Breadth first from one start. `run` counts the states, or raises at the first broken promise."""
+    """A breadth-first search. `run` returns the number of states, or raises at the first violated invariant."""
 
-    def __init__(self, scene: Scene, kind: type[ServerConnection] = ServerConnection) -> None:
-        self.scene = scene
+    def __init__(self, scenario: Scenario, kind: type[ServerConnection] = ServerConnection) -> None:
+        self.scenario = scenario
         self.kind = kind
-        self.fixed = fixed_inputs(scene)
-        self.arrays = array_inputs(scene)
-        self.bystander = self.start()
-        self.bystander.receive(initialize(5), NOW)
-        self.bystander.receive(call(5), NOW)
-        self.undisturbed = self.bystander.snapshot()
+        self.fixed = fixed_inputs(scenario)
+        self.batches = batch_inputs(scenario)
+        self.other = self.start()
+        self.other.receive(initialize(5), NOW)
+        self.other.receive(call(5), NOW)
+        self.unchanged = self.other.snapshot()
 
     def start(self) -> ServerConnection:
         return self.kind(
-            self.scene.offer, version=self.scene.start, is_post=self.scene.is_post, is_strict=True
+            self.scenario.server_config, version=self.scenario.start, is_post=self.scenario.is_post, is_strict=True
         )
 
     def run(self) -> int:
@@ -195,9 +200,7 @@ class Search:
             self.check_end(node)
             for input in self.inputs(node):
                 node_after = node.after(input)
-                promise(
-                    self.bystander.snapshot() == self.undisturbed, "another connection changed", input.name
-                )
+                require(self.other.snapshot() == self.unchanged, "another connection changed", input.name)
                 key = node_after.key()
                 if key not in seen:
                     seen.add(key)
@@ -210,92 +213,93 @@ class Search:
             if input.name.startswith(("call", "stateless")) and not self.may_serve(node):
                 continue
             yield input
-        takes_arrays = core.version == "2025-03-26" and core.state in (S.OPERATING, S.DRAINING)
-        if takes_arrays and self.may_serve(node) and not ledger.groups:
-            yield from self.arrays
-        for id in self.scene.ids:
-            is_applied = core.state in (S.HANDSHAKE, S.OPERATING, S.DRAINING) or not self.scene.is_post
+        allows_batches = core.version == "2025-03-26" and core.state in (S.OPERATING, S.DRAINING)
+        if allows_batches and self.may_serve(node) and not ledger.groups:
+            yield from self.batches
+        for id in self.scenario.ids:
+            is_applied = core.state in (S.HANDSHAKE, S.OPERATING, S.DRAINING) or not self.scenario.is_post
             yield received(f"cancel {id!r}", cancel(id), cancels=(id,) if is_applied else (), silent=True)
         for id, serial in [*ledger.running.items(), *ledger.zombies]:
             yield finished(id, serial)
             failed = e.Failed(id, serial, -32000, "no")
             yield stepped(f"fail {id!r}", failed, finished=(id, serial))
-            if self.scene.has_progress:
+            if self.scenario.has_progress:
                 yield stepped("progress", e.Progressed(id, serial, "token", 1.0), silent=True)
         if core.wake_at is not None:
             yield EXPIRED
-        yield from self.asking(node)
+        yield from self.outgoing(node)
 
     def may_serve(self, node: Node) -> bool:
-        """Handlers that were cancelled and still run are bounded, or there would be no end of them."""
-        return len(node.ledger.zombies) <= self.scene.max_zombies
+        """Limit the cancelled handlers that still run, so that the search is finite."""
+        return len(node.ledger.zombies) <= self.scenario.max_zombies
 
-    def asking(self, node: Node) -> Iterator[Input]:
-        if self.scene.max_asks == 0:
+    def outgoing(self, node: Node) -> Iterator[Input]:
+        if self.scenario.max_requests == 0:
             return
-        if node.asked < self.scene.max_asks:
-            key = "ABC"[node.asked]
+        if node.request_count < self.scenario.max_requests:
+            key = "ABC"[node.request_count]
             for method in ("roots/list", "ping"):
-                yield stepped(f"ask {method}", e.Asked(key, method), asked=key)
-            if not node.core._asks.held:
+                yield stepped(f"request {method}", e.OutgoingRequested(key, method), outgoing_request=key)
+            if not node.core._outgoing.queued:
                 yield stepped("notify", e.Notified("notifications/tools/list_changed"), silent=True)
-        for key in sorted(node.ledger.asking):
-            yield stepped(f"withdraw {key}", e.Withdrew(key), withdrew=key)
-        for id in range(1, self.scene.max_asks + 2):
-            yield received(f"answer {id}", frame(id=id, result={}), silent=True)
+        for key in sorted(node.ledger.outgoing):
+            yield stepped(f"cancel {key}", e.OutgoingCancelled(key), withdrew=key)
+        for id in range(1, self.scenario.max_requests + 2):
+            yield received(f"response {id}", frame(id=id, result={}), silent=True)
 
     def check_end(self, node: Node) -> None:
-        """From here, the end: by the clock alone, and without it once the handlers have finished."""
-        hung = node.after(GONE)
+        """Check that `closed` is reached: by the clock alone, and without it once the handlers have finished."""
+        hung = node.after(DISCONNECT)
         while hung.core.wake_at is not None:
             hung = hung.after(EXPIRED)
-        promise(hung.core.state is S.CLOSED, "hung handlers hold the connection open", node.core)
+        require(hung.core.state is S.CLOSED, "hung handlers keep the connection open", node.core)
         done = node.after(DRAIN)
         for id, serial in list(done.ledger.running.items()):
             done = done.after(finished(id, serial))
-        promise(done.core.state is S.CLOSED, "a drained connection stays open", node.core)
+        require(done.core.state is S.CLOSED, "a drained connection stays open", node.core)
 
 
-# So that a change which makes the search trivial does not pass for a proof.
-LEAST_STATES = {"stream": 1000, "asking": 1500, "arrays": 500, "busy": 500, "post": 200}
+# The minimum of states, so that a trivial search does not pass.
+MIN_STATES = {"stream": 1000, "outgoing": 1500, "batches": 500, "busy": 500, "post": 200}
 
 
-@pytest.mark.parametrize("name", SCENES)
-def test_no_promise_is_broken_in_any_state_that_can_be_reached(name: str) -> None:
-    states = Search(SCENES[name]).run()
-    assert states > LEAST_STATES.get(name, 20)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_invariant_is_violated_in_any_reachable_state(name: str) -> None:
+    states = Search(SCENARIOS[name]).run()
+    assert states > MIN_STATES.get(name, 20)
 
 
-# --- planted defects --------------------------------------------------------------------------------------------------------
+# --- planted defects ---
 
 Patch = pytest.MonkeyPatch
 DEFECTS: dict[str, tuple[str, Callable[[Patch], type[ServerConnection]]]] = {}
 
 
-def defect(scene: str) -> Callable[[Callable[[Patch], type[ServerConnection]]], None]:
-    """Register a defect under its name, and the scene in which it must be found."""
+def defect(scenario: str) -> Callable[[Callable[[Patch], type[ServerConnection]]], None]:
+    """Register a defect and the scenario in which it must be found."""
 
     def register(plant: Callable[[Patch], type[ServerConnection]]) -> None:
-        DEFECTS[plant.__name__] = scene, plant
+        DEFECTS[plant.__name__] = scenario, plant
 
     return register
 
 
-def with_names(
-    do: dict[Do, Callable[..., None]] | None = None, when: dict[When, Callable[..., bool]] | None = None
+def with_implementations(
+    actions: dict[Action, Callable[..., None]] | None = None,
+    guards: dict[Guard, Callable[..., bool]] | None = None,
 ) -> type[ServerConnection]:
-    """The connection with other meanings for some names of its table."""
+    """Return the connection with other implementations of some actions and guards."""
 
     class Defective(ServerConnection):
         __slots__ = ()
-        DO = {**ServerConnection.DO, **(do or {})}  # noqa: RUF012  # as in the class it stands for
-        WHEN = {**ServerConnection.WHEN, **(when or {})}  # noqa: RUF012  # as in the class it stands for
+        ACTIONS = {**ServerConnection.ACTIONS, **(actions or {})}  # noqa: RUF012  # as in the base class
+        GUARDS = {**ServerConnection.GUARDS, **(guards or {})}  # noqa: RUF012  # as in the base class
 
     return Defective
 
 
 def with_cell(patch: Patch, event: type[e.Event], state: S, cell: Cell) -> type[ServerConnection]:
-    """The connection with another cell in its table."""
+    """Return the connection with another cell in its table."""
     patch.setitem(CELLS[event], state, cell)
     return ServerConnection
 
@@ -305,10 +309,13 @@ def nothing(*_: object) -> None:
 
 
 @defect("stream")
-def late_results_go_by_the_id_alone(patch: Patch) -> type[ServerConnection]:
+def late_results_are_matched_by_id_alone(patch: Patch) -> type[ServerConnection]:
     class Defective(ServerConnection):
         __slots__ = ()
-        WHEN = {**ServerConnection.WHEN, When.IS_CURRENT: lambda self, event: event.id in self._in_flight}  # noqa: RUF012  # as above
+        GUARDS = {  # noqa: RUF012  # as above
+            **ServerConnection.GUARDS,
+            Guard.IS_CURRENT: lambda self, event: event.id in self._in_flight,
+        }
 
         def finish(self, id: int | str, serial: int, result: bytes, now: float) -> e.Effects:
             return self.step(e.Finished(id, serial, result), now)
@@ -321,12 +328,12 @@ def a_cancelled_request_stays_in_flight(patch: Patch) -> type[ServerConnection]:
     def cancel_only(self: ServerConnection, event: e.CancelReceived) -> None:
         self._out.append(e.StopServing(event.id, self._in_flight[event.id], ""))
 
-    return with_names({Do.CANCEL: cancel_only})
+    return with_implementations({Action.CANCEL: cancel_only})
 
 
 @defect("stream")
-def a_cancel_is_only_believed(patch: Patch) -> type[ServerConnection]:
-    return with_names({Do.CANCEL: nothing})
+def a_cancel_is_ignored(patch: Patch) -> type[ServerConnection]:
+    return with_implementations({Action.CANCEL: nothing})
 
 
 @defect("stream")
@@ -345,7 +352,7 @@ def an_id_in_flight_is_served_again(patch: Patch) -> type[ServerConnection]:
 
 
 @defect("stream")
-def integers_and_strings_are_one_id(patch: Patch) -> type[ServerConnection]:
+def integers_and_strings_are_the_same_id(patch: Patch) -> type[ServerConnection]:
     class Defective(ServerConnection):
         __slots__ = ()
 
@@ -362,36 +369,38 @@ def integers_and_strings_are_one_id(patch: Patch) -> type[ServerConnection]:
 
 
 @defect("stream")
-def initialize_commits_before_it_succeeded(patch: Patch) -> type[ServerConnection]:
-    cell = Cell((Do.REFUSE_PARAMS,), S.HANDSHAKE, When.HAS_BAD_PARAMS, Cell((Do.INITIALIZE,), S.HANDSHAKE))
+def a_refused_initialize_changes_the_state(patch: Patch) -> type[ServerConnection]:
+    cell = Cell((Action.REFUSE_PARAMS,), S.HANDSHAKE, Guard.HAS_BAD_PARAMS, Cell((Action.INITIALIZE,), S.HANDSHAKE))
     return with_cell(patch, e.InitializeRequested, S.FRESH, cell)
 
 
 @defect("stream")
-def initialize_is_answered_and_forgotten(patch: Patch) -> type[ServerConnection]:
-    cell = Cell((Do.REFUSE_PARAMS,), None, When.HAS_BAD_PARAMS, Cell((Do.ANSWER_INITIALIZE,)))
+def initialize_is_answered_without_a_transition(patch: Patch) -> type[ServerConnection]:
+    cell = Cell((Action.REFUSE_PARAMS,), None, Guard.HAS_BAD_PARAMS, Cell((Action.RESPOND_INITIALIZE,)))
     return with_cell(patch, e.InitializeRequested, S.FRESH, cell)
 
 
 @defect("stream")
 def a_refused_stateless_request_chooses_the_era(patch: Patch) -> type[ServerConnection]:
-    cell = Cell((Do.REFUSE_META,), S.STATELESS, When.HAS_FLAW, CELLS[e.StatelessRequested][S.FRESH].otherwise)
+    cell = Cell(
+        (Action.REFUSE_META,), S.STATELESS, Guard.HAS_INVALID_META, CELLS[e.StatelessRequested][S.FRESH].otherwise
+    )
     return with_cell(patch, e.StatelessRequested, S.FRESH, cell)
 
 
 @defect("stream")
 def draining_has_no_deadline(patch: Patch) -> type[ServerConnection]:
-    return with_names({Do.ARM_DRAIN: nothing})
+    return with_implementations({Action.ARM_DRAIN: nothing})
 
 
 @defect("stream")
 def draining_waits_with_nothing_left(patch: Patch) -> type[ServerConnection]:
-    return with_cell(patch, e.Emptied, S.DRAINING, Cell())
+    return with_cell(patch, e.Drained, S.DRAINING, Cell())
 
 
 @defect("stream")
-def the_deadline_forgets_handlers(patch: Patch) -> type[ServerConnection]:
-    return with_names({Do.STOP_RUNNING: lambda self, event: self._exchanges.in_flight.clear()})
+def the_deadline_drops_handlers(patch: Patch) -> type[ServerConnection]:
+    return with_implementations({Action.CANCEL_RUNNING: lambda self, event: self._exchanges.in_flight.clear()})
 
 
 @defect("stream")
@@ -400,95 +409,95 @@ def the_deadline_leaves_handlers_running(patch: Patch) -> type[ServerConnection]
 
 
 @defect("stream")
-def ping_is_answered_after_the_end(patch: Patch) -> type[ServerConnection]:
-    return with_cell(patch, e.PingRequested, S.CLOSED, Cell((Do.ANSWER_PING,)))
+def ping_is_answered_in_closed(patch: Patch) -> type[ServerConnection]:
+    return with_cell(patch, e.PingRequested, S.CLOSED, Cell((Action.RESPOND_PING,)))
 
 
 @defect("stream")
 def requests_are_served_while_draining(patch: Patch) -> type[ServerConnection]:
-    return with_cell(patch, e.MethodRequested, S.DRAINING, Cell((Do.SERVE,)))
+    return with_cell(patch, e.MethodRequested, S.DRAINING, Cell((Action.SERVE,)))
 
 
 @defect("stream")
-def a_second_order_to_drain_moves_the_deadline(patch: Patch) -> type[ServerConnection]:
-    return with_cell(patch, e.DrainAsked, S.DRAINING, Cell((Do.ARM_DRAIN,)))
+def a_second_drain_request_moves_the_deadline(patch: Patch) -> type[ServerConnection]:
+    return with_cell(patch, e.DrainRequested, S.DRAINING, Cell((Action.ARM_DRAIN,)))
 
 
 @defect("stream")
-def a_notification_is_answered(patch: Patch) -> type[ServerConnection]:
-    def answer(self: ServerConnection, event: e.Event) -> None:
+def a_notification_gets_a_response(patch: Patch) -> type[ServerConnection]:
+    def respond(self: ServerConnection, event: e.Event) -> None:
         self._out.append(e.Send(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":""}}'))
 
-    patch.setitem(CELLS[e.NotificationReceived], S.OPERATING, Cell((Do.DELIVER,)))
-    return with_names({Do.DELIVER: answer})
+    patch.setitem(CELLS[e.NotificationReceived], S.OPERATING, Cell((Action.DELIVER,)))
+    return with_implementations({Action.DELIVER: respond})
 
 
 @defect("stream")
-def a_malformed_message_answers_the_request_with_its_id(patch: Patch) -> type[ServerConnection]:
-    def answer(self: ServerConnection, event: e.InvalidReceived) -> None:
+def a_malformed_message_gets_a_response_with_an_id_in_flight(patch: Patch) -> type[ServerConnection]:
+    def respond(self: ServerConnection, event: e.InvalidReceived) -> None:
         in_flight, self._exchanges.in_flight = self._exchanges.in_flight, {}
-        ServerConnection.DO[Do.ANSWER_INVALID](self, event)
+        ServerConnection.ACTIONS[Action.REJECT_INVALID](self, event)
         self._exchanges.in_flight = in_flight
 
-    return with_names({Do.ANSWER_INVALID: answer})
+    return with_implementations({Action.REJECT_INVALID: respond})
 
 
-@defect("arrays")
-def answers_of_an_array_also_go_alone(patch: Patch) -> type[ServerConnection]:
-    def answer(self: ServerConnection, event: e.Finished | e.Failed) -> None:
+@defect("batches")
+def responses_of_a_batch_are_also_sent_alone(patch: Patch) -> type[ServerConnection]:
+    def respond(self: ServerConnection, event: e.Finished | e.Failed) -> None:
         self._out.append(e.Send(encode_result(event.id, b"{}")))
-        ServerConnection.DO[Do.ANSWER](self, event)
+        ServerConnection.ACTIONS[Action.RESPOND](self, event)
 
-    return with_names({Do.ANSWER: answer})
+    return with_implementations({Action.RESPOND: respond})
 
 
-@defect("arrays")
-def a_cancelled_member_holds_up_its_array(patch: Patch) -> type[ServerConnection]:
-    settle = Batches.settle
+@defect("batches")
+def a_cancelled_member_delays_its_batch(patch: Patch) -> type[ServerConnection]:
+    resolve = Batches.resolve
 
-    def settle_answers_only(self: Batches, id: int | str, frame: bytes | None) -> int | None:
-        return settle(self, id, frame) if frame is not None else None
+    def resolve_responses_only(self: Batches, id: int | str, frame: bytes | None) -> int | None:
+        return resolve(self, id, frame) if frame is not None else None
 
-    patch.setattr(Batches, "settle", settle_answers_only)
+    patch.setattr(Batches, "resolve", resolve_responses_only)
     return ServerConnection
 
 
-@defect("arrays")
-def the_deadline_drops_what_arrays_have(patch: Patch) -> type[ServerConnection]:
-    return with_names({Do.FLUSH_BATCHES: nothing})
+@defect("batches")
+def the_deadline_drops_incomplete_batches(patch: Patch) -> type[ServerConnection]:
+    return with_implementations({Action.FLUSH_BATCHES: nothing})
 
 
-@defect("asking")
-def what_was_asked_never_ends(patch: Patch) -> type[ServerConnection]:
-    return with_names({Do.END_ASKS: nothing})
+@defect("outgoing")
+def requests_to_the_client_never_complete(patch: Patch) -> type[ServerConnection]:
+    return with_implementations({Action.FAIL_ALL_OUTGOING: nothing})
 
 
-@defect("asking")
-def what_was_held_is_forgotten(patch: Patch) -> type[ServerConnection]:
-    return with_names({Do.DROP_HELD: lambda self, event: self._asks.held.clear()})
+@defect("outgoing")
+def the_queue_is_dropped_silently(patch: Patch) -> type[ServerConnection]:
+    return with_implementations({Action.DROP_QUEUED: lambda self, event: self._outgoing.queued.clear()})
 
 
-@defect("asking")
-def ids_of_ours_are_used_again(patch: Patch) -> type[ServerConnection]:
-    def ask(self: ServerConnection, event: e.Asked) -> None:
-        self._asks._next_id = max(self._asks.open, default=0) + 1
-        self._asks.ask(event)
+@defect("outgoing")
+def request_ids_are_reused(patch: Patch) -> type[ServerConnection]:
+    def send(self: ServerConnection, event: e.OutgoingRequested) -> None:
+        self._outgoing._next_id = max(self._outgoing.open, default=0) + 1
+        self._outgoing.send(event)
 
-    return with_names({Do.ASK: ask})
+    return with_implementations({Action.SEND_OUTGOING: send})
 
 
-@defect("asking")
-def a_withdrawn_question_is_still_answered(patch: Patch) -> type[ServerConnection]:
-    return with_names({Do.WITHDRAW_ASK: nothing})
+@defect("outgoing")
+def a_cancelled_request_still_completes(patch: Patch) -> type[ServerConnection]:
+    return with_implementations({Action.CANCEL_OUTGOING: nothing})
 
 
 @defect("busy")
 def there_is_no_limit(patch: Patch) -> type[ServerConnection]:
-    return with_names(when={When.IS_FULL: lambda self, event: False})
+    return with_implementations(guards={Guard.IS_FULL: lambda self, event: False})
 
 
 @defect("stream")
-def connections_share_what_is_in_flight(patch: Patch) -> type[ServerConnection]:
+def connections_share_the_requests_in_flight(patch: Patch) -> type[ServerConnection]:
     shared: dict[int | str, int] = {}
 
     class Defective(ServerConnection):
@@ -502,21 +511,21 @@ def connections_share_what_is_in_flight(patch: Patch) -> type[ServerConnection]:
 
 
 @defect("stateless post")
-def the_end_of_a_post_does_not_cancel(patch: Patch) -> type[ServerConnection]:
-    return with_names({Do.STOP_RUNNING: nothing})
+def closing_a_post_does_not_cancel(patch: Patch) -> type[ServerConnection]:
+    return with_implementations({Action.CANCEL_RUNNING: nothing})
 
 
 @defect("stateless only")
-def a_handshake_is_agreed_on_where_there_is_none(patch: Patch) -> type[ServerConnection]:
-    def agree(self: ServerConnection, event: e.InitializeRequested) -> None:
-        self._answer_ok(event, self._offer.initialize_result("2026-07-28"))
+def a_handshake_succeeds_without_a_version(patch: Patch) -> type[ServerConnection]:
+    def initialize(self: ServerConnection, event: e.InitializeRequested) -> None:
+        self._respond_result(event, self._config.initialize_result("2026-07-28"))
 
-    return with_names({Do.REFUSE_HANDSHAKE: agree})
+    return with_implementations({Action.REFUSE_HANDSHAKE: initialize})
 
 
 @pytest.mark.parametrize("name", DEFECTS)
 def test_every_planted_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scene, plant = DEFECTS[name]
+    scenario, plant = DEFECTS[name]
     kind = plant(monkeypatch)
-    with pytest.raises(BrokenPromiseError):
-        Search(SCENES[scene], kind).run()
+    with pytest.raises(InvariantError):
+        Search(SCENARIOS[scenario], kind).run()

@@ -1,4 +1,4 @@
-"""`_meta` of the stateless era: what a request says of itself, what is wrong with it, and what a result says back."""
+"""`_meta` of the stateless era: of requests, valid and invalid, and of results."""
 
 import json
 from typing import Any
@@ -15,14 +15,14 @@ from jackstay.protocol.server._stateless import (
     META_LOG_LEVEL,
     META_PROTOCOL_VERSION,
     META_SERVER_INFO,
-    MetaFlaw,
+    InvalidMeta,
     RequestMeta,
+    check_capabilities,
     declares,
-    dress_result,
+    finalize_result,
     may_name_version,
     progress_token,
     read_meta,
-    refuse_undeclared,
     result_head,
 )
 
@@ -33,12 +33,11 @@ def raw(value: Any) -> msgspec.Raw:
     return msgspec.Raw(value if isinstance(value, bytes) else json.dumps(value).encode())
 
 
-# --- requests ---------------------------------------------------------------------------------------------------------------
+# --- requests ---
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
+def test_a_request_without_a_version_is_not_stateless(subtests: pytest.Subtests) -> None:
+    for params in [
         {},
         {"_meta": {}},
         {"_meta": None},
@@ -47,18 +46,17 @@ def raw(value: Any) -> msgspec.Raw:
         {"_meta": {"progressToken": 1}},
         [META],
         [],
-    ],
-)
-def test_without_a_version_it_is_no_stateless_request(params: Any) -> None:
-    assert read_meta(raw(params)) is None
+    ]:
+        with subtests.test(params=params):
+            assert read_meta(raw(params)) is None
 
 
-def test_without_params_it_is_no_stateless_request() -> None:
+def test_a_request_without_params_is_not_stateless() -> None:
     assert read_meta(None) is None
     assert progress_token(None) is None
 
 
-def test_everything_a_server_must_understand_is_read() -> None:
+def test_all_members_of_meta_are_read() -> None:
     info = {"name": "c", "version": "1"}
     meta = {
         **META,
@@ -75,19 +73,20 @@ def test_everything_a_server_must_understand_is_read() -> None:
     assert json.loads(bytes(read.client_info)) == info
 
 
-@pytest.mark.parametrize("info", [None, 1, {"name": 5}])
-def test_client_info_is_never_a_reason_to_refuse(info: Any) -> None:
-    assert isinstance(read_meta(raw({"_meta": {**META, META_CLIENT_INFO: info}})), RequestMeta)
+def test_client_info_is_not_validated(subtests: pytest.Subtests) -> None:
+    for info in [None, 1, {"name": 5}]:
+        with subtests.test(info=info):
+            assert isinstance(read_meta(raw({"_meta": {**META, META_CLIENT_INFO: info}})), RequestMeta)
 
 
-@pytest.mark.parametrize("member", [META_LOG_LEVEL, "progressToken"])
-def test_null_means_not_said(member: str) -> None:
-    assert isinstance(read_meta(raw({"_meta": {**META, member: None}})), RequestMeta)
+def test_null_is_absent(subtests: pytest.Subtests) -> None:
+    for member in [META_LOG_LEVEL, "progressToken"]:
+        with subtests.test(member=member):
+            assert isinstance(read_meta(raw({"_meta": {**META, member: None}})), RequestMeta)
 
 
-@pytest.mark.parametrize(
-    ("changes", "key", "version"),
-    [
+def test_invalid_meta_names_the_key(subtests: pytest.Subtests) -> None:
+    for changes, key, version in [
         ({META_PROTOCOL_VERSION: 1}, META_PROTOCOL_VERSION, None),
         ({META_PROTOCOL_VERSION: None}, META_PROTOCOL_VERSION, None),
         ({META_CLIENT_CAPABILITIES: ...}, META_CLIENT_CAPABILITIES, "2026-07-28"),
@@ -103,57 +102,56 @@ def test_null_means_not_said(member: str) -> None:
             META_CLIENT_CAPABILITIES,
             "2027-01-01",
         ),
-    ],
-)
-def test_a_flaw_is_named_by_its_key(changes: dict[str, Any], key: str, version: str | None) -> None:
-    meta = {name: value for name, value in {**META, **changes}.items() if value is not ...}
-    flaw = read_meta(raw({"_meta": meta}))
-    assert isinstance(flaw, MetaFlaw)
-    assert (flaw.key, flaw.version) == (key, version)
-    assert flaw.reason
+    ]:
+        with subtests.test(changes=changes, key=key, version=version):
+            meta = {name: value for name, value in {**META, **changes}.items() if value is not ...}
+            problem = read_meta(raw({"_meta": meta}))
+            assert isinstance(problem, InvalidMeta)
+            assert (problem.key, problem.version) == (key, version)
+            assert problem.reason
 
 
-def test_a_number_that_is_json_and_cannot_be_read_is_a_flaw() -> None:
-    # An integer of 5,000 digits is refused only where it is decoded.
+def test_a_number_that_cannot_be_decoded_is_invalid() -> None:
+    # An integer of 5,000 digits is rejected only when it is decoded.
     meta = b'{"%b":"2026-07-28","%b":{},"progressToken":%b}'
     digits = meta % (META_PROTOCOL_VERSION.encode(), META_CLIENT_CAPABILITIES.encode(), b"1" * 5000)
-    flaw = read_meta(raw(b'{"_meta":%b}' % digits))
-    assert isinstance(flaw, MetaFlaw)
-    assert flaw.key == "progressToken"
+    problem = read_meta(raw(b'{"_meta":%b}' % digits))
+    assert isinstance(problem, InvalidMeta)
+    assert problem.key == "progressToken"
 
 
-@pytest.mark.parametrize("first", [b"5", b"{}", b'{"%b":5}' % META_PROTOCOL_VERSION.encode()])
-def test_of_a_name_that_stands_twice_the_last_wins(first: bytes) -> None:
-    meta = json.dumps(META).encode()
-    read = read_meta(raw(b'{"_meta":%b,"_meta":%b}' % (first, meta)))
-    assert isinstance(read, RequestMeta)
-    assert (read.version, bytes(read.capabilities)) == ("2026-07-28", b"{}")
-    assert not isinstance(read_meta(raw(b'{"_meta":%b,"_meta":%b}' % (meta, first))), RequestMeta)
+def test_of_duplicate_keys_the_last_one_counts(subtests: pytest.Subtests) -> None:
+    for first in [b"5", b"{}", b'{"%b":5}' % META_PROTOCOL_VERSION.encode()]:
+        with subtests.test(first=first):
+            meta = json.dumps(META).encode()
+            read = read_meta(raw(b'{"_meta":%b,"_meta":%b}' % (first, meta)))
+            assert isinstance(read, RequestMeta)
+            assert (read.version, bytes(read.capabilities)) == ("2026-07-28", b"{}")
+            assert not isinstance(read_meta(raw(b'{"_meta":%b,"_meta":%b}' % (meta, first))), RequestMeta)
 
 
-@pytest.mark.parametrize("params", [b"", b"{", b'{"_meta":{"a":}}', b'{"_meta":{"a":"\xff"}}'])
-def test_bytes_that_are_no_params_are_no_stateless_request(params: bytes) -> None:
-    assert read_meta(msgspec.Raw(params)) is None
-    assert progress_token(msgspec.Raw(params)) is None
+def test_invalid_params_are_not_stateless(subtests: pytest.Subtests) -> None:
+    for params in [b"", b"{", b'{"_meta":{"a":}}', b'{"_meta":{"a":"\xff"}}']:
+        with subtests.test(params=params):
+            assert read_meta(msgspec.Raw(params)) is None
+            assert progress_token(msgspec.Raw(params)) is None
 
 
-@pytest.mark.parametrize(
-    ("frame", "may"),
-    [
+def test_may_name_version(subtests: pytest.Subtests) -> None:
+    for frame, expected in [
         (b'{"method":"tools/call"}', False),
         (b'{"text":"Version V"}', False),
         (b'{"text":"a\\nb\\"c\\\\d"}', False),
         (META_PROTOCOL_VERSION.encode(), True),
         (b"io.modelcontextprotocol\\/protocolVersion", True),
         (b"\\u0069o.modelcontextprotocol", True),
-    ],
-)
-def test_a_frame_that_cannot_name_a_version_is_not_decoded_for_it(frame: bytes, may: bool) -> None:
-    assert may_name_version(frame) is may
+    ]:
+        with subtests.test(frame=frame, expected=expected):
+            assert may_name_version(frame) is expected
 
 
 @given(st.lists(st.booleans(), min_size=len(META_PROTOCOL_VERSION), max_size=len(META_PROTOCOL_VERSION)))
-def test_no_spelling_of_the_name_is_missed(escapes: list[bool]) -> None:
+def test_every_escaped_form_of_the_key_is_detected(escapes: list[bool]) -> None:
     name = "".join(
         f"\\u{ord(letter):04x}" if is_escaped else letter
         for letter, is_escaped in zip(META_PROTOCOL_VERSION, escapes, strict=True)
@@ -163,51 +161,48 @@ def test_no_spelling_of_the_name_is_missed(escapes: list[bool]) -> None:
     assert may_name_version(params)
 
 
-@pytest.mark.parametrize(
-    ("meta", "token"),
-    [
+def test_a_progress_token_is_read_in_both_eras(subtests: pytest.Subtests) -> None:
+    for meta, token in [
         ({"progressToken": 5}, 5),
         ({"progressToken": "5"}, "5"),
         ({}, None),
         ({"progressToken": 1.5}, None),
         (None, None),
-    ],
-)
-def test_a_progress_token_is_read_in_both_eras(meta: Any, token: int | str | None) -> None:
-    assert progress_token(raw({"_meta": meta})) == token
+    ]:
+        with subtests.test(meta=meta, token=token):
+            assert progress_token(raw({"_meta": meta})) == token
 
 
-# --- results ----------------------------------------------------------------------------------------------------------------
+# --- results ---
 
 HEAD = result_head(b'{"name":"s","version":"1"}')
-SAYS = {META_SERVER_INFO: {"name": "s", "version": "1"}}
+SERVER_META = {META_SERVER_INFO: {"name": "s", "version": "1"}}
 
 
-@pytest.mark.parametrize(
-    ("result", "dressed"),
-    [
-        ({}, {"resultType": "complete", "_meta": SAYS}),
-        ({"a": 1}, {"resultType": "complete", "_meta": SAYS, "a": 1}),
-        ({"text": '"_meta"'}, {"resultType": "complete", "_meta": SAYS, "text": '"_meta"'}),
-        ({"content": [{"_meta": {"x": 1}}]},
-         {"resultType": "complete", "_meta": SAYS, "content": [{"_meta": {"x": 1}}]}),
-        ({"resultType": "input_required"}, {"resultType": "input_required", "_meta": SAYS}),
-        ({"_meta": {"x": 1}}, {"resultType": "complete", "_meta": {**SAYS, "x": 1}}),
+def test_finalize_result(subtests: pytest.Subtests) -> None:
+    for result, expected in [
+        ({}, {"resultType": "complete", "_meta": SERVER_META}),
+        ({"a": 1}, {"resultType": "complete", "_meta": SERVER_META, "a": 1}),
+        ({"text": '"_meta"'}, {"resultType": "complete", "_meta": SERVER_META, "text": '"_meta"'}),
+        (
+            {"content": [{"_meta": {"x": 1}}]},
+            {"resultType": "complete", "_meta": SERVER_META, "content": [{"_meta": {"x": 1}}]},
+        ),
+        ({"resultType": "input_required"}, {"resultType": "input_required", "_meta": SERVER_META}),
+        ({"_meta": {"x": 1}}, {"resultType": "complete", "_meta": {**SERVER_META, "x": 1}}),
         ({"_meta": {META_SERVER_INFO: 0}}, {"resultType": "complete", "_meta": {META_SERVER_INFO: 0}}),
-    ],
-)  # fmt: skip
-def test_a_result_is_dressed_and_keeps_what_it_says_itself(result: Any, dressed: Any) -> None:
-    encoded = json.dumps(result, separators=(",", ":")).encode()
-    assert json.loads(dress_result(encoded, HEAD)) == dressed
+    ]:
+        with subtests.test(result=result, expected=expected):
+            encoded = json.dumps(result, separators=(",", ":")).encode()
+            assert json.loads(finalize_result(encoded, HEAD)) == expected
 
 
-@pytest.mark.parametrize(
-    "result", [b"", b"[]", b'"{}"', b' {"a":1}', b'{"_meta":1}', b'{"_meta":[]}', b'{"_meta"}']
-)
-def test_what_is_no_object_cannot_be_dressed(result: bytes) -> None:
-    with pytest.raises(UsageError) as refused:
-        dress_result(result, HEAD)
-    assert refused.value.path == "result"
+def test_finalize_result_requires_an_object(subtests: pytest.Subtests) -> None:
+    for result in [b"", b"[]", b'"{}"', b' {"a":1}', b'{"_meta":1}', b'{"_meta":[]}', b'{"_meta"}']:
+        with subtests.test(result=result):
+            with pytest.raises(UsageError) as refused:
+                finalize_result(result, HEAD)
+            assert refused.value.path == "result"
 
 
 json_values = st.recursive(
@@ -221,17 +216,16 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["a", "content", "x"]), json_values, max_size=3))
-def test_dressing_changes_nothing_else(result: dict[str, Any]) -> None:
-    dressed = json.loads(dress_result(msgspec.json.encode(result), HEAD))
-    assert dressed == {"resultType": "complete", "_meta": SAYS, **result}
+def test_finalize_result_changes_nothing_else(result: dict[str, Any]) -> None:
+    expected = json.loads(finalize_result(msgspec.json.encode(result), HEAD))
+    assert expected == {"resultType": "complete", "_meta": SERVER_META, **result}
 
 
-# --- capabilities -------------------------------------------------------------------------------------------------------------
+# --- capabilities ---
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "required", "holds"),
-    [
+def test_declares_and_check_capabilities(subtests: pytest.Subtests) -> None:
+    for capabilities, required, is_declared in [
         ({}, "sampling", False),
         ({"sampling": {}}, "sampling", True),
         ({"sampling": None}, "sampling", False),
@@ -245,16 +239,15 @@ def test_dressing_changes_nothing_else(result: dict[str, Any]) -> None:
         ({"elicitation": {"url": {}}}, "elicitation.form", False),
         ({"elicitation": {}}, "elicitation.url", False),
         ({}, "elicitation.form", False),
-    ],
-)
-def test_a_capability_is_declared_or_not(capabilities: Any, required: str, holds: bool) -> None:
-    assert declares(capabilities, required) is holds
-    refusal = refuse_undeclared(json.dumps(capabilities).encode(), (required,), method="tools/call")
-    assert (refusal is None) is holds
+    ]:
+        with subtests.test(capabilities=capabilities, required=required, is_declared=is_declared):
+            assert declares(capabilities, required) is is_declared
+            refusal = check_capabilities(json.dumps(capabilities).encode(), (required,), method="tools/call")
+            assert (refusal is None) is is_declared
 
 
-def test_what_is_missing_is_named_as_the_client_would_declare_it() -> None:
-    refusal = refuse_undeclared(
+def test_missing_capabilities_have_the_form_of_a_declaration() -> None:
+    refusal = check_capabilities(
         msgspec.Raw(b'{"sampling":{}}'),
         ("sampling", "sampling.tools", "elicitation.form", "elicitation.url"),
         method="tools/call",
@@ -265,5 +258,5 @@ def test_what_is_missing_is_named_as_the_client_would_declare_it() -> None:
     assert data["requiredCapabilities"] == {"sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}}
 
 
-def test_capabilities_that_cannot_be_read_declare_nothing() -> None:
-    assert refuse_undeclared(b"[", ("roots",), method="tools/call") is not None
+def test_invalid_capabilities_declare_nothing() -> None:
+    assert check_capabilities(b"[", ("roots",), method="tools/call") is not None

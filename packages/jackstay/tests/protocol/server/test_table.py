@@ -1,42 +1,40 @@
-"""The server's table itself: total, without a word that nothing uses, and drawn under the names it is known by."""
+"""The state table of a server: it is total, and every action and guard is used."""
 
 import pytest
 
 from jackstay.errors import InvalidEventError, NoTransitionError, UnknownEventError
-from jackstay.protocol._machine import IGNORE, Cell, words
+from jackstay.protocol._machine import IGNORE, Cell, readable_name
 from jackstay.protocol.server import events as e
-from jackstay.protocol.server._table import CELLS, ENTRIES, ROWS, SERVER, Do, ServerState, When, destination
+from jackstay.protocol.server._table import CELLS, ENTRIES, ROWS, SERVER, Action, Guard, ServerState, destination
 
 S = ServerState
 BASES = {e.Event, e.RequestEvent}
 EVENTS = [
-    kind
-    for kind in vars(e).values()
-    if isinstance(kind, type) and issubclass(kind, e.Event) and kind not in BASES
+    kind for kind in vars(e).values() if isinstance(kind, type) and issubclass(kind, e.Event) and kind not in BASES
 ]
 PAIRS = [(event, state) for event in ROWS for state in S]
 
-# (state, event, where it can lead). Every other pair keeps its state or cannot happen.
+# (state, event): the target. Every other pair keeps its state or cannot happen.
 MOVES = {
     (S.FRESH, e.InitializeRequested): S.HANDSHAKE,
     (S.FRESH, e.StatelessRequested): S.STATELESS,
     (S.HANDSHAKE, e.InitializedReceived): S.OPERATING,
-    **{(state, e.ClientGone): S.DRAINING for state in (S.FRESH, S.HANDSHAKE, S.OPERATING, S.STATELESS)},
-    **{(state, e.DrainAsked): S.DRAINING for state in (S.FRESH, S.HANDSHAKE, S.OPERATING, S.STATELESS)},
-    **{(state, e.StopAsked): S.CLOSED for state in S if state is not S.CLOSED},
+    **{(state, e.ClientDisconnected): S.DRAINING for state in (S.FRESH, S.HANDSHAKE, S.OPERATING, S.STATELESS)},
+    **{(state, e.DrainRequested): S.DRAINING for state in (S.FRESH, S.HANDSHAKE, S.OPERATING, S.STATELESS)},
+    **{(state, e.StopRequested): S.CLOSED for state in S if state is not S.CLOSED},
     (S.DRAINING, e.DrainExpired): S.CLOSED,
-    (S.DRAINING, e.Emptied): S.CLOSED,
+    (S.DRAINING, e.Drained): S.CLOSED,
 }
 
-# Pairs that are refused whatever the guards say, and pairs that cannot happen.
+# Pairs that are refused whatever the guards return, and pairs that cannot happen.
 INVALID = {
     (S.FRESH, e.MethodRequested),
     (S.HANDSHAKE, e.InitializeRequested),
     (S.HANDSHAKE, e.StatelessRequested),
     (S.OPERATING, e.StatelessRequested),
     *((S.FRESH, event) for event in (e.Finished, e.Failed, e.Progressed)),
-    *((state, e.ArrayEnded) for state in (S.FRESH, S.HANDSHAKE, S.STATELESS, S.CLOSED)),
-    *((state, event) for state in S if state is not S.DRAINING for event in (e.DrainExpired, e.Emptied)),
+    *((state, e.BatchEnded) for state in (S.FRESH, S.HANDSHAKE, S.STATELESS, S.CLOSED)),
+    *((state, event) for state in S if state is not S.DRAINING for event in (e.DrainExpired, e.Drained)),
 }
 
 
@@ -50,44 +48,43 @@ def test_every_event_has_a_row_and_every_row_a_cell_for_every_state() -> None:
     assert {(event, state) for event in CELLS for state in CELLS[event]} == set(PAIRS)
 
 
-def test_every_question_has_two_answers() -> None:
+def test_every_guard_has_an_alternative() -> None:
     for event, state in PAIRS:
-        *asking, last = branches(event, state)
-        assert all(cell.when is not None and cell.otherwise is not None for cell in asking)
-        assert last.when is None
+        *guarded, last = branches(event, state)
+        assert all(cell.guard is not None and cell.otherwise is not None for cell in guarded)
+        assert last.guard is None
 
 
-def test_every_name_of_the_table_is_used_and_means_one_thing() -> None:
-    used = {name for event, state in PAIRS for cell in branches(event, state) for name in cell.do}
+def test_every_action_and_guard_is_used_and_unique() -> None:
+    used = {name for event, state in PAIRS for cell in branches(event, state) for name in cell.actions}
     used |= {name for names in ENTRIES.values() for name in names}
-    assert used == set(Do)
-    asked = {cell.when for event, state in PAIRS for cell in branches(event, state)} - {None}
-    assert asked == set(When)
-    for names in (Do, When, S):
-        assert len(names) == len(
-            names.__members__
-        )  # equal words would be an alias: one meaning for two names
+    assert used == set(Action)
+    guards = {cell.guard for event, state in PAIRS for cell in branches(event, state)} - {None}
+    assert guards == set(Guard)
+    for names in (Action, Guard, S):
+        assert len(names) == len(names.__members__)  # equal values would be aliases
 
 
-def test_closed_answers_nothing_but_a_question_of_ours() -> None:
-    speaks = {event for event in ROWS if CELLS[event][S.CLOSED].do}
-    assert speaks == {e.Asked, e.Finished, e.Failed}
-    assert CELLS[e.Finished][S.CLOSED].do == (Do.COUNT_LATE,)
+def test_the_actions_in_closed() -> None:
+    active = {event for event in ROWS if CELLS[event][S.CLOSED].actions}
+    assert active == {e.OutgoingRequested, e.Finished, e.Failed}
+    assert CELLS[e.Finished][S.CLOSED].actions == (Action.COUNT_LATE,)
     assert all(cell.to is None for event in ROWS for cell in branches(event, S.CLOSED))
 
 
-@pytest.mark.parametrize(("event", "state"), PAIRS, ids=lambda value: getattr(value, "__name__", str(value)))
-def test_every_pair_says_where_it_leads(event: type[e.Event], state: S) -> None:
-    if (state, event) in MOVES:
-        assert destination(event, state) is MOVES[state, event]
-    elif (state, event) in INVALID:
-        with pytest.raises(InvalidEventError) as invalid:
-            destination(event, state)
-        assert (invalid.value.event, invalid.value.state) == (event.__name__, state.value)
-    else:
-        with pytest.raises(NoTransitionError) as kept:
-            destination(event, state)
-        assert (kept.value.event, kept.value.state) == (event.__name__, state.value)
+def test_the_destination_of_every_pair(subtests: pytest.Subtests) -> None:
+    for event, state in PAIRS:
+        with subtests.test(event=event, state=state):
+            if (state, event) in MOVES:
+                assert destination(event, state) is MOVES[state, event]
+            elif (state, event) in INVALID:
+                with pytest.raises(InvalidEventError) as invalid:
+                    destination(event, state)
+                assert (invalid.value.event, invalid.value.state) == (event.__name__, state.value)
+            else:
+                with pytest.raises(NoTransitionError) as kept:
+                    destination(event, state)
+                assert (kept.value.event, kept.value.state) == (event.__name__, state.value)
 
 
 def test_an_event_of_another_machine_is_unknown() -> None:
@@ -96,20 +93,20 @@ def test_an_event_of_another_machine_is_unknown() -> None:
     assert (unknown.value.event, unknown.value.state, unknown.value.code) == ("Event", "fresh", -32601)
 
 
-def test_the_end_is_reached_from_everywhere_and_left_by_nothing() -> None:
-    ways = {state: {destination(event, here) for here, event in MOVES if here is state} for state in S}
+def test_closed_is_reachable_from_every_state_and_final() -> None:
+    targets = {state: {destination(event, here) for here, event in MOVES if here is state} for state in S}
     for state in S:
         reached, before = {state}, set[S]()
         while reached != before:
             before = set(reached)
-            reached |= {target for here in before for target in ways[here]}
-        assert (S.CLOSED in reached) is True
-    assert not ways[S.CLOSED]
+            reached |= {target for here in before for target in targets[here]}
+        assert S.CLOSED in reached
+    assert not targets[S.CLOSED]
 
 
-def test_the_machine_is_drawn_under_the_names_that_run() -> None:
+def test_the_machine_has_the_names_of_the_table() -> None:
     assert (SERVER.name, SERVER.start, SERVER.finals) == ("server", S.FRESH, {S.CLOSED})
-    assert list(SERVER.rows) == [words(event.__name__) for event in ROWS] == list(SERVER.events)
+    assert list(SERVER.rows) == [readable_name(event.__name__) for event in ROWS] == list(SERVER.events)
     assert all(SERVER.events.values())
     assert SERVER.cell("ping requested", S.CLOSED) == IGNORE
     assert SERVER.entries == {state.value: names for state, names in ENTRIES.items()}

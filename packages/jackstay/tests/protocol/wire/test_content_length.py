@@ -1,4 +1,4 @@
-"""Content-Length: the same bodies whole, byte by byte, at every split point and in any pieces; and when to give up."""
+"""Content-Length framing: whole streams, byte by byte, every split, any pieces, and invalid headers."""
 
 import tracemalloc
 from itertools import pairwise
@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from jackstay.errors import FrameTooLargeError, ProtocolError, UsageError
 from jackstay.protocol.wire._content_length import MAX_HEADER_BYTES, ContentLengthFramer, frame_content_length
-from jackstay.protocol.wire._framer import Unfinished
+from jackstay.protocol.wire._framer import IncompleteFrame
 
 LIMIT = 10
 TOO_LARGE = "too large"
-LOST = "lost"
+INVALID = "invalid"
 
-# stream, frames with a limit of ten, and what it ended in the middle of
-CORPUS: list[tuple[bytes, list[bytes | str], Unfinished | None]] = [
+# stream, frames with a limit of ten, and the incomplete last frame
+CORPUS: list[tuple[bytes, list[bytes | str], IncompleteFrame | None]] = [
     (b"", [], None),
     (b"Content-Length: 2\r\n\r\n{}", [b"{}"], None),
     (b"Content-Length: 2\n\n{}", [b"{}"], None),
@@ -38,42 +38,42 @@ CORPUS: list[tuple[bytes, list[bytes | str], Unfinished | None]] = [
     (b"Content-Length: 10\r\n\r\n1234567890", [b"1234567890"], None),
     (b"Content-Length: 11\r\n\r\n12345678901Content-Length: 1\r\n\r\n1", [TOO_LARGE, b"1"], None),
     (b"Content-Length: 44\r\n\r\n" + b"Content-Length: 1\r\n\r\n1" * 2, [TOO_LARGE], None),
-    (b"Content-Length: 11\r\n\r\n123", [TOO_LARGE], Unfinished(3, 11)),
-    (b"Content-Length: 11\r\n\r\n", [TOO_LARGE], Unfinished(0, 11)),
-    (b"Content-Length: 999999999999999\r\n\r\n123", [TOO_LARGE], Unfinished(3, 999_999_999_999_999)),
-    (b"Content-Length: 5\r\n\r\n123", [], Unfinished(3, 5, b"123")),
-    (b"Content-Length: 5\r\n\r\n", [], Unfinished(0, 5, b"")),
-    (b"Content-Length: 5\r\n\r", [], Unfinished(20, None, b"\r")),
-    (b"Content-Length: 5\r\nCont", [], Unfinished(23, None, b"Cont")),
-    (b"Content-Length: 1\r\n\r\n1Co", [b"1"], Unfinished(2, None, b"Co")),
+    (b"Content-Length: 11\r\n\r\n123", [TOO_LARGE], IncompleteFrame(3, 11)),
+    (b"Content-Length: 11\r\n\r\n", [TOO_LARGE], IncompleteFrame(0, 11)),
+    (b"Content-Length: 999999999999999\r\n\r\n123", [TOO_LARGE], IncompleteFrame(3, 999_999_999_999_999)),
+    (b"Content-Length: 5\r\n\r\n123", [], IncompleteFrame(3, 5, b"123")),
+    (b"Content-Length: 5\r\n\r\n", [], IncompleteFrame(0, 5, b"")),
+    (b"Content-Length: 5\r\n\r", [], IncompleteFrame(20, None, b"\r")),
+    (b"Content-Length: 5\r\nCont", [], IncompleteFrame(23, None, b"Cont")),
+    (b"Content-Length: 1\r\n\r\n1Co", [b"1"], IncompleteFrame(2, None, b"Co")),
     (b"Content-Length: 1\r\n\r\n1\r", [b"1"], None),
-    # What cannot be read, after what could.
-    (b"Content-Length: 1\r\n\r\n1{}\nContent-Length: 1\r\n\r\n1", [b"1", LOST], None),
-    (b"Hello, world\nContent-Length: 1\r\n\r\n1", [LOST], None),
-    (b"Content-Type: text/plain\r\n\r\n{}", [LOST], None),
-    (b"Content-Length: 1\r\nContent-Length: 1\r\n\r\n1", [LOST], None),
-    (b"Content-Length: 1\r\ncontent-length: 2\r\n\r\n12", [LOST], None),
-    (b"Content-Length:\r\n\r\n", [LOST], None),
-    (b"Content-Length: -1\r\n\r\n", [LOST], None),
-    (b"Content-Length: +1\r\n\r\n1", [LOST], None),
-    (b"Content-Length: 1.0\r\n\r\n1", [LOST], None),
-    (b"Content-Length: 0x1\r\n\r\n1", [LOST], None),
-    (b"Content-Length: 1_0\r\n\r\n1", [LOST], None),
-    (b"Content-Length: 1, 1\r\n\r\n1", [LOST], None),
-    ("Content-Length: ١\r\n\r\n1".encode(), [LOST], None),
-    (b"Content-Length: 1000000000000000\r\n\r\n1", [LOST], None),
-    (b"Content-Length: " + b"9" * 4_000 + b"\r\n\r\n1", [LOST], None),
-    (b"Content-Length : 1\r\n\r\n1", [LOST], None),
-    (b" Content-Length: 1\r\n\r\n1", [LOST], None),
-    (b": 1\r\n\r\n1", [LOST], None),
-    (b"\x00\r\n\r\n", [LOST], None),
-    (b"\xff\xfe: 1\r\n\r\n", [LOST], None),
-    (b"X: " + b"x" * MAX_HEADER_BYTES, [LOST], None),
-    (b"X: y\r\n" * (MAX_HEADER_BYTES // 6 + 1), [LOST], None),
+    # Invalid headers.
+    (b"Content-Length: 1\r\n\r\n1{}\nContent-Length: 1\r\n\r\n1", [b"1", INVALID], None),
+    (b"Hello, world\nContent-Length: 1\r\n\r\n1", [INVALID], None),
+    (b"Content-Type: text/plain\r\n\r\n{}", [INVALID], None),
+    (b"Content-Length: 1\r\nContent-Length: 1\r\n\r\n1", [INVALID], None),
+    (b"Content-Length: 1\r\ncontent-length: 2\r\n\r\n12", [INVALID], None),
+    (b"Content-Length:\r\n\r\n", [INVALID], None),
+    (b"Content-Length: -1\r\n\r\n", [INVALID], None),
+    (b"Content-Length: +1\r\n\r\n1", [INVALID], None),
+    (b"Content-Length: 1.0\r\n\r\n1", [INVALID], None),
+    (b"Content-Length: 0x1\r\n\r\n1", [INVALID], None),
+    (b"Content-Length: 1_0\r\n\r\n1", [INVALID], None),
+    (b"Content-Length: 1, 1\r\n\r\n1", [INVALID], None),
+    ("Content-Length: ١\r\n\r\n1".encode(), [INVALID], None),
+    (b"Content-Length: 1000000000000000\r\n\r\n1", [INVALID], None),
+    (b"Content-Length: " + b"9" * 4_000 + b"\r\n\r\n1", [INVALID], None),
+    (b"Content-Length : 1\r\n\r\n1", [INVALID], None),
+    (b" Content-Length: 1\r\n\r\n1", [INVALID], None),
+    (b": 1\r\n\r\n1", [INVALID], None),
+    (b"\x00\r\n\r\n", [INVALID], None),
+    (b"\xff\xfe: 1\r\n\r\n", [INVALID], None),
+    (b"X: " + b"x" * MAX_HEADER_BYTES, [INVALID], None),
+    (b"X: y\r\n" * (MAX_HEADER_BYTES // 6 + 1), [INVALID], None),
 ]
 
 
-def pull(framer: ContentLengthFramer) -> list[bytes | str]:
+def read_frames(framer: ContentLengthFramer) -> list[bytes | str]:
     frames: list[bytes | str] = []
     while True:
         try:
@@ -82,19 +82,19 @@ def pull(framer: ContentLengthFramer) -> list[bytes | str]:
             frames.append(TOO_LARGE if error.limit == framer.limit < error.size else "wrong fields")
             continue
         except ProtocolError:
-            frames.append(LOST)
+            frames.append(INVALID)
             return frames
         if frame is None:
             return frames
         frames.append(frame)
 
 
-def read(pieces: list[bytes]) -> tuple[list[bytes | str], Unfinished | None]:
+def read(pieces: list[bytes]) -> tuple[list[bytes | str], IncompleteFrame | None]:
     framer = ContentLengthFramer(LIMIT)
     frames: list[bytes | str] = []
     for piece in pieces:
         framer.feed(piece)
-        frames += pull(framer)
+        frames += read_frames(framer)
         assert framer.buffered <= MAX_HEADER_BYTES
         if framer.is_lost:
             break
@@ -104,35 +104,31 @@ def read(pieces: list[bytes]) -> tuple[list[bytes | str], Unfinished | None]:
     return frames, rest
 
 
-@pytest.mark.parametrize(("stream", "frames", "rest"), CORPUS)
-def test_a_stream_is_cut_into_bodies_however_it_arrives(
-    stream: bytes, frames: list[bytes | str], rest: Unfinished | None
-) -> None:
-    assert read([stream]) == (frames, rest)
-    assert read([stream[at : at + 1] for at in range(len(stream))]) == (frames, rest)
-    step = max(1, len(stream) // 200)  # every split point, but for the few streams that are long
-    for at in range(0, len(stream) + 1, step):
-        assert read([stream[:at], stream[at:]]) == (frames, rest)
+def test_streams_are_split_into_bodies_in_any_pieces(subtests: pytest.Subtests) -> None:
+    for stream, frames, rest in CORPUS:
+        with subtests.test(stream=stream, frames=frames, rest=rest):
+            assert read([stream]) == (frames, rest)
+            assert read([stream[at : at + 1] for at in range(len(stream))]) == (frames, rest)
+            step = max(1, len(stream) // 200)  # every split, except of the long streams
+            for at in range(0, len(stream) + 1, step):
+                assert read([stream[:at], stream[at:]]) == (frames, rest)
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in CORPUS if row[2] is None and LOST not in row[1] and not row[0].endswith(b"\r")]
-)
-def test_a_tail_after_a_whole_stream_is_a_frame_of_its_own(
-    row: tuple[bytes, list[bytes | str], None],
-) -> None:
-    stream, frames, _ = row
-    tail = frame_content_length(b"tail") + b"Con"
-    expected = ([*frames, b"tail"], Unfinished(3, None, b"Con"))
-    assert read([stream, tail]) == expected
-    assert read([stream + tail]) == expected
+def test_a_frame_after_a_complete_stream(subtests: pytest.Subtests) -> None:
+    for row in [row for row in CORPUS if row[2] is None and INVALID not in row[1] and not row[0].endswith(b"\r")]:
+        with subtests.test(row=row):
+            stream, frames, _ = row
+            tail = frame_content_length(b"tail") + b"Con"
+            expected = ([*frames, b"tail"], IncompleteFrame(3, None, b"Con"))
+            assert read([stream, tail]) == expected
+            assert read([stream + tail]) == expected
 
 
-def test_a_header_may_be_just_as_long_as_it_may_be() -> None:
+def test_the_maximum_length_of_a_header() -> None:
     end = b"\r\nContent-Length: 1\r\n\r\n"
     header = b"X: " + b"x" * (MAX_HEADER_BYTES - 3 - len(end)) + end
     assert read([header + b"1"]) == ([b"1"], None)
-    assert read([b"x" + header + b"1"]) == ([LOST], None)
+    assert read([b"x" + header + b"1"]) == ([INVALID], None)
 
 
 PARTS = st.sampled_from(
@@ -152,13 +148,13 @@ PARTS = st.sampled_from(
     st.binary(max_size=12),
     st.lists(st.integers(min_value=0, max_value=300), max_size=20),
 )
-def test_any_chunking_gives_the_frames_of_the_whole(parts: list[bytes], tail: bytes, cuts: list[int]) -> None:
+def test_any_chunking_gives_the_same_frames(parts: list[bytes], tail: bytes, cuts: list[int]) -> None:
     stream = b"".join(parts) + tail
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     assert read([stream[start:end] for start, end in pairwise(edges)]) == read([stream])
 
 
-def test_frames_are_pulled_one_at_a_time_and_the_rest_waits() -> None:
+def test_frames_are_read_one_at_a_time() -> None:
     framer = ContentLengthFramer()
     framer.feed(frame_content_length(b"a") + frame_content_length(b"bb"))
     assert (framer.next_frame(), framer.buffered) == (b"a", 23)
@@ -166,14 +162,14 @@ def test_frames_are_pulled_one_at_a_time_and_the_rest_waits() -> None:
     assert framer.next_frame() is None
 
 
-def test_a_stream_is_not_ended_before_its_frames_are_pulled() -> None:
+def test_eof_before_all_frames_are_read_is_refused() -> None:
     framer = ContentLengthFramer()
     framer.feed(frame_content_length(b"a"))
     with pytest.raises(UsageError):
         framer.eof()
 
 
-def test_a_body_over_the_limit_is_reported_before_its_first_byte_and_never_kept() -> None:
+def test_a_body_over_the_limit_is_reported_after_its_header_and_not_buffered() -> None:
     framer = ContentLengthFramer(LIMIT)
     framer.feed(b"Content-Length: 1000000\r\n\r\n")
     with pytest.raises(FrameTooLargeError) as caught:
@@ -187,7 +183,7 @@ def test_a_body_over_the_limit_is_reported_before_its_first_byte_and_never_kept(
     assert framer.next_frame() == b"ok"
 
 
-def test_a_promised_body_takes_no_memory_before_it_comes() -> None:
+def test_an_announced_body_needs_no_memory() -> None:
     framer = ContentLengthFramer()
     tracemalloc.start()
     try:
@@ -199,7 +195,7 @@ def test_a_promised_body_takes_no_memory_before_it_comes() -> None:
     assert peak < 16_384
 
 
-def test_lost_framing_stays_lost_says_why_and_keeps_nothing() -> None:
+def test_an_invalid_header_is_final() -> None:
     framer = ContentLengthFramer()
     framer.feed(b'{"jsonrpc":"2.0"}\n')
     framer.feed(b"x" * 1_000)
@@ -208,42 +204,43 @@ def test_lost_framing_stays_lost_says_why_and_keeps_nothing() -> None:
             framer.next_frame()
         assert not isinstance(caught.value, FrameTooLargeError)
         assert caught.value.quote == '{"jsonrpc":"2.0"}'
-        assert "the framing is lost: a line that is not a header" in str(caught.value)
+        assert "expected a Content-Length header, got a line that is not a header" in str(caught.value)
         assert framer.is_lost
         framer.feed(frame_content_length(b"ok"))
         assert framer.buffered == 0
     assert framer.eof() is None
 
 
-class Watched(bytes):
-    """Bytes that count how many of them a search has looked at."""
+class CountedBytes(bytes):
+    """Bytes that count how many of them were searched."""
 
-    looked_at = 0
+    searched = 0
 
-    def find(self, part: bytes, start: int, end: int) -> int:  # type: ignore[override]  # the one form that is used
+    def find(self, part: bytes, start: int, end: int) -> int:  # type: ignore[override]  # the form that is used
         found = super().find(part, start, end)
-        Watched.looked_at += (min(len(self), end) if found < 0 else found + 1) - start
+        CountedBytes.searched += (min(len(self), end) if found < 0 else found + 1) - start
         return found
 
 
-@pytest.mark.parametrize("size", [1, 7, 65_536])
-def test_bodies_are_not_looked_at_and_headers_once(size: int) -> None:
-    body = b"\n" * (100_000 if size < 4_096 else 16_777_216)
-    stream = frame_content_length(body)
-    framer = ContentLengthFramer()
-    frame = None
-    Watched.looked_at = 0
-    for at in range(0, len(stream), size):
-        piece = stream[at : at + size]
-        framer.feed(piece)
-        assert framer._piece == piece  # the watched bytes take the place of what was fed
-        framer._piece = Watched(piece)
-        frame = framer.next_frame()
-    assert frame == body
-    assert Watched.looked_at == len(stream) - len(body)
+def test_bodies_are_not_searched_and_headers_once(subtests: pytest.Subtests) -> None:
+    for size in [1, 7, 65_536]:
+        with subtests.test(size=size):
+            body = b"\n" * (100_000 if size < 4_096 else 16_777_216)
+            stream = frame_content_length(body)
+            framer = ContentLengthFramer()
+            frame = None
+            CountedBytes.searched = 0
+            for at in range(0, len(stream), size):
+                piece = stream[at : at + size]
+                framer.feed(piece)
+                assert framer._piece == piece  # replaced by bytes that count
+                framer._piece = CountedBytes(piece)
+                frame = framer.next_frame()
+            assert frame == body
+            assert CountedBytes.searched == len(stream) - len(body)
 
 
-def test_a_body_of_16_mebibytes_is_held_once_and_joined_once() -> None:
+def test_a_body_of_16_mib_is_joined_once() -> None:
     framer = ContentLengthFramer()
     size = 16_777_216
     tracemalloc.start()
@@ -262,7 +259,7 @@ def test_a_body_of_16_mebibytes_is_held_once_and_joined_once() -> None:
     assert kept < 1.1 * size
 
 
-def test_a_payload_is_written_behind_its_length() -> None:
+def test_frame_content_length() -> None:
     assert frame_content_length("é\n".encode()) == b"Content-Length: 3\r\n\r\n\xc3\xa9\n"
     assert frame_content_length(b"x" * LIMIT, LIMIT)
     with pytest.raises(FrameTooLargeError):

@@ -1,4 +1,4 @@
-"""What framers share: pieces in any size, kept in little more memory than they have bytes."""
+"""The shared code of framers: pieces of any size, buffered without much overhead."""
 
 import tracemalloc
 
@@ -7,86 +7,89 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackstay.errors import UsageError
-from jackstay.protocol.wire._framer import GATHERED_PIECE, MAX_FRAME_BYTES, SMALL_PIECE, FedFramer, Gathering
+from jackstay.protocol.wire._framer import BUFFER_SIZE, MAX_FRAME_BYTES, SMALL_PIECE, BufferedFramer, FrameBuffer
 
-SIZES = st.sampled_from([0, 1, 2, SMALL_PIECE - 1, SMALL_PIECE, SMALL_PIECE + 1, GATHERED_PIECE])
+SIZES = st.sampled_from([0, 1, 2, SMALL_PIECE - 1, SMALL_PIECE, SMALL_PIECE + 1, BUFFER_SIZE])
 
 
 @given(st.lists(SIZES, max_size=40), st.binary(max_size=3))
-def test_gathered_pieces_come_back_in_order_and_as_one(sizes: list[int], last: bytes) -> None:
-    gathering = Gathering()
+def test_pieces_are_joined_in_order(sizes: list[int], last: bytes) -> None:
+    buffer = FrameBuffer()
     pieces = [bytes([index]) * size for index, size in enumerate(sizes)]
     for piece in pieces:
-        gathering.add(piece)
+        buffer.add(piece)
     whole = b"".join(pieces)
-    assert gathering.size == len(whole)
-    assert gathering.ends_with(b"\x01") is whole.endswith(b"\x01")
-    assert gathering.take(last) == whole + last
-    assert gathering.size == 0
-    assert gathering.take() == b""
+    assert buffer.size == len(whole)
+    assert buffer.ends_with(b"\x01") is whole.endswith(b"\x01")
+    assert buffer.pop(last) == whole + last
+    assert buffer.size == 0
+    assert buffer.pop() == b""
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 100, SMALL_PIECE, GATHERED_PIECE])
-def test_many_small_pieces_take_little_more_than_their_bytes(size: int) -> None:
-    total = 262_144
-    gathering = Gathering()
-    tracemalloc.start()
-    try:
-        for _ in range(total // size):
-            gathering.add(bytes(bytearray(size)))  # a new object each time: single bytes are shared otherwise
-        kept, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert gathering.size == total // size * size
-    assert kept < 1.5 * total + 2 * GATHERED_PIECE
+def test_small_pieces_have_little_overhead(subtests: pytest.Subtests) -> None:
+    for size in [1, 2, 3, 100, SMALL_PIECE, BUFFER_SIZE]:
+        with subtests.test(size=size):
+            total = 262_144
+            buffer = FrameBuffer()
+            tracemalloc.start()
+            try:
+                for _ in range(total // size):
+                    buffer.add(bytes(bytearray(size)))  # a new object each time: single bytes are interned
+                kept, _ = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert buffer.size == total // size * size
+            assert kept < 1.5 * total + 2 * BUFFER_SIZE
 
 
-def test_one_piece_is_given_back_and_not_copied() -> None:
-    gathering = Gathering()
+def test_a_single_piece_is_not_copied() -> None:
+    buffer = FrameBuffer()
     piece = b"x" * SMALL_PIECE
-    gathering.add(piece)
-    assert gathering.take() is piece
+    buffer.add(piece)
+    assert buffer.pop() is piece
 
 
-def test_what_is_cleared_is_gone() -> None:
-    gathering = Gathering()
-    gathering.add(b"x")
-    gathering.add(b"y" * SMALL_PIECE)
-    gathering.clear()
-    assert gathering.size == 0
-    assert gathering.take() == b""
+def test_clear() -> None:
+    buffer = FrameBuffer()
+    buffer.add(b"x")
+    buffer.add(b"y" * SMALL_PIECE)
+    buffer.clear()
+    assert buffer.size == 0
+    assert buffer.pop() == b""
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_what_is_fed_is_counted(kind: type) -> None:
-    framer = FedFramer(10)
-    assert (framer.limit, framer.buffered) == (10, 0)
-    framer.feed(kind(b"abc"))
-    framer.feed(kind(b""))
-    framer.feed(kind(b"defg"))
-    assert framer.buffered == 7
-    assert repr(framer) == "<FedFramer limit=10 buffered=7>"
+def test_buffered_counts_the_bytes(subtests: pytest.Subtests) -> None:
+    for kind in [bytes, bytearray, memoryview]:
+        with subtests.test(kind=kind):
+            framer = BufferedFramer(10)
+            assert (framer.limit, framer.buffered) == (10, 0)
+            framer.feed(kind(b"abc"))
+            framer.feed(kind(b""))
+            framer.feed(kind(b"defg"))
+            assert framer.buffered == 7
+            assert repr(framer) == "<BufferedFramer limit=10 buffered=7>"
 
 
-def test_pieces_are_let_go_in_the_order_they_were_fed() -> None:
-    framer = FedFramer(10)
+def test_pieces_are_read_in_order() -> None:
+    framer = BufferedFramer(10)
     framer.feed(b"abc")
     framer.feed(b"defg")
     with pytest.raises(UsageError):
-        framer._check_all_pulled()
+        framer._check_all_read()
     assert framer._advance()
     assert framer.buffered == 4
     assert not framer._advance()
     assert framer.buffered == 0
-    framer._check_all_pulled()
+    framer._check_all_read()
 
 
-def test_the_limit_is_sixteen_mebibytes_unless_another_is_given() -> None:
-    assert FedFramer().limit == MAX_FRAME_BYTES == 16 * 1024 * 1024
+def test_the_default_limit_is_16_mib() -> None:
+    assert BufferedFramer().limit == MAX_FRAME_BYTES == 16 * 1024 * 1024
 
 
-@pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_that_no_frame_could_keep_is_refused(limit: int) -> None:
-    with pytest.raises(UsageError) as caught:
-        FedFramer(limit)
-    assert caught.value.path == "max_frame_bytes"
+def test_an_invalid_limit_is_refused(subtests: pytest.Subtests) -> None:
+    for limit in [0, -1]:
+        with subtests.test(limit=limit):
+            with pytest.raises(UsageError) as caught:
+                BufferedFramer(limit)
+            assert caught.value.path == "max_frame_bytes"

@@ -1,4 +1,4 @@
-"""Envelopes: what is a message, what is not and with which code, and that what we write is read back the same."""
+"""JSON-RPC messages: decoding, the codes of invalid frames, and round trips."""
 
 import json
 import sys
@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from jackstay.errors import ProtocolError
 from jackstay.protocol.wire._jsonrpc import (
     ABSENT,
-    LONGEST_FLATTENED,
-    LONGEST_LENIENT,
-    LONGEST_QUOTE,
     MAX_BATCH_MEMBERS,
+    MAX_FLATTENED,
     MAX_ID_LENGTH,
+    MAX_LENIENT,
     MAX_METHOD_LENGTH,
+    MAX_QUOTE,
     Batch,
     Error,
     ErrorCode,
@@ -38,13 +38,12 @@ INVALID = ErrorCode.INVALID_REQUEST
 
 
 def plain(message: Message) -> object:
-    """A message with its raw members decoded, so that two can be compared."""
+    """Return a message with its raw members decoded, so that two can be compared."""
     if isinstance(message, Batch):
         return [plain(member) for member in message.members]
     fields = {name: getattr(message, name) for name in message.__struct_fields__}
     return type(message), {
-        name: msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
-        for name, value in fields.items()
+        name: msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value for name, value in fields.items()
     }
 
 
@@ -52,7 +51,7 @@ def raw(text: bytes) -> msgspec.Raw:
     return msgspec.Raw(text)
 
 
-TAKEN = [
+VALID = [
     (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', Request(1, "ping")),
     (b'{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":[1]}}', Request("a", "m", raw(b'{"x":[1]}'))),
     (b'{"jsonrpc":"2.0","id":1,"method":"m","params":[]}', Request(1, "m", raw(b"[]"))),
@@ -64,7 +63,7 @@ TAKEN = [
     (b' \r\n\t{ "jsonrpc" : "2.0" , "id" : 1 , "method" : "m" } \n', Request(1, "m")),
     (b'{"jsonrpc":"2.0","id":1,"method":"m","later":{"a":[1]}}', Request(1, "m")),
     (b'{"\\u006asonrpc":"\\u0032.0","id":1,"method":"m"}', Request(1, "m")),
-    (b'{"jsonrpc":"2.0","id":7,"id":8,"method":"a","method":"b"}', Request(8, "b")),  # the last name wins
+    (b'{"jsonrpc":"2.0","id":7,"id":8,"method":"a","method":"b"}', Request(8, "b")),  # the last one counts
     (b'{"jsonrpc":"2.0","method":"n"}', Notification("n")),
     (b'{"jsonrpc":"2.0","method":"n","params":{"a":1}}', Notification("n", raw(b'{"a":1}'))),
     (b'{"jsonrpc":"2.0","method":"n","params":null}', Notification("n")),
@@ -84,25 +83,27 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize(("frame", "message"), TAKEN)
-def test_a_message_is_read(frame: bytes, message: Message) -> None:
-    assert plain(decode(frame)) == plain(message)
+def test_valid_messages(subtests: pytest.Subtests) -> None:
+    for frame, message in VALID:
+        with subtests.test(frame=frame, message=message):
+            assert plain(decode(frame)) == plain(message)
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_a_message_is_read_from_any_bytes(kind: type) -> None:
-    message = decode(kind(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{}}'))
-    assert plain(message) == plain(Request(1, "m", raw(b"{}")))
+def test_messages_are_decoded_from_any_bytes_like_object(subtests: pytest.Subtests) -> None:
+    for kind in [bytes, bytearray, memoryview]:
+        with subtests.test(kind=kind):
+            message = decode(kind(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{}}'))
+            assert plain(message) == plain(Request(1, "m", raw(b"{}")))
 
 
-def test_a_bytearray_can_be_used_again_while_the_message_lives() -> None:
+def test_a_bytearray_can_be_reused_while_the_message_exists() -> None:
     buffer = bytearray(b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}')
     message = decode(buffer)
     buffer[:] = b"x" * 1_000
     assert plain(message) == plain(Result(1, raw(b'{"a":1}')))
 
 
-def test_absent_and_null_data_of_an_error_are_told_apart() -> None:
+def test_absent_and_null_data_of_an_error_are_distinguished() -> None:
     absent = decode(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}')
     null = decode(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m","data":null}}')
     assert isinstance(absent, Error)
@@ -112,7 +113,7 @@ def test_absent_and_null_data_of_an_error_are_told_apart() -> None:
 
 
 def test_a_raw_member_is_a_view_of_its_frame_and_a_copy_is_not() -> None:
-    # The reference count says who keeps the frame alive, without the memory of it.
+    # The reference count shows who keeps the frame in memory.
     frame = b'{"jsonrpc":"2.0","id":1,"result":{"a":"%b"}}' % (b"x" * 1_000)
     before = sys.getrefcount(frame)
     message = decode(frame)
@@ -143,51 +144,49 @@ IDS = [
 ]
 
 
-@pytest.mark.parametrize("id", IDS)
-def test_an_id_comes_back_exactly(id: int | str) -> None:
-    message = decode(encode_request(id, "m"))
-    assert isinstance(message, Request)
-    assert message.id == id
-    assert type(message.id) is type(id)
-    answer = decode(encode_result(id, b"{}"))
-    assert isinstance(answer, Result)
-    assert answer.id == id
+def test_ids_round_trip_exactly(subtests: pytest.Subtests) -> None:
+    for id in IDS:
+        with subtests.test(id=id):
+            message = decode(encode_request(id, "m"))
+            assert isinstance(message, Request)
+            assert message.id == id
+            assert type(message.id) is type(id)
+            response = decode(encode_result(id, b"{}"))
+            assert isinstance(response, Result)
+            assert response.id == id
 
 
-@pytest.mark.parametrize(
-    ("id", "is_taken"),
-    [("i" * MAX_ID_LENGTH, True), ("i" * (MAX_ID_LENGTH + 1), False), ("é" * MAX_ID_LENGTH, True)],
-)
-def test_an_id_has_a_longest_length(id: str, is_taken: bool) -> None:
-    message = decode(json.dumps({"jsonrpc": "2.0", "id": id, "method": "m"}).encode())
-    assert isinstance(message, Request) is is_taken
+def test_the_maximum_length_of_an_id(subtests: pytest.Subtests) -> None:
+    for id, is_valid in [("i" * MAX_ID_LENGTH, True), ("i" * (MAX_ID_LENGTH + 1), False), ("é" * MAX_ID_LENGTH, True)]:
+        with subtests.test(id=id, is_valid=is_valid):
+            message = decode(json.dumps({"jsonrpc": "2.0", "id": id, "method": "m"}).encode())
+            assert isinstance(message, Request) is is_valid
 
 
-@pytest.mark.parametrize(
-    ("length", "is_taken"), [(MAX_METHOD_LENGTH, True), (MAX_METHOD_LENGTH + 1, False), (100_000, False)]
-)
-def test_a_method_name_has_a_longest_length(length: int, is_taken: bool) -> None:
-    message = decode(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "m" * length}).encode())
-    assert isinstance(message, Request) is is_taken
+def test_the_maximum_length_of_a_method_name(subtests: pytest.Subtests) -> None:
+    for length, is_valid in [(MAX_METHOD_LENGTH, True), (MAX_METHOD_LENGTH + 1, False), (100_000, False)]:
+        with subtests.test(length=length, is_valid=is_valid):
+            message = decode(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "m" * length}).encode())
+            assert isinstance(message, Request) is is_valid
 
 
 def request(**members: str) -> bytes:
-    """A request with some of its members replaced by other JSON; an empty string leaves one out."""
+    """Return a request with some members replaced by other JSON; an empty string omits one."""
     parts = {"jsonrpc": '"2.0"', "id": "5", "method": '"m"'} | members
     return ("{" + ",".join(f'"{name}":{text}' for name, text in parts.items() if text) + "}").encode()
 
 
-def answer(**members: str) -> bytes:
+def response(**members: str) -> bytes:
     return request(**({"method": ""} | members))
 
 
 def error(text: str) -> bytes:
-    return answer(error=text)
+    return response(error=text)
 
 
-# frame, code, where, words of the message, id that is read all the same, whether it was meant as an answer
+# frame, code, path, part of the message, id that is read nevertheless, whether it is a response
 MALFORMED = [
-    # Not JSON: -32700. Nothing can be said of the id.
+    # Not JSON: -32700. The id is unknown.
     (b"", PARSE, "$", "truncated", ABSENT, False),
     (b"   ", PARSE, "$", "truncated", ABSENT, False),
     (b"hello", PARSE, "$", "invalid character", ABSENT, False),
@@ -204,25 +203,25 @@ MALFORMED = [
     (request(later='{"a":01}'), PARSE, "$.later.a", "invalid number", ABSENT, False),
     (request(jsonrpc='"1.0"', later="tru"), PARSE, "$.later", "invalid character", ABSENT, False),
     (b"5 5", PARSE, "$", "trailing characters", ABSENT, False),
-    # Answers that Python and JavaScript write and would read: they are told to whoever waits.
-    (answer(result='{"a":NaN}'), PARSE, "$.result.a", "NaN is not JSON", 5, True),
-    (answer(result='{"a":-Infinity}'), PARSE, "$.result.a", "-Infinity is not JSON", 5, True),
-    (answer(result='{"a":"\\ud83d"}'), PARSE, "$.result.a", "lone surrogate", 5, True),
-    (answer(result='{"a":"\n"}'), PARSE, "$.result.a", "invalid character", 5, True),
+    # Responses that Python and JavaScript write and accept: the id is read, so that the caller gets the error.
+    (response(result='{"a":NaN}'), PARSE, "$.result.a", "NaN is not JSON", 5, True),
+    (response(result='{"a":-Infinity}'), PARSE, "$.result.a", "-Infinity is not JSON", 5, True),
+    (response(result='{"a":"\\ud83d"}'), PARSE, "$.result.a", "lone surrogate", 5, True),
+    (response(result='{"a":"\n"}'), PARSE, "$.result.a", "invalid character", 5, True),
     (error('{"code":1,"message":"\\ud83d"}'), PARSE, "$.error.message", "lone surrogate", 5, True),
-    (answer(id='"5"', result='{"a":NaN}'), PARSE, "$.result.a", "NaN is not JSON", ABSENT, False),
-    (answer(id="true", result='{"a":NaN}'), PARSE, "$.result.a", "NaN is not JSON", ABSENT, False),
+    (response(id='"5"', result='{"a":NaN}'), PARSE, "$.result.a", "NaN is not JSON", ABSENT, False),
+    (response(id="true", result='{"a":NaN}'), PARSE, "$.result.a", "NaN is not JSON", ABSENT, False),
     (
-        answer(result='{"a":NaN,"b":"%s"}' % ("x" * LONGEST_LENIENT)),
+        response(result='{"a":NaN,"b":"%s"}' % ("x" * MAX_LENIENT)),
         PARSE,
         "$.result.a",
         "NaN is not JSON",
         ABSENT,
         False,
     ),
-    # Not UTF-8: -32700 too, but msgspec can read over it, so the id is known.
+    # Not UTF-8: -32700 too, but msgspec can skip it, so the id is known.
     (request(params='{"a":"?"}').replace(b"?", b"\xff"), PARSE, "$.params.a", "not UTF-8", 5, False),
-    (answer(result='{"a":"?"}').replace(b"?", b"\xff"), PARSE, "$.result.a", "not UTF-8", 5, True),
+    (response(result='{"a":"?"}').replace(b"?", b"\xff"), PARSE, "$.result.a", "not UTF-8", 5, True),
     (request(id='"?"').replace(b"?", b"\xff"), PARSE, "$.id", "not UTF-8", ABSENT, False),
     (
         b"[" + request(method='"?"').replace(b"?", b"\xff") + b"]",
@@ -232,9 +231,9 @@ MALFORMED = [
         ABSENT,
         False,
     ),
-    # Too deep: -32600, as too large is. The id is read where the stack allows it.
+    # Too deep: -32600, like too large. The id is read if the stack allows it.
     (request(params="[" * 128 + "]" * 128), INVALID, "$.params[0][0]", "nested more than 128 deep", 5, False),
-    (answer(result="[" * 128 + "]" * 128), INVALID, "$.result[0][0]", "nested more than 128 deep", 5, True),
+    (response(result="[" * 128 + "]" * 128), INVALID, "$.result[0][0]", "nested more than 128 deep", 5, True),
     (
         request(params="[" * 5_000 + "]" * 5_000),
         INVALID,
@@ -254,7 +253,7 @@ MALFORMED = [
     (request(jsonrpc='"1.0"'), INVALID, "$.jsonrpc", '`jsonrpc` must be "2.0"', 5, False),
     (request(jsonrpc="2.0"), INVALID, "$.jsonrpc", '`jsonrpc` must be "2.0"', 5, False),
     (request(jsonrpc="null"), INVALID, "$.jsonrpc", '`jsonrpc` must be "2.0"', 5, False),
-    (answer(jsonrpc="", result="{}"), INVALID, "$", "missing required field `jsonrpc`", 5, True),
+    (response(jsonrpc="", result="{}"), INVALID, "$", "missing required field `jsonrpc`", 5, True),
     # id
     (request(id="1.0"), INVALID, "$.id", "`id` must be", ABSENT, False),
     (request(id="1e3"), INVALID, "$.id", "`id` must be", ABSENT, False),
@@ -277,23 +276,23 @@ MALFORMED = [
     (request(params="true"), INVALID, "$.params", "`params` must be", 5, False),
     (request(params="false"), INVALID, "$.params", "`params` must be", 5, False),
     (request(id="", params="5"), INVALID, "$.params", "`params` must be", ABSENT, False),
-    # which kind
-    (request(method=""), INVALID, "$", "needs `method`, `result` or `error`", 5, False),
-    (request(method="", params="{}"), INVALID, "$", "needs `method`, `result` or `error`", 5, False),
+    # kind of message
+    (request(method=""), INVALID, "$", "must have `method`, `result` or `error`", 5, False),
+    (request(method="", params="{}"), INVALID, "$", "must have `method`, `result` or `error`", 5, False),
     (request(result="{}"), INVALID, "$", "both `method` and", 5, False),
     (request(error="{}"), INVALID, "$", "both `method` and", 5, False),
     (
-        answer(result="{}", error='{"code":1,"message":""}'),
+        response(result="{}", error='{"code":1,"message":""}'),
         INVALID,
         "$",
         "both `result` and `error`",
         5,
         True,
     ),
-    (answer(result="{}", error="null"), INVALID, "$", "both `result` and `error`", 5, True),
-    (answer(id="", result="{}"), INVALID, "$.id", "a result needs the `id`", ABSENT, True),
-    (answer(id="null", result="{}"), INVALID, "$.id", "a result needs the `id`", ABSENT, True),
-    (answer(id="1.5", result="{}"), INVALID, "$.id", "`id` must be", ABSENT, True),
+    (response(result="{}", error="null"), INVALID, "$", "both `result` and `error`", 5, True),
+    (response(id="", result="{}"), INVALID, "$.id", "a result must have the `id`", ABSENT, True),
+    (response(id="null", result="{}"), INVALID, "$.id", "a result must have the `id`", ABSENT, True),
+    (response(id="1.5", result="{}"), INVALID, "$.id", "`id` must be", ABSENT, True),
     # error
     (error("null"), INVALID, "$.error", "Expected `object`, got `null`", 5, True),
     (error('"text"'), INVALID, "$.error", "Expected `object`, got `str`", 5, True),
@@ -308,44 +307,44 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize(("frame", "code", "path", "words", "id", "is_answer"), MALFORMED)
-def test_a_malformed_frame_gets_its_code_its_place_and_its_id(
-    *, frame: bytes, code: ErrorCode, path: str, words: str, id: object, is_answer: bool
-) -> None:
-    message = decode(frame)
-    assert isinstance(message, Malformed)
-    assert message.code is code
-    assert words in message.message
-    assert message.path.startswith(path) if "deep" in words else message.path == path
-    # Beyond what the stack of the Python at hand allows, the id cannot be looked for; newer ones allow more.
-    assert message.id == id or (id is ABSENT and "deep" in words and message.id == 5)
-    assert message.is_answer is is_answer
+def test_malformed_frames(subtests: pytest.Subtests) -> None:
+    for frame, code, path, text, id, is_response in MALFORMED:
+        with subtests.test(frame=frame, code=code):
+            message = decode(frame)
+            assert isinstance(message, Malformed)
+            assert message.code is code
+            assert text in message.message
+            assert message.path.startswith(path) if "deep" in text else message.path == path
+            # The stack limits how deep a frame is searched for its id; newer Python versions allow more.
+            assert message.id == id or (id is ABSENT and "deep" in text and message.id == 5)
+            assert message.is_response is is_response
 
 
-@pytest.mark.parametrize("frame", [row[0] for row in MALFORMED])
-def test_a_malformed_frame_can_be_answered_and_raised_without_growing(frame: bytes) -> None:
-    message = decode(frame)
-    assert isinstance(message, Malformed)
-    answered = decode(encode_error(message.id, message.code, message.message, {"path": message.path}))
-    assert isinstance(answered, Error)
-    assert len(answered.message) < 200
-    assert len(message.path) < 210
-    assert len(message.quote) <= LONGEST_QUOTE + 3
-    raised = message.as_error(sent=True)
-    assert isinstance(raised, ProtocolError)
-    assert (raised.code, raised.path, raised.quote) == (message.code, message.path, message.quote)
-    assert raised.may_have_run is True
-    assert message.message in str(raised)
+def test_errors_of_malformed_frames_are_bounded(subtests: pytest.Subtests) -> None:
+    for frame in [row[0] for row in MALFORMED]:
+        with subtests.test(frame=frame):
+            message = decode(frame)
+            assert isinstance(message, Malformed)
+            reply = decode(encode_error(message.id, message.code, message.message, {"path": message.path}))
+            assert isinstance(reply, Error)
+            assert len(reply.message) < 200
+            assert len(message.path) < 210
+            assert len(message.quote) <= MAX_QUOTE + 3
+            raised = message.as_error(sent=True)
+            assert isinstance(raised, ProtocolError)
+            assert (raised.code, raised.path, raised.quote) == (message.code, message.path, message.quote)
+            assert raised.may_have_run is True
+            assert message.message in str(raised)
 
 
-def test_of_duplicate_names_every_one_is_checked_and_the_last_wins() -> None:
-    # Stricter than "the last wins" alone: msgspec checks a typed member when it meets it.
+def test_duplicate_names_are_all_checked_and_the_last_one_counts() -> None:
+    # msgspec validates every typed member, also those that are overwritten.
     assert isinstance(decode(b'{"jsonrpc":"1.0","jsonrpc":"2.0","id":1,"method":"m"}'), Malformed)
     message = decode(b'{"jsonrpc":"2.0","id":1,"method":"m","params":5,"params":{}}')
     assert plain(message) == plain(Request(1, "m", raw(b"{}")))
 
 
-def test_a_recursion_error_never_leaves_even_when_the_stack_is_nearly_used_up() -> None:
+def test_decode_never_raises_a_recursion_error() -> None:
     frame = request(params="[" * 120 + "]" * 120)
 
     def descend(frames: int) -> Message:
@@ -355,7 +354,7 @@ def test_a_recursion_error_never_leaves_even_when_the_stack_is_nearly_used_up() 
     outcomes = set()
     for left in range(60, 400, 10):
         outcomes.add(type(descend(sys.getrecursionlimit() - used - left)))
-    # The interpreter counts the nesting of the decoder from 3.12 on by itself, so there all of them succeed.
+    # From Python 3.12 on C code has its own recursion limit, so all of them succeed.
     assert outcomes <= {Request, Malformed}
     assert Request in outcomes
 
@@ -374,26 +373,25 @@ BATCHES = [
     (b" [ ] ", []),
     (b"[" + request() + b"," + request(id="") + b"]", [Request(5, "m"), Notification("m")]),
     (
-        b"[" + answer(result="{}") + b"," + error('{"code":1,"message":"m"}') + b"]",
+        b"[" + response(result="{}") + b"," + error('{"code":1,"message":"m"}') + b"]",
         [Result(5, raw(b"{}")), Error(5, 1, "m")],
     ),
 ]
 
 
-@pytest.mark.parametrize(("frame", "members"), BATCHES)
-def test_an_array_is_a_batch_of_its_members_in_order(frame: bytes, members: list[Message]) -> None:
-    batch = decode(frame)
-    assert isinstance(batch, Batch)
-    assert plain(batch) == [plain(member) for member in members]
-    assert not batch.is_over_limit
+def test_batches(subtests: pytest.Subtests) -> None:
+    for frame, members in BATCHES:
+        with subtests.test(frame=frame, members=members):
+            batch = decode(frame)
+            assert isinstance(batch, Batch)
+            assert plain(batch) == [plain(member) for member in members]
+            assert not batch.is_over_limit
 
 
-def test_members_of_a_batch_are_judged_one_by_one_and_keep_their_place() -> None:
+def test_members_of_a_batch_are_validated_separately() -> None:
     frame = (
         b"["
-        + b",".join(
-            [request(), b"1", b"[]", request(params="5"), answer(id="1.0", result="1"), request(id="6")]
-        )
+        + b",".join([request(), b"1", b"[]", request(params="5"), response(id="1.0", result="1"), request(id="6")])
         + b"]"
     )
     batch = decode(frame)
@@ -403,7 +401,7 @@ def test_members_of_a_batch_are_judged_one_by_one_and_keep_their_place() -> None
             type(member).__name__,
             getattr(member, "path", ""),
             getattr(member, "id", None),
-            getattr(member, "is_answer", None),
+            getattr(member, "is_response", None),
         )
         for member in batch.members
     ]
@@ -417,26 +415,25 @@ def test_members_of_a_batch_are_judged_one_by_one_and_keep_their_place() -> None
     ]
 
 
-@pytest.mark.parametrize(
-    ("count", "is_over"), [(MAX_BATCH_MEMBERS, False), (MAX_BATCH_MEMBERS + 1, True), (500_000, True)]
-)
-def test_a_batch_over_the_limit_is_not_decoded(count: int, is_over: bool) -> None:
-    frame = b"[" + b",".join([b"1"] * count) + b"]"
-    decode(b"[]")  # the decoder is made on first use
-    tracemalloc.start()
-    try:
-        batch = decode(frame)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert isinstance(batch, Batch)
-    assert batch.is_over_limit is is_over
-    assert len(batch.members) == (0 if is_over else count)
-    assert peak < 2 * len(frame) + 200_000  # the frame is copied once to see that it is an array
+def test_a_batch_over_the_limit_is_not_decoded(subtests: pytest.Subtests) -> None:
+    for count, is_over in [(MAX_BATCH_MEMBERS, False), (MAX_BATCH_MEMBERS + 1, True), (500_000, True)]:
+        with subtests.test(count=count, is_over=is_over):
+            frame = b"[" + b",".join([b"1"] * count) + b"]"
+            decode(b"[]")  # the decoder is created on first use
+            tracemalloc.start()
+            try:
+                batch = decode(frame)
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert isinstance(batch, Batch)
+            assert batch.is_over_limit is is_over
+            assert len(batch.members) == (0 if is_over else count)
+            assert peak < 2 * len(frame) + 200_000  # the frame is copied once to detect an array
 
 
-def test_a_member_of_a_batch_does_not_keep_the_others() -> None:
-    frame = b"[" + request(params='{"a":"%s"}' % ("x" * 100_000)) + b"," + answer(result="{}") + b"]"
+def test_a_member_of_a_batch_does_not_keep_the_frame() -> None:
+    frame = b"[" + request(params='{"a":"%s"}' % ("x" * 100_000)) + b"," + response(result="{}") + b"]"
     before = sys.getrefcount(frame)
     batch = decode(frame)
     assert isinstance(batch, Batch)
@@ -444,7 +441,7 @@ def test_a_member_of_a_batch_does_not_keep_the_others() -> None:
 
 
 def test_a_huge_malformed_frame_is_refused_in_little_memory() -> None:
-    # Two million unknown members and a wrong version: nothing may be built of them.
+    # Unknown members and a wrong version: no objects may be created for them.
     frame = b'{"jsonrpc":"1.0",' + b",".join(b'"%d":0' % index for index in range(500_000)) + b',"id":5}'
     tracemalloc.start()
     try:
@@ -467,7 +464,7 @@ OBJECTS = st.dictionaries(st.text(), JSON, max_size=4)
 
 
 @given(REQUEST_IDS, st.text(max_size=MAX_METHOD_LENGTH), st.none() | OBJECTS, st.none() | OBJECTS)
-def test_what_we_write_is_json_and_read_back_the_same(
+def test_encoded_requests_round_trip(
     id: int | str, method: str, params: dict[str, object] | None, meta: dict[str, object] | None
 ) -> None:
     if params is not None:
@@ -488,7 +485,7 @@ def test_what_we_write_is_json_and_read_back_the_same(
 
 
 @given(REQUEST_IDS, JSON)
-def test_results_and_errors_are_read_back_the_same(id: int | str, value: object) -> None:
+def test_encoded_results_and_errors_round_trip(id: int | str, value: object) -> None:
     text = json.dumps(value).encode()
     assert plain(decode(encode_result(id, text))) == (Result, {"id": id, "result": value})
     failed = decode(encode_error(id, -5, "é", value))
@@ -496,7 +493,7 @@ def test_results_and_errors_are_read_back_the_same(id: int | str, value: object)
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_give_a_message_and_never_an_exception(frame: bytes) -> None:
+def test_any_bytes_become_a_message(frame: bytes) -> None:
     assert isinstance(decode(frame), Request | Notification | Result | Error | Malformed | Batch)
 
 
@@ -521,13 +518,9 @@ MEMBER_TEXTS = st.sampled_from(
 
 
 @given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error", "x"]), MEMBER_TEXTS
-        )
-    )
+    st.lists(st.tuples(st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error", "x"]), MEMBER_TEXTS))
 )
-def test_any_members_give_one_message_and_the_kinds_do_not_mix(members: list[tuple[str, str]]) -> None:
+def test_any_members_become_one_kind_of_message(members: list[tuple[str, str]]) -> None:
     frame = ("{" + ",".join(f'"{name}":{text}' for name, text in members) + "}").encode()
     message = decode(frame)
     names = {name for name, _ in members}
@@ -548,7 +541,7 @@ def test_any_members_give_one_message_and_the_kinds_do_not_mix(members: list[tup
             assert isinstance(message, Malformed)
 
 
-def test_every_code_of_the_specification_has_its_name() -> None:
+def test_error_codes() -> None:
     assert {code.name: code.value for code in ErrorCode} == {
         "PARSE_ERROR": -32700,
         "INVALID_REQUEST": -32600,
@@ -567,41 +560,43 @@ def test_every_code_of_the_specification_has_its_name() -> None:
 DEEP = [150, 900, 995, 1_000, 1_100, 5_000, 50_000]
 
 
-@pytest.mark.parametrize("depth", DEEP)
-@pytest.mark.parametrize("order", ["id first", "id last"])
-@pytest.mark.parametrize("member", ["result", "error"])
-def test_an_answer_of_any_depth_is_refused_with_its_id(depth: int, order: str, member: str) -> None:
-    """Whoever waits for it is told at once, not when the deadline passes."""
-    deep = b"[" * depth + b"]" * depth
-    body = b'{"content":%b}' % deep if member == "result" else b'{"code":1,"message":"m","data":%b}' % deep
-    parts = [b'"id":5', b'"%b":%b' % (member.encode(), body)]
-    frame = b'{"jsonrpc":"2.0",%b}' % b",".join(parts if order == "id first" else parts[::-1])
-    found = decode(frame)
-    assert isinstance(found, Malformed)
-    assert (found.id, found.is_answer, found.code) == (5, True, ErrorCode.INVALID_REQUEST)
-    assert "nested more than 128 deep" in found.message
+def test_a_response_of_any_depth_is_refused_with_its_id(subtests: pytest.Subtests) -> None:
+    """The caller gets the error immediately and not after its timeout."""
+    for depth in DEEP:
+        for order in ["id first", "id last"]:
+            for member in ["result", "error"]:
+                with subtests.test(depth=depth, order=order, member=member):
+                    deep = b"[" * depth + b"]" * depth
+                    body = (
+                        b'{"content":%b}' % deep if member == "result" else b'{"code":1,"message":"m","data":%b}' % deep
+                    )
+                    parts = [b'"id":5', b'"%b":%b' % (member.encode(), body)]
+                    frame = b'{"jsonrpc":"2.0",%b}' % b",".join(parts if order == "id first" else parts[::-1])
+                    found = decode(frame)
+                    assert isinstance(found, Malformed)
+                    assert (found.id, found.is_response, found.code) == (5, True, ErrorCode.INVALID_REQUEST)
+                    assert "nested more than 128 deep" in found.message
 
 
-@pytest.mark.parametrize("depth", DEEP)
-def test_a_request_of_any_depth_is_refused_with_its_id(depth: int) -> None:
-    frame = b'{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":%b}}' % (
-        b'{"a":' * depth + b"1" + b"}" * depth
-    )
-    found = decode(frame)
-    assert isinstance(found, Malformed)
-    assert (found.id, found.is_answer) == ("a", False)
+def test_a_request_of_any_depth_is_refused_with_its_id(subtests: pytest.Subtests) -> None:
+    for depth in DEEP:
+        with subtests.test(depth=depth):
+            frame = b'{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":%b}}' % (
+                b'{"a":' * depth + b"1" + b"}" * depth
+            )
+            found = decode(frame)
+            assert isinstance(found, Malformed)
+            assert (found.id, found.is_response) == ("a", False)
 
 
-@pytest.mark.parametrize(
-    ("frame", "id"),
-    [
-        (b'{"id":5,"result":' + b"[" * LONGEST_FLATTENED + b"]" * LONGEST_FLATTENED + b"}", 5),
-        (b'{"result":' + b"[" * LONGEST_FLATTENED + b"]" * LONGEST_FLATTENED + b',"id":5}', ABSENT),
+def test_the_scan_for_the_id_of_a_deep_frame_is_bounded(subtests: pytest.Subtests) -> None:
+    for frame, id in [
+        (b'{"id":5,"result":' + b"[" * MAX_FLATTENED + b"]" * MAX_FLATTENED + b"}", 5),
+        (b'{"result":' + b"[" * MAX_FLATTENED + b"]" * MAX_FLATTENED + b',"id":5}', ABSENT),
         (b"[" * 5_000 + b"]" * 5_000, ABSENT),
         (b'{"id":[[1]],"result":' + b"[" * 5_000 + b"]" * 5_000 + b"}", ABSENT),
-    ],
-)
-def test_the_search_for_the_id_of_a_deep_frame_is_bounded(frame: bytes, id: object) -> None:
-    found = decode(frame)
-    assert isinstance(found, Malformed)
-    assert found.id == id
+    ]:
+        with subtests.test(frame=frame, id=id):
+            found = decode(frame)
+            assert isinstance(found, Malformed)
+            assert found.id == id

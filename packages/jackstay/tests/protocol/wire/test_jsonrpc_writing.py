@@ -1,10 +1,10 @@
-"""JSON-RPC messages as we write them: to the byte, and refused where no peer could read them."""
+"""The encoding of JSON-RPC messages, to the byte, and what is refused."""
 
 import math
 
 import pytest
 
-from jackstay.errors import McpError, UsageError
+from jackstay.errors import UsageError
 from jackstay.protocol.wire._jsonrpc import (
     ABSENT,
     MAX_ID_LENGTH,
@@ -46,15 +46,16 @@ ENCODED = [
 ]
 
 
-@pytest.mark.parametrize(("frame", "expected"), ENCODED)
-def test_messages_are_written_without_space_and_meta_comes_first(frame: bytes, expected: bytes) -> None:
-    assert frame == expected
+def test_encoded_messages(subtests: pytest.Subtests) -> None:
+    for frame, expected in ENCODED:
+        with subtests.test(frame=frame, expected=expected):
+            assert frame == expected
 
 
 UNSENDABLE = [
     (lambda: encode_request(10**5_000, "m"), UsageError, "id"),
     (lambda: encode_request(True, "m"), UsageError, "id"),
-    (lambda: encode_request(1.0, "m"), UsageError, "id"),  # type: ignore[arg-type]  # what a caller may do all the same
+    (lambda: encode_request(1.0, "m"), UsageError, "id"),  # type: ignore[arg-type]  # an error of the caller
     (lambda: encode_request("i" * (MAX_ID_LENGTH + 1), "m"), UsageError, "id"),
     (lambda: encode_request("\ud800", "m"), UsageError, "$"),
     (lambda: encode_request(1, "\ud800"), UsageError, "$"),
@@ -71,11 +72,10 @@ UNSENDABLE = [
 ]
 
 
-@pytest.mark.parametrize(("encode", "kind", "path"), UNSENDABLE)
-def test_what_no_peer_could_read_is_refused_before_it_is_sent(
-    encode: object, kind: type[McpError], path: str
-) -> None:
-    assert callable(encode)
-    with pytest.raises(kind) as caught:
-        encode()
-    assert caught.value.path == path  # type: ignore[attr-defined]  # both classes have it
+def test_invalid_messages_are_not_encoded(subtests: pytest.Subtests) -> None:
+    for encode, error_type, path in UNSENDABLE:
+        with subtests.test(encode=encode, error_type=error_type, path=path):
+            assert callable(encode)
+            with pytest.raises(error_type) as caught:
+                encode()
+            assert caught.value.path == path  # type: ignore[attr-defined]  # both classes have it

@@ -1,4 +1,4 @@
-"""Lines: the same frames whole, byte by byte, at every split point and in any pieces, in time and memory that are linear."""
+"""Newline-delimited framing: whole streams, byte by byte, every split, any pieces, in linear time and memory."""
 
 import tracemalloc
 from itertools import pairwise
@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackstay.errors import FrameTooLargeError, UsageError
-from jackstay.protocol.wire._framer import Unfinished
+from jackstay.protocol.wire._framer import IncompleteFrame
 from jackstay.protocol.wire._lines import LineFramer, frame_line
 
 LIMIT = 10
 TOO_LARGE = "too large"
 
-# stream, frames with a limit of ten, bytes of the line that has no end
+# stream, frames with a limit of ten, the last line without a newline
 CORPUS: list[tuple[bytes, list[bytes | str], bytes]] = [
     (b"", [], b""),
     (b"a\n", [b"a"], b""),
     (b"a\nbc\n", [b"a", b"bc"], b""),
     (b"a\r\nb\r\n", [b"a", b"b"], b""),
-    (b"a\rb\n", [b"a\rb"], b""),  # a lone carriage return is no end
+    (b"a\rb\n", [b"a\rb"], b""),  # a lone carriage return does not end a line
     (b"a\r\r\n", [b"a\r"], b""),
     (b"\n\n\r\n \t\n\x0b\r\n", [], b""),
     (b"\na\n\n\nb\n\n", [b"a", b"b"], b""),
@@ -45,7 +45,7 @@ CORPUS: list[tuple[bytes, list[bytes | str], bytes]] = [
 ]
 
 
-def pull(framer: LineFramer) -> list[bytes | str]:
+def read_frames(framer: LineFramer) -> list[bytes | str]:
     frames: list[bytes | str] = []
     while True:
         try:
@@ -63,7 +63,7 @@ def read(pieces: list[bytes], limit: int = LIMIT) -> tuple[list[bytes | str], by
     frames: list[bytes | str] = []
     for piece in pieces:
         framer.feed(piece)
-        frames += pull(framer)
+        frames += read_frames(framer)
         assert framer.buffered <= limit + 1
     rest = framer.eof()
     assert framer.buffered == 0
@@ -71,28 +71,26 @@ def read(pieces: list[bytes], limit: int = LIMIT) -> tuple[list[bytes | str], by
     return frames, b"" if rest is None else rest.data
 
 
-@pytest.mark.parametrize(("stream", "frames", "rest"), CORPUS)
-def test_a_stream_is_cut_into_lines_however_it_arrives(
-    stream: bytes, frames: list[bytes | str], rest: bytes
-) -> None:
-    assert read([stream]) == (frames, rest)
-    assert read([stream[at : at + 1] for at in range(len(stream))]) == (frames, rest)
-    for at in range(len(stream) + 1):
-        assert read([stream[:at], stream[at:]]) == (frames, rest)
+def test_streams_are_split_into_lines_in_any_pieces(subtests: pytest.Subtests) -> None:
+    for stream, frames, rest in CORPUS:
+        with subtests.test(stream=stream, frames=frames, rest=rest):
+            assert read([stream]) == (frames, rest)
+            assert read([stream[at : at + 1] for at in range(len(stream))]) == (frames, rest)
+            for at in range(len(stream) + 1):
+                assert read([stream[:at], stream[at:]]) == (frames, rest)
 
 
-@pytest.mark.parametrize(("stream", "frames", "rest"), CORPUS)
-def test_a_tail_after_a_whole_stream_is_a_line_of_its_own(
-    stream: bytes, frames: list[bytes | str], rest: bytes
-) -> None:
-    whole = stream if not rest and (not stream or stream.endswith(b"\n")) else stream + b"\n"
-    expected, _ = read([whole])
-    assert read([whole, b"tail\nlast"]) == ([*expected, b"tail"], b"last")
-    assert read([whole + b"tail\nlast"]) == ([*expected, b"tail"], b"last")
+def test_a_line_after_a_complete_stream(subtests: pytest.Subtests) -> None:
+    for stream, frames, rest in CORPUS:
+        with subtests.test(stream=stream, frames=frames, rest=rest):
+            whole = stream if not rest and (not stream or stream.endswith(b"\n")) else stream + b"\n"
+            expected, _ = read([whole])
+            assert read([whole, b"tail\nlast"]) == ([*expected, b"tail"], b"last")
+            assert read([whole + b"tail\nlast"]) == ([*expected, b"tail"], b"last")
 
 
-def by_definition(stream: bytes) -> tuple[list[bytes | str], bytes]:
-    """The rules again, in the plainest words, for a stream that is there as a whole."""
+def oracle(stream: bytes) -> tuple[list[bytes | str], bytes]:
+    """The rules for a stream that is available as a whole."""
     *lines, rest = stream.split(b"\n")
     lines = [line.removesuffix(b"\r") for line in lines]
     frames: list[bytes | str] = [
@@ -110,14 +108,14 @@ def by_definition(stream: bytes) -> tuple[list[bytes | str], bytes]:
     ),
     st.lists(st.integers(min_value=0, max_value=200), max_size=20),
 )
-def test_any_chunking_gives_the_frames_of_the_whole(parts: list[bytes], cuts: list[int]) -> None:
+def test_any_chunking_gives_the_same_frames(parts: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(parts)
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     pieces = [stream[start:end] for start, end in pairwise(edges)]
-    assert read(pieces) == by_definition(stream)
+    assert read(pieces) == oracle(stream)
 
 
-def test_frames_are_pulled_one_at_a_time_and_the_rest_waits() -> None:
+def test_frames_are_read_one_at_a_time() -> None:
     framer = LineFramer()
     framer.feed(b"a\nbb\nc")
     framer.feed(b"c\n")
@@ -127,7 +125,7 @@ def test_frames_are_pulled_one_at_a_time_and_the_rest_waits() -> None:
     assert framer.next_frame() is None
 
 
-def test_a_stream_is_not_ended_before_its_frames_are_pulled() -> None:
+def test_eof_before_all_frames_are_read_is_refused() -> None:
     framer = LineFramer()
     framer.feed(b"a\n")
     with pytest.raises(UsageError):
@@ -136,7 +134,7 @@ def test_a_stream_is_not_ended_before_its_frames_are_pulled() -> None:
     assert framer.eof() is None
 
 
-def test_a_reused_buffer_does_not_change_what_was_fed() -> None:
+def test_a_mutable_buffer_may_be_reused_after_feeding() -> None:
     framer = LineFramer()
     buffer = bytearray(b"one")
     framer.feed(buffer)
@@ -146,7 +144,7 @@ def test_a_reused_buffer_does_not_change_what_was_fed() -> None:
     assert framer.next_frame() == b"one"
 
 
-def test_a_line_over_the_limit_is_reported_once_and_at_once_and_is_not_kept() -> None:
+def test_a_line_over_the_limit_is_reported_once_and_not_buffered() -> None:
     framer = LineFramer(LIMIT)
     framer.feed(b"x" * 11)
     with pytest.raises(FrameTooLargeError) as caught:
@@ -156,10 +154,10 @@ def test_a_line_over_the_limit_is_reported_once_and_at_once_and_is_not_kept() ->
         framer.feed(b"x" * 1_000)
         assert framer.next_frame() is None
         assert framer.buffered == 0
-    assert framer.eof() == Unfinished(100_011)
+    assert framer.eof() == IncompleteFrame(100_011)
 
 
-def test_an_oversized_line_of_64_mebibytes_costs_no_memory() -> None:
+def test_an_oversized_line_of_64_mib_needs_little_memory() -> None:
     framer = LineFramer(1_048_576)
     piece = b"x" * 65_536
     reports = 0
@@ -181,36 +179,37 @@ def test_an_oversized_line_of_64_mebibytes_costs_no_memory() -> None:
     assert peak < 1_048_576 + 4 * 65_536
 
 
-class Watched(bytes):
-    """Bytes that count how many of them a search has looked at."""
+class CountedBytes(bytes):
+    """Bytes that count how many of them were searched."""
 
-    looked_at = 0
+    searched = 0
 
-    def find(self, part: bytes, start: int = 0) -> int:  # type: ignore[override]  # the one form that is used
+    def find(self, part: bytes, start: int = 0) -> int:  # type: ignore[override]  # the form that is used
         found = super().find(part, start)
-        Watched.looked_at += (len(self) if found < 0 else found + 1) - start
+        CountedBytes.searched += (len(self) if found < 0 else found + 1) - start
         return found
 
 
-@pytest.mark.parametrize("size", [1, 7, 4_096, 65_536])
-def test_no_byte_is_looked_at_twice(size: int) -> None:
-    total = 100_000 if size < 4_096 else 16_777_216
-    stream = b"a\n" * 10 + b"x" * (total - 21) + b"\n"
-    framer = LineFramer()
-    frames = 0
-    Watched.looked_at = 0
-    for at in range(0, len(stream), size):
-        piece = stream[at : at + size]
-        framer.feed(piece)
-        assert framer._piece == piece  # the watched bytes take the place of what was fed
-        framer._piece = Watched(piece)
-        while framer.next_frame() is not None:
-            frames += 1
-    assert frames == 11
-    assert Watched.looked_at == len(stream)
+def test_no_byte_is_searched_twice(subtests: pytest.Subtests) -> None:
+    for size in [1, 7, 4_096, 65_536]:
+        with subtests.test(size=size):
+            total = 100_000 if size < 4_096 else 16_777_216
+            stream = b"a\n" * 10 + b"x" * (total - 21) + b"\n"
+            framer = LineFramer()
+            frames = 0
+            CountedBytes.searched = 0
+            for at in range(0, len(stream), size):
+                piece = stream[at : at + size]
+                framer.feed(piece)
+                assert framer._piece == piece  # replaced by bytes that count
+                framer._piece = CountedBytes(piece)
+                while framer.next_frame() is not None:
+                    frames += 1
+            assert frames == 11
+            assert CountedBytes.searched == len(stream)
 
 
-def test_a_line_of_16_mebibytes_is_held_once_and_joined_once() -> None:
+def test_a_line_of_16_mib_is_joined_once() -> None:
     framer = LineFramer()
     count = 256
     tracemalloc.start()
@@ -238,11 +237,12 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize(("payload", "line"), WRITTEN)
-def test_a_payload_becomes_one_line(payload: bytes, line: bytes) -> None:
-    assert frame_line(payload) == line
-    assert line.count(b"\n") == 1
-    assert b"\r" not in line
+def test_a_payload_becomes_one_line(subtests: pytest.Subtests) -> None:
+    for payload, line in WRITTEN:
+        with subtests.test(payload=payload, line=line):
+            assert frame_line(payload) == line
+            assert line.count(b"\n") == 1
+            assert b"\r" not in line
 
 
 def test_a_payload_over_the_limit_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Headers are read once, before the body: what an ASGI server adds to them later changes nothing."""
+"""Headers are read once, before the body: headers that an ASGI server adds later are ignored."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ import pytest
 
 from jackstay.server import Server
 from jackstay.server.http import keys
-from scripted.asgi import run, stateless
+from scripted.asgi import stateless
 from scripted.connection import status, talked
 
 LATE = [
@@ -23,7 +23,7 @@ HEAD = [*LATE, (b"content-type", b"application/json"), (b"accept", b"application
 
 
 async def post(app: Any, head: list[tuple[bytes, bytes]], late: list[tuple[bytes, bytes]]) -> int:
-    """The status of a call whose ASGI server adds these headers while the body is read."""
+    """Return the status of a call whose ASGI server adds `late` headers while the body is read."""
     body = json.dumps(stateless("tools/call", {"name": "echo", "arguments": {"text": "a"}})).encode()
     headers = list(head)
     status = 0
@@ -41,26 +41,24 @@ async def post(app: Any, head: list[tuple[bytes, bytes]], late: list[tuple[bytes
     return status
 
 
-@pytest.mark.parametrize("name", [name for name, _ in LATE if name != b"origin"])
-def test_a_header_that_comes_with_the_body_is_not_read(name: bytes) -> None:
-    server = Server("app")
+async def test_a_header_added_while_the_body_is_read_is_ignored(subtests: pytest.Subtests) -> None:
+    for name in [name for name, _ in LATE if name != b"origin"]:
+        with subtests.test(name=name):
+            server = Server("app")
 
-    @server.tool
-    async def echo(text: str) -> str:
-        return text
+            @server.tool
+            async def echo(text: str) -> str:
+                return text
 
-    async def test() -> None:
-        app = server.asgi(auth=keys({"alice": "0123456789abcdef"}), cors=["http://localhost"])
-        late = [row for row in LATE if row[0] == name]
-        assert await post(app, HEAD, []) == 200
-        assert await post(app, [row for row in HEAD if row[0] != name], late) in (400, 401)
-        assert await post(app, HEAD, [(name, b"other")]) == 200
-
-    run(test)
+            app = server.asgi(auth=keys({"alice": "0123456789abcdef"}), cors=["http://localhost"])
+            late = [row for row in LATE if row[0] == name]
+            assert await post(app, HEAD, []) == 200
+            assert await post(app, [row for row in HEAD if row[0] != name], late) in (400, 401)
+            assert await post(app, HEAD, [(name, b"other")]) == 200
 
 
-def test_under_an_own_uvicorn_with_h11_a_trailer_is_no_header() -> None:
-    """What docs/deployment.md recommends for apps that are not run by `run()`."""
+def test_under_plain_uvicorn_with_h11_a_trailer_is_not_a_header() -> None:
+    """The setup that docs/deployment.md recommends for apps that are not run by `run()`."""
     server = Server("app")
     runs = []
 
@@ -80,11 +78,11 @@ def test_under_an_own_uvicorn_with_h11_a_trailer_is_no_header() -> None:
         assert await status(reader) == b"401"
         assert runs == []
 
-    async def talk_plainly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk_with_header(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         start = b"POST /mcp HTTP/1.1\r\ntransfer-encoding: chunked\r\n" + head
         writer.write(start + bearer + b"\r\n" + chunk + b"\r\n")
         assert await status(reader) == b"200"
 
     app = server.asgi(auth=keys({"alice": "0123456789abcdef"}))
     talked(talk, app=app, protocol=lambda _: "h11")
-    talked(talk_plainly, app=app, protocol=lambda _: "h11")
+    talked(talk_with_header, app=app, protocol=lambda _: "h11")

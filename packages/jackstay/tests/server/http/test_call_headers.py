@@ -1,18 +1,18 @@
-"""Arguments that travel in headers are compared with the body, before the call runs."""
+"""`Mcp-Param-*` headers are compared with the arguments before the call runs."""
 
 from typing import Any
 
 import pytest
 
 from jackstay.server import Server
-from scripted.asgi import asking, request, run, stateless
+from scripted.asgi import http_client, request, stateless
 
-NULL = object()  # `arguments` that are there, and null
+NULL = object()  # stands for `"arguments": null`
 
 
-@pytest.mark.parametrize(
-    ("arguments", "headers", "status"),
-    [
+async def test_param_headers_must_match_the_arguments(subtests: pytest.Subtests) -> None:
+    """2026-07-28 basic/transports/streamable-http; conformance `http-custom-header-server-validation`."""
+    cases: list[tuple[Any, dict[str, str], int]] = [
         ({"region": "eu", "size": 3}, {"mcp-param-region": "eu", "mcp-param-size": "3"}, 200),
         ({"region": "eu"}, {"mcp-param-region": "eu"}, 200),
         ({"region": "eu", "size": 3}, {"mcp-param-region": "eu", "mcp-param-size": "3.0"}, 200),
@@ -26,46 +26,36 @@ NULL = object()  # `arguments` that are there, and null
         (NULL, {}, 200),
         (NULL, {"mcp-param-region": "eu"}, 400),
         ({"region": None}, {"mcp-param-region": "eu"}, 400),
-    ],
-)
-def test_arguments_that_travel_in_headers_are_compared(
-    arguments: Any, headers: dict[str, str], status: int
-) -> None:
-    """protocol.md section 6, `x-mcp-header`; conformance `http-custom-header-server-validation`."""
-
-    async def test() -> None:
-        server = Server("app")
-        schema = {
-            "type": "object",
-            "properties": {
-                "region": {"type": "string", "x-mcp-header": "Region"},
-                "size": {"type": "integer", "x-mcp-header": "Size"},
-            },
-        }
-        server.add_tool("place", input_schema=schema, handler=lambda arguments: "placed", validate=False)
-        async with asking(server.asgi()) as http:
-            given = {} if arguments is None else {"arguments": None if arguments is NULL else arguments}
-            params = {"name": "place", **given}
-            answer = await http.post(stateless("tools/call", params), headers=headers)
-            assert answer.status == status
-            if status == 400:
-                assert answer.json["error"]["code"] == -32020
-            encoded = {"mcp-name": "=?base64?cGxhY2U=?=", **headers}
-            assert (await http.post(stateless("tools/call", params), headers=encoded)).status == status
-            old = await http.post(request("tools/call", params))
-            assert old.status == 200, "only the stateless era has these headers"
-
-    run(test)
+    ]
+    for arguments, headers, status in cases:
+        with subtests.test(arguments=arguments, headers=headers, status=status):
+            server = Server("app")
+            schema = {
+                "type": "object",
+                "properties": {
+                    "region": {"type": "string", "x-mcp-header": "Region"},
+                    "size": {"type": "integer", "x-mcp-header": "Size"},
+                },
+            }
+            server.add_tool("place", input_schema=schema, handler=lambda arguments: "placed", validate=False)
+            async with http_client(server.asgi()) as http:
+                given = {} if arguments is None else {"arguments": None if arguments is NULL else arguments}
+                params = {"name": "place", **given}
+                answer = await http.post(stateless("tools/call", params), headers=headers)
+                assert answer.status == status
+                if status == 400:
+                    assert answer.json["error"]["code"] == -32020
+                encoded = {"mcp-name": "=?base64?cGxhY2U=?=", **headers}
+                assert (await http.post(stateless("tools/call", params), headers=encoded)).status == status
+                old = await http.post(request("tools/call", params))
+                assert old.status == 200, "earlier revisions have no such headers"
 
 
-def test_arguments_that_are_no_object_are_left_to_the_dispatch() -> None:
-    async def test() -> None:
-        server = Server("app")
-        schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
-        server.add_tool("place", input_schema=schema, handler=lambda arguments: "placed", validate=False)
-        async with asking(server.asgi()) as http:
-            answer = await http.post(stateless("tools/call", {"name": "place", "arguments": [1]}))
-            assert answer.status == 200
-            assert answer.json["result"]["isError"] is True
-
-    run(test)
+async def test_invalid_arguments_are_left_to_the_dispatcher() -> None:
+    server = Server("app")
+    schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+    server.add_tool("place", input_schema=schema, handler=lambda arguments: "placed", validate=False)
+    async with http_client(server.asgi()) as http:
+        answer = await http.post(stateless("tools/call", {"name": "place", "arguments": [1]}))
+        assert answer.status == 200
+        assert answer.json["result"]["isError"] is True

@@ -1,4 +1,4 @@
-"""Which web pages may read answers: preflights, exposed headers, and never credentials (the Fetch standard)."""
+"""CORS: preflights, exposed headers, and never credentials (Fetch standard)."""
 
 from typing import Any
 
@@ -8,83 +8,94 @@ from jackstay.errors import UsageError
 from jackstay.server.http._cors import Cors
 
 PAGE = "https://app.example.com"
-ASKED = {"origin": PAGE, "access-control-request-method": "POST"}
+PREFLIGHT = {"origin": PAGE, "access-control-request-method": "POST"}
 
 
-def test_an_answer_to_an_allowed_page_can_be_read_with_its_session() -> None:
-    said = dict(Cors([PAGE]).answer_headers({"origin": PAGE}))
-    assert said["access-control-allow-origin"] == PAGE
+def test_an_allowed_page_can_read_a_response_and_its_session() -> None:
+    headers = dict(Cors([PAGE]).response_headers({"origin": PAGE}))
+    assert headers["access-control-allow-origin"] == PAGE
     assert {"Mcp-Session-Id", "WWW-Authenticate", "MCP-Protocol-Version"} <= set(
-        said["access-control-expose-headers"].split(", ")
+        headers["access-control-expose-headers"].split(", ")
     )
-    assert said["vary"] == "Origin"
+    assert headers["vary"] == "Origin"
 
 
-@pytest.mark.parametrize(
-    "origin",
-    ["https://evil.example", "http://app.example.com", "null", "", PAGE + ".evil.example", f"{PAGE}, x"],
-)
-def test_another_page_gets_nothing_to_show(origin: str) -> None:
-    cors = Cors([PAGE])
-    assert cors.answer_headers({"origin": origin}) == (("vary", "Origin"),)
-    assert cors.preflight("OPTIONS", {**ASKED, "origin": origin}) is None
+def test_a_forbidden_origin_gets_no_cors_headers(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
+        "https://evil.example",
+        "http://app.example.com",
+        "null",
+        "",
+        PAGE + ".evil.example",
+        f"{PAGE}, x",
+    ]
+    for origin in cases:
+        with subtests.test(origin=origin):
+            cors = Cors([PAGE])
+            assert cors.response_headers({"origin": origin}) == (("vary", "Origin"),)
+            assert cors.preflight("OPTIONS", {**PREFLIGHT, "origin": origin}) is None
 
 
-def test_without_an_origin_there_is_nothing_to_allow_but_caches_are_told() -> None:
-    assert Cors([PAGE]).answer_headers({}) == (("vary", "Origin"),)
+def test_without_an_origin_only_vary_is_sent() -> None:
+    assert Cors([PAGE]).response_headers({}) == (("vary", "Origin"),)
 
 
-def test_every_page_may_be_allowed_because_credentials_never_are() -> None:
+def test_credentials_are_never_allowed_so_any_page_may_be() -> None:
     cors = Cors("*")
-    said = dict(cors.answer_headers({"origin": "https://anything.example"}))
-    assert said["access-control-allow-origin"] == "*"
-    assert "vary" not in said
+    headers = dict(cors.response_headers({"origin": "https://anything.example"}))
+    assert headers["access-control-allow-origin"] == "*"
+    assert "vary" not in headers
     for pairs in (
-        cors.answer_headers(ASKED),
-        cors.preflight("OPTIONS", ASKED),
-        Cors([PAGE]).preflight("OPTIONS", ASKED),
+        cors.response_headers(PREFLIGHT),
+        cors.preflight("OPTIONS", PREFLIGHT),
+        Cors([PAGE]).preflight("OPTIONS", PREFLIGHT),
     ):
         assert "access-control-allow-credentials" not in dict(pairs or ())
 
 
 def test_a_preflight_allows_what_clients_send() -> None:
-    wanted = "authorization, Content-Type,mcp-session-id, MCP-Protocol-Version, mcp-method, mcp-name, mcp-param-region, last-event-id"
-    said = Cors([PAGE]).preflight("OPTIONS", {**ASKED, "access-control-request-headers": wanted})
-    assert said is not None
-    found = dict(said)
+    requested = (
+        "authorization, Content-Type,mcp-session-id, MCP-Protocol-Version, mcp-method, mcp-name, mcp-param-region,"
+        " last-event-id"
+    )
+    headers = Cors([PAGE]).preflight("OPTIONS", {**PREFLIGHT, "access-control-request-headers": requested})
+    assert headers is not None
+    found = dict(headers)
     assert found["access-control-allow-origin"] == PAGE
     assert found["access-control-allow-methods"] == "GET, POST, DELETE, OPTIONS"
-    assert found["access-control-allow-headers"].split(", ") == [
-        name.strip().lower() for name in wanted.split(",")
-    ]
+    assert found["access-control-allow-headers"].split(", ") == [name.strip().lower() for name in requested.split(",")]
     assert int(found["access-control-max-age"]) > 0
 
 
 def test_a_preflight_does_not_allow_other_headers() -> None:
-    said = Cors([PAGE]).preflight("OPTIONS", {**ASKED, "access-control-request-headers": "x-evil, cookie,"})
-    assert dict(said or ())["access-control-allow-headers"] == ""
+    headers = Cors([PAGE]).preflight("OPTIONS", {**PREFLIGHT, "access-control-request-headers": "x-evil, cookie,"})
+    assert dict(headers or ())["access-control-allow-headers"] == ""
 
 
-@pytest.mark.parametrize(
-    ("method", "headers"),
-    [("POST", ASKED), ("OPTIONS", {"origin": PAGE}), ("OPTIONS", {"access-control-request-method": "POST"})],
-)
-def test_what_is_no_preflight_is_left_alone(method: str, headers: dict[str, str]) -> None:
-    assert Cors([PAGE]).preflight(method, headers) is None
+def test_a_request_that_is_no_preflight_is_passed_on(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, dict[str, str]]] = [
+        ("POST", PREFLIGHT),
+        ("OPTIONS", {"origin": PAGE}),
+        ("OPTIONS", {"access-control-request-method": "POST"}),
+    ]
+    for method, headers in cases:
+        with subtests.test(method=method, headers=headers):
+            assert Cors([PAGE]).preflight(method, headers) is None
 
 
-@pytest.mark.parametrize("origins", [[], "", ["app.example.com"], ["https://a b"], [PAGE, "https://x/path"]])
-def test_what_is_no_origin_is_refused(origins: Any) -> None:
-    with pytest.raises(UsageError, match="origin"):
-        Cors(origins)
+def test_an_invalid_origin_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[Any] = [[], "", ["app.example.com"], ["https://a b"], [PAGE, "https://x/path"]]
+    for origins in cases:
+        with subtests.test(origins=origins), pytest.raises(UsageError, match="origin"):
+            Cors(origins)
 
 
-def test_it_says_whom_it_is_for() -> None:
+def test_repr() -> None:
     assert repr(Cors(PAGE)) == f"<Cors for {PAGE}:443>"
 
 
-def test_a_row_without_a_port_is_the_default_port_alone() -> None:
-    """Another port of the same machine is another origin, and may be somebody else's."""
+def test_an_origin_without_a_port_allows_the_default_port_only() -> None:
+    """Another port of the same host is another origin, which may belong to somebody else."""
     cors = Cors(["https://app.example", "http://localhost:5173", "ext://abc"])
     for origin, is_allowed in (
         ("https://app.example", True),
@@ -95,6 +106,5 @@ def test_a_row_without_a_port_is_the_default_port_alone() -> None:
         ("ext://abc", True),
     ):
         assert (
-            bool(cors.preflight("OPTIONS", {"origin": origin, "access-control-request-method": "POST"}))
-            is is_allowed
+            bool(cors.preflight("OPTIONS", {"origin": origin, "access-control-request-method": "POST"})) is is_allowed
         )

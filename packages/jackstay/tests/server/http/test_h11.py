@@ -1,4 +1,4 @@
-"""The connection on h11: requests in order, and what is wrong behind a response that was sent."""
+"""The connection on h11: pipelined requests, and errors after a response was sent."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jackstay.server.http._h11 import TimedH11, timed
+from jackstay.server.http._h11 import TimedH11, make_h11_protocol
 from scripted.connection import GET, LIMIT, mirror, mirrored, status, talked
 
 POST = b"POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -18,7 +18,7 @@ async def refusing(scope: dict, receive: Callable, send: Callable) -> None:
     await send({"type": "http.response.body", "body": b"no"})
 
 
-def test_requests_are_served_one_after_another_in_pieces_and_pipelined() -> None:
+def test_requests_are_served_byte_by_byte_and_pipelined() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for byte in GET + b"x: y\r\n\r\n":
             writer.write(bytes([byte]))
@@ -27,17 +27,31 @@ def test_requests_are_served_one_after_another_in_pieces_and_pipelined() -> None
         writer.write((GET + b"\r\n") * 3)
         assert [await status(reader) for _ in range(3)] == [b"200"] * 3
 
-    talked(talk, protocol=timed)
+    talked(talk, protocol=make_h11_protocol)
 
 
-def test_a_body_in_pieces_may_take_longer_than_a_head() -> None:
+def test_the_timeout_of_heads_does_not_apply_to_bodies() -> None:
+    protocols: list[TimedH11] = []
+
+    def make(timeout: float) -> type[TimedH11]:
+        class Recorded(make_h11_protocol(timeout)):  # type: ignore[misc]  # a class made at run time
+            def data_received(self, data: bytes) -> None:
+                super().data_received(data)
+                protocols.append(self)
+                received.set()
+
+        return Recorded
+
+    received = asyncio.Event()
+
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(POST + b"5\r\nhel")
-        await asyncio.sleep(0.3)
+        await received.wait()
+        assert protocols[-1]._head_timer is None
         writer.write(b"lo\r\n0\r\n\r\n")
         assert (await mirrored(reader))[1] == b"POST 0 hello"
 
-    talked(talk, app=mirror, protocol=timed, timeout=0.1)
+    talked(talk, app=mirror, protocol=make)
 
 
 def test_an_error_in_a_body_that_was_refused_closes_without_a_second_response(
@@ -50,7 +64,7 @@ def test_an_error_in_a_body_that_was_refused_closes_without_a_second_response(
         assert await reader.read() == b""
 
     with caplog.at_level(logging.DEBUG):
-        talked(talk, app=refusing, protocol=timed)
+        talked(talk, app=refusing, protocol=make_h11_protocol)
     assert not any(record.exc_info for record in caplog.records)
 
 
@@ -59,16 +73,17 @@ def test_an_error_before_a_response_is_a_400() -> None:
         writer.write(POST + b"zz\r\n")
         assert await status(reader) == b"400"
 
-    talked(talk, app=mirror, protocol=timed)
+    talked(talk, app=mirror, protocol=make_h11_protocol)
 
 
-def test_a_head_over_the_limit_is_refused() -> None:
+def test_a_head_above_the_limit_is_refused() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(GET + b"x: " + b"y" * (2 * LIMIT))
         assert await status(reader) in (b"400", b"431")
 
-    talked(talk, protocol=timed)
+    talked(talk, protocol=make_h11_protocol)
 
 
 def test_every_limit_has_a_class_of_its_own() -> None:
-    assert (timed(1.0).head_timeout, timed(2.0).head_timeout, TimedH11.head_timeout) == (1.0, 2.0, 10.0)
+    assert [make_h11_protocol(timeout).head_timeout for timeout in (1.0, 2.0)] == [1.0, 2.0]
+    assert TimedH11.head_timeout == 10.0

@@ -1,4 +1,4 @@
-"""Trailers on a real connection: they never become headers, and they have the limit of a head."""
+"""Trailers on a real connection: they never become headers, and have the size limit of a head."""
 
 import asyncio
 import logging
@@ -18,9 +18,7 @@ async def names(scope: dict, receive: Callable, send: Callable) -> None:
     while (await receive()).get("more_body", False):
         pass
     text = b" ".join(sorted(name for name, _ in scope["headers"]))
-    await send(
-        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(text))]}
-    )
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(text))]})
     await send({"type": "http.response.body", "body": text})
 
 
@@ -30,23 +28,29 @@ async def refusing(scope: dict, receive: Callable, send: Callable) -> None:
     await send({"type": "http.response.body", "body": b"no"})
 
 
-@pytest.mark.parametrize("pieces", [1, 2, 1000])
-def test_a_trailer_is_no_header(pieces: int) -> None:
-    request = POST + BODY + b"authorization: Bearer x\r\nmcp-method: tools/call\r\nhost: evil\r\n\r\n"
+def test_a_trailer_is_not_a_header(subtests: pytest.Subtests) -> None:
+    for pieces in (1, 2, 1000):
+        with subtests.test(pieces=pieces):
+            request = POST + BODY + b"authorization: Bearer x\r\nmcp-method: tools/call\r\nhost: evil\r\n\r\n"
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        size = -(-len(request) // pieces)
-        for start in range(0, len(request), size):
-            writer.write(request[start : start + size])
-            await asyncio.sleep(0)
-        assert (await mirrored(reader))[1] == b"host transfer-encoding"
-        writer.write(GET + b"x-after: y\r\n\r\n")  # and the next request has its own headers
-        assert (await mirrored(reader))[1] == b"host x-after"
+            async def talk(
+                reader: asyncio.StreamReader,
+                writer: asyncio.StreamWriter,
+                request: bytes = request,
+                pieces: int = pieces,
+            ) -> None:
+                size = -(-len(request) // pieces)
+                for start in range(0, len(request), size):
+                    writer.write(request[start : start + size])
+                    await asyncio.sleep(0)
+                assert (await mirrored(reader))[1] == b"host transfer-encoding"
+                writer.write(GET + b"x-after: y\r\n\r\n")  # and the next request has its own headers
+                assert (await mirrored(reader))[1] == b"host x-after"
 
-    talked(talk, app=names)
+            talked(talk, app=names)
 
 
-def test_trailers_up_to_the_limit_are_read_past() -> None:
+def test_trailers_up_to_the_limit_are_ignored() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(3):  # each request has the whole limit
             writer.write(POST + BODY + b"x: " + b"y" * (LIMIT - 100) + b"\r\n\r\n")
@@ -55,14 +59,18 @@ def test_trailers_up_to_the_limit_are_read_past() -> None:
     talked(talk, app=mirror)
 
 
-@pytest.mark.parametrize("trailer", [b"a: b\r\n", b"x: " + b"y" * 1000 + b"\r\n"], ids=["many", "large"])
-def test_trailers_over_the_limit_are_refused_and_the_request_does_not_run(trailer: bytes) -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(POST + BODY + trailer * (2 * LIMIT // len(trailer)) + b"\r\n")
-        assert await status(reader) == b"431"
-        assert await reader.read() == b""
+def test_trailers_above_the_limit_are_refused_and_the_request_does_not_run(subtests: pytest.Subtests) -> None:
+    for trailer in (b"a: b\r\n", b"x: " + b"y" * 1000 + b"\r\n"):
+        with subtests.test(trailer=trailer):
 
-    talked(talk, app=mirror)
+            async def talk(
+                reader: asyncio.StreamReader, writer: asyncio.StreamWriter, trailer: bytes = trailer
+            ) -> None:
+                writer.write(POST + BODY + trailer * (2 * LIMIT // len(trailer)) + b"\r\n")
+                assert await status(reader) == b"431"
+                assert await reader.read() == b""
+
+            talked(talk, app=mirror)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +79,8 @@ def test_trailers_over_the_limit_are_refused_and_the_request_does_not_run(traile
     ids=["value", "name", "last", "ext"],
 )
 @pytest.mark.parametrize("app", [mirror, refusing], ids=["waiting", "refused"])
-def test_a_trailer_without_an_end_is_cut_at_the_limit(start: bytes, app: Callable) -> None:
-    """No complete field is ever reported, and a chunk's extension never is: only bytes can be counted."""
+def test_an_endless_trailer_is_refused_at_the_limit(start: bytes, app: Callable) -> None:
+    """The parser reports no complete field, and chunk extensions never: only bytes can be counted."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(POST + start)
@@ -86,7 +94,7 @@ def test_a_trailer_without_an_end_is_cut_at_the_limit(start: bytes, app: Callabl
         try:
             answer = await ended
         except ConnectionResetError:
-            return  # a piece was on its way
+            return  # bytes were still in flight
         assert answer.count(b"HTTP/1.1 ") <= 1
         assert answer[:12] in (b"", b"HTTP/1.1 431" if app is mirror else b"HTTP/1.1 401")
 
@@ -105,7 +113,8 @@ def test_a_body_in_small_chunks_is_not_counted() -> None:
     talked(talk, app=mirror)
 
 
-# --- pipelined requests ------------------------------------------------------------------------------------------------
+# --- pipelined requests
+# ------------------------------------------------------------------------------------------------
 
 
 def posted(body: bytes) -> bytes:
@@ -113,7 +122,7 @@ def posted(body: bytes) -> bytes:
 
 
 def test_the_start_of_the_next_request_does_not_refuse_the_one_before() -> None:
-    """A body far over the limit of heads, and the first bytes of the next request, in one read."""
+    """A body far above the limit of heads, and the first bytes of the next request, in one read."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         body = b"x" * (8 * LIMIT)
@@ -136,7 +145,7 @@ def test_many_small_requests_and_the_start_of_another_are_served() -> None:
     talked(talk)
 
 
-WRONG = {
+INVALID = {
     "no http": b"\x00\x01\r\n\r\n",
     "a long head": GET + b"x: " + b"y" * LIMIT + b"\r\n\r\n",
     "a long head in pieces": GET + b"x: " + b"y" * (2 * LIMIT),
@@ -146,10 +155,10 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("case", INVALID)
 @pytest.mark.parametrize("requests", [1, 3])
-def test_what_is_wrong_behind_a_request_does_not_answer_for_it(wrong: str, requests: int) -> None:
-    """Each request before it gets its own response, and then the connection ends: an error would be taken for theirs."""
+def test_an_error_after_a_request_is_not_its_response(case: str, requests: int) -> None:
+    """Each earlier request gets its own response before the connection ends: an error would be read as its response."""
     may_answer = asyncio.Event()
 
     async def slow(scope: dict, receive: Callable, send: Callable) -> None:
@@ -158,8 +167,8 @@ def test_what_is_wrong_behind_a_request_does_not_answer_for_it(wrong: str, reque
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(posted(b"hello") * requests)
-        for start in range(0, len(WRONG[wrong]), 512):
-            writer.write(WRONG[wrong][start : start + 512])
+        for start in range(0, len(INVALID[case]), 512):
+            writer.write(INVALID[case][start : start + 512])
             await asyncio.sleep(0)
         may_answer.set()
         for _ in range(requests):
@@ -167,14 +176,14 @@ def test_what_is_wrong_behind_a_request_does_not_answer_for_it(wrong: str, reque
         try:
             rest = await reader.read()
         except ConnectionResetError:
-            rest = b""  # it was closed while something was on its way
+            rest = b""  # closed while bytes were still in flight
         assert b"200" not in rest
         assert rest[:12] in (b"", b"HTTP/1.1 400", b"HTTP/1.1 431")
 
     talked(talk, app=slow)
 
 
-def test_a_head_that_takes_too_long_does_not_end_the_request_before_it() -> None:
+def test_a_slow_head_does_not_end_the_request_before_it() -> None:
     may_answer = asyncio.Event()
 
     async def slow(scope: dict, receive: Callable, send: Callable) -> None:
@@ -183,22 +192,22 @@ def test_a_head_that_takes_too_long_does_not_end_the_request_before_it() -> None
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(posted(b"hello") + GET)
-        asyncio.get_running_loop().call_later(0.5, may_answer.set)  # longer than a head may take
+        asyncio.get_running_loop().call_later(0.5, may_answer.set)  # after the timeout of the head
         assert (await mirrored(reader))[1] == b"POST 0 hello"
         assert await reader.read() == b""
 
     talked(talk, app=slow, timeout=0.1)
 
 
-def test_a_flood_of_upgrade_offers_is_cut_short(caplog: pytest.LogCaptureFixture) -> None:
-    offer = GET + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n"
+def test_a_flood_of_upgrades_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    upgrade = GET + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n"
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(offer * 800)
+        writer.write(upgrade * 800)
         try:
             answers = await reader.read()
         except ConnectionResetError:
-            return  # it was closed while offers were on their way
+            return  # closed while requests were still in flight
         assert b"HTTP/1.1 5" not in answers
         assert 0 < answers.count(b"HTTP/1.1 200") <= 800
 
@@ -208,12 +217,12 @@ def test_a_flood_of_upgrade_offers_is_cut_short(caplog: pytest.LogCaptureFixture
     assert not any(record.exc_info for record in caplog.records)
 
 
-def test_offers_one_by_one_are_declined_without_end() -> None:
-    offer = GET + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n"
+def test_any_number_of_single_upgrades_is_declined() -> None:
+    upgrade = GET + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n"
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(4 * _head.MAX_DECLINED):
-            writer.write(offer)
+            writer.write(upgrade)
             assert await status(reader) == b"200"
 
     talked(talk)

@@ -1,23 +1,22 @@
-"""What a load balancer is told."""
+"""The response of `/health`."""
 
-import asyncio
 import json
 from collections.abc import Mapping
 
 import pytest
 
 from jackstay.errors import Json
-from jackstay.server.http._health import health_answer
+from jackstay.server.http._health import health_response
 
 
-class Counted:
+class Source:
     is_draining = False
     connections = 3
     sessions = 2
 
 
-def test_a_server_that_serves_is_well() -> None:
-    status, body = asyncio.run(health_answer(Counted(), "demo", "1.2"))
+async def test_a_serving_endpoint_is_ok() -> None:
+    status, body = await health_response(Source(), "demo", "1.2")
     assert status == 200
     assert json.loads(body) == {
         "status": "ok",
@@ -28,18 +27,20 @@ def test_a_server_that_serves_is_well() -> None:
     }
 
 
-def test_a_server_that_drains_asks_for_no_more() -> None:
-    counts = Counted()
-    counts.is_draining = True
-    status, body = asyncio.run(health_answer(counts, "demo", "1.2"))
+async def test_a_draining_endpoint_is_503() -> None:
+    source = Source()
+    source.is_draining = True
+    status, body = await health_response(source, "demo", "1.2")
     assert (status, json.loads(body)["status"]) == (503, "draining")
 
 
-@pytest.mark.parametrize(("state", "status"), [("ok", 200), ("down", 503), ("unresponsive", 503)])
-def test_what_it_depends_on_counts(state: str, status: int) -> None:
-    async def check() -> tuple[str, Mapping[str, Json]]:
-        return state, {"servers": [state]}
+async def test_the_status_depends_on_the_check(subtests: pytest.Subtests) -> None:
+    for state, status in (("ok", 200), ("down", 503), ("unresponsive", 503)):
+        with subtests.test(state=state, status=status):
 
-    found, body = asyncio.run(health_answer(Counted(), "demo", "1.2", check))
-    told = json.loads(body)
-    assert (found, told["status"], told["servers"], told["sessions"]) == (status, state, [state], 2)
+            async def check(state: str = state) -> tuple[str, Mapping[str, Json]]:
+                return state, {"servers": [state]}
+
+            found, body = await health_response(Source(), "demo", "1.2", check)
+            health = json.loads(body)
+            assert (found, health["status"], health["servers"], health["sessions"]) == (status, state, [state], 2)

@@ -1,4 +1,4 @@
-"""The keys of an authorization server: fetched once for all, kept, rotated, and never more often than allowed."""
+"""The keys of an authorization server: fetched once, cached, refreshed, and not more often than allowed."""
 
 import asyncio
 import json
@@ -11,10 +11,10 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 from jackstay.errors import TransportError, UsageError
 from jackstay.server.http import _jwks
 from jackstay.server.http._jwks import (
-    LEAST_INTERVAL,
     MAX_AGE,
-    MOST_AGE,
-    MOST_BYTES,
+    MAX_BYTES,
+    MIN_INTERVAL,
+    REFRESH_AGE,
     KeySource,
     fetch_from,
     read_keys,
@@ -39,7 +39,7 @@ class Clock:
 
 
 class Published:
-    """An authorization server's keys, and how often they were asked for."""
+    """The keys of an authorization server, and how often they were fetched."""
 
     def __init__(self, *rows: Any) -> None:
         self.rows = list(rows)
@@ -60,141 +60,121 @@ def names(found: Sequence[Any]) -> list[str]:
     return [key.get("kid") for key in found]
 
 
-def test_keys_are_fetched_once_and_kept() -> None:
-    async def test() -> None:
-        published, clock = Published(ONE, TWO), Clock()
-        source = KeySource(published, clock=clock)
-        assert names(await source.find("one", "ES256")) == ["one"]
-        assert names(await source.find(None, "ES256")) == ["one", "two"]
-        clock.now += MAX_AGE - 1
-        assert names(await source.find("two", "ES256")) == ["two"]
-        assert published.count == 1
-        assert "2 keys" in repr(source)
-
-    asyncio.run(test())
+async def test_keys_are_fetched_once_and_cached() -> None:
+    published, clock = Published(ONE, TWO), Clock()
+    source = KeySource(published, clock=clock)
+    assert names(await source.find("one", "ES256")) == ["one"]
+    assert names(await source.find(None, "ES256")) == ["one", "two"]
+    clock.now += REFRESH_AGE - 1
+    assert names(await source.find("two", "ES256")) == ["two"]
+    assert published.count == 1
+    assert "2 keys" in repr(source)
 
 
-def test_a_new_key_is_found_and_made_up_names_do_not_ask_again_and_again() -> None:
-    """Rotation: an unknown name makes us look, but a flood of them costs one fetch in thirty seconds."""
-
-    async def test() -> None:
-        published, clock = Published(ONE), Clock()
-        source = KeySource(published, clock=clock)
-        assert await source.find("two", "ES256") == []
-        for n in range(1000):
-            assert await source.find(f"made-up-{n}", "ES256") == []
-        assert published.count == 1
-        published.rows.append(TWO)
-        clock.now += LEAST_INTERVAL
-        assert names(await source.find("two", "ES256")) == ["two"]
-        assert published.count == 2
-
-    asyncio.run(test())
+async def test_an_unknown_key_id_refreshes_at_most_once_per_interval() -> None:
+    """Key rotation works, and a flood of made-up key ids costs one fetch in thirty seconds."""
+    published, clock = Published(ONE), Clock()
+    source = KeySource(published, clock=clock)
+    assert await source.find("two", "ES256") == []
+    for n in range(1000):
+        assert await source.find(f"made-up-{n}", "ES256") == []
+    assert published.count == 1
+    published.rows.append(TWO)
+    clock.now += MIN_INTERVAL
+    assert names(await source.find("two", "ES256")) == ["two"]
+    assert published.count == 2
 
 
-def test_all_who_wait_share_a_fetch_and_one_who_leaves_takes_nothing_from_the_others() -> None:
-    async def test() -> None:
-        published = Published(ONE)
-        published.gate = asyncio.Event()
-        source = KeySource(published)
-        waiting = [asyncio.create_task(source.find("one", "ES256")) for _ in range(5)]
-        await asyncio.sleep(0)
-        waiting[0].cancel()
-        await asyncio.sleep(0)
-        published.gate.set()
-        found = await asyncio.gather(*waiting, return_exceptions=True)
-        assert isinstance(found[0], asyncio.CancelledError)
-        assert [names(keys) for keys in found[1:]] == [["one"]] * 4  # type: ignore[arg-type]  # the others are keys
-        assert published.count == 1
-
-    asyncio.run(test())
+async def test_concurrent_callers_share_a_fetch_and_one_can_be_cancelled() -> None:
+    published = Published(ONE)
+    published.gate = asyncio.Event()
+    source = KeySource(published)
+    waiting = [asyncio.create_task(source.find("one", "ES256")) for _ in range(5)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    published.gate.set()
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert [names(keys) for keys in found[1:]] == [["one"]] * 4  # type: ignore[arg-type]  # the others are keys
+    assert published.count == 1
 
 
-def test_old_keys_do_while_new_ones_are_fetched_but_not_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+def test_cached_keys_are_used_during_a_refresh_until_max_age(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         published, clock = Published(ONE), Clock()
         source = KeySource(published, clock=clock)
         await source.find("one", "ES256")
         published.is_down = True
-        clock.now += MAX_AGE
-        assert names(await source.find("one", "ES256")) == ["one"]  # not waited for
+        clock.now += REFRESH_AGE
+        assert names(await source.find("one", "ES256")) == ["one"]  # without waiting
         await asyncio.sleep(1)  # the fetch has ended
         assert published.count == 2
-        assert "could not be fetched" in caplog.text
-        clock.now += MOST_AGE
-        with pytest.raises(TransportError, match="no keys") as caught:
+        assert "fetching the signing keys failed" in caplog.text
+        clock.now += MAX_AGE
+        with pytest.raises(TransportError, match="no signing keys") as caught:
             await source.find("one", "ES256")
         assert caught.value.retryable
         assert published.count == 3
         published.is_down = False
-        with pytest.raises(TransportError):  # too soon to ask again
+        with pytest.raises(TransportError):  # too early for another fetch
             await source.find("one", "ES256")
-        clock.now += LEAST_INTERVAL
+        clock.now += MIN_INTERVAL
         assert names(await source.find("one", "ES256")) == ["one"]
 
     run_on_fake_clock(test())
 
 
-@pytest.mark.parametrize("rows", [[], [{"kty": "x"}], ["no key"]])
-def test_a_set_without_a_usable_key_is_not_taken(rows: list[Any]) -> None:
-    async def test() -> None:
-        with pytest.raises(TransportError, match="no keys"):
+async def test_a_set_without_a_usable_key_is_rejected(subtests: pytest.Subtests) -> None:
+    for rows in ([], [{"kty": "x"}], ["no key"]):
+        with subtests.test(rows=rows), pytest.raises(TransportError, match="no signing keys"):
             await KeySource(Published(*rows)).find("one", "ES256")
 
-    asyncio.run(test())
 
-
-def test_a_fetch_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fetch_that_hangs_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_jwks, "FETCH_TIMEOUT", 0.01)
 
-    async def test() -> None:
-        published = Published(ONE)
-        published.gate = asyncio.Event()
-        with pytest.raises(TransportError):
-            await KeySource(published).find("one", "ES256")
-
-    asyncio.run(test())
+    published = Published(ONE)
+    published.gate = asyncio.Event()
+    with pytest.raises(TransportError):
+        await KeySource(published).find("one", "ES256")
 
 
-def test_a_key_serves_only_its_own_kind_of_algorithm() -> None:
-    """RFC 8725, 2.1: a public key must never be taken for a secret."""
-
-    async def test() -> None:
-        rsa = public(RSAKey.generate_key(2048), kid="rsa")
-        fixed = public(ECKey.generate_key("P-384"), kid="fixed", alg="ES384")
-        enc = public(ECKey.generate_key("P-256"), kid="enc", use="enc")
-        source = KeySource(None, {"keys": [ONE, rsa, fixed, enc]})
-        for name, algorithm, expected in [
-            ("rsa", "RS256", ["rsa"]),
-            ("rsa", "PS512", ["rsa"]),
-            ("rsa", "ES256", []),
-            ("rsa", "HS256", []),
-            ("one", "HS256", []),
-            ("one", "none", []),
-            ("fixed", "ES384", ["fixed"]),
-            ("fixed", "ES256", []),
-            ("enc", "ES256", []),
-            (None, "ES256", ["one"]),
-        ]:
-            assert names(await source.find(name, algorithm)) == expected, (name, algorithm)
-
-    asyncio.run(test())
+async def test_a_key_is_used_with_its_own_type_of_algorithm_only() -> None:
+    """RFC 8725 section 2.1: a public key must never be used as a secret."""
+    rsa = public(RSAKey.generate_key(2048), kid="rsa")
+    fixed = public(ECKey.generate_key("P-384"), kid="fixed", alg="ES384")
+    enc = public(ECKey.generate_key("P-256"), kid="enc", use="enc")
+    source = KeySource(None, {"keys": [ONE, rsa, fixed, enc]})
+    for name, algorithm, expected in [
+        ("rsa", "RS256", ["rsa"]),
+        ("rsa", "PS512", ["rsa"]),
+        ("rsa", "ES256", []),
+        ("rsa", "HS256", []),
+        ("one", "HS256", []),
+        ("one", "none", []),
+        ("fixed", "ES384", ["fixed"]),
+        ("fixed", "ES256", []),
+        ("enc", "ES256", []),
+        (None, "ES256", ["one"]),
+    ]:
+        assert names(await source.find(name, algorithm)) == expected, (name, algorithm)
 
 
-def test_a_secret_that_came_over_the_network_is_none() -> None:
+def test_a_fetched_secret_is_skipped() -> None:
     secret = OctKey.generate_key(256).as_dict()
     assert len(read_keys({"keys": [secret]})) == 1
     assert read_keys({"keys": [secret]}, is_fetched=True) == ()
 
 
-@pytest.mark.parametrize("given", [{}, {"keys": 1}, {"keys": [ONE] * 65}, [ONE]])
-def test_what_is_no_set_is_refused(given: Any) -> None:
-    with pytest.raises(UsageError, match="jwks must be"):
-        read_keys(given)
+def test_an_invalid_set_is_refused(subtests: pytest.Subtests) -> None:
+    for given in ({}, {"keys": 1}, {"keys": [ONE] * 65}, [ONE]):
+        with subtests.test(given=given), pytest.raises(UsageError, match="invalid jwks"):
+            read_keys(given)
 
 
-def test_a_given_set_without_keys_is_refused_at_once() -> None:
-    with pytest.raises(UsageError, match="no key in jwks"):
+def test_a_configured_set_without_keys_is_refused() -> None:
+    with pytest.raises(UsageError, match="no usable key"):
         KeySource(None, {"keys": []})
 
 
@@ -233,47 +213,44 @@ class Client:
 URL = "https://auth.example.com/jwks.json"
 
 
-def test_a_url_is_fetched_with_the_given_client() -> None:
+async def test_a_url_is_fetched_with_the_given_client() -> None:
     body = json.dumps({"keys": [ONE]}).encode()
     client = Client(Response(200, [body[:10], body[10:]]))
-    assert asyncio.run(fetch_from(URL, client)()) == {"keys": [ONE]}  # type: ignore[arg-type]  # a coroutine
+    assert await fetch_from(URL, client)() == {"keys": [ONE]}
     assert client.sent == [("GET", URL)]
     assert client.response.is_closed
     assert not client.is_closed
 
 
-@pytest.mark.parametrize(
-    ("response", "words"),
-    [
-        (Response(302, []), "answered 302"),
-        (Response(500, []), "answered 500"),
-        (Response(200, [b"<html>"]), "no JSON object"),
-        (Response(200, [b"[]"]), "no JSON object"),
-        (Response(200, [b'{"keys":"\xff"}']), "no JSON object"),
-        (Response(200, [b'{"keys":', b"[" * 50_000, b"]" * 50_000, b"}"]), "no JSON object"),
-        (Response(200, [b" " * 65536] * 5), f"more than {MOST_BYTES}"),
-    ],
-)
-def test_an_answer_that_cannot_be_keys_is_an_error(response: Response, words: str) -> None:
-    async def test() -> None:
-        with pytest.raises(TransportError, match=words):
-            await fetch_from(URL, Client(response))()
-
-    asyncio.run(test())
-    assert response.is_closed
+async def test_an_invalid_response_is_an_error(subtests: pytest.Subtests) -> None:
+    cases = [
+        (Response(302, []), "HTTP 302"),
+        (Response(500, []), "HTTP 500"),
+        (Response(200, [b"<html>"]), "not a JSON object"),
+        (Response(200, [b"[]"]), "not a JSON object"),
+        (Response(200, [b'{"keys":"\xff"}']), "not a JSON object"),
+        (Response(200, [b'{"keys":', b"[" * 50_000, b"]" * 50_000, b"}"]), "not a JSON object"),
+        (Response(200, [b" " * 65536] * 5), f"exceeds {MAX_BYTES} bytes"),
+    ]
+    for response, message in cases:
+        with subtests.test(message=message):
+            with pytest.raises(TransportError, match=message):
+                await fetch_from(URL, Client(response))()
+            assert response.is_closed
 
 
-def test_without_a_client_there_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_client_the_default_one_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(Response(200, [b'{"keys":[]}']))
     monkeypatch.setattr("jackstay.transport.default_http_client", lambda: client, raising=False)
-    assert asyncio.run(fetch_from("http://127.0.0.1:1/jwks", None)()) == {"keys": []}  # type: ignore[arg-type]  # a coroutine
+    assert await fetch_from("http://127.0.0.1:1/jwks", None)() == {"keys": []}
     assert client.is_closed
 
 
-@pytest.mark.parametrize("url", ["http://auth.example.com/jwks", "file:///etc/passwd", "jwks.json", ""])
-def test_keys_are_not_taken_from_a_place_that_anybody_can_fake(url: str) -> None:
-    with pytest.raises(UsageError, match="https"):
-        fetch_from(url, None)
+def test_an_insecure_jwks_url_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["http://auth.example.com/jwks", "file:///etc/passwd", "jwks.json", ""]
+    for url in cases:
+        with subtests.test(url=url), pytest.raises(UsageError, match="https"):
+            fetch_from(url, None)
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

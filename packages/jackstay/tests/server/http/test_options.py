@@ -1,24 +1,23 @@
-"""The options of an endpoint: each is refused by name when it is wrong."""
+"""The options of an endpoint: an invalid one is refused by name."""
 
 from typing import Any
 
 import pytest
 
 from jackstay import Server
-from jackstay.errors import UsageError
+from jackstay.errors import UnexpectedOptionError, UsageError
 from jackstay.server.http import (
     HTTP_OPTIONS,
     HttpKeywords,
     HttpOptions,
-    MemoryEvents,
-    MemorySessions,
+    MemoryEventStore,
+    MemorySessionStore,
     make_http_options,
 )
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
+def test_an_invalid_value_is_refused_by_name(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, Any]] = [
         ("path", "mcp"),
         ("path", "/mcp?x"),
         ("path", 5),
@@ -30,13 +29,13 @@ from jackstay.server.http import (
         ("session_ttl", "long"),
         ("max_sessions", 0),
         ("retry", -1),
-        ("answers", "xml"),
+        ("response_format", "xml"),
         ("max_body_bytes", 10),
         ("body_timeout", 0),
         ("max_stream_bytes", True),
         ("keepalive", -1),
-        ("event_store", MemoryEvents()),
-        ("session_store", MemorySessions()),
+        ("event_store", MemoryEventStore()),
+        ("session_store", MemorySessionStore()),
         ("hosts", ("not a host",)),
         ("hosts", "https://mcp.example.com"),
         ("hosts", (5,)),
@@ -52,27 +51,24 @@ from jackstay.server.http import (
         ("auth", "a-secret-of-alice-as-text"),
         ("auth", []),
         ("auth", 5),
-    ],
-)
-def test_a_wrong_value_is_refused_by_name(option: str, value: Any) -> None:
-    """brief: bad input gives a typed error that says what was wrong, where, what to try."""
-    with pytest.raises(UsageError) as refused:
-        Server("x").asgi(**{option: value})
-    assert refused.value.path == option
+    ]
+    for option, value in cases:
+        with subtests.test(option=option, value=value):
+            with pytest.raises(UsageError) as refused:
+                Server("x").asgi(**{option: value})
+            assert refused.value.path == option
 
 
-def test_a_store_that_is_none_is_refused_before_a_request_finds_out() -> None:
+def test_an_invalid_store_is_refused_at_once() -> None:
     for name in ("session_store", "event_store"):
         with pytest.raises(UsageError, match=f"{name} must be an? [A-Za-z]*Store, or None") as refused:
             make_http_options(sessions=True, **{name: object()})
         assert refused.value.path == name
 
 
-def test_one_name_is_a_list_of_one() -> None:
-    """As a sequence of letters it would let nobody in, and say nothing."""
-    options = make_http_options(
-        hosts="mcp.example.com", origins="https://a.example", cors="https://b.example"
-    )
+def test_a_single_str_is_accepted_for_a_sequence() -> None:
+    """As a sequence of characters it would silently allow nothing."""
+    options = make_http_options(hosts="mcp.example.com", origins="https://a.example", cors="https://b.example")
     assert options.hosts == ("mcp.example.com",)
     assert options.origins == ("https://a.example",)
     assert options.cors == ("https://b.example",)
@@ -84,13 +80,14 @@ def test_every_option_has_a_row_and_every_row_an_option() -> None:
 
 
 def test_an_unknown_option_is_refused_by_name() -> None:
-    with pytest.raises(UsageError, match="session_timeout is no option of an HTTP server") as refused:
-        make_http_options(session_timeout=5)
-    assert refused.value.path == "session_timeout"
+    with pytest.raises(UnexpectedOptionError, match="got an unexpected option 'session_ttk'; did you mean") as refused:
+        make_http_options(session_ttk=5)
+    assert refused.value.path == "session_ttk"
+    assert isinstance(refused.value, TypeError)
 
 
-def test_the_defaults_are_those_of_the_design() -> None:
-    """Sessions off; time to live and cap on; signs of life every 15 s (G17, G18, G19)."""
+def test_the_defaults() -> None:
+    """Sessions off, TTL and limit on, keepalives every 15 s (docs/guarantees.md G17, G18, G19)."""
     options = HttpOptions()
     assert (options.sessions, options.keepalive, options.path) == (False, 15.0, "/mcp")
     assert options.session_ttl > 0

@@ -1,26 +1,21 @@
-"""Whom a request comes from: what is put on a connection, and who nobody is."""
-
-import asyncio
+"""The principal of a request, and of a connection."""
 
 from jackstay.server import Server
 from jackstay.server._driver import Caller
-from jackstay.server.http import NOBODY, Principal
-from jackstay.server.http._principal import prove
+from jackstay.server.http import ANONYMOUS, Principal
+from jackstay.server.http._principal import set_principal
 
 
-def test_nobody_has_no_name_and_may_do_nothing() -> None:
-    assert Principal("", frozenset(), {}) == NOBODY
+def test_anonymous_has_no_id_and_no_scopes() -> None:
+    assert Principal("", frozenset(), {}) == ANONYMOUS
 
 
-def test_a_connection_knows_its_caller_until_the_next_one() -> None:
-    async def test() -> None:
-        server = Server("x")
-        connection = server.open_connection()
-        assert connection.caller == Caller("", None, {})
-        prove(connection, Principal("alice", frozenset({"a"}), {"sub": "alice"}))
-        assert connection.caller == Caller("alice", frozenset({"a"}), {"sub": "alice"})
-        assert connection.principal == "alice"
-        prove(connection, NOBODY)
-        assert connection.caller == Caller("", frozenset())
-
-    asyncio.run(test())
+async def test_set_principal_replaces_the_caller_of_a_connection() -> None:
+    server = Server("x")
+    connection = server.open_connection()
+    assert connection.caller == Caller("", None, {})
+    set_principal(connection, Principal("alice", frozenset({"a"}), {"sub": "alice"}))
+    assert connection.caller == Caller("alice", frozenset({"a"}), {"sub": "alice"})
+    assert connection.principal == "alice"
+    set_principal(connection, ANONYMOUS)
+    assert connection.caller == Caller("", frozenset())

@@ -1,4 +1,4 @@
-"""A process that is an HTTP server: how it starts, how it ends, and what it says (connection.md section 8)."""
+"""`run(transport="http")`: options, startup, shutdown and output, in this process."""
 
 import asyncio
 import datetime
@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from jackstay.errors import TransportError, UsageError
+from jackstay.errors import TransportError, UnexpectedOptionError, UsageError
 from jackstay.server import Server
-from jackstay.server._rounds import KeyRing
+from jackstay.server._input_required import KeyRing
 from jackstay.server.http import (
     HTTP_OPTIONS,
     RUN_OPTIONS,
@@ -26,7 +26,7 @@ from jackstay.server.http import (
     Asgi,
     BearerAuth,
     HttpOptions,
-    MemorySessions,
+    MemorySessionStore,
     RunHttpKeywords,
     RunOptions,
     _run,
@@ -36,15 +36,14 @@ from jackstay.server.http import (
 from jackstay.server.http._h11 import TimedH11
 from jackstay.server.http._sockets import bind_sockets, port_of
 from jackstay.server.http._workers import Worker
-from peers.http_process import GUARD, Answer, answered, call
+from peers.http_process import GUARD, HttpReply, call, send_request
 from scripted.places import ROOT
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "path"),
-    [
+def test_an_invalid_option_is_named(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"workers": 0}, "workers"),
         ({"workers": 1000}, "workers"),
         ({"workers": True}, "workers"),
@@ -63,20 +62,21 @@ from scripted.places import ROOT
         ({"trusted_proxies": "10.0.0.5"}, "trusted_proxies"),
         ({"access_log": "no"}, "access_log"),
         ({"keyfile_password": b"hidden"}, "keyfile_password"),
-    ],
-    ids=str,
-)
-def test_a_wrong_option_is_named(options: dict[str, Any], path: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        RunOptions(**options)
-    assert caught.value.path == path
-    assert "hidden" not in str(caught.value)
+    ]
+    for options, path in cases:
+        with subtests.test(options=options, path=path):
+            with pytest.raises(UsageError) as caught:
+                RunOptions(**options)
+            assert caught.value.path == path
+            assert "hidden" not in str(caught.value)
 
 
-def test_an_option_that_is_none_is_answered_with_all_there_are() -> None:
-    with pytest.raises(UsageError, match=r"prt is no option of an HTTP server; .* port, .* path, ") as caught:
+def test_an_unknown_option_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(UnexpectedOptionError, match=r"unexpected option 'prt'; did you mean 'port'\?") as caught:
         Server("x").run(transport="http", prt=8000)  # type: ignore[call-overload]  # as a mistake would
     assert caught.value.path == "prt"
+    with pytest.raises(UnexpectedOptionError, match=r"unexpected option 'zzz'; valid options: .* port, .* path, "):
+        Server("x").run(transport="http", zzz=1)  # type: ignore[call-overload]  # as a mistake would
 
 
 def test_every_option_has_a_row_and_every_row_an_option() -> None:
@@ -84,12 +84,12 @@ def test_every_option_has_a_row_and_every_row_an_option() -> None:
     assert set(RUN_OPTIONS) | set(HTTP_OPTIONS) == set(RunHttpKeywords.__annotations__)
 
 
-def test_proxies_are_addresses_networks_or_one_of_them() -> None:
+def test_trusted_proxies_are_addresses_or_networks_or_a_single_one() -> None:
     assert RunOptions(trusted_proxies=["10.0.0.0/8", "::1", "*"]).trusted_proxies
     assert _run._run_options({"trusted_proxies": "10.0.0.5"}).trusted_proxies == ("10.0.0.5",)
 
 
-def test_every_option_is_explained() -> None:
+def test_every_option_is_documented() -> None:
     docs = ROOT / "docs"
     page = (docs / "deployment.md").read_text(encoding="utf-8")
     assert [name for name in RunOptions.__struct_fields__ if f"`{name}`" not in page] == []
@@ -97,42 +97,37 @@ def test_every_option_is_explained() -> None:
     assert [name for name in HttpOptions.__struct_fields__ if f"`{name}`" not in page] == []
 
 
-def test_the_face_refuses_what_does_not_fit_together() -> None:
+def test_options_that_do_not_fit_the_transport_are_refused() -> None:
     server = Server("x")
-    with pytest.raises(UsageError, match="stdio or http"):
+    with pytest.raises(UsageError, match="'stdio' or 'http'"):
         server.run(transport="carrier pigeon")
-    with pytest.raises(UsageError, match='port: for transport="http" only'):
+    with pytest.raises(UsageError, match="options for transport='http' only: port"):
         server.run(port=8000)
-    with pytest.raises(UsageError, match="nonsense is no option"):
-        server.run(transport="http", nonsense=1)  # type: ignore[call-arg]  # the mistake
 
 
-def test_inside_a_loop_it_says_what_to_use_instead() -> None:
-    async def test() -> None:
-        with pytest.raises(UsageError, match=r"server\.asgi\(\)"):
-            Server("x").run(transport="http", port=0)
-
-    asyncio.run(test())
+async def test_inside_a_loop_the_error_suggests_asgi() -> None:
+    with pytest.raises(UsageError, match=r"server\.asgi\(\)"):
+        Server("x").run(transport="http", port=0)
 
 
-def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_run, "missing_modules", lambda extra: ("uvicorn",))
     with pytest.raises(UsageError, match=r"jackstay\[http\]"):
         run_http(Server("x"), {"port": 0})
 
 
-def test_more_workers_need_sessions_that_they_share() -> None:
-    """connection.md section 6: refused at start, with the ways out."""
+def test_several_workers_need_a_shared_session_store() -> None:
     server = Server("x")
-    for more in ({}, {"session_store": MemorySessions()}):
-        with pytest.raises(UsageError, match="turn sessions off, or pass a session_store") as caught:
-            run_http(server, {"port": 0, "workers": 2, "sessions": True, **more})  # type: ignore[typeddict-item]  # as said
+    for more in ({}, {"session_store": MemorySessionStore()}):
+        options: Any = {"port": 0, "workers": 2, "sessions": True, **more}
+        with pytest.raises(UsageError, match="disable sessions, or pass a shared session_store") as caught:
+            run_http(server, options)
         assert caught.value.path == "workers"
     with pytest.raises(UsageError, match="sse_path"):
         run_http(server, {"port": 0, "workers": 2, "sse_path": "/sse"})
 
 
-def test_workers_are_watched_by_the_main_thread_only() -> None:
+def test_several_workers_need_the_main_thread() -> None:
     caught: list[BaseException] = []
 
     def test() -> None:
@@ -147,21 +142,20 @@ def test_workers_are_watched_by_the_main_thread_only() -> None:
     assert "main thread" in str(caught[0])
 
 
-@pytest.mark.parametrize(
-    ("host", "asked", "hosts"),
-    [
+def test_the_listening_address_is_an_allowed_host(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, dict[str, Any], Any]] = [
         ("127.0.0.1", {}, None),
         ("0.0.0.0", {}, None),
         ("192.168.1.5", {}, ("localhost", "127.0.0.1", "[::1]", "192.168.1.5")),
         ("fd00::5", {}, ("localhost", "127.0.0.1", "[::1]", "[fd00::5]")),
         ("192.168.1.5", {"hosts": ["x"]}, ["x"]),
-    ],
-)
-def test_a_server_answers_as_the_address_it_listens_on(host: str, asked: dict[str, Any], hosts: Any) -> None:
-    assert _run._with_host(host, asked).get("hosts") == hosts
+    ]
+    for host, options, hosts in cases:
+        with subtests.test(host=host, options=options, hosts=hosts):
+            assert _run._with_host(host, options).get("hosts") == hosts
 
 
-def test_a_missing_library_is_done_without_unless_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_replaced_unless_it_was_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     monkeypatch.setitem(sys.modules, "jackstay.server.http._head", None)
     assert _run._loop_factory("auto") is asyncio.new_event_loop
@@ -178,44 +172,43 @@ def test_a_missing_library_is_done_without_unless_it_was_asked_for(monkeypatch: 
 def served(
     server: Server, work: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, **options: Any
 ) -> tuple[int, list[int]]:
-    """Run it on the main thread while `work(port)` is done on another, then SIGTERM; the code, and how it left."""
+    """Serve on the main thread while `work(port)` runs on another, then send SIGTERM.
+
+    Returns the exit code, and the codes passed to `exit_process`.
+    """
     sockets = bind_sockets("127.0.0.1", 0)
     monkeypatch.setattr(_run, "bind_sockets", lambda host, port: sockets)
     failed: list[BaseException] = []
-    left: list[int] = []
+    exits: list[int] = []
     is_over = threading.Event()
 
     def working() -> None:
-        # Not before it can be ended: what is done in an instant would leave nobody to send the signal.
+        # Wait for the signal handler: a short `work` could otherwise send SIGTERM before it is installed.
         while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and not is_over.wait(0.005):
             pass
         try:
             work(port_of(sockets))
-        except BaseException as error:  # noqa: BLE001  # told below
+        except BaseException as error:  # noqa: BLE001  # raised below
             failed.append(error)
-        if (
-            signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-        ):  # else it never ran, and this would end the tests
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # otherwise the signal would end the test process
             os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=working)
     thread.start()
     try:
-        code = run_http(server, options, leave=left.append)  # type: ignore[arg-type]  # a test's own
+        code = run_http(server, options, exit_process=exits.append)  # type: ignore[arg-type]  # any options
     finally:
         is_over.set()
         thread.join()
     if failed:
         raise failed[0]
-    return code, left
+    return code, exits
 
 
-def request(
-    port: int, method: str = "GET", path: str = "/health", body: Any = None, **headers: str
-) -> Answer:
+def request(port: int, method: str = "GET", path: str = "/health", body: Any = None, **headers: str) -> HttpReply:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=GUARD)
     try:
-        return answered(
+        return send_request(
             connection, method, path, body, {name.replace("_", "-"): value for name, value in headers.items()}
         )
     finally:
@@ -234,7 +227,7 @@ def echoing(**options: Any) -> Server:
 
 @pytest.mark.parametrize("parser", ["httptools", "h11"])
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_it_serves_on_every_parser_and_loop_and_leaves_nothing_behind(
+def test_every_parser_and_loop_serves_and_is_cleaned_up(
     parser: str, loop: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
@@ -251,7 +244,7 @@ def test_it_serves_on_every_parser_and_loop_and_leaves_nothing_behind(
     assert "x serves http://127.0.0.1:" in capsys.readouterr().err
 
 
-def test_hooks_run_and_a_loop_may_be_brought_along(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_factory_is_used_and_hooks_run(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[asyncio.AbstractEventLoop] = []
     ran: list[bool] = []
     server = echoing()
@@ -266,13 +259,13 @@ def test_hooks_run_and_a_loop_may_be_brought_along(monkeypatch: pytest.MonkeyPat
 
     sockets = bind_sockets("127.0.0.1", 0)
     monkeypatch.setattr(_run, "bind_sockets", lambda host, port: sockets)
-    real = _run.Place.announce
+    real = _run.ServeContext.announce
 
-    def announce(place: _run.Place) -> None:
-        real(place)
+    def announce(context: _run.ServeContext) -> None:
+        real(context)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(_run.Place, "announce", announce)
+    monkeypatch.setattr(_run.ServeContext, "announce", announce)
     assert server.run(transport="http", loop_factory=factory) == 130
     assert made[0].is_closed()
     assert ran == [True]
@@ -289,12 +282,12 @@ def test_startup_hooks_are_awaited_before_it_serves(
         await asyncio.sleep(0)
         seen.append(capsys.readouterr().err)
 
-    assert served(server, request, monkeypatch) == (0, [])  # type: ignore[arg-type]  # what it returns is of no use here
+    assert served(server, request, monkeypatch) == (0, [])  # type: ignore[arg-type]  # its result is ignored
     assert seen == [""]
     assert "serves" in capsys.readouterr().err
 
 
-def test_a_signal_during_startup_ends_it_before_it_serves(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_signal_during_startup_prevents_serving(capsys: pytest.CaptureFixture[str]) -> None:
     server = echoing()
     ended: list[str] = []
 
@@ -309,7 +302,7 @@ def test_a_signal_during_startup_ends_it_before_it_serves(capsys: pytest.Capture
     assert "serves" not in capsys.readouterr().err
 
 
-def test_a_thread_that_hangs_is_left_by_ending_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hung_thread_is_ended_with_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     gate, begun = threading.Event(), threading.Event()
     server = Server("x", drain_timeout=0.05)
 
@@ -319,24 +312,23 @@ def test_a_thread_that_hangs_is_left_by_ending_the_process(monkeypatch: pytest.M
         gate.wait(GUARD)
 
     def work(port: int) -> None:
-        def ask() -> None:
+        def send() -> None:
             try:
                 request(port, "POST", "/mcp", call("hang"))
             except (OSError, http.client.HTTPException):
-                pass  # how it is told of the end is another test's
+                pass  # the outcome is checked by other tests
 
-        threading.Thread(target=ask, daemon=True).start()
+        threading.Thread(target=send, daemon=True).start()
         assert begun.wait(GUARD)
 
-    code, left = served(server, work, monkeypatch)
-    assert (code, left) == (0, [0])
+    assert served(server, work, monkeypatch) == (0, [0])
     gate.set()
 
 
 def test_a_new_request_on_an_old_connection_is_refused_while_draining(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Section 6, *refuse*: 503 with Retry-After, and the error says that it may be tried again."""
+    """503 with Retry-After, and an error that is marked as retryable."""
     server = Server("x", drain_timeout=5)
     gate: list[asyncio.Event] = []
     begun = threading.Event()
@@ -351,12 +343,12 @@ def test_a_new_request_on_an_old_connection_is_refused_while_draining(
     app: list[Any] = []
     real = server.asgi
     monkeypatch.setattr(server, "asgi", lambda **options: app.append(real(**options)) or app[0])
-    # uvicorn's next tick would close the port; on a busy machine that is before the request below.
-    asked, drain = threading.Event(), _run.Ending.drain
-    monkeypatch.setattr(_run.Ending, "drain", lambda self: drain(self) if asked.is_set() else None)
+    # uvicorn's next tick would close the port, on a busy machine before the request below is sent.
+    may_close, drain = threading.Event(), _run.Shutdown.drain
+    monkeypatch.setattr(_run.Shutdown, "drain", lambda self: drain(self) if may_close.is_set() else None)
 
     def work(port: int) -> None:
-        answers: list[Answer] = []
+        answers: list[HttpReply] = []
         waiting = threading.Thread(target=lambda: answers.append(request(port, "POST", "/mcp", call("wait"))))
         waiting.start()
         assert begun.wait(GUARD)
@@ -365,7 +357,7 @@ def test_a_new_request_on_an_old_connection_is_refused_while_draining(
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         assert refused.json["error"]["data"] == {"retryable": True, "mayHaveRun": False}
         assert request(port).status == 503
-        asked.set()
+        may_close.set()
         gate[0]._loop.call_soon_threadsafe(gate[0].set)  # type: ignore[attr-defined]  # the loop that waits on it
         waiting.join(GUARD)
         assert answers[0].text == "done"
@@ -373,17 +365,16 @@ def test_a_new_request_on_an_old_connection_is_refused_while_draining(
     assert served(server, work, monkeypatch, health=True) == (0, [])
 
 
-def test_an_app_around_the_endpoint_answers_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`around`: other paths beside the endpoint, on one port, and the end is the endpoint's."""
+def test_wrap_app_adds_paths_beside_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     server = echoing()
     sockets = bind_sockets("127.0.0.1", 0)
     monkeypatch.setattr(_run, "bind_sockets", lambda host, port: sockets)
 
-    def around(app: App) -> Asgi:
+    def wrap_app(app: App) -> Asgi:
         async def asgi(scope: Any, receive: Any, send: Any) -> None:
             if scope["path"] == "/page":
                 await send({"type": "http.response.start", "status": 200, "headers": []})
-                await send({"type": "http.response.body", "body": b"ours"})
+                await send({"type": "http.response.body", "body": b"page"})
             else:
                 await app(scope, receive, send)
 
@@ -398,15 +389,15 @@ def test_an_app_around_the_endpoint_answers_first(monkeypatch: pytest.MonkeyPatc
 
     thread = threading.Thread(target=work)
     thread.start()
-    left: list[int] = []
-    assert server.run(transport="http", around=around, leave=left.append) == 0
+    exits: list[int] = []
+    assert server.run(transport="http", wrap_app=wrap_app, _exit=exits.append) == 0
     thread.join()
-    assert found == [b"ours", "x"]
-    assert left == []
+    assert found == [b"page", "x"]
+    assert exits == []
 
 
-def test_a_drain_that_a_program_asks_for_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`server.drain()`, from any thread: as over stdio, `run()` returns."""
+def test_run_returns_after_server_drain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`server.drain()` is thread-safe. As over stdio, `run()` returns."""
     server = echoing()
     sockets = bind_sockets("127.0.0.1", 0)
     monkeypatch.setattr(_run, "bind_sockets", lambda host, port: sockets)
@@ -421,22 +412,19 @@ def test_a_drain_that_a_program_asks_for_ends_it_too(monkeypatch: pytest.MonkeyP
     thread.join()
 
 
-def test_metadata_names_the_port_that_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_contains_the_selected_port(monkeypatch: pytest.MonkeyPatch) -> None:
     auth = BearerAuth(keys("alice-0123456789abcdef"), authorization_servers=["https://auth.example.com"])
 
     def work(port: int) -> None:
         found = request(port, path="/.well-known/oauth-protected-resource/mcp").json
         assert found["resource"] == f"http://127.0.0.1:{port}/mcp"
         challenge = request(port, "POST", "/mcp", call("echo")).headers["www-authenticate"]
-        assert (
-            f'resource_metadata="http://127.0.0.1:{port}/.well-known/oauth-protected-resource/mcp"'
-            in challenge
-        )
+        assert f'resource_metadata="http://127.0.0.1:{port}/.well-known/oauth-protected-resource/mcp"' in challenge
 
     served(echoing(), work, monkeypatch, auth=auth)
 
 
-def test_access_is_logged_on_request_and_proxies_are_believed_only_if_trusted(
+def test_the_access_log_is_optional_and_only_trusted_proxies_are_believed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def work(port: int) -> None:
@@ -454,21 +442,21 @@ def test_access_is_logged_on_request_and_proxies_are_believed_only_if_trusted(
     assert "GET /health 200" in caplog.text
 
 
-def test_a_server_on_every_address_says_that_it_answers_as_localhost_only(
+def test_listening_on_every_address_without_hosts_logs_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def work(port: int) -> None:
         assert request(port, "POST", "/mcp", call("echo", text="x"), host="mcp.example.com").status == 403
 
     served(echoing(), work, monkeypatch, host="0.0.0.0")
-    assert "answering only as localhost" in caplog.text
+    assert "only requests to localhost are accepted" in caplog.text
     assert "http://localhost:" in capsys.readouterr().err
 
 
-def test_a_taken_port_is_told_before_anything_is_started() -> None:
+def test_a_port_in_use_is_reported_before_anything_is_started() -> None:
     taken = bind_sockets("127.0.0.1", 0)
     try:
-        with pytest.raises(TransportError, match="the port is taken"):
+        with pytest.raises(TransportError, match="the port is already in use"):
             Server("x").run(transport="http", port=port_of(taken))
     finally:
         taken[0].close()
@@ -476,7 +464,7 @@ def test_a_taken_port_is_told_before_anything_is_started() -> None:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    """A certificate for localhost that nobody but this test believes."""
+    """A self-signed certificate for localhost."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -503,7 +491,7 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "cert.pem", tmp_path / "key.pem"
 
 
-def test_tls_is_spoken_with_a_certificate(
+def test_a_certificate_enables_tls(
     certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cert, key = certificate
@@ -511,64 +499,64 @@ def test_tls_is_spoken_with_a_certificate(
     def work(port: int) -> None:
         context = ssl.create_default_context(cafile=str(cert))
         connection = http.client.HTTPSConnection("localhost", port, timeout=GUARD, context=context)
-        assert answered(connection, "POST", "/mcp", call("echo", text="safe")).text == "safe"
+        assert send_request(connection, "POST", "/mcp", call("echo", text="safe")).text == "safe"
         connection.close()
 
     served(echoing(), work, monkeypatch, certfile=str(cert), keyfile=str(key))
     assert "serves https://127.0.0.1:" in capsys.readouterr().err
 
 
-def test_a_certificate_that_is_none_is_told_before_anything_is_served(tmp_path: Path) -> None:
-    (tmp_path / "cert.pem").write_text("no certificate")
-    with pytest.raises(UsageError, match="certfile and keyfile cannot be used"):
+def test_an_invalid_certificate_is_reported_before_anything_is_served(tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").write_text("not a certificate")
+    with pytest.raises(UsageError, match="cannot load certfile and keyfile"):
         Server("x").run(transport="http", port=0, certfile=str(tmp_path / "cert.pem"))
 
 
-# --- as a worker, and as a parent --------------------------------------------------------------------------------------
+# --- as a worker, and as a supervisor ---------------------------------------------------------------------------------
 
 
-def test_a_worker_takes_what_it_was_handed_and_ends_with_its_parent(
+def test_a_worker_uses_its_sockets_and_secrets_and_ends_with_its_supervisor(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    ours, theirs = socket.socketpair()
-    theirs.setblocking(False)
+    supervisor_control, control = socket.socketpair()
+    control.setblocking(False)
     sockets = bind_sockets("127.0.0.1", 0)
     server = echoing()
-    monkeypatch.setattr(_run, "adopt", lambda: Worker(theirs, sockets, (b"k" * 32,)))
-    said: list[object] = []
+    monkeypatch.setattr(Worker, "from_env", lambda: Worker(control, sockets, (b"k" * 32,)))
+    received: list[object] = []
 
     def work() -> None:
-        said.append(ours.recv(1))
-        said.append(request(port_of(sockets), "POST", "/mcp", call("echo", text="x")).text)
-        ours.sendall(b"?")  # nothing that a worker knows, and no end
-        said.append(request(port_of(sockets), "POST", "/mcp", call("echo", text="y")).text)
-        ours.close()
+        received.append(supervisor_control.recv(1))
+        received.append(request(port_of(sockets), "POST", "/mcp", call("echo", text="x")).text)
+        supervisor_control.sendall(b"?")  # unknown data is ignored
+        received.append(request(port_of(sockets), "POST", "/mcp", call("echo", text="y")).text)
+        supervisor_control.close()
 
     thread = threading.Thread(target=work)
     thread.start()
-    left: list[int] = []
-    assert run_http(server, {"port": 1, "workers": 4}, leave=left.append) == 0
+    exits: list[int] = []
+    assert run_http(server, {"port": 1, "workers": 4}, exit_process=exits.append) == 0
     thread.join()
-    assert said == [b"r", "x", "y"]
-    assert server._key_ring().open(KeyRing((b"k" * 32,)).seal(b"x")) == b"x"
-    assert "the process that started this worker is gone" in caplog.text
+    assert received == [b"r", "x", "y"]
+    assert server._key_ring().verify(KeyRing((b"k" * 32,)).sign(b"x")) == b"x"
+    assert "the supervisor process has exited" in caplog.text
     assert "serves" not in capsys.readouterr().err
-    assert theirs.fileno() == -1
+    assert control.fileno() == -1
 
 
-def test_keys_of_its_own_are_kept_by_a_worker() -> None:
-    server = Server("x", keys=(b"o" * 32,))
-    server.share_keys((b"k" * 32,))
-    assert server._key_ring().open(KeyRing((b"k" * 32,)).seal(b"x")) is None
+def test_configured_secrets_take_precedence_over_those_of_the_supervisor() -> None:
+    server = Server("x", request_state_secrets=(b"o" * 32,))
+    server.share_request_state_secrets((b"k" * 32,))
+    assert server._key_ring().verify(KeyRing((b"k" * 32,)).sign(b"x")) is None
 
 
-@pytest.mark.parametrize("keys_", [(), (b"o" * 32,)])
-def test_a_parent_hands_on_what_workers_need(
-    keys_: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("secrets", [(), (b"o" * 32,)])
+def test_the_supervisor_gets_what_workers_need(
+    secrets: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made: list[tuple[Any, ...]] = []
 
-    class Parent:
+    class FakeSupervisor:
         def __init__(self, command: list[str], sockets: list[socket.socket], count: int, **more: Any) -> None:
             made.append((command, len(sockets), count, more))
             more["on_ready"]()
@@ -576,13 +564,13 @@ def test_a_parent_hands_on_what_workers_need(
         def run(self) -> int:
             return 7
 
-    monkeypatch.setattr(_run, "Supervisor", Parent)
+    monkeypatch.setattr(_run, "Supervisor", FakeSupervisor)
     monkeypatch.setattr(_run, "own_command", lambda: ["again"])
-    server = Server("x", keys=keys_, drain_timeout=3)
+    server = Server("x", request_state_secrets=secrets, drain_timeout=3)
     assert server.run(transport="http", port=0, workers=3) == 7
     ((command, listening, count, more),) = made
     assert (command, listening, count) == (["again"], 1, 3)
-    assert more["end_timeout"] == pytest.approx(3 + _run.AFTER_HANDLERS)
-    assert [len(key) for key in more["keys"]] == [32]
-    assert not keys_ or more["keys"] == keys_
+    assert more["end_timeout"] == pytest.approx(3 + _run.END_MARGIN)
+    assert [len(secret) for secret in more["request_state_secrets"]] == [32]
+    assert not secrets or more["request_state_secrets"] == secrets
     assert "(3 workers)" in capsys.readouterr().err

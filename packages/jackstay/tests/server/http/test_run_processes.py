@@ -1,4 +1,4 @@
-"""Whole processes that are HTTP servers: signals, drains, ports, certificates (connection.md section 8)."""
+"""HTTP servers in processes of their own: signals, drains, ports and logs."""
 
 import http.client
 import json
@@ -15,43 +15,40 @@ from typing import Any
 import pytest
 
 from jackstay.server.http._sockets import bind_sockets, port_of
-from peers.http_process import GUARD, META, Answer, Serving
+from peers.http_process import GUARD, META, HttpReply, Serving
 from scripted.places import PYTHONPATH
-
-# --- whole processes --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)])
-def test_a_signal_ends_it_in_order(number: signal.Signals, code: int) -> None:
+def test_a_signal_drains_and_ends_the_process(number: signal.Signals, code: int) -> None:
     with Serving() as serving:
         assert serving.call("pid").text == str(serving.process.pid)
         serving.signal(number)
         assert serving.ended() == code
-        serving.told("hook ran")
+        serving.wait_for_line("hook ran")
         assert serving.process.stdout is not None
         assert serving.process.stdout.read() == ""
 
 
-def test_a_call_that_runs_is_answered_and_nobody_new_is_let_in() -> None:
-    """No new requests; running handlers get their time (drain_timeout)."""
+def test_a_drain_waits_for_running_calls_and_closes_the_port() -> None:
     with Serving(drain_timeout=5) as serving:
-        answers: list[Answer] = []
+        answers: list[HttpReply] = []
         calling = threading.Thread(target=lambda: answers.append(serving.call("slow", seconds=0.6)))
         calling.start()
-        serving.told("begun")
+        serving.wait_for_line("begun")
         serving.signal(signal.SIGTERM)
-        with pytest.raises(OSError):  # noqa: PT012  # until the port is closed, some tenths of a second later
-            for _ in range(200):
+        with pytest.raises(OSError):  # noqa: PT012  # until the port is closed
+            while True:
                 socket.create_connection(("127.0.0.1", serving.port), timeout=5).close()
                 time.sleep(0.01)
         calling.join(GUARD)
         assert answers[0].text == "done"
         assert serving.ended() == 0
-        serving.told("hook ran")
+        serving.wait_for_line("hook ran")
 
 
-def test_streams_are_ended_and_not_cut() -> None:
-    """A client that listens gets the answer to its request, or the end of its stream: it knows that nothing was lost."""
+def test_a_drain_ends_streams_properly() -> None:
+    """A client gets the response to its request, or the regular end of its stream, and knows that nothing was lost."""
     with Serving(sessions=True, drain_timeout=5) as serving:
         listening, session = serving.connection(), serving.connection()
         headers = {"content-type": "application/json", "accept": "text/event-stream"}
@@ -66,9 +63,7 @@ def test_streams_are_ended_and_not_cut() -> None:
             "capabilities": {},
             "clientInfo": {"name": "t", "version": "0"},
         }
-        opened = serving.ask(
-            "POST", "/mcp", {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": info}
-        )
+        opened = serving.request("POST", "/mcp", {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": info})
         in_session = {
             "mcp-session-id": opened.headers["mcp-session-id"],
             "mcp-protocol-version": "2025-11-25",
@@ -77,7 +72,7 @@ def test_streams_are_ended_and_not_cut() -> None:
         events = session.getresponse()
         assert events.status == 200
         serving.signal(signal.SIGTERM)
-        rest = stream.read()  # http.client raises IncompleteRead for a stream that was cut
+        rest = stream.read()  # http.client raises IncompleteRead for an aborted stream
         assert json.loads(rest.rstrip().rpartition(b"data: ")[2])["id"] == 5
         events.read()
         assert serving.ended() == 0
@@ -86,8 +81,8 @@ def test_streams_are_ended_and_not_cut() -> None:
 
 
 @pytest.mark.parametrize("tool", ["slow", "block"])
-def test_a_handler_that_takes_too_long_does_not_hold_the_end(tool: str) -> None:
-    """G12's limit over HTTP: handlers get `drain_timeout`, and the process is gone within half a second more."""
+def test_a_hung_handler_does_not_delay_the_exit_beyond_the_limit(tool: str) -> None:
+    """docs/guarantees.md G12 over HTTP: handlers get `drain_timeout`, then the process ends."""
     with Serving(drain_timeout=0.3) as serving:
         outcome: list[object] = []
 
@@ -99,22 +94,22 @@ def test_a_handler_that_takes_too_long_does_not_hold_the_end(tool: str) -> None:
 
         thread = threading.Thread(target=calling)
         thread.start()
-        serving.told("begun")
+        serving.wait_for_line("begun")
         serving.signal(signal.SIGTERM)
-        assert serving.ended() == 0  # the handler hangs for longer than that waits
+        assert serving.ended() == 0  # the handler would run for longer than `ended()` waits
         thread.join(GUARD)
         assert not thread.is_alive()
-        assert outcome  # an answer or a closed connection: never a hang
+        assert outcome  # a response or a closed connection
 
 
 def test_a_second_signal_ends_it_at_once() -> None:
     with Serving(drain_timeout=20) as serving:
         thread = threading.Thread(target=lambda: _swallow(serving))
         thread.start()
-        serving.told("begun")
+        serving.wait_for_line("begun")
         serving.signal(signal.SIGTERM)
         serving.signal(signal.SIGTERM)
-        # One signal may overtake the other before the first is handled: then they count as one.
+        # Two pending signals are delivered as one.
         while serving.process.poll() is None:
             time.sleep(0.05)
             serving.signal(signal.SIGTERM)
@@ -129,18 +124,18 @@ def _swallow(serving: Serving) -> None:
         pass
 
 
-def test_a_taken_port_ends_a_program_with_the_reason() -> None:
+def test_a_port_in_use_ends_a_program_with_the_reason() -> None:
     taken = bind_sockets("127.0.0.1", 0)
     try:
         with Serving(port=port_of(taken)) as serving:
             assert serving.ended() == 1
-            serving.told("TransportError: cannot listen on 127.0.0.1:.*the port is taken")
+            serving.wait_for_line("TransportError: cannot listen on 127.0.0.1:.*the port is already in use")
     finally:
         taken[0].close()
 
 
-def test_logs_are_the_programs_own_affair() -> None:
-    """Nothing is configured: a program that did not ask for logs sees one line, and one that did sees ours."""
+def test_run_does_not_configure_logging() -> None:
+    """Without logging a program prints one line; with logging it also gets the records of this package."""
     with Serving() as serving:
         serving.call("pid")
         serving.signal(signal.SIGTERM)
@@ -171,10 +166,8 @@ with open(sys.argv[2], "w") as file:
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 @pytest.mark.parametrize("redirections", ["<&- >&-", ">&- 2>&-", "<&- >&- 2>&-"])
-def test_a_server_whose_standard_descriptors_are_closed_ends_as_any_other(
-    redirections: str, loop: str, tmp_path: Path
-) -> None:
-    """libuv aborts the process when it closes a descriptor of its own whose number is below 3."""
+def test_a_server_with_closed_standard_descriptors_ends_normally(redirections: str, loop: str, tmp_path: Path) -> None:
+    """libuv aborts the process if it closes one of its own descriptors whose number is below 3."""
     done = subprocess.run(
         [
             "/bin/sh",
@@ -194,8 +187,11 @@ def test_a_server_whose_standard_descriptors_are_closed_ends_as_any_other(
     assert (tmp_path / "status").read_text() == "0"
 
 
-def test_the_http_stack_is_loaded_by_who_runs_it_and_by_nobody_else() -> None:
-    code = "import sys; from jackstay.server import Server; Server('x'); print('uvicorn' in sys.modules, 'jackstay.server.http' in sys.modules)"
+def test_the_http_stack_is_imported_only_if_it_is_used() -> None:
+    code = (
+        "import sys; from jackstay.server import Server; Server('x');"
+        "print('uvicorn' in sys.modules, 'jackstay.server.http' in sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What sessions may cost, and whose end when there are too many: nobody loses theirs to a caller who opens more."""
+"""Limits of sessions: a caller that opens many of them does not evict the sessions of otown."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from jackstay.server import Server
-from jackstay.server.http import App, MemorySessions, keys
+from jackstay.server.http import App, MemorySessionStore, keys
 from jackstay.testing import run_on_fake_clock
-from scripted.asgi import Http, asking, initialize, request, run, stateless
+from scripted.asgi import Http, http_client, initialize, request, stateless
 
 KEYS = {name: f"{name}-0123456789abcdef" for name in ("alice", "bob", "carol")}
 LIMIT = 40
@@ -22,7 +22,7 @@ def serving() -> Server:
 
 
 def caller(name: str, way: str) -> dict[str, Any]:
-    """How this caller is told from others: by a key, or by address."""
+    """Return what identifies this caller in a request: a key, or an address."""
     if way == "keys":
         return {"headers": {"authorization": f"Bearer {KEYS[name]}"}}
     return {"scope": {"client": (f"10.0.0.{len(name)}", 1)}}
@@ -33,7 +33,7 @@ def app_for(way: str, **options: Any) -> App:
 
 
 async def opened(http: Http, who: Mapping[str, Any], *, is_used: bool = False) -> str:
-    """The id of a new session."""
+    """Open a session and return its id."""
     answer = await http.post(initialize(), **who)
     assert answer.status == 200, answer.body
     id = answer.headers["mcp-session-id"]
@@ -50,42 +50,42 @@ async def ping(http: Http, who: Mapping[str, Any], id: str) -> int:
 
 @pytest.mark.parametrize("way", ["keys", "addresses"])
 @pytest.mark.parametrize("is_used", [False, True])
-def test_a_flood_of_sessions_ends_only_its_own(way: str, is_used: bool) -> None:
+def test_a_flood_of_sessions_evicts_only_its_own(way: str, is_used: bool) -> None:
     async def test() -> None:
         app = app_for(way, max_sessions=LIMIT)
-        async with asking(app) as http:
+        async with http_client(app) as http:
             alice, bob = caller("alice", way), caller("bob", way)
-            hers = [await opened(http, alice, is_used=is_used) for _ in range(3)]
+            own = [await opened(http, alice, is_used=is_used) for _ in range(3)]
             for _ in range(5 * LIMIT):
                 await opened(http, bob, is_used=is_used)
             assert app.sessions == LIMIT
-            assert [await ping(http, alice, id) for id in hers] == [200] * 3
+            assert [await ping(http, alice, id) for id in own] == [200] * 3
 
     run_on_fake_clock(test())
 
 
-def test_two_that_flood_share_what_there_is() -> None:
+def test_two_flooding_callers_share_the_limit() -> None:
     async def test() -> None:
         app = app_for("keys", max_sessions=LIMIT)
-        async with asking(app) as http:
+        async with http_client(app) as http:
             who = {name: caller(name, "keys") for name in KEYS}
-            hers = await opened(http, who["alice"])
+            own = await opened(http, who["alice"])
             for _ in range(3 * LIMIT):
                 await opened(http, who["bob"])
             for _ in range(3 * LIMIT):
                 await opened(http, who["carol"])
             counts = [session.principal for session in app._all_sessions()]
-            assert await ping(http, who["alice"], hers) == 200
+            assert await ping(http, who["alice"], own) == 200
             assert counts.count("bob") >= LIMIT // 4
             assert counts.count("carol") >= LIMIT // 4
 
     run_on_fake_clock(test())
 
 
-def test_what_was_never_used_ends_before_what_was() -> None:
+def test_unused_sessions_are_evicted_first() -> None:
     async def test() -> None:
         app = app_for("keys", max_sessions=4)
-        async with asking(app) as http:
+        async with http_client(app) as http:
             bob = caller("bob", "keys")
             used = [await opened(http, bob, is_used=True) for _ in range(2)]
             unused = [await opened(http, bob) for _ in range(2)]
@@ -96,10 +96,10 @@ def test_what_was_never_used_ends_before_what_was() -> None:
     run_on_fake_clock(test())
 
 
-def test_many_callers_with_one_session_each_lose_the_one_idle_longest() -> None:
+def test_among_callers_with_one_session_the_longest_idle_is_evicted() -> None:
     async def test() -> None:
         app = app_for("addresses", max_sessions=10)
-        async with asking(app) as http:
+        async with http_client(app) as http:
             ids = []
             for number in range(15):
                 who = {"scope": {"client": (f"10.0.{number}.1", 1)}}
@@ -109,7 +109,7 @@ def test_many_callers_with_one_session_each_lose_the_one_idle_longest() -> None:
     run_on_fake_clock(test())
 
 
-# --- subscriptions -----------------------------------------------------------------------------------------------------
+# --- subscriptions ----------------------------------------------------------------------------------------------------
 
 
 async def subscribe(http: Http, who: Mapping[str, Any], id: str, uri: str) -> bool:
@@ -118,67 +118,52 @@ async def subscribe(http: Http, who: Mapping[str, Any], id: str, uri: str) -> bo
     return "result" in (await http.post(message, **{**who, "headers": headers})).json
 
 
-def test_subscriptions_are_bounded_in_bytes_for_one_and_for_all() -> None:
-    async def test() -> None:
-        app = app_for("addresses", max_subscription_bytes=4096, max_all_subscription_bytes=6144)
-        async with asking(app) as http:
-            who = caller("bob", "addresses")
-            one, other = await opened(http, who), await opened(http, who)
-            uris = [f"test://{number}".ljust(1024, "x") for number in range(6)]
-            assert [await subscribe(http, who, one, uri) for uri in uris] == [True] * 4 + [False] * 2
-            assert [await subscribe(http, who, other, uri) for uri in uris] == [True] * 2 + [False] * 4
-            headers = {"mcp-session-id": one}
-            assert (
-                await http.ask("DELETE", headers=headers)
-            ).status == 204  # what ends gives back what it had
-            assert await subscribe(http, who, other, uris[5])
-            assert app._quota.used == 3 * 1024
-
-    run(test)
+async def test_subscriptions_are_bounded_in_bytes_per_session_and_in_total() -> None:
+    app = app_for("addresses", max_subscription_bytes=4096, max_all_subscription_bytes=6144)
+    async with http_client(app) as http:
+        who = caller("bob", "addresses")
+        first, second = await opened(http, who), await opened(http, who)
+        uris = [f"test://{number}".ljust(1024, "x") for number in range(6)]
+        assert [await subscribe(http, who, first, uri) for uri in uris] == [True] * 4 + [False] * 2
+        assert [await subscribe(http, who, second, uri) for uri in uris] == [True] * 2 + [False] * 4
+        headers = {"mcp-session-id": first}
+        assert (await http.request("DELETE", headers=headers)).status == 204  # releases its quota
+        assert await subscribe(http, who, second, uris[5])
+        assert app._quota.used == 3 * 1024
 
 
-def test_a_post_without_session_leaves_no_subscription_behind() -> None:
-    async def test() -> None:
-        app = serving().asgi()
-        async with asking(app) as http:
-            for number in range(3):
-                message = request("resources/subscribe", {"uri": f"test://{number}"})
-                assert (await http.post(message)).json["result"] == {}
-            assert app._quota.used == 0
-
-    run(test)
+async def test_a_post_without_a_session_keeps_no_subscription() -> None:
+    app = serving().asgi()
+    async with http_client(app) as http:
+        for number in range(3):
+            message = request("resources/subscribe", {"uri": f"test://{number}"})
+            assert (await http.post(message)).json["result"] == {}
+        assert app._quota.used == 0
 
 
-def test_a_stream_that_ends_gives_back_what_it_had() -> None:
-    async def test() -> None:
-        app = serving().asgi()
-        async with asking(app) as http:
-            wanted = {"notifications": {"resourceSubscriptions": ["test://1", "test://2"]}}
-            stream = await http.open("POST", stateless("subscriptions/listen", wanted))
-            await stream.message()
-            assert app._quota.used == 16
-            stream.leave()
-            await stream.end()
-            assert app._quota.used == 0
-
-    run(test)
+async def test_a_stream_that_ends_releases_its_quota() -> None:
+    app = serving().asgi()
+    async with http_client(app) as http:
+        params = {"notifications": {"resourceSubscriptions": ["test://1", "test://2"]}}
+        stream = await http.open("POST", stateless("subscriptions/listen", params))
+        await stream.message()
+        assert app._quota.used == 16
+        stream.disconnect()
+        await stream.end()
+        assert app._quota.used == 0
 
 
-def test_a_session_that_is_made_again_has_the_limits_of_its_worker(caplog: pytest.LogCaptureFixture) -> None:
-    """What does not fit is dropped, with a line in the log; the session goes on."""
-
-    async def test() -> None:
-        store = MemorySessions()
-        wide = serving().asgi(sessions=True, session_store=store)
-        narrow = serving().asgi(sessions=True, session_store=store, max_subscription_bytes=2048)
-        async with asking(wide) as http:
-            who: dict[str, Any] = {}
-            id = await opened(http, who)
-            for number in range(4):
-                assert await subscribe(http, who, id, f"test://{number}".ljust(1000, "x"))
-            http.app = narrow
-            assert await ping(http, who, id) == 200
-            assert narrow._quota.used == 2000
-
-    run(test)
-    assert "no room for the subscriptions of its record" in caplog.text
+async def test_a_restored_session_has_the_limits_of_its_worker(caplog: pytest.LogCaptureFixture) -> None:
+    """Subscriptions above the limit are dropped, which is logged; the session continues."""
+    store = MemorySessionStore()
+    wide = serving().asgi(sessions=True, session_store=store)
+    narrow = serving().asgi(sessions=True, session_store=store, max_subscription_bytes=2048)
+    async with http_client(wide) as http:
+        who: dict[str, Any] = {}
+        id = await opened(http, who)
+        for number in range(4):
+            assert await subscribe(http, who, id, f"test://{number}".ljust(1000, "x"))
+        http.app = narrow
+        assert await ping(http, who, id) == 200
+        assert narrow._quota.used == 2000
+    assert "not all subscriptions of the session were restored" in caplog.text

@@ -1,4 +1,4 @@
-"""uvicorn's log lines, under our names, for as long as we run it."""
+"""uvicorn's loggers are redirected while the server runs."""
 
 import logging
 
@@ -9,7 +9,7 @@ from jackstay.server.http._uvicorn_logs import UvicornLogs
 ERRORS, ACCESS = logging.getLogger("uvicorn.error"), logging.getLogger("uvicorn.access")
 
 
-def test_errors_are_ours_and_the_rest_is_for_debugging(caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_stay_errors_and_the_rest_is_debug(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "jackstay"), UvicornLogs():
         ERRORS.info("Started server process [%d]", 7)
         ERRORS.warning("Invalid HTTP request received.")
@@ -26,7 +26,7 @@ def test_errors_are_ours_and_the_rest_is_for_debugging(caplog: pytest.LogCapture
     assert "ValueError: x" in caplog.text
 
 
-def test_nothing_is_made_of_what_nobody_hears(caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_below_the_level_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "jackstay"), UvicornLogs():
         ERRORS.info("Started server process [%d]", 7)
     assert caplog.records == []
@@ -38,8 +38,8 @@ def test_an_access_line_has_no_query(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.getMessage() for record in caplog.records] == ["1.2.3.4:5 GET /mcp 401"]
 
 
-def test_afterwards_everything_is_as_before() -> None:
-    before = [(one.handlers, one.propagate, one.level) for one in (ERRORS, ACCESS)]
+def test_the_loggers_are_restored() -> None:
+    before = [(logger.handlers, logger.propagate, logger.level) for logger in (ERRORS, ACCESS)]
     with UvicornLogs():
         assert not ERRORS.propagate
-    assert [(one.handlers, one.propagate, one.level) for one in (ERRORS, ACCESS)] == before
+    assert [(logger.handlers, logger.propagate, logger.level) for logger in (ERRORS, ACCESS)] == before

@@ -1,4 +1,4 @@
-"""Which HTTP client is used: the one that was handed in, or ours; and what is said where neither is there."""
+"""Selection of the HTTP client, and the error if none is available."""
 
 import asyncio
 import builtins
@@ -14,16 +14,15 @@ from jackstay.transport import HttpClient
 from jackstay.transport.http import http
 from jackstay.transport.http._clients import environment_proxy, wrap
 from scripted.http import Mcp, MemoryHttp
-from scripted.loop import timed
 
 
-def test_a_client_that_keeps_the_contract_is_used_as_it_is() -> None:
+def test_a_client_that_implements_the_contract_is_not_wrapped() -> None:
     client = MemoryHttp(Mcp())
     assert isinstance(client, HttpClient)
     assert wrap(client) is client
 
 
-def test_what_is_no_client_is_refused_by_its_name() -> None:
+def test_an_unsupported_client_is_rejected() -> None:
     with pytest.raises(UsageError, match="not int"):
         wrap(7)
     with (
@@ -33,9 +32,7 @@ def test_what_is_no_client_is_refused_by_its_name() -> None:
         wrap(synchronous)
 
 
-@timed
 async def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is imported on first use; without the extra, a clear error."""
     monkeypatch.delitem(sys.modules, "jackstay.transport.http._aiohttp", raising=False)
     package = sys.modules["jackstay.transport.http"]
     monkeypatch.delattr(package, "_aiohttp", raising=False)
@@ -66,7 +63,7 @@ async def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch
         ({"http_proxy": "http://p:1", "no_proxy": ".a"}, "http://b/x", "http://p:1"),
     ],
 )
-def test_the_environment_names_a_proxy_as_it_does_for_other_programs(
+def test_the_proxy_from_the_environment(
     variables: dict[str, str], url: str, proxy: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):

@@ -1,8 +1,4 @@
-"""What callers were told against what the server did, under every fault at once, by seed, on a clock of its own.
-
-The invariant: ok means that it ran once and the answer is one's own; an error that says "did not run" means never; any other means
-at most once. Nobody hangs, and afterwards the connection is ready and empty.
-"""
+"""Reported outcomes compared with what the server did, under random faults, by seed, on a fake clock."""
 
 import asyncio
 import random
@@ -20,28 +16,28 @@ CALLS = 120
 
 
 class Faulty(Mcp):
-    """A server that keeps a ledger of what it ran, and misbehaves before and after."""
+    """A faulty server that records the calls it ran."""
 
-    def __init__(self, version: str, lots: random.Random) -> None:
+    def __init__(self, version: str, rng: random.Random) -> None:
         super().__init__(version, session="s")
-        self.lots = lots
+        self.rng = rng
         self.ran: dict[int, int] = {}
         self.streams: dict[str, list[dict[str, Any]]] = {}
         self.is_well = False
 
     async def __call__(self, seen: Seen, reply: Reply) -> None:
-        lots = self.lots
+        rng = self.rng
         if not self.is_well:
-            await asyncio.sleep(lots.choice((0, 0, 0.01, 0.5)))
-            fault = lots.random()
+            await asyncio.sleep(rng.choice((0, 0, 0.01, 0.5)))
+            fault = rng.random()
             if fault < 0.05:
                 raise TransportError("refused")
             if fault < 0.08:
-                reply.send(lots.choice((429, 503)), retry_after="1")
+                reply.send(rng.choice((429, 503)), retry_after="1")
                 return
             if fault < 0.10 and seen.what not in ("initialize", "server/discover"):
                 self.sessions.clear()
-                self.session = f"s{lots.randrange(10**9)}-"
+                self.session = f"s{rng.randrange(10**9)}-"
         if seen.what == "tools/call" and not self.is_forgotten(seen):
             await self.call(seen, reply)
         elif seen.method == "GET" and "last-event-id" in seen.headers and not self.is_forgotten(seen):
@@ -50,22 +46,22 @@ class Faulty(Mcp):
             await super().__call__(seen, reply)
 
     async def call(self, seen: Seen, reply: Reply) -> None:
-        """Run it, and answer in one of many ways, or not at all."""
-        lots = self.lots
+        """Run the call, and respond in one of many ways, or not at all."""
+        rng = self.rng
         number = seen.rpc["params"]["arguments"]["n"]
-        fault = 1.0 if self.is_well else lots.random()
+        fault = 1.0 if self.is_well else rng.random()
         if fault < 0.05:
             reply.cut()
             return
         self.ran[number] = self.ran.get(number, 0) + 1
-        await asyncio.sleep(lots.choice((0, 0.1, 2.0)) if not self.is_well else 0)
+        await asyncio.sleep(rng.choice((0, 0.1, 2.0)) if not self.is_well else 0)
         content = [{"type": "text", "text": str(number)}]
         answer = {"jsonrpc": "2.0", "id": seen.id, "result": {"content": content, "resultType": "complete"}}
         if fault < 0.10:
             reply.cut()
         elif fault < 0.15:
             reply.sse()
-            reply.cut() if lots.random() < 0.5 else reply.end()
+            reply.cut() if rng.random() < 0.5 else reply.end()
         elif fault < 0.25:
             id = f"e{number}-{len(self.ran)}"
             self.streams[id] = [answer]
@@ -78,9 +74,7 @@ class Faulty(Mcp):
             await reply.gone.wait()  # never
         elif fault < 0.6:
             reply.sse()
-            reply.event(
-                {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}
-            )
+            reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}})
             reply.event(answer)
             reply.event(answer)  # twice
             reply.end()
@@ -97,10 +91,10 @@ class Faulty(Mcp):
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 @pytest.mark.parametrize("seed", range(12))
 @on_fake_clock
-async def test_what_callers_are_told_is_what_happened(seed: int, version: str) -> None:
-    """G2, G3, G4, G7, G10, G11."""
-    lots = random.Random(seed)
-    server = Faulty(version, lots)
+async def test_reported_outcomes_match_what_the_server_did(seed: int, version: str) -> None:
+    """docs/guarantees.md G2, G3, G4, G7, G10, G11."""
+    rng = random.Random(seed)
+    server = Faulty(version, rng)
     wire = MemoryHttp(server)
     client = connect(
         http("http://127.0.0.1/mcp", client=wire, max_connections=5),
@@ -110,19 +104,19 @@ async def test_what_callers_are_told_is_what_happened(seed: int, version: str) -
         max_attempts=1000,
         request_timeout=5.0,
     )
-    told: dict[int, McpError | str] = {}
+    outcomes: dict[int, McpError | str] = {}
 
     async def call(number: int) -> None:
-        await asyncio.sleep(lots.random() * 20)
+        await asyncio.sleep(rng.random() * 20)
         try:
-            told[number] = (await client.tools.call("echo", {"n": number})).text
+            outcomes[number] = (await client.tools.call("echo", {"n": number})).text
         except McpError as error:
-            told[number] = error
+            outcomes[number] = error
 
     async with client:
         await asyncio.gather(*(call(number) for number in range(CALLS)))
         server.is_well = True
-        for number, outcome in told.items():
+        for number, outcome in outcomes.items():
             ran = server.ran.get(number, 0)
             if isinstance(outcome, str):
                 assert (outcome, ran) == (str(number), 1), f"call {number}"
@@ -130,14 +124,12 @@ async def test_what_callers_are_told_is_what_happened(seed: int, version: str) -
                 assert ran == 0, f"call {number}: {outcome!r}"
             else:
                 assert ran <= 1, f"call {number}: {outcome!r}"
-        assert len(told) == CALLS
-        assert sum(isinstance(outcome, str) for outcome in told.values()) > CALLS / 4
-        await asyncio.sleep(
-            20
-        )  # two sessions lost within ten seconds are a failure: the last was lost before this
+        assert len(outcomes) == CALLS
+        assert sum(isinstance(outcome, str) for outcome in outcomes.values()) > CALLS / 4
+        await asyncio.sleep(20)  # two sessions lost within ten seconds are a failure
         await client.ready(60)
         assert (await client.tools.call("echo", {"n": -1})).text == "-1"
         await asyncio.sleep(120)
-        transport: Any = client._connection._transport  # type: ignore[union-attr]  # a look inside: nothing is left open
+        transport: Any = client._connection._transport  # type: ignore[union-attr]  # internals
         assert (transport._running, len(transport._waiting), len(transport._by_id)) == (0, 0, 0)
         assert list(transport._open) == []

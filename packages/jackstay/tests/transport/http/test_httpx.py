@@ -1,4 +1,4 @@
-"""An httpx client that a user hands in. What it says of failures is tested beside the others, in `test_aiohttp.py`."""
+"""httpx clients passed by users; their failures are tested in `test_aiohttp.py`."""
 
 import httpx
 import httpx2
@@ -8,16 +8,14 @@ from jackstay.client import connect
 from jackstay.transport.http import http
 from jackstay.transport.http._httpx import HttpxClient
 from scripted.http import HANDSHAKE, STATELESS, Mcp, served
-from scripted.loop import timed
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
-@timed
-async def test_an_httpx_client_carries_a_connection_and_stays_open(library: object, version: str) -> None:
+async def test_an_httpx_client_is_used_and_not_closed(library: object, version: str) -> None:
     async with (
         served(Mcp(version, session="s")) as server,
-        library.AsyncClient(headers={"X-Theirs": "1"}, trust_env=False) as inner,  # type: ignore[attr-defined]  # both have it
+        library.AsyncClient(headers={"X-Theirs": "1"}, trust_env=False) as inner,  # type: ignore[attr-defined]
     ):
         async with connect(http(server.url, client=inner)) as client:
             assert (await client.tools.call("echo", {"a": 1})).text == '{"a": 1}'
@@ -25,7 +23,7 @@ async def test_an_httpx_client_carries_a_connection_and_stays_open(library: obje
         assert server.seen[-1].headers["x-theirs"] == "1"
 
 
-def test_its_own_time_to_read_does_not_end_our_calls() -> None:
+def test_its_read_timeout_does_not_apply() -> None:
     """Calls have deadlines of their own, and streams stay open."""
     client = HttpxClient(httpx.AsyncClient(timeout=httpx.Timeout(5.0, connect=1.0)), httpx)
     assert client._timeout.as_dict() == {"connect": 1.0, "read": None, "write": None, "pool": 5.0}

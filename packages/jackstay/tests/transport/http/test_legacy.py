@@ -1,4 +1,4 @@
-"""HTTP with SSE, the transport of 2024-11-05: found last, one stream for everything, and down when it ends."""
+"""HTTP+SSE of 2024-11-05."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ URL = "http://127.0.0.1/sse"
 
 
 class Old:
-    """A server of 2024-11-05. POSTs to the stream's own URL are refused, as such servers do."""
+    """A server of 2024-11-05. POSTs to the stream's URL are rejected."""
 
     def __init__(self, endpoint: bytes = b"/messages?session=1", refusal: int = 405) -> None:
         self.endpoint = endpoint
@@ -70,8 +70,8 @@ def client_of(script: Any, **options: Any) -> tuple[Client, MemoryHttp]:
 
 @pytest.mark.parametrize("refusal", [400, 404, 405])
 @on_fake_clock
-async def test_an_old_server_is_found_last_and_everything_goes_to_its_endpoint(refusal: int) -> None:
-    """protocol section 5: `initialize` failed with 400, 404 or 405, so GET, and expect an `endpoint` event."""
+async def test_http_sse_is_tried_last_and_messages_go_to_its_endpoint(refusal: int) -> None:
+    """`initialize` failed with 400, 404 or 405, so GET, and expect an `endpoint` event."""
     old = Old(refusal=refusal)
     client, server = client_of(old)
     async with client:
@@ -83,11 +83,11 @@ async def test_an_old_server_is_found_last_and_everything_goes_to_its_endpoint(r
     assert "mcp-protocol-version" not in old.posted[-1].headers
     assert old.stream is not None
     assert old.stream.gone.is_set()
-    assert server.heard("DELETE") == []
+    assert server.received("DELETE") == []
 
 
 @on_fake_clock
-async def test_the_verdict_is_remembered_for_the_next_connection_and_forgotten_when_it_fails() -> None:
+async def test_http_sse_is_remembered_until_it_fails() -> None:
     old = Old()
     client, server = client_of(old)
     async with client:
@@ -107,8 +107,8 @@ async def test_the_verdict_is_remembered_for_the_next_connection_and_forgotten_w
 
 
 @on_fake_clock
-async def test_a_stream_that_does_not_close_holds_nobody_up(caplog: pytest.LogCaptureFixture) -> None:
-    """The HTTP client may be the user's own. Duty 3 of the contract: closing takes bounded steps."""
+async def test_a_stream_that_does_not_close_does_not_block(caplog: pytest.LogCaptureFixture) -> None:
+    """The HTTP client may be the user's: closing has a time limit."""
     old = Old()
     client, _ = client_of(old, close_step=2.0)
     gate = asyncio.Event()
@@ -122,13 +122,13 @@ async def test_a_stream_that_does_not_close_holds_nobody_up(caplog: pytest.LogCa
 
         old.stream.close = close_late
     gate.set()
-    assert "the stream of the server does not close" in caplog.text
+    assert "the SSE stream did not close" in caplog.text
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
 @on_fake_clock
-async def test_the_end_of_the_stream_is_an_unknown_outcome_for_what_was_sent(is_cut: bool) -> None:
-    """G2: it is one connection, as a pipe is."""
+async def test_the_end_of_the_stream_is_an_unknown_outcome_for_sent_calls(is_cut: bool) -> None:
+    """docs/guarantees.md G2."""
     old = Old()
     client, _ = client_of(old)
     async with client:
@@ -146,8 +146,8 @@ async def test_the_end_of_the_stream_is_an_unknown_outcome_for_what_was_sent(is_
 
 
 @on_fake_clock
-async def test_a_message_that_is_refused_fails_alone() -> None:
-    """G3."""
+async def test_a_rejected_message_fails_alone() -> None:
+    """docs/guarantees.md G3."""
     old = Old()
     client, _ = client_of(old)
     async with client:
@@ -163,7 +163,7 @@ async def test_a_message_that_is_refused_fails_alone() -> None:
 
 @pytest.mark.parametrize("raised", [TransportError("refused"), ZeroDivisionError("bug")])
 @on_fake_clock
-async def test_a_message_that_cannot_be_sent_fails_alone_too(raised: Exception) -> None:
+async def test_a_message_that_cannot_be_sent_fails_alone(raised: Exception) -> None:
     old = Old()
     client, _ = client_of(old)
     async with client:
@@ -178,7 +178,7 @@ async def test_a_message_that_cannot_be_sent_fails_alone_too(raised: Exception) 
 
 
 @on_fake_clock
-async def test_a_jsonrpc_error_in_place_of_accepted_is_the_answer() -> None:
+async def test_a_jsonrpc_error_in_place_of_accepted_is_the_response() -> None:
     old = Old()
     client, _ = client_of(old)
     async with client:
@@ -195,8 +195,8 @@ async def test_a_jsonrpc_error_in_place_of_accepted_is_the_answer() -> None:
 
 
 @on_fake_clock
-async def test_a_call_that_is_given_up_is_cancelled_by_a_notification() -> None:
-    """G11."""
+async def test_a_cancelled_call_sends_a_notification() -> None:
+    """docs/guarantees.md G11."""
     old = Old()
     client, _ = client_of(old)
     async with client:
@@ -219,19 +219,19 @@ async def test_a_call_that_is_given_up_is_cancelled_by_a_notification() -> None:
     ],
 )
 @on_fake_clock
-async def test_an_endpoint_that_leads_elsewhere_is_not_followed(endpoint: bytes, first: bytes) -> None:
-    """It would get our messages and our credentials because a stream said so."""
+async def test_an_endpoint_of_another_origin_is_rejected(endpoint: bytes, first: bytes) -> None:
+    """It would receive messages and credentials."""
     old = Old(endpoint)
     old.first = first
     client, server = client_of(old, max_frame_bytes=4096)
-    with pytest.raises(TransportError, match="no MCP server at this URL"):
+    with pytest.raises(TransportError, match="no MCP server at "):
         await client.open()
     assert set(server.urls) == {URL}
     assert all(reply.gone.is_set() for reply in server.replies if reply.headers.get("content-type"))
 
 
 @on_fake_clock
-async def test_what_comes_before_the_endpoint_does_not_count() -> None:
+async def test_events_before_the_endpoint_are_ignored() -> None:
     old = Old()
     old.first = b'data: {"jsonrpc":"2.0","method":"notifications/message"}\n\n'
     client, _ = client_of(old)
@@ -243,7 +243,7 @@ async def test_what_comes_before_the_endpoint_does_not_count() -> None:
 
 
 @on_fake_clock
-async def test_a_stream_that_names_no_endpoint_is_no_old_server() -> None:
+async def test_a_stream_without_an_endpoint_is_an_error() -> None:
     async def mute(seen: Seen, reply: Reply) -> None:
         if seen.method == "GET":
             reply.sse()
@@ -252,12 +252,12 @@ async def test_a_stream_that_names_no_endpoint_is_no_old_server() -> None:
             reply.send(405)
 
     client, _ = client_of(mute)
-    with pytest.raises(TransportError, match="no MCP server at this URL"):
+    with pytest.raises(TransportError, match="no MCP server at "):
         await client.open()
 
 
 @on_fake_clock
-async def test_a_remembered_old_server_that_is_unwell_is_tried_again() -> None:
+async def test_a_remembered_server_that_fails_is_retried() -> None:
     old = Old()
     client, server = client_of(old)
     async with client:
@@ -275,7 +275,7 @@ async def test_a_remembered_old_server_that_is_unwell_is_tried_again() -> None:
 
 
 @on_fake_clock
-async def test_a_remembered_old_server_that_asks_for_credentials_now_is_told_so() -> None:
+async def test_a_remembered_server_that_requires_credentials_is_reported() -> None:
     old = Old()
     client, server = client_of(old)
     async with client:
@@ -293,7 +293,7 @@ async def test_a_remembered_old_server_that_asks_for_credentials_now_is_told_so(
 
 
 @on_fake_clock
-async def test_an_event_over_the_limit_is_dropped_and_the_connection_goes_on(
+async def test_an_event_over_the_limit_is_dropped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     old = Old()
@@ -302,13 +302,13 @@ async def test_an_event_over_the_limit_is_dropped_and_the_connection_goes_on(
         assert old.stream is not None
         old.stream.write(b"data: " + b"x" * 5000 + b"\n\n")
         assert (await client.tools.call("echo")).text == "tools/call"
-        assert "LegacyStream" in repr(client._connection._transport._legacy)  # type: ignore[union-attr]  # a look inside
+        assert "LegacyStream" in repr(client._connection._transport._legacy)  # type: ignore[union-attr]  # internals
         assert "HTTP+SSE" in repr(client._connection._transport)  # type: ignore[union-attr]  # as above
-    assert "is dropped" in caplog.text
+    assert "dropped an event" in caplog.text
 
 
 @on_fake_clock
-async def test_an_old_stream_that_cannot_be_read_goes_down() -> None:
+async def test_an_invalid_stream_goes_down() -> None:
     old = Old()
     client, _ = client_of(old)
     async with client:
@@ -316,4 +316,4 @@ async def test_an_old_stream_that_cannot_be_read_goes_down() -> None:
         old.stream.write(b"event: \xff\n\n")
         await asyncio.sleep(0.1)
         assert client.state == "backoff"
-        assert isinstance(client._connection.core.cause, ProtocolError)  # type: ignore[union-attr]  # a look inside
+        assert isinstance(client._connection.core.cause, ProtocolError)  # type: ignore[union-attr]  # internals

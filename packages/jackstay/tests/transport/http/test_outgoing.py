@@ -1,6 +1,4 @@
-"""What a frame is about, as far as HTTP must know it."""
-
-from typing import Any
+"""Parsing of outgoing frames."""
 
 import pytest
 
@@ -13,9 +11,8 @@ from jackstay.transport.http._outgoing import Outgoing, read_outgoing
 META = b'{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
 
 
-@pytest.mark.parametrize(
-    ("frame", "expected"),
-    [
+def test_the_parts_for_headers_are_parsed() -> None:
+    for frame, expected in [
         (encode_request(7, "ping"), {"method": "ping", "id": 7}),
         (
             encode_request(7, "tools/call", b'{"name":"a","arguments":{"name":"b"}}', META),
@@ -38,61 +35,51 @@ META = b'{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
         (encode_result("q", b'{"name":"x"}'), {"method": "", "id": None}),
         (encode_result(3, b"{}"), {"method": "", "id": None}),
         (encode_error(3, -1, "no"), {"method": "", "id": None}),
-    ],
-)
-def test_as_much_is_read_as_headers_need(frame: bytes, expected: dict[str, Any]) -> None:
-    out = read_outgoing(frame)
-    assert {name: getattr(out, name) for name in expected} == expected
-    assert out.frame is frame
+    ]:
+        out = read_outgoing(frame)
+        assert {name: getattr(out, name) for name in expected} == expected
+        assert out.frame is frame
 
 
-@pytest.mark.parametrize("frame", [b"", b"[]", b"7", b'{"method":1}', b'{"params":[]}', b"\xff"])
-def test_what_is_no_message_is_refused(frame: bytes) -> None:
-    with pytest.raises(UsageError, match="only JSON-RPC messages"):
-        read_outgoing(frame)
+def test_invalid_messages_are_rejected() -> None:
+    for frame in [b"", b"[]", b"7", b'{"method":1}', b'{"params":[]}', b"\xff"]:
+        with pytest.raises(UsageError, match="not a JSON-RPC message"):
+            read_outgoing(frame)
 
 
-@pytest.mark.parametrize(
-    ("method", "id", "has_agreed", "kind"),
-    [
+def test_the_kind_of_a_message() -> None:
+    for method, id, has_agreed, kind in [
         ("server/discover", 1, False, Sent.PROBE),
         ("server/discover", 1, True, Sent.REQUEST),
         ("initialize", 1, False, Sent.INITIALIZE),
         ("initialize", 1, True, Sent.INITIALIZE),
         ("tools/call", 1, False, Sent.REQUEST),
-        ("notifications/initialized", None, True, Sent.NOTICE),
-        ("", None, False, Sent.NOTICE),
-    ],
-)
-def test_what_a_response_is_judged_as(method: str, id: int | None, has_agreed: bool, kind: Sent) -> None:
-    assert Outgoing(b"", method, id).kind(has_agreed) is kind
+        ("notifications/initialized", None, True, Sent.NOTIFICATION),
+        ("", None, False, Sent.NOTIFICATION),
+    ]:
+        assert Outgoing(b"", method, id).kind(has_agreed) is kind
 
 
-def test_the_body_says_its_revision_itself_and_initialize_has_none() -> None:
+def test_the_revision_is_that_of_the_body_or_negotiated() -> None:
     agreed, stateless = REVISIONS["2025-06-18"], REVISIONS["2026-07-28"]
     assert Outgoing(b"", "x", 1, version="2026-07-28").revision(agreed) is stateless
     assert Outgoing(b"", "x", 1, version="1999-01-01").revision(agreed) is agreed
     assert Outgoing(b"", "x", 1).revision(agreed) is agreed
     assert Outgoing(b"", "initialize", 1).revision(agreed) is None
-    assert Outgoing(b"", "subscriptions/listen", 1).stands
+    assert Outgoing(b"", "subscriptions/listen", 1).is_long_lived
     assert Outgoing(b"", "x", 1).is_request
     assert not Outgoing(b"", "x").is_request
 
 
-@pytest.mark.parametrize(
-    ("params", "pairs"),
-    [
+def test_header_params_are_read_from_the_frame() -> None:
+    for params, pairs in [
         (b'{"arguments":{"region":"eu"}}', (("Mcp-Param-Region", "eu"),)),
         (b'{"arguments":{}}', ()),
         (b'{"arguments":[1]}', ()),
         (b"{}", ()),
         (b"", ()),
-    ],
-)
-def test_marked_arguments_are_read_from_the_frame(params: bytes, pairs: Any) -> None:
-    row = ParamHeader(("region",), "Region", "string")
-    out = read_outgoing(
-        encode_request(1, "tools/call", params) if params else encode_request(1, "tools/call")
-    )
-    assert out.param_headers([row]) == pairs
-    assert out.param_headers([]) == ()
+    ]:
+        row = ParamHeader(("region",), "Region", "string")
+        out = read_outgoing(encode_request(1, "tools/call", params) if params else encode_request(1, "tools/call"))
+        assert out.param_headers([row]) == pairs
+        assert out.param_headers([]) == ()

@@ -1,4 +1,4 @@
-"""The faults of G2 to G4, G8 to G11 over real sockets: a real client, a server that cuts, stalls, resets, half-closes and comes back."""
+"""Faults over real sockets: a server that cuts, stalls, resets, half-closes and restarts (docs/guarantees.md)."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,6 @@ from jackstay.errors import (
 from jackstay.transport.http import http
 from scripted import certificates
 from scripted.http import HANDSHAKE, STATELESS, HttpServer, Mcp, Reply, Script, Seen, served
-from scripted.loop import timed
 
 ERAS = pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 FAST: dict[str, Any] = {"backoff_min": 0.02, "backoff_max": 0.05}
@@ -25,14 +24,13 @@ FAST: dict[str, Any] = {"backoff_min": 0.02, "backoff_max": 0.05}
 
 @pytest.fixture(scope="module", autouse=True)
 def _uvloop_is_warm() -> None:
-    """uvloop opens a pipe for signals with its first loop and keeps it for ever: that one is not ours."""
+    """uvloop opens a pipe for signals with its first loop and keeps it."""
     uvloop.new_event_loop().close()
 
 
 @ERAS
-@timed
-async def test_many_calls_share_a_few_connections_and_each_gets_its_own_answer(version: str) -> None:
-    """G10: safe to share; no more connections than allowed."""
+async def test_many_calls_share_a_few_connections(version: str) -> None:
+    """docs/guarantees.md G10: safe to share; no more connections than allowed."""
     async with served(Mcp(version, session="s")) as server:
         async with connect(http(server.url, max_connections=8)) as client:
             results = await asyncio.gather(*(client.tools.call("echo", {"n": n}) for n in range(200)))
@@ -40,32 +38,28 @@ async def test_many_calls_share_a_few_connections_and_each_gets_its_own_answer(v
         assert server.accepted <= 10
 
 
-@timed
-async def test_tls_with_an_authority_of_the_users_own(tmp_path: Path) -> None:
-    """Custom CA: a file."""
+async def test_tls_with_a_ca_of_the_user(tmp_path: Path) -> None:
     context, ca = certificates.make(tmp_path)
     async with served(Mcp(HANDSHAKE, session="s"), context) as server:
         url = server.url.replace("http:", "https:")
         async with connect(http(url, ca=ca, auth="token")) as client:
             assert (await client.tools.call("echo")).text == "{}"
         assert {seen.headers["authorization"] for seen in server.seen} == {"Bearer token"}
-        with pytest.raises(TransportError, match=r"certificate is not trusted .*ca=FILE") as raised:
+        with pytest.raises(TransportError, match=r"untrusted certificate .*ca=FILE") as raised:
             await connect(http(url)).open()
-        assert raised.value.permanent, "told at once: trying again cannot help"
+        assert raised.value.permanent, "a retry cannot help"
 
 
-@timed
-async def test_the_wrong_scheme_is_told_both_ways(tmp_path: Path) -> None:
-    """A handshake that is lost has run nothing of the user's: it is a TransportError, and says what to try."""
+async def test_the_wrong_scheme_is_reported(tmp_path: Path) -> None:
+    """A lost handshake is a TransportError with a hint: no call has run."""
     context, _ = certificates.make(tmp_path)
     async with served(Mcp(HANDSHAKE), context) as server:
-        with pytest.raises(TransportError, match=r"lost.*should the URL begin with https\?") as raised:
+        with pytest.raises(TransportError, match=r"lost.*should the URL begin with https://\?") as raised:
             await connect(http(server.url), max_attempts=1).open()
         assert raised.value.may_have_run is False
 
 
-@timed
-async def test_a_server_without_tls_is_told_as_such() -> None:
+async def test_a_server_without_tls_is_reported() -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -73,7 +67,7 @@ async def test_a_server_without_tls_is_told_as_such() -> None:
 
     async with await asyncio.start_server(refuse, "127.0.0.1") as server:
         port = server.sockets[0].getsockname()[1]
-        with pytest.raises(TransportError, match=r"it does not speak TLS: should the URL begin with http\?"):
+        with pytest.raises(TransportError, match=r"the server does not use TLS; should the URL begin with http://"):
             await connect(http(f"https://127.0.0.1:{port}/mcp"), max_attempts=1).open()
 
 
@@ -120,7 +114,7 @@ async def _lies_about_the_length(seen: Seen, reply: Any) -> None:
 
 async def _cuts_the_answer(seen: Seen, reply: Any) -> None:
     reply.sse()
-    reply.write(b'data: {"jsonrpc":"2.0","id":%d,"result":{}}\n' % seen.id)  # and no blank line
+    reply.write(b'data: {"jsonrpc":"2.0","id":%d,"result":{}}\n' % seen.id)  # without a blank line
     reply.end()
 
 
@@ -137,11 +131,8 @@ async def _cuts_the_answer(seen: Seen, reply: Any) -> None:
     ],
 )
 @ERAS
-@timed
-async def test_a_response_that_ends_without_its_answer_is_an_outcome_at_once_and_nobody_elses(
-    version: str, fault: Script
-) -> None:
-    """G2, G3."""
+async def test_a_response_that_ends_without_its_answer_fails_only_that_call(version: str, fault: Script) -> None:
+    """docs/guarantees.md G2, G3."""
     script = Mcp(version, session="s", tools__call=fault)
     async with served(script) as server, connect(http(server.url)) as client:
         with pytest.raises(OutcomeUnknownError) as raised:
@@ -149,12 +140,11 @@ async def test_a_response_that_ends_without_its_answer_is_an_outcome_at_once_and
         assert raised.value.may_have_run is True
         assert client.state == "ready"
         assert len(await client.tools.list()) == 1
-        assert len(server.heard("tools/call")) == 1, "G7: never sent again by itself"
+        assert len(server.received("tools/call")) == 1, "docs/guarantees.md G7: not sent again"
 
 
-@timed
-async def test_a_stateless_call_that_is_given_up_is_seen_by_the_server_as_a_closed_connection() -> None:
-    """G11: the awaiting task cancelled, and a deadline that passed."""
+async def test_a_cancelled_stateless_call_closes_its_connection() -> None:
+    """docs/guarantees.md G11: by cancellation and by a deadline."""
     gone: list[asyncio.Event] = []
     begun = asyncio.Event()
 
@@ -174,13 +164,12 @@ async def test_a_stateless_call_that_is_given_up_is_seen_by_the_server_as_a_clos
         with pytest.raises(TimeoutError):
             await late
         await gone[1].wait()
-        assert server.heard("notifications/cancelled") == []
+        assert server.received("notifications/cancelled") == []
         assert client.state == "ready"
 
 
-@timed
-async def test_a_handshake_call_that_is_given_up_is_cancelled_by_one_notification() -> None:
-    """G11."""
+async def test_a_cancelled_handshake_call_sends_one_notification() -> None:
+    """docs/guarantees.md G11."""
     begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def stall(seen: Seen, reply: Reply) -> None:
@@ -199,20 +188,19 @@ async def test_a_handshake_call_that_is_given_up_is_cancelled_by_one_notificatio
         call.cancel()
         await cancelled.wait()
         assert len(await client.tools.list()) == 1
-        (told,) = server.heard("notifications/cancelled")
-        assert told.rpc["params"]["requestId"] == server.heard("tools/call")[0].id
+        (cancelled,) = server.received("notifications/cancelled")
+        assert cancelled.rpc["params"]["requestId"] == server.received("tools/call")[0].id
 
 
 async def _idle_connections_ended(client: Client) -> None:
-    """Until the client has seen the ends of the connections that it keeps: a call could be sent into one, else."""
-    pool = client._connection._transport.sender.client._session.connector  # type: ignore[union-attr]  # a look inside
+    """Wait until the client has seen the end of its idle connections."""
+    pool = client._connection._transport.sender.client._session.connector  # type: ignore[union-attr]  # internals
     while any(kept.is_connected() for one in pool._conns.values() for kept, _ in one):
         await asyncio.sleep(0)
 
 
-@timed
-async def test_a_redeployed_server_forgets_the_session_and_the_next_call_works() -> None:
-    """G4: the same address, other memory."""
+async def test_after_a_redeploy_the_next_call_succeeds() -> None:
+    """docs/guarantees.md G4."""
     server = HttpServer(Mcp(HANDSHAKE, session="old"))
     await server.start()
     async with connect(http(server.url)) as client:
@@ -224,14 +212,14 @@ async def test_a_redeployed_server_forgets_the_session_and_the_next_call_works()
         await again.start()
         calls = await asyncio.gather(*(client.tools.call("echo", {"n": n}) for n in range(5)))
         assert [call.text for call in calls] == [f'{{"n": {n}}}' for n in range(5)]
-        assert len(again.heard("initialize")) == 1
-        assert {seen.headers["mcp-session-id"] for seen in again.heard("tools/call")} == {"old1", "new1"}
+        assert len(again.received("initialize")) == 1
+        assert {seen.headers["mcp-session-id"] for seen in again.received("tools/call")} == {"old1", "new1"}
     await again.stop()
     assert again.failures == server.failures == []
 
 
 async def _refused(client: Client) -> TransportError:
-    """Call until it is refused: the first call may meet the end of a kept-alive connection, and cannot know what that means."""
+    """Call until the connection is refused: the first call may use a connection that is being closed."""
     while True:
         try:
             await client.tools.call("echo")
@@ -242,9 +230,8 @@ async def _refused(client: Client) -> TransportError:
 
 
 @ERAS
-@timed
-async def test_a_server_that_is_away_is_not_sent_to_and_is_found_again_when_it_is_back(version: str) -> None:
-    """G5 over HTTP: refused is "not sent", the client comes back by itself."""
+async def test_a_stopped_server_is_reconnected_when_it_is_back(version: str) -> None:
+    """docs/guarantees.md G5: refused means "not sent", and the client reconnects automatically."""
     server = HttpServer(Mcp(version, session="s"))
     await server.start()
     async with connect(http(server.url), **FAST) as client:
@@ -260,9 +247,8 @@ async def test_a_server_that_is_away_is_not_sent_to_and_is_found_again_when_it_i
 
 
 @pytest.mark.parametrize("is_stream", [True, False])
-@timed
-async def test_a_flood_is_cut_off_while_it_is_read(is_stream: bool) -> None:
-    """Row 17: enforced while reading; the connection is closed, and only that call fails."""
+async def test_a_response_over_the_limit_is_cut_off(is_stream: bool) -> None:
+    """Enforced while reading; the connection is closed, and only that call fails."""
     ended = asyncio.Event()
 
     async def flood(seen: Seen, reply: Reply) -> None:
@@ -285,16 +271,14 @@ async def test_a_flood_is_cut_off_while_it_is_read(is_stream: bool) -> None:
         assert len(await client.tools.list()) == 1
 
 
-@timed
-async def test_a_large_answer_within_the_limit_comes_whole_both_ways() -> None:
+async def test_a_large_response_within_the_limit_is_complete() -> None:
     """G16 over HTTP."""
     text = "x" * 15_000_000
     async with served(Mcp()) as server, connect(http(server.url)) as client:
         assert len((await client.tools.call("echo", {"t": text})).text) > len(text)
 
 
-@timed
-async def test_a_server_of_2024_11_05_is_found_and_its_end_is_an_unknown_outcome() -> None:
+async def test_the_end_of_an_http_sse_server_is_an_unknown_outcome() -> None:
     streams: list[Reply] = []
     called = asyncio.Event()
     inner = Mcp("2024-11-05")
@@ -329,11 +313,10 @@ async def test_a_server_of_2024_11_05_is_found_and_its_end_is_an_unknown_outcome
 
 
 @ERAS
-@timed
 async def test_it_is_opened_and_closed_from_any_task_and_a_cancelled_open_leaves_nothing(
     version: str,
 ) -> None:
-    """G8, G9."""
+    """docs/guarantees.md G8, G9."""
     begun = asyncio.Event()
 
     async def never(seen: Seen, reply: Reply) -> None:
@@ -356,16 +339,15 @@ async def test_it_is_opened_and_closed_from_any_task_and_a_cancelled_open_leaves
         assert client.state == "closed"
 
 
-@timed
-async def test_a_page_that_is_no_mcp_server_is_quoted() -> None:
-    """Bad content types are a ProtocolError with a quote; at the first connect that is final, and told at once."""
+async def test_a_web_page_is_quoted_in_the_error() -> None:
+    """At the first connect this is final, and reported at once."""
 
     async def page(seen: Seen, reply: Reply) -> None:
         reply.send(200, b"<!doctype html><title>hello", "text/html; charset=utf-8")
 
     async with served(page) as server:
         with pytest.raises(
-            TransportError, match=r"no MCP server at this URL: HTTP 200 from http://.* with 'text/html'"
+            TransportError, match=r"no MCP server at http://.*: HTTP 200, initialize returned 'text/html'"
         ) as raised:
             await connect(http(server.url)).open()
         assert raised.value.absent

@@ -1,4 +1,4 @@
-"""One POST: what it says, what comes of it, and that it fails alone. On a clock of its own, against a server in memory."""
+"""One POST: headers, responses and failures. On a fake clock, with an in-memory server."""
 
 import asyncio
 from typing import Any
@@ -18,11 +18,11 @@ from jackstay.testing import on_fake_clock
 from scripted.http import HANDSHAKE, STATELESS, Mcp, Reply, Script, Seen
 from scripted.http_client import client_of
 
-# --- what is said -----------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
 @on_fake_clock
-async def test_a_stateless_request_says_in_headers_what_its_body_says() -> None:
+async def test_headers_of_a_stateless_request_mirror_its_body() -> None:
     """2026-07-28 basic/transports/streamable-http, "Request Metadata"."""
     client, server = client_of(Mcp())
     async with client:
@@ -37,7 +37,7 @@ async def test_a_stateless_request_says_in_headers_what_its_body_says() -> None:
 
 
 @on_fake_clock
-async def test_a_handshake_request_names_the_session_and_the_revision_agreed_on() -> None:
+async def test_a_handshake_request_has_the_session_and_the_negotiated_revision() -> None:
     """2025-11-25 basic/transports: the id is echoed, the version from `initialized` on."""
     client, server = client_of(Mcp("2025-06-18", session="s"))
     async with client:
@@ -59,8 +59,8 @@ async def test_a_handshake_request_names_the_session_and_the_revision_agreed_on(
 
 
 @on_fake_clock
-async def test_requests_wait_until_initialized_is_taken() -> None:
-    """2025-11-25 basic/lifecycle: servers refuse what comes before `notifications/initialized`."""
+async def test_requests_wait_until_initialized_is_accepted() -> None:
+    """2025-11-25 basic/lifecycle: servers reject requests before `notifications/initialized`."""
     gate = asyncio.Event()
 
     async def slow(seen: Seen, reply: Reply) -> None:
@@ -72,18 +72,18 @@ async def test_requests_wait_until_initialized_is_taken() -> None:
         call = asyncio.ensure_future(client.tools.call("echo"))
         for _ in range(20):
             await asyncio.sleep(0)
-        assert server.heard("tools/call") == []
+        assert server.received("tools/call") == []
         gate.set()
         assert (await call).text == "{}"
 
 
-# --- what comes of it -------------------------------------------------------------------------------------------------
+# --- responses --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 @on_fake_clock
-async def test_an_answer_may_come_as_json_or_as_an_event_with_others_before_it(version: str) -> None:
-    """Both must be read (2025-11-25 "Sending Messages to the Server"); notifications on the way are delivered."""
+async def test_a_response_may_be_json_or_a_stream(version: str) -> None:
+    """2025-11-25 "Sending Messages to the Server"; notifications on the stream are delivered."""
 
     async def stream(seen: Seen, reply: Reply) -> None:
         reply.sse()
@@ -93,20 +93,18 @@ async def test_an_answer_may_come_as_json_or_as_an_event_with_others_before_it(v
         reply.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
         reply.event(b"not for us", event="other")
         reply.event({"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}})
-        reply.event(
-            {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}
-        )
+        reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}})
         reply.end()
 
     client, _ = client_of(Mcp(version, tools__call=stream))
-    heard: list[Any] = []
+    received: list[Any] = []
     notices: list[str] = []
     client.on_notification(lambda notice: notices.append(notice.method))
     async with client:
-        assert (await client.tools.call("echo", on_progress=heard.append)).content == []
+        assert (await client.tools.call("echo", on_progress=received.append)).content == []
         await asyncio.sleep(1)
         assert await client.tools.list() != []
-    assert [each.progress for each in heard] == [1]
+    assert [each.progress for each in received] == [1]
     assert "notifications/message" in notices
 
 
@@ -205,10 +203,10 @@ async def _unreachable(seen: Seen, reply: Reply) -> None:
 
 
 async def _raises(seen: Seen, reply: Reply) -> None:
-    raise ZeroDivisionError("somebody else's bug")
+    raise ZeroDivisionError("a bug")
 
 
-# how the server fails -> the error, whether it may have run, and what it says
+# Fault, error class, may_have_run, message.
 FAULTS: list[tuple[Script, type[McpError], bool | None, str]] = [
     (_ends, OutcomeUnknownError, True, "ended without an answer"),
     (_breaks, OutcomeUnknownError, True, "the connection broke"),
@@ -217,28 +215,31 @@ FAULTS: list[tuple[Script, type[McpError], bool | None, str]] = [
     (_gateway, OutcomeUnknownError, True, "HTTP 502"),
     (_throttled, TransportError, False, "HTTP 429"),
     (_page, ProtocolError, True, "HTTP 200"),
-    (_nothing, ProtocolError, True, "the response is empty"),
-    (_foreign, ProtocolError, True, "not the answer"),
-    (_garbage, ProtocolError, True, "not the answer"),
-    (_array, ProtocolError, True, "not the answer"),
+    (_nothing, ProtocolError, True, "the HTTP response is empty"),
+    (_foreign, ProtocolError, True, "has no response to this request"),
+    (_garbage, ProtocolError, True, "has no response to this request"),
+    (_array, ProtocolError, True, "has no response to this request"),
     (_array_event, OutcomeUnknownError, True, "ended without an answer"),
-    (_hollow, ProtocolError, True, "not the answer"),
+    (_hollow, ProtocolError, True, "has no response to this request"),
     (_hollow_event, OutcomeUnknownError, True, "ended without an answer"),
     (_not_utf8, OutcomeUnknownError, True, "HTTP 500"),
     (_refused, TransportError, False, "HTTP 403"),
-    (_moved, TransportError, False, "moved to 'http://elsewhere/mcp'"),
+    (_moved, TransportError, False, "redirected to 'http://elsewhere/mcp'"),
     (_large, FrameTooLargeError, True, "over the limit"),
     (_large_event, FrameTooLargeError, True, "over the limit"),
 ]
 
 
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
-@pytest.mark.parametrize(("fault", "kind", "may_have_run", "said"), FAULTS)
 @on_fake_clock
-async def test_a_failing_request_fails_only_itself_and_says_whether_it_may_have_run(
-    fault: Script, kind: type[McpError], may_have_run: bool, said: str, version: str
-) -> None:
-    """G2, G3: an outcome at once, the others go on, and the state is left alone."""
+async def test_a_failing_request_fails_alone(version: str, subtests: pytest.Subtests) -> None:
+    """docs/guarantees.md G2, G3: immediately, without effect on others or on the state."""
+    for fault, kind, may_have_run, message in FAULTS:
+        with subtests.test(fault=fault.__name__):
+            await fail(fault, kind, may_have_run, message, version)
+
+
+async def fail(fault: Script, kind: type[McpError], may_have_run: bool, message: str, version: str) -> None:
     client, _ = client_of(Mcp(version, tools__call=fault, tools__list=_idle), max_frame_bytes=4096)
     async with client:
         other = asyncio.ensure_future(client.tools.list())
@@ -248,7 +249,7 @@ async def test_a_failing_request_fails_only_itself_and_says_whether_it_may_have_
         assert type(raised.value) is kind
         assert asyncio.get_running_loop().time() == started, "at once"
         assert raised.value.may_have_run is may_have_run
-        assert said in str(raised.value)
+        assert message in str(raised.value)
         assert raised.value.method == "tools/call"
         assert client.state == "ready"
         assert not other.done()
@@ -258,10 +259,8 @@ async def test_a_failing_request_fails_only_itself_and_says_whether_it_may_have_
 
 @pytest.mark.parametrize("depth", [129, 1500, 100_000])
 @on_fake_clock
-async def test_an_answer_that_is_nested_without_end_breaks_the_rules_and_nothing_else(
-    depth: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """How deep Python can read differs from release to release: whoever finds it out, the call has its error."""
+async def test_an_extremely_nested_response_is_a_protocol_error(depth: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The possible depth depends on the version of Python."""
     nest = b"[" * depth + b"]" * depth
 
     async def deep(seen: Seen, reply: Reply) -> None:
@@ -282,11 +281,11 @@ async def test_an_answer_that_is_nested_without_end_breaks_the_rules_and_nothing
     client, _ = client_of(Mcp(tools__call=deep_before))
     async with client:
         assert (await client.tools.call("echo")).content == []
-    assert "could not be carried" not in caplog.text
+    assert "sending a request failed" not in caplog.text
 
 
 @on_fake_clock
-async def test_the_servers_own_words_and_its_retry_after_are_kept() -> None:
+async def test_the_error_message_and_retry_after_of_the_server_are_reported() -> None:
     client, _ = client_of(Mcp(tools__call=_gateway, tools__list=_throttled, prompts__list=_page))
     async with client:
         with pytest.raises(OutcomeUnknownError) as raised:
@@ -305,34 +304,36 @@ async def test_the_servers_own_words_and_its_retry_after_are_kept() -> None:
 async def test_an_http_client_that_raises_something_else_fails_that_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The edge of somebody else's code: one plain error, and the traceback in the log."""
+    """User code raised: one error, and the traceback in the log."""
     client, _ = client_of(Mcp(tools__call=_raises))
     async with client:
-        with pytest.raises(OutcomeUnknownError, match="ZeroDivisionError: somebody else's bug"):
+        with pytest.raises(OutcomeUnknownError, match="ZeroDivisionError: a bug"):
             await client.tools.call("echo")
         assert client.state == "ready"
-    assert "could not be carried" in caplog.text
+    assert "sending a request failed" in caplog.text
 
 
-@pytest.mark.parametrize("id", ["own", None, "server-error"])
-@pytest.mark.parametrize("status", [200, 400, 500])
 @on_fake_clock
-async def test_a_jsonrpc_error_is_the_answer_whatever_its_status_and_id(id: Any, status: int) -> None:
-    """docs/design/connection.md, "Over HTTP"; the official SDK 1.x answers with the id `server-error`."""
+async def test_a_jsonrpc_error_is_the_response_with_any_status_and_id() -> None:
+    """The official SDK 1.x responds with the id `server-error`."""
+    replies = iter([(id, status) for id in ("own", None, "server-error") for status in (200, 400, 500)])
 
-    async def refuse(seen: Seen, reply: Reply) -> None:
+    async def reject(seen: Seen, reply: Reply) -> None:
+        id, status = next(replies)
         reply.error(seen.id if id == "own" else id, -32602, "bad", status, data={"x": 1})
 
-    client, _ = client_of(Mcp(tools__call=refuse))
+    client, server = client_of(Mcp(tools__call=reject))
     async with client:
-        with pytest.raises(JsonRpcError) as raised:
-            await client.tools.call("echo")
-    assert (raised.value.code, raised.value.message, raised.value.data) == (-32602, "bad", {"x": 1})
+        for _ in range(9):
+            with pytest.raises(JsonRpcError) as raised:
+                await client.tools.call("echo")
+            assert (raised.value.code, raised.value.message, raised.value.data) == (-32602, "bad", {"x": 1})
+    assert len(server.received("tools/call")) == 9
 
 
 @on_fake_clock
-async def test_an_array_that_holds_the_answer_is_one_where_the_revision_has_arrays() -> None:
-    """2025-03-26 basic/transports: a server may answer with a batch."""
+async def test_a_batch_is_a_response_in_revisions_with_batches() -> None:
+    """2025-03-26 basic/transports: a server may respond with a batch."""
 
     async def batch(seen: Seen, reply: Reply) -> None:
         note = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
@@ -344,8 +345,8 @@ async def test_an_array_that_holds_the_answer_is_one_where_the_revision_has_arra
 
 
 @on_fake_clock
-async def test_an_answer_on_another_stream_is_one_and_ends_the_wait_for_it() -> None:
-    """2025-11-25 forbids it, and servers do it: the call is answered, and its own response is closed."""
+async def test_a_response_on_another_stream_is_accepted() -> None:
+    """2025-11-25 forbids it, but servers do it. The own stream is closed."""
     script = Mcp(HANDSHAKE, session="s")
     calls: list[Seen] = []
 
@@ -367,12 +368,12 @@ async def test_an_answer_on_another_stream_is_one_and_ends_the_wait_for_it() -> 
         assert (await client.tools.call("echo")).content == []
         await asyncio.sleep(0.1)
         assert server.replies[server.seen.index(calls[0])].gone.is_set()
-        assert server.heard("notifications/cancelled") == []
+        assert server.received("notifications/cancelled") == []
 
 
 @on_fake_clock
-async def test_a_stream_that_does_not_end_after_the_answer_is_closed_by_us() -> None:
-    """A server should end it; one that does not must not keep a connection."""
+async def test_a_stream_that_does_not_end_after_the_answer_is_closed() -> None:
+    """It must not keep a connection."""
 
     async def endless(seen: Seen, reply: Reply) -> None:
         reply.sse()
@@ -382,14 +383,14 @@ async def test_a_stream_that_does_not_end_after_the_answer_is_closed_by_us() -> 
     client, server = client_of(Mcp(tools__call=endless))
     async with client:
         await client.tools.call("echo")
-        assert not server.replies[-1].gone.is_set(), "it may still end by itself"
-        assert "<Post tools/call 2>" in repr(client._connection._transport._open)  # type: ignore[union-attr]  # a look inside
+        assert not server.replies[-1].gone.is_set(), "it may still end"
+        assert "<Post tools/call 2>" in repr(client._connection._transport._open)  # type: ignore[union-attr]
         await asyncio.sleep(1.1)
         assert server.replies[-1].gone.is_set()
 
 
 @on_fake_clock
-async def test_a_notice_that_is_refused_is_logged_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_rejected_notification_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def refuse(seen: Seen, reply: Reply) -> None:
         reply.error(None, -32600, "no notices here")
 
@@ -406,7 +407,7 @@ async def test_a_notice_that_is_refused_is_logged_and_nothing_else(caplog: pytes
         script.on["notifications/roots/list_changed"] = fail
         client.roots.set(["file:///c"])
         await client.ping()
-        assert "did not get notifications/roots/list_changed" in caplog.text
+        assert "did not receive notifications/roots/list_changed" in caplog.text
         assert client.state == "ready"
 
 
@@ -420,8 +421,8 @@ async def _silent_stream(seen: Seen, reply: Reply) -> None:
 
 @pytest.mark.parametrize("script", [_idle, _silent_stream], ids=["before the headers", "on a stream"])
 @on_fake_clock
-async def test_a_stateless_call_that_is_given_up_closes_its_response(script: Script) -> None:
-    """G11: also where the answer would have been plain JSON; no notification is sent."""
+async def test_a_cancelled_stateless_call_closes_its_response(script: Script) -> None:
+    """docs/guarantees.md G11: also for a JSON response; no notification is sent."""
     client, server = client_of(Mcp(tools__call=script), hang_timeout=None)
     async with client:
         call = asyncio.ensure_future(client.tools.call("echo"))
@@ -432,21 +433,21 @@ async def test_a_stateless_call_that_is_given_up_closes_its_response(script: Scr
         with pytest.raises(TimeoutError):
             await client.tools.call("echo", timeout=1)
         await asyncio.sleep(0)
-        last = server.seen.index(server.heard("tools/call")[-1])  # a check of the server follows it
+        last = server.seen.index(server.received("tools/call")[-1])  # followed by a liveness check
         assert server.replies[last].gone.is_set()
-        assert server.heard("notifications/cancelled") == []
+        assert server.received("notifications/cancelled") == []
 
 
 @on_fake_clock
-async def test_a_handshake_call_that_is_given_up_is_cancelled_by_a_notification_and_then_closed() -> None:
-    """G11: exactly one notification; the response is closed when the server has it."""
+async def test_a_cancelled_handshake_call_sends_a_notification_and_closes_its_response() -> None:
+    """docs/guarantees.md G11: exactly one notification; then the response is closed."""
     client, server = client_of(Mcp(HANDSHAKE, tools__call=_silent_stream))
     async with client:
         with pytest.raises(TimeoutError):
             await client.tools.call("echo", timeout=1)
         await asyncio.sleep(0.1)
-        call = server.seen.index(server.heard("tools/call")[0])
-        assert [seen.rpc["params"]["requestId"] for seen in server.heard("notifications/cancelled")] == [
+        call = server.seen.index(server.received("tools/call")[0])
+        assert [seen.rpc["params"]["requestId"] for seen in server.received("notifications/cancelled")] == [
             server.seen[call].id
         ]
         assert server.replies[call].gone.is_set()
@@ -454,10 +455,14 @@ async def test_a_handshake_call_that_is_given_up_is_cancelled_by_a_notification_
 
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 @pytest.mark.parametrize("form", ["json", "event stream"])
-@pytest.mark.parametrize("depth", [150, 995, 1_000, 20_000])
 @on_fake_clock
-async def test_an_answer_that_is_nested_too_deeply_fails_at_once(depth: int, form: str, version: str) -> None:
-    """docs/design/bad-input.md. Also on a stream that the server keeps open."""
+async def test_a_response_that_is_nested_too_deeply_fails_at_once(form: str, version: str) -> None:
+    """Also on a stream that the server keeps open."""
+    for depth in (150, 995, 1_000, 20_000):
+        await fail_by_depth(depth, form, version)
+
+
+async def fail_by_depth(depth: int, form: str, version: str) -> None:
 
     async def call(seen: Seen, reply: Reply) -> None:
         deep = b"[" * depth + b"]" * depth

@@ -1,4 +1,4 @@
-"""One POST whose stream is cut: it is resumed where that can be done, and told truthfully where it cannot."""
+"""Resuming the stream of a POST, and the outcome if that is not possible."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ from scripted.http_client import client_of
 
 
 class Polling:
-    """A server that primes each stream and answers on a later one (2025-11-25 "Sending Messages to the Server")."""
+    """A server that responds on a later stream (2025-11-25 "Sending Messages to the Server")."""
 
     def __init__(self, polls: int = 1, retry: int | None = 500) -> None:
         self.polls = polls
@@ -54,9 +54,7 @@ class Polling:
 
 @pytest.mark.parametrize(("retry", "wait"), [(500, 0.5), (None, 1.0), (0, 0.05)])
 @on_fake_clock
-async def test_a_stream_that_ends_without_its_answer_is_resumed_after_the_time_asked_for(
-    retry: int | None, wait: float
-) -> None:
+async def test_a_stream_that_ends_without_its_answer_is_resumed_after_retry(retry: int | None, wait: float) -> None:
     """2025-11-25: "the client MUST respect the retry field, waiting the given number of milliseconds"."""
     polling = Polling(3, retry)
     client, _ = client_of(Mcp(HANDSHAKE, session="s", tools__call=polling.call, GET=polling.get))
@@ -67,20 +65,20 @@ async def test_a_stream_that_ends_without_its_answer_is_resumed_after_the_time_a
 
 
 @on_fake_clock
-async def test_a_resumed_stream_that_is_refused_is_an_unknown_outcome() -> None:
-    """G2."""
+async def test_a_rejected_resumption_is_an_unknown_outcome() -> None:
+    """docs/guarantees.md G2."""
     polling = Polling()
     polling.status = 400
     client, _ = client_of(Mcp(HANDSHAKE, session="s", tools__call=polling.call, GET=polling.get))
     async with client:
-        with pytest.raises(OutcomeUnknownError, match="resuming it was refused"):
+        with pytest.raises(OutcomeUnknownError, match="the server rejected resuming it"):
             await client.tools.call("echo")
         assert client.state == "ready"
 
 
 @on_fake_clock
-async def test_what_keeps_a_stream_from_being_resumed_does_not_say_that_the_call_was_not_sent() -> None:
-    """G2: an event id that no header can carry is an error of the GET; the call that it is for may well have run."""
+async def test_an_error_while_resuming_is_an_unknown_outcome() -> None:
+    """docs/guarantees.md G2: an invalid event id is an error of the GET; the call may have run."""
 
     async def unsendable(seen: Seen, reply: Reply) -> None:
         reply.sse()
@@ -89,7 +87,7 @@ async def test_what_keeps_a_stream_from_being_resumed_does_not_say_that_the_call
 
     client, _ = client_of(Mcp(HANDSHAKE, session="s", tools__call=unsendable))
     async with client:
-        with pytest.raises(OutcomeUnknownError, match="cannot be resumed: the last event's id") as raised:
+        with pytest.raises(OutcomeUnknownError, match="cannot be resumed: the last event id") as raised:
             await client.tools.call("echo")
         assert raised.value.may_have_run is True
         assert client.state == "ready"
@@ -97,7 +95,7 @@ async def test_what_keeps_a_stream_from_being_resumed_does_not_say_that_the_call
 
 @pytest.mark.parametrize("status", [503, 429])
 @on_fake_clock
-async def test_resuming_is_tried_more_slowly_while_the_server_is_unwell_and_not_for_ever(status: int) -> None:
+async def test_resuming_is_retried_with_backoff_and_a_limit(status: int) -> None:
     polling = Polling()
     polling.status = status
     client, _ = client_of(Mcp(HANDSHAKE, session="s", tools__call=polling.call, GET=polling.get))
@@ -110,7 +108,7 @@ async def test_resuming_is_tried_more_slowly_while_the_server_is_unwell_and_not_
 
 
 @on_fake_clock
-async def test_a_server_that_can_not_be_reached_for_a_while_is_resumed_when_it_can() -> None:
+async def test_resuming_succeeds_after_an_outage() -> None:
     polling = Polling()
     unreachable = 2
 
@@ -128,8 +126,8 @@ async def test_a_server_that_can_not_be_reached_for_a_while_is_resumed_when_it_c
 
 
 @on_fake_clock
-async def test_a_stream_that_breaks_after_an_event_with_an_id_is_resumed() -> None:
-    """2025-11-25 "Resumability and Redelivery": whatever ended it."""
+async def test_a_lost_stream_with_an_event_id_is_resumed() -> None:
+    """2025-11-25 "Resumability and Redelivery"."""
 
     async def cut(seen: Seen, reply: Reply) -> None:
         polling.id = seen.id
@@ -145,18 +143,18 @@ async def test_a_stream_that_breaks_after_an_event_with_an_id_is_resumed() -> No
 
 
 @on_fake_clock
-async def test_a_stateless_stream_is_never_resumed_whatever_ids_it_gives() -> None:
+async def test_a_stateless_stream_is_never_resumed() -> None:
     """2026-07-28: no event ids; a broken stream loses the request."""
     polling = Polling()
     client, server = client_of(Mcp(tools__call=polling.call, GET=polling.get))
     async with client:
         with pytest.raises(OutcomeUnknownError, match="ended without an answer"):
             await client.tools.call("echo")
-    assert server.heard("GET") == []
+    assert server.received("GET") == []
 
 
 @on_fake_clock
-async def test_initialize_itself_may_be_answered_on_a_resumed_stream() -> None:
+async def test_the_response_to_initialize_may_be_on_a_resumed_stream() -> None:
     script = Mcp(HANDSHAKE)
 
     async def begin(seen: Seen, reply: Reply) -> None:

@@ -1,4 +1,4 @@
-"""Bodies: read within a limit, and recognised for what they are, whatever the server put there."""
+"""Parsing of bodies, with arbitrary content."""
 
 import asyncio
 from typing import Any
@@ -23,7 +23,7 @@ from scripted.http import MemoryReply
 
 
 @pytest.mark.parametrize(("pieces", "body"), [([], b""), ([b"a"], b"a"), ([b"a", b"bc"], b"abc")])
-def test_a_body_is_read_whole(pieces: list[bytes], body: bytes) -> None:
+def test_a_body_is_read_completely(pieces: list[bytes], body: bytes) -> None:
     async def read() -> bytes:
         reply = MemoryReply()
         for piece in pieces:
@@ -34,25 +34,22 @@ def test_a_body_is_read_whole(pieces: list[bytes], body: bytes) -> None:
     assert asyncio.run(read()) == body
 
 
-def test_a_body_over_the_limit_is_given_up_as_soon_as_that_is_known() -> None:
-    async def read() -> None:
-        reply = MemoryReply()
-        reply.write(b"ab")
-        reply.write(b"cd")  # and no end
-        with pytest.raises(FrameTooLargeError) as raised:
-            await read_body(reply, 3)
-        assert (raised.value.size, raised.value.limit, raised.value.may_have_run) == (4, 3, True)
-
-    asyncio.run(read())
+async def test_a_body_over_the_limit_is_abandoned_at_once() -> None:
+    reply = MemoryReply()
+    reply.write(b"ab")
+    reply.write(b"cd")  # without an end
+    with pytest.raises(FrameTooLargeError) as raised:
+        await read_body(reply, 3)
+    assert (raised.value.size, raised.value.limit, raised.value.may_have_run) == (4, 3, True)
 
 
 BATCHED = REVISIONS["2025-03-26"]
 DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
-@pytest.mark.parametrize(
-    ("frame", "ids"),
-    [
+def test_responses_are_recognised_by_id() -> None:
+    """docs/guarantees.md G2: by the same rule as in the core."""
+    for frame, ids in [
         (b'{"id":7,"result":{}}', (7,)),
         (b'{"id":7,"error":{}}', (7,)),
         (b'{"id":"7","result":{}}', ("7",)),
@@ -70,36 +67,32 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
         (b"7", ()),
         (b"", ()),
         (b"\xff", ()),
-    ],
-)
-def test_an_answer_is_recognised_by_its_id(frame: bytes, ids: tuple[Any, ...]) -> None:
-    """G2: by what ends a call in the core, and by nothing else, or the call would be waited for in vain."""
-    assert answered_ids(frame, BATCHED) == ids
-    elsewhere = () if frame[:1] == b"[" else ids
-    assert answered_ids(frame, REVISIONS["2025-06-18"]) == answered_ids(frame, None) == elsewhere
-    decoded = decode(frame)
-    for id in ids:
-        members = decoded.members if isinstance(decoded, Batch) else (decoded,)
-        assert any(
-            isinstance(one, Result | Error | Malformed)
-            and one.id == id
-            and (not isinstance(one, Malformed) or one.is_answer)
-            for one in members
-        )
+    ]:
+        assert answered_ids(frame, BATCHED) == ids
+        elsewhere = () if frame[:1] == b"[" else ids
+        assert answered_ids(frame, REVISIONS["2025-06-18"]) == answered_ids(frame, None) == elsewhere
+        decoded = decode(frame)
+        for id in ids:
+            members = decoded.members if isinstance(decoded, Batch) else (decoded,)
+            assert any(
+                isinstance(one, Result | Error | Malformed)
+                and one.id == id
+                and (not isinstance(one, Malformed) or one.is_response)
+                for one in members
+            )
 
 
-@pytest.mark.parametrize("id", [b'"id":null,', b'"id":"server-error",', b"", b'"id":7,'])
-def test_an_error_is_ours_whatever_its_id(id: bytes) -> None:
-    body = b'{"jsonrpc":"2.0",%b"error":{"code":-32600,"message":"no","data":[1]}}' % id
-    frame = error_for_id(body, 9)
-    assert frame is not None
-    error: Any = {"code": -32600, "message": "no", "data": [1]}
-    assert msgspec.json.decode(frame) == {"jsonrpc": "2.0", "id": 9, "error": error}
+def test_an_error_is_accepted_with_any_id() -> None:
+    for id in [b'"id":null,', b'"id":"server-error",', b"", b'"id":7,']:
+        body = b'{"jsonrpc":"2.0",%b"error":{"code":-32600,"message":"no","data":[1]}}' % id
+        frame = error_for_id(body, 9)
+        assert frame is not None
+        error: Any = {"code": -32600, "message": "no", "data": [1]}
+        assert msgspec.json.decode(frame) == {"jsonrpc": "2.0", "id": 9, "error": error}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_other_bodies_are_no_errors() -> None:
+    for body in [
         b"",
         b"{}",
         b'{"error":"no"}',
@@ -108,14 +101,12 @@ def test_an_error_is_ours_whatever_its_id(id: bytes) -> None:
         b"<html>",
         b'{"error":{"code":1,"message":"\xff"}}',
         b'{"error":{"code":1,"data":' + DEEP + b"}}",
-    ],
-)
-def test_what_is_no_error_is_none(body: bytes) -> None:
-    assert error_in(body) is None
-    assert error_for_id(body, 1) is None
+    ]:
+        assert error_in(body) is None
+        assert error_for_id(body, 1) is None
 
 
-def test_the_revision_is_read_from_the_answer_to_initialize() -> None:
+def test_the_revision_is_read_from_the_response_to_initialize() -> None:
     assert negotiated_version(b'{"result":{"protocolVersion":"2025-06-18"}}') == "2025-06-18"
     assert negotiated_version(b'{"result":{}}') == ""
     assert negotiated_version(b'{"error":{}}') is None
@@ -129,5 +120,5 @@ def test_the_revision_is_read_from_the_answer_to_initialize() -> None:
 
 def test_a_quote_is_one_short_line_of_ascii() -> None:
     assert quote("é\n☃".encode() + b"\xff" * 500) == "\\xe9\\n\\u2603" + "\\ufffd" * 194
-    assert str(not_an_answer(b" ")).startswith("the response is empty")
+    assert str(not_an_answer(b" ")).startswith("the HTTP response is empty")
     assert not_an_answer(b"<html>").quote == "<html>"

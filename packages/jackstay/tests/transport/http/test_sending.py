@@ -1,4 +1,4 @@
-"""One request of ours: credentials added, the authorizer asked once and for one at a time, redirects that do no harm."""
+"""Sending requests: credentials, the authorizer and redirects."""
 
 import asyncio
 import json
@@ -19,16 +19,14 @@ URL = "https://example.org/mcp"
 
 
 class Keys:
-    """An authorizer with a token that is exchanged for a better one when it is asked."""
+    """An authorizer whose token is replaced when it is challenged."""
 
     def __init__(self, *tokens: str, error: Exception | None = None) -> None:
         self.tokens = list(tokens)
         self.error = error
         self.challenges: list[Challenge] = []
-        self.asked = 0
 
     async def headers(self, client: HttpClient, url: str) -> Sequence[tuple[str, str]]:
-        self.asked += 1
         return [("Authorization", f"Bearer {self.tokens[0]}")]
 
     async def challenged(self, client: HttpClient, challenge: Challenge) -> bool:
@@ -71,8 +69,7 @@ async def test_every_request_carries_the_users_headers_and_credentials(version: 
 
 
 @on_fake_clock
-async def test_a_401_goes_to_the_authorizer_and_the_request_is_sent_again() -> None:
-    """docs/design/connection.md, "Over HTTP"."""
+async def test_a_401_calls_the_authorizer_and_the_request_is_sent_again() -> None:
     keys = Keys("old", "new")
     client, server = client_of(guarded(Mcp(), "new", www_authenticate='Bearer scope="a"'), keys)
     async with client:
@@ -82,8 +79,8 @@ async def test_a_401_goes_to_the_authorizer_and_the_request_is_sent_again() -> N
 
 
 @on_fake_clock
-async def test_many_refused_requests_ask_the_authorizer_once() -> None:
-    """One at a time: nobody wants five windows of a browser."""
+async def test_many_rejected_requests_call_the_authorizer_once() -> None:
+    """One at a time: otherwise several browser windows would open."""
     keys = Keys("old", "new")
     script = Mcp()
     client, server = client_of(script, keys)
@@ -92,12 +89,12 @@ async def test_many_refused_requests_ask_the_authorizer_once() -> None:
         answers = await asyncio.gather(*(client.tools.call("echo", {"n": n}) for n in range(5)))
         assert len(answers) == 5
     assert len(keys.challenges) == 1
-    assert len(server.heard("tools/call")) == 10
+    assert len(server.received("tools/call")) == 10
 
 
 @pytest.mark.parametrize("status", [401, 403])
 @on_fake_clock
-async def test_the_authorizer_is_asked_at_most_once_a_request(status: int) -> None:
+async def test_the_authorizer_is_called_at_most_once_per_request(status: int) -> None:
     keys = Keys("a", "b", "c", "d")
     script = Mcp()
     client, server = client_of(script, keys)
@@ -108,11 +105,11 @@ async def test_the_authorizer_is_asked_at_most_once_a_request(status: int) -> No
         assert raised.value.may_have_run is False
         assert client.state == "ready"
     assert len(keys.challenges) == 1
-    assert len(server.heard("tools/call")) == 2
+    assert len(server.received("tools/call")) == 2
 
 
 @on_fake_clock
-async def test_an_authorizer_that_has_nothing_better_ends_it() -> None:
+async def test_an_authorizer_without_new_credentials_ends_the_request() -> None:
     keys = Keys("only")
     client, server = client_of(guarded(Mcp(), "other"), keys)
     with pytest.raises(TransportError, match="HTTP 401") as raised:
@@ -122,15 +119,15 @@ async def test_an_authorizer_that_has_nothing_better_ends_it() -> None:
 
 
 @on_fake_clock
-async def test_an_error_of_the_authorizers_is_the_requests_error() -> None:
-    keys = Keys("old", error=TransportError("the user said no", permanent=True))
+async def test_an_error_of_the_authorizer_is_the_error_of_the_request() -> None:
+    keys = Keys("old", error=TransportError("the user declined", permanent=True))
     client, _ = client_of(guarded(Mcp(), "new"), keys)
-    with pytest.raises(TransportError, match="the user said no"):
+    with pytest.raises(TransportError, match="the user declined"):
         await client.open()
 
 
 @on_fake_clock
-async def test_a_403_with_an_error_about_something_else_is_not_asked_about() -> None:
+async def test_a_403_without_a_challenge_does_not_call_the_authorizer() -> None:
     """A foreign Origin, for example: no challenge, and a JSON-RPC error in the body."""
     keys = Keys("a", "b")
     script = Mcp()
@@ -162,16 +159,14 @@ def moved(to: str, script: Script, status: int = 307, place: str = "/mcp") -> Sc
 @pytest.mark.parametrize("to", ["/mcp/", "https://example.org:443/mcp/", "mcp/"])
 @pytest.mark.parametrize("status", [307, 308])
 @on_fake_clock
-async def test_a_redirect_to_the_same_origin_is_followed_with_method_body_and_credentials(
-    to: str, status: int
-) -> None:
+async def test_a_redirect_to_the_same_origin_is_followed(to: str, status: int) -> None:
     """Frameworks redirect `/mcp` to `/mcp/`; the same origin is the same server."""
     client, server = client_of(moved(to, Mcp(), status), auth="token")
     async with client:
         assert (await client.tools.call("echo", {"n": 1})).text == '{"n": 1}'
     first, second, *rest = server.seen
     assert (first.body, first.headers) == (second.body, second.headers)
-    assert len(rest) == (1 if status == 308 else 2), "a permanent one is remembered"
+    assert len(rest) == (1 if status == 308 else 2), "308 is remembered"
 
 
 @pytest.mark.parametrize(
@@ -186,34 +181,34 @@ async def test_a_redirect_to_the_same_origin_is_followed_with_method_body_and_cr
     ],
 )
 @on_fake_clock
-async def test_a_redirect_that_leads_away_or_changes_the_method_is_not_followed(to: str, status: int) -> None:
-    """Credentials never cross origins; the user is told where it leads."""
+async def test_a_redirect_to_another_origin_or_method_is_not_followed(to: str, status: int) -> None:
+    """Credentials are never sent to another origin; the error has the location."""
     client, server = client_of(moved(to, Mcp(), status), auth="token", max_attempts=1)
-    with pytest.raises(TransportError, match=f"moved to '{to}'"):
+    with pytest.raises(TransportError, match=f"redirected to '{to}'"):
         await client.open()
     assert server.urls == [URL]
 
 
 @on_fake_clock
-async def test_a_redirect_that_is_no_url_is_the_servers_fault() -> None:
+async def test_an_invalid_redirect_is_a_protocol_error() -> None:
     client, _ = client_of(moved("http://[", Mcp()), max_attempts=1)
     with pytest.raises(ProtocolError, match="not a URL"):
         await client.open()
 
 
 @on_fake_clock
-async def test_redirects_in_a_circle_end() -> None:
+async def test_a_redirect_loop_ends() -> None:
     async def circle(seen: Seen, reply: Reply) -> None:
         reply.send(307, location="/mcp")
 
     client, server = client_of(circle, max_attempts=1)
-    with pytest.raises(TransportError, match="moved to '/mcp'"):
+    with pytest.raises(TransportError, match="redirected to '/mcp'"):
         await client.open()
     assert len(server.seen) == 6
 
 
 @on_fake_clock
-async def test_a_redirect_without_a_place_is_refused() -> None:
+async def test_a_redirect_without_a_location_is_an_error() -> None:
     async def nowhere(seen: Seen, reply: Reply) -> None:
         reply.send(307)
 
@@ -223,7 +218,7 @@ async def test_a_redirect_without_a_place_is_refused() -> None:
 
 
 @on_fake_clock
-async def test_a_response_that_is_given_up_while_the_authorizer_thinks_is_closed() -> None:
+async def test_a_request_cancelled_in_the_authorizer_closes_its_response() -> None:
     keys = Keys("old", "new")
     script = Mcp()
     client, server = client_of(script, keys)
@@ -237,8 +232,8 @@ async def test_a_response_that_is_given_up_while_the_authorizer_thinks_is_closed
 
 
 @on_fake_clock
-async def test_a_refusal_whose_body_never_ends_is_judged_by_its_status() -> None:
-    """Somebody waits, and the status is known."""
+async def test_an_error_body_that_never_ends_is_ignored() -> None:
+    """The caller waits, and the status is known."""
 
     async def endless(seen: Seen, reply: Reply) -> None:
         reply.head(503, {"content-type": "text/html"}, None)
@@ -263,13 +258,13 @@ async def test_a_refusal_whose_body_never_ends_is_judged_by_its_status() -> None
             assert server.replies[-1].gone.is_set()
 
 
-# --- people are waited for, servers are not ---------------------------------------------------------------------------
+# --- sign_in_timeout --------------------------------------------------------------------------------------------------
 
 
 class SignIn(Keys):
-    """An authorizer that asks somebody who takes 200 s."""
+    """An authorizer whose user takes 200 s to sign in."""
 
-    patience = 300.0
+    sign_in_timeout = 300.0
 
     async def challenged(self, client: HttpClient, challenge: Challenge) -> bool:
         await asyncio.sleep(200)
@@ -277,8 +272,8 @@ class SignIn(Keys):
 
 
 @on_fake_clock
-async def test_connecting_waits_as_long_as_somebody_may_take_to_sign_in() -> None:
-    """`open_timeout` is 60 s, and people have `patience`: the page must not be pulled from under them."""
+async def test_connecting_waits_for_a_sign_in() -> None:
+    """`open_timeout` is 60 s; `sign_in_timeout` is added."""
     client, _ = client_of(guarded(Mcp(), "new"), SignIn("old", "new"))
     async with client:
         assert client.state == "ready"
@@ -288,15 +283,15 @@ async def test_connecting_waits_as_long_as_somebody_may_take_to_sign_in() -> Non
 
 
 @on_fake_clock
-async def test_a_server_that_says_nothing_does_not_get_the_time_of_a_sign_in() -> None:
-    """A start may take minutes where people are asked; a server that hangs is down after a fraction of that."""
+async def test_a_server_that_does_not_respond_does_not_get_the_sign_in_timeout() -> None:
+    """A start with a sign-in may take minutes; a hung server is detected earlier."""
 
     async def silent(seen: Seen, reply: Reply) -> None:
         await reply.gone.wait()
 
     client, server = client_of(silent, SignIn("old", "new"), max_attempts=1)
     began = asyncio.get_running_loop().time()
-    with pytest.raises(TransportError, match="did not answer within 30 s"):
+    with pytest.raises(TransportError, match="did not respond within 30 s"):
         async with client:
             pass
     assert asyncio.get_running_loop().time() - began == pytest.approx(30, abs=5)
@@ -304,7 +299,7 @@ async def test_a_server_that_says_nothing_does_not_get_the_time_of_a_sign_in() -
 
 
 @on_fake_clock
-async def test_a_long_content_type_is_judged_and_not_remembered() -> None:
+async def test_a_long_content_type_is_not_cached() -> None:
     count = 0
 
     async def call(seen: Seen, reply: Reply) -> None:

@@ -1,4 +1,4 @@
-"""The standing stream: opened where it is offered, opened again where it ended, never a reason to fail."""
+"""The GET stream: opening, resuming, and failures that do not affect calls."""
 
 import asyncio
 import itertools
@@ -20,20 +20,19 @@ NOTE = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 def client_of(script: Script, **options: Any) -> tuple[Client, MemoryHttp, list[str]]:
     server = MemoryHttp(script)
     client = connect(http("http://127.0.0.1/mcp", client=server), **options)
-    heard: list[str] = []
-    client.on_notification(lambda notice: heard.append(notice.method))
-    return client, server, heard
+    received: list[str] = []
+    client.on_notification(lambda notice: received.append(notice.method))
+    return client, server, received
 
 
-# --- how long to wait -------------------------------------------------------------------------------------------------
+# --- delays -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("retry", "failures", "retry_in", "wait"),
-    [
+def test_the_delay_is_that_of_the_server_and_doubles_with_failures() -> None:
+    for retry, failures, retry_in, wait in [
         (None, 0, None, 1.0),
         (500, 0, None, 0.5),
-        (0, 0, None, 0.05),  # or a server that ends the stream each time is asked thousands of times a second
+        (0, 0, None, 0.05),  # the minimum
         (51, 0, None, 0.051),
         (0, 1, None, 2.0),
         (500, 2, None, 4.0),
@@ -42,15 +41,11 @@ def client_of(script: Script, **options: Any) -> tuple[Client, MemoryHttp, list[
         (60_000, 3, None, 60.0),
         (500, 0, 7.0, 7.0),
         (9_000, 0, 7.0, 9.0),
-    ],
-)
-def test_the_servers_word_counts_and_failures_double_it(
-    retry: int | None, failures: int, retry_in: float | None, wait: float
-) -> None:
-    assert resume_delay(retry, failures, retry_in) == wait
+    ]:
+        assert resume_delay(retry, failures, retry_in) == wait
 
 
-def test_a_reader_for_the_next_response_knows_where_the_last_one_ended() -> None:
+def test_the_next_reader_continues_after_the_last_event() -> None:
     reader = EventReader(100)
     reader.feed(b"id: a\nretry: 5\ndata: x\n\ndata: unfinished")
     assert reader.next_event() is not None
@@ -63,23 +58,23 @@ def test_a_reader_for_the_next_response_knows_where_the_last_one_ended() -> None
 
 
 @on_fake_clock
-async def test_what_the_server_says_unasked_is_heard() -> None:
+async def test_notifications_on_the_get_stream_are_received() -> None:
     async def get(seen: Seen, reply: Reply) -> None:
         reply.sse()
         reply.event(NOTE)
         reply.event(b"noise", event="other")
         await reply.gone.wait()
 
-    client, server, heard = client_of(Mcp(HANDSHAKE, session="s", GET=get))
+    client, server, received = client_of(Mcp(HANDSHAKE, session="s", GET=get))
     async with client:
         await asyncio.sleep(1)
-        assert heard == ["notifications/tools/list_changed"]
-        assert len(server.heard("GET")) == 1
+        assert received == ["notifications/tools/list_changed"]
+        assert len(server.received("GET")) == 1
     assert all(reply.gone.is_set() for reply in server.replies if reply.headers.get("content-type"))
 
 
 @on_fake_clock
-async def test_a_question_on_the_stream_is_answered_by_a_post() -> None:
+async def test_a_request_on_the_stream_is_answered_by_a_post() -> None:
     answers: list[Any] = []
 
     async def get(seen: Seen, reply: Reply) -> None:
@@ -99,8 +94,8 @@ async def test_a_question_on_the_stream_is_answered_by_a_post() -> None:
 
 @pytest.mark.parametrize("status", [405, 404, 200])
 @on_fake_clock
-async def test_a_server_without_the_stream_is_asked_once(status: int) -> None:
-    """2025-11-25 "Listening for Messages": 405. Frameworks without the route say 404, and the session is well."""
+async def test_a_server_without_the_stream_gets_one_get(status: int) -> None:
+    """2025-11-25 "Listening for Messages": 405. Frameworks without the route respond 404; the session is valid."""
 
     async def none(seen: Seen, reply: Reply) -> None:
         reply.send(status, b"x", "text/html")
@@ -109,12 +104,12 @@ async def test_a_server_without_the_stream_is_asked_once(status: int) -> None:
     async with client:
         await asyncio.sleep(100)
         assert client.state == "ready"
-        assert len(server.heard("GET")) == 1
-        assert len(server.heard("initialize")) == 1
+        assert len(server.received("GET")) == 1
+        assert len(server.received("initialize")) == 1
 
 
 class Ending:
-    """A stream that ends again and again; `opened` says when, and with which id it was asked to go on."""
+    """A stream that ends repeatedly; `opened` has the times and the last event ids."""
 
     def __init__(self, *pieces: Any) -> None:
         self.pieces = list(pieces)
@@ -140,26 +135,26 @@ class Ending:
 
 
 @on_fake_clock
-async def test_a_stream_that_ends_is_resumed_after_the_last_event_and_the_time_asked_for() -> None:
+async def test_a_stream_that_ends_is_resumed_after_retry() -> None:
     """2025-11-25 "Resumability and Redelivery"."""
     ending = Ending({"id": "a", "retry": 2000}, {"id": "cut"}, {})
-    client, _, heard = client_of(Mcp(HANDSHAKE, session="s", GET=ending))
+    client, _, received = client_of(Mcp(HANDSHAKE, session="s", GET=ending))
     async with client:
         await asyncio.sleep(20)
     assert [id for _, id in ending.opened] == ["", "a", "cut", "cut"]
     starts = [at for at, _ in ending.opened]
     assert [b - a for a, b in itertools.pairwise(starts)] == [2.0, 2.0, 2.0]
-    assert len(heard) == 3
+    assert len(received) == 3
 
 
 @on_fake_clock
-async def test_a_server_that_is_away_or_unwell_is_asked_again_more_and_more_slowly() -> None:
-    """Whether it cannot be reached, says that it is unwell, or breaks off before it says anything."""
+async def test_a_failing_server_is_retried_with_backoff() -> None:
+    """If it cannot be reached, responds 503, or ends the stream at once."""
     ending = Ending(TransportError("refused"), 503, OutcomeUnknownError("the connection was lost"))
     client, _, _ = client_of(Mcp(HANDSHAKE, session="s", GET=ending))
     async with client:
         await asyncio.sleep(60)
-        assert client.state == "ready", "it is not a call's failure"
+        assert client.state == "ready", "calls are not affected"
     starts = [at for at, _ in ending.opened]
     assert [b - a for a, b in itertools.pairwise(starts)] == [2.0, 5.0, 8.0]
 
@@ -168,15 +163,13 @@ async def test_a_server_that_is_away_or_unwell_is_asked_again_more_and_more_slow
     ("pieces", "ids"),
     [
         (({"id": "old"}, 400), ["", "old", ""]),
-        (({"id": "e" * 5000},), ["", ""]),  # no header can carry it
+        (({"id": "e" * 5000},), ["", ""]),  # not a valid header
         (({"id": "old"}, 400, 400), ["", "old", ""]),
     ],
 )
 @on_fake_clock
-async def test_a_stream_that_cannot_be_resumed_is_begun_anew_once(
-    pieces: tuple[Any, ...], ids: list[str]
-) -> None:
-    """Servers keep events for a while: whoever comes too late loses those, and must not lose all that are still to come."""
+async def test_a_stream_that_cannot_be_resumed_is_restarted_once(pieces: tuple[Any, ...], ids: list[str]) -> None:
+    """Servers drop old events: later events must still be received."""
     ending = Ending(*pieces)
     client, _, _ = client_of(Mcp(HANDSHAKE, session="s", GET=ending))
     async with client:
@@ -186,24 +179,24 @@ async def test_a_stream_that_cannot_be_resumed_is_begun_anew_once(
 
 
 @on_fake_clock
-async def test_a_stream_that_is_refused_for_good_is_left(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_rejected_stream_is_not_opened_again(caplog: pytest.LogCaptureFixture) -> None:
     ending = Ending(400)
     client, _, _ = client_of(Mcp(HANDSHAKE, session="s", GET=ending))
     async with client:
         await asyncio.sleep(100)
     assert len(ending.opened) == 1
-    assert "the standing stream is refused" in caplog.text
+    assert "the server rejected the GET stream" in caplog.text
 
 
 @on_fake_clock
-async def test_a_stream_that_cannot_even_be_asked_for_is_left(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_stream_that_cannot_be_requested_is_not_opened_again(caplog: pytest.LogCaptureFixture) -> None:
     ending = Ending(ProtocolError("odd"))
     client, _, _ = client_of(Mcp(HANDSHAKE, session="s", GET=ending))
     async with client:
         await asyncio.sleep(100)
         assert client.state == "ready"
     assert len(ending.opened) == 1
-    assert "cannot be opened: odd" in caplog.text
+    assert "cannot open the GET stream: odd" in caplog.text
 
 
 @on_fake_clock
@@ -215,11 +208,11 @@ async def test_a_bug_in_an_http_client_is_logged_and_only_the_stream_is_lost(
     async with client:
         await asyncio.sleep(1)
         assert client.state == "ready"
-    assert "the standing stream failed" in caplog.text
+    assert "the GET stream failed" in caplog.text
 
 
 @on_fake_clock
-async def test_an_event_over_the_limit_is_dropped_and_the_next_is_heard(
+async def test_an_event_over_the_limit_is_dropped_and_the_next_received(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def get(seen: Seen, reply: Reply) -> None:
@@ -228,17 +221,17 @@ async def test_an_event_over_the_limit_is_dropped_and_the_next_is_heard(
         reply.event(NOTE)
         await reply.gone.wait()
 
-    client, _, heard = client_of(Mcp(HANDSHAKE, GET=get), max_frame_bytes=4096)
+    client, _, received = client_of(Mcp(HANDSHAKE, GET=get), max_frame_bytes=4096)
     async with client:
         await asyncio.sleep(1)
         assert client.state == "ready"
-    assert heard == ["notifications/tools/list_changed"]
-    assert "is dropped" in caplog.text
+    assert received == ["notifications/tools/list_changed"]
+    assert "dropped an event" in caplog.text
 
 
 @on_fake_clock
-async def test_a_404_for_a_stream_that_was_open_means_that_the_session_is_gone() -> None:
-    """2025-11-25 "Session Management": a new one is made; the new one gets a stream of its own."""
+async def test_a_404_for_a_stream_that_was_open_means_a_lost_session() -> None:
+    """2025-11-25 "Session Management": a new session gets its own stream."""
     script = Mcp(HANDSHAKE, session="s")
     opened: list[str] = []
 
@@ -263,12 +256,12 @@ async def test_a_404_for_a_stream_that_was_open_means_that_the_session_is_gone()
         await asyncio.sleep(20)
         assert client.state == "ready"
         assert opened == ["s1", "s1", "t1"]
-        assert len(server.heard("initialize")) == 2
+        assert len(server.received("initialize")) == 2
 
 
 @on_fake_clock
-async def test_the_old_sessions_stream_is_closed_when_the_session_is_made_again() -> None:
-    """The epoch fences the standing stream: nothing of the old session is heard in the new one."""
+async def test_the_stream_of_a_lost_session_is_closed() -> None:
+    """Nothing of the old session is delivered in the new one."""
     script = Mcp(HANDSHAKE, session="s")
     streams: list[Reply] = []
 
@@ -278,7 +271,7 @@ async def test_the_old_sessions_stream_is_closed_when_the_session_is_made_again(
         await reply.gone.wait()
 
     script.on["GET"] = get
-    client, _, heard = client_of(script)
+    client, _, received = client_of(script)
     async with client:
         await asyncio.sleep(1)
         script.sessions.clear()
@@ -289,15 +282,15 @@ async def test_the_old_sessions_stream_is_closed_when_the_session_is_made_again(
         assert [stream.gone.is_set() for stream in streams] == [True, False]
         streams[0].event(NOTE)
         await asyncio.sleep(1)
-        assert heard == []
+        assert received == []
 
 
 @on_fake_clock
-async def test_a_server_of_2024_11_05_over_streamable_http_is_not_asked_for_a_stream() -> None:
+async def test_a_2024_11_05_server_over_streamable_http_gets_no_get() -> None:
     client, server, _ = client_of(Mcp("2024-11-05"))
     async with client:
         await client.tools.call("echo")
-    assert server.heard("GET") == []
+    assert server.received("GET") == []
 
 
 @on_fake_clock

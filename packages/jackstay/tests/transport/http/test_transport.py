@@ -1,4 +1,4 @@
-"""The whole transport under a real client: going down, arguments in headers, and its contract. On a clock of its own.
+"""The whole transport under a real client: going down, arguments in headers, and its contract. On a fake clock.
 
 How it chooses the era, what becomes of sessions and what waits is in `test_transport_eras`, `_sessions` and `_waiting`.
 """
@@ -18,8 +18,8 @@ from jackstay.errors import (
     UsageError,
 )
 from jackstay.testing import on_fake_clock
-from jackstay.testing.transport_suite import Recorder
-from jackstay.transport import ExchangeOwner, ExchangeTransport
+from jackstay.testing.transport_suite import RecordingHandler
+from jackstay.transport import ExchangeHandler, ExchangeTransport
 from jackstay.transport.http import http
 from scripted.http import HANDSHAKE, Mcp, MemoryHttp, Reply, Script, Seen
 from scripted.http_client import URL, client_of, idle, turns, unreachable
@@ -28,8 +28,7 @@ from scripted.http_client import URL, client_of, idle, turns, unreachable
 
 
 @on_fake_clock
-async def test_down_is_said_only_when_nothing_can_be_reached_and_nothing_else_is_open() -> None:
-    """docs/design/connection.md, "Over HTTP"."""
+async def test_it_goes_down_only_if_nothing_can_connect_and_nothing_is_open() -> None:
     gate = asyncio.Event()
 
     async def slow(seen: Seen, reply: Reply) -> None:
@@ -68,8 +67,7 @@ async def test_calls_that_all_fail_to_connect_go_down_once() -> None:
 
 
 @on_fake_clock
-async def test_a_first_connect_that_is_refused_is_tried_again_and_then_told() -> None:
-    """Row 15."""
+async def test_a_refused_first_connect_is_retried_and_then_reported() -> None:
     client, server = client_of(unreachable, max_attempts=3)
     with pytest.raises(TransportError, match="cannot connect") as raised:
         await client.open()
@@ -78,7 +76,7 @@ async def test_a_first_connect_that_is_refused_is_tried_again_and_then_told() ->
 
 
 @on_fake_clock
-async def test_an_http_client_of_ours_is_closed_with_the_transport(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_default_http_client_is_closed_with_the_transport(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[MemoryHttp] = []
 
     def make(**options: Any) -> MemoryHttp:
@@ -94,18 +92,18 @@ async def test_an_http_client_of_ours_is_closed_with_the_transport(monkeypatch: 
 
 
 @on_fake_clock
-async def test_an_http_client_that_does_not_close_holds_nobody_up(
+async def test_an_http_client_that_does_not_close_does_not_block(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Stuck(MemoryHttp):
+    class DeadlockError(MemoryHttp):
         async def close(self) -> None:
             await super().close()
             await asyncio.sleep(1000)
 
-    monkeypatch.setattr("jackstay.transport.http._target.default_http_client", lambda **_: Stuck(Mcp()))
+    monkeypatch.setattr("jackstay.transport.http._target.default_http_client", lambda **_: DeadlockError(Mcp()))
     async with connect(http(URL), close_step=2.0):
         pass
-    assert "does not close" in caplog.text
+    assert "did not close" in caplog.text
 
 
 # --- arguments in headers ---------------------------------------------------------------------------------------------
@@ -118,15 +116,13 @@ def _tool(name: str, mark: str | None = None, **more: Any) -> dict[str, Any]:
 
 def _lists(*tools: dict[str, Any]) -> Script:
     async def list_(seen: Seen, reply: Reply) -> None:
-        reply.result(
-            seen.id, {"tools": tools, "resultType": "complete", "ttlMs": 60000, "cacheScope": "private"}
-        )
+        reply.result(seen.id, {"tools": tools, "resultType": "complete", "ttlMs": 60000, "cacheScope": "private"})
 
     return list_
 
 
 @on_fake_clock
-async def test_marked_arguments_travel_in_headers_once_the_tool_was_listed() -> None:
+async def test_header_params_are_sent_once_the_tool_was_listed() -> None:
     """2026-07-28 "Custom Headers from Tool Parameters"."""
     client, server = client_of(Mcp(tools__list=_lists(_tool("query", "Region"))))
     async with client:
@@ -135,29 +131,29 @@ async def test_marked_arguments_travel_in_headers_once_the_tool_was_listed() -> 
         await client.tools.call("query", {})
         with pytest.raises(UsageError, match="must be a string"):
             await client.tools.call("query", {"region": 1})
-    first, second = server.heard("tools/call")
+    first, second = server.received("tools/call")
     assert first.headers["mcp-param-region"] == "=?base64?ZXUg4piD?="
     assert "mcp-param-region" not in second.headers
 
 
 @on_fake_clock
-async def test_tools_whose_marks_break_the_rules_are_left_out_of_the_list(
+async def test_tools_with_invalid_header_params_are_dropped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """protocol section 6: HTTP clients MUST drop them, with a warning; in the handshake era the mark means nothing."""
+    """HTTP clients MUST drop them, with a warning; in the handshake era it has no meaning."""
     tools = (_tool("good"), _tool("bad", "no header name"))
     client, _ = client_of(Mcp(tools__list=_lists(*tools)))
     async with client:
         assert [tool.name for tool in await client.tools.list()] == ["good"]
-    assert "the tool 'bad' is left out" in caplog.text
+    assert "tool 'bad' is omitted" in caplog.text
     client, _ = client_of(Mcp(HANDSHAKE, tools__list=_lists(*tools)))
     async with client:
         assert [tool.name for tool in await client.tools.list()] == ["good", "bad"]
 
 
 @on_fake_clock
-async def test_a_header_mismatch_is_answered_by_a_new_list_and_one_more_try() -> None:
-    """protocol section 6: on -32020 the client re-lists tools and retries once."""
+async def test_a_header_mismatch_leads_to_a_new_list_and_one_retry() -> None:
+    """on -32020 the client re-lists tools and retries once."""
 
     async def call(seen: Seen, reply: Reply) -> None:
         if "mcp-param-region" in seen.headers:
@@ -171,20 +167,20 @@ async def test_a_header_mismatch_is_answered_by_a_new_list_and_one_more_try() ->
         await client.tools.list()
         script.on["tools/list"] = _lists(_tool("query", "Region"))
         assert (await client.tools.call("query", {"region": "eu"})).content == []
-        assert len(server.heard("tools/call")) == 2
+        assert len(server.received("tools/call")) == 2
         script.on["tools/list"] = _lists(_tool("query"))
         client.cache.clear()
         await client.tools.list()
         with pytest.raises(McpError, match="Mcp-Param-Region"):
             await client.tools.call("query", {"region": "eu"})
-        assert len(server.heard("tools/call")) == 4, "once, and not for ever"
+        assert len(server.received("tools/call")) == 4, "one retry"
 
 
 # --- the contract itself ----------------------------------------------------------------------------------------------
 
 
-class Owner(Recorder):
-    """A recorder that hears of single requests, too."""
+class ExchangeRecordingHandler(RecordingHandler):
+    """A recording handler with the callbacks of single requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -206,7 +202,7 @@ class Owner(Recorder):
     def started(self, id: int) -> None:
         self.calls.append(("started", id))
 
-    def marked_arguments(self, tool: str) -> tuple[()]:
+    def header_params(self, tool: str) -> tuple[()]:
         return ()
 
 
@@ -214,47 +210,47 @@ def _request(id: int, method: str = "tools/list") -> bytes:
     return b'{"jsonrpc":"2.0","id":%d,"method":"%b"}' % (id, method.encode())
 
 
-async def open_transport(script: Script, **shape: Any) -> tuple[Any, Owner, MemoryHttp]:
-    server, owner = MemoryHttp(script), Owner()
-    transport = await http(URL, client=server, **shape).open(owner, 4096, 2.0)
-    owner.transport = transport
+async def open_transport(script: Script, **shape: Any) -> tuple[Any, ExchangeRecordingHandler, MemoryHttp]:
+    server, handler = MemoryHttp(script), ExchangeRecordingHandler()
+    transport = await http(URL, client=server, **shape).open(handler, 4096, 2.0)
+    handler.transport = transport
     assert isinstance(transport, ExchangeTransport)
-    assert isinstance(owner, ExchangeOwner)
-    return transport, owner, server
+    assert isinstance(handler, ExchangeHandler)
+    return transport, handler, server
 
 
 @on_fake_clock
-async def test_an_owner_that_cannot_hear_of_single_requests_is_refused() -> None:
-    with pytest.raises(UsageError, match="ExchangeOwner"):
-        await http(URL, client=MemoryHttp(Mcp())).open(Recorder(), 4096, 2.0)
+async def test_a_handler_that_is_not_an_exchange_handler_is_rejected() -> None:
+    with pytest.raises(UsageError, match="ExchangeHandler"):
+        await http(URL, client=MemoryHttp(Mcp())).open(RecordingHandler(), 4096, 2.0)
 
 
 @on_fake_clock
-async def test_what_waits_can_be_withdrawn_and_flush_waits_for_the_rest() -> None:
+async def test_queued_requests_can_be_withdrawn_and_flush_waits_for_the_rest() -> None:
     gate = asyncio.Event()
 
     async def slow(seen: Seen, reply: Reply) -> None:
         await gate.wait()
         reply.result(seen.id, {})
 
-    transport, owner, server = await open_transport(slow, max_connections=1)
+    transport, handler, server = await open_transport(slow, max_connections=1)
     assert await transport.flush()
     assert transport.send(_request(1), 1)
     assert transport.send(_request(2), 2)
     assert transport.send(_request(3), 3)
     assert "open=1 waiting=2" in repr(transport)
-    assert not transport.withdraw(1), "it is under way"
+    assert not transport.withdraw(1), "it is in flight"
     assert transport.withdraw(2)
     assert not transport.withdraw(2)
-    assert owner.calls == [("queued", 2), ("queued", 3)]
+    assert handler.calls == [("queued", 2), ("queued", 3)]
     flushing = asyncio.ensure_future(transport.flush())
     await turns()
     assert not flushing.done()
     gate.set()
     assert await flushing
     assert [seen.id for seen in server.seen] == [1, 3]
-    assert owner.calls[2:] == [("started", 3)]
-    assert [b'"id": 1' in owner.frames[0], b'"id": 3' in owner.frames[1]] == [True, True]
+    assert handler.calls[2:] == [("started", 3)]
+    assert [b'"id": 1' in handler.frames[0], b'"id": 3' in handler.frames[1]] == [True, True]
     await transport.close()
     await transport.close()
     assert not transport.send(_request(4), 4)
@@ -263,7 +259,7 @@ async def test_what_waits_can_be_withdrawn_and_flush_waits_for_the_rest() -> Non
 
 @on_fake_clock
 async def test_a_large_frame_waits_only_behind_an_empty_queue() -> None:
-    """The contract: an empty queue takes any legal frame, and holds 8 MiB otherwise."""
+    """The contract: an empty queue accepts any legal frame; otherwise it holds 8 MiB."""
     transport, _, _ = await open_transport(idle, max_connections=1)
     big = b'{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"x":"%b"}}' % (b"y" * 8 * 1024 * 1024)
     assert transport.send(_request(1), 1)
@@ -274,22 +270,22 @@ async def test_a_large_frame_waits_only_behind_an_empty_queue() -> None:
 
 @on_fake_clock
 async def test_flush_ends_when_the_transport_does() -> None:
-    transport, owner, _ = await open_transport(idle)
+    transport, handler, _ = await open_transport(idle)
     transport.send(_request(1), 1)
     flushing = asyncio.ensure_future(transport.flush())
     await turns()
     await transport.close()
     assert await flushing is False
-    assert owner.ends == [], "never after close"
+    assert handler.ends == [], "never after close"
 
 
 @on_fake_clock
 async def test_after_stop_writing_no_request_is_sent_that_was_not_begun() -> None:
-    transport, owner, server = await open_transport(idle, max_connections=2)
+    transport, handler, server = await open_transport(idle, max_connections=2)
     assert transport.send(_request(1), 1)
     await turns()
     assert transport.send(_request(2), 2)  # its task has not run yet
-    assert transport.send(_request(3), 3)  # it waits for a connection
+    assert transport.send(_request(3), 3)  # queued
     flushing = asyncio.ensure_future(transport.flush())
     transport.stop_writing()
     assert not transport.send(_request(4), 4)
@@ -299,33 +295,33 @@ async def test_after_stop_writing_no_request_is_sent_that_was_not_begun() -> Non
     assert [seen.id for seen in server.seen] == [1]
     await transport.close()
     assert [seen.id for seen in server.seen] == [1]
-    assert owner.ends == []
+    assert handler.ends == []
 
 
 @on_fake_clock
-async def test_a_frame_that_is_no_message_is_refused_by_its_sender() -> None:
+async def test_a_frame_that_is_not_a_message_is_rejected() -> None:
     transport, _, _ = await open_transport(idle)
-    with pytest.raises(UsageError, match="only JSON-RPC messages"):
+    with pytest.raises(UsageError, match="not a JSON-RPC message"):
         transport.send(b"[]", 1)
-    transport.hang_up(99)
+    transport.abort(99)
     await transport.close()
 
 
 @on_fake_clock
-async def test_a_transport_that_is_down_takes_nothing_more() -> None:
-    transport, owner, _ = await open_transport(unreachable)
+async def test_a_transport_that_is_down_accepts_nothing() -> None:
+    transport, handler, _ = await open_transport(unreachable)
     transport.send(_request(1), 1)
-    await owner.until(lambda: owner.ends)
-    assert [(id, str(error), was_declined) for id, error, was_declined in owner.lost] == [
+    await handler.until(lambda: handler.ends)
+    assert [(id, str(error), was_declined) for id, error, was_declined in handler.lost] == [
         (1, "cannot connect", False)
     ]
-    assert owner.ends[0][1:] == (None, True)
+    assert handler.ends[0][1:] == (None, True)
     assert not transport.send(_request(2), 2)
     await transport.close()
 
 
 @on_fake_clock
-async def test_a_timeout_while_waiting_for_a_place_says_that_it_was_cancelled_in_vain_only_if_sent(
+async def test_a_timeout_in_the_queue_is_not_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """G11 and row 2: the deadline covers queueing, too."""
@@ -336,13 +332,13 @@ async def test_a_timeout_while_waiting_for_a_place_says_that_it_was_cancelled_in
         await turns()
         with pytest.raises(TimeoutError):
             await client.tools.call("echo", timeout=1)
-        assert len(server.heard("tools/call")) == 1
+        assert len(server.received("tools/call")) == 1
         first.cancel()
 
 
 @on_fake_clock
-async def test_replaying_is_asked_for_or_does_not_happen() -> None:
-    """G7: at most once by default; `replay="safe"` sends what is safe again after a loss of the connection."""
+async def test_calls_are_not_replayed_by_default() -> None:
+    """docs/guarantees.md G7. `replay="safe"` sends safe requests again after a lost connection."""
     count = 0
 
     async def cut(seen: Seen, reply: Reply) -> None:

@@ -1,4 +1,4 @@
-"""The whole transport under a real client: how the era is chosen, and which failures are final. On a clock of its own."""
+"""The whole transport under a real client: choosing the era, and permanent failures. On a fake clock."""
 
 import asyncio
 
@@ -17,8 +17,8 @@ from scripted.http_client import client_of, declining
 
 
 @on_fake_clock
-async def test_a_stateless_server_is_found_with_one_request() -> None:
-    """docs/design/connection.md, "Choosing the era": the probe is always `server/discover`."""
+async def test_a_stateless_server_is_detected_with_one_request() -> None:
+    """The probe is always `server/discover`."""
     client, server = client_of(Mcp())
     async with client:
         assert client.protocol_version == STATELESS
@@ -44,34 +44,32 @@ NOT_FOUND = b'{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"messa
 )
 @pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25"])
 @on_fake_clock
-async def test_a_server_that_declines_the_probe_gets_initialize(declines: Script, version: str) -> None:
-    """protocol section 5: 4xx with an empty or unrecognised body means `initialize`."""
+async def test_a_server_that_rejects_the_probe_gets_initialize(declines: Script, version: str) -> None:
+    """4xx with an empty or unrecognised body means `initialize`."""
     client, server = client_of(Mcp(version, server__discover=declines))
     async with client:
         assert client.protocol_version == version
         assert (await client.tools.call("echo")).text == "{}"
-    assert len(server.heard("server/discover")) == 1
+    assert len(server.received("server/discover")) == 1
 
 
 @on_fake_clock
 async def test_a_modern_error_to_the_probe_is_never_followed_by_initialize() -> None:
-    """protocol section 5: a recognised modern error means a modern server, and another of its revisions."""
+    """a recognised modern error means a modern server, and another of its revisions."""
 
     async def other(seen: Seen, reply: Reply) -> None:
-        reply.error(
-            seen.id, -32022, "unsupported", data={"supported": ["2027-01-01"], "requested": STATELESS}
-        )
+        reply.error(seen.id, -32022, "unsupported", data={"supported": ["2027-01-01"], "requested": STATELESS})
 
     client, server = client_of(Mcp(server__discover=other))
-    with pytest.raises(ProtocolError, match="the server speaks 2027-01-01"):
+    with pytest.raises(ProtocolError, match="the server supports 2027-01-01"):
         await client.open()
     assert [seen.what for seen in server.seen] == ["server/discover"]
 
 
 @pytest.mark.parametrize("status", [401, 403])
 @on_fake_clock
-async def test_a_refused_credential_is_final(status: int) -> None:
-    """Row 5: permanent, at once."""
+async def test_rejected_credentials_are_permanent(status: int) -> None:
+    """Permanent, at once."""
     client, server = client_of(Mcp(server__discover=declining(status)))
     with pytest.raises(TransportError, match=f"HTTP {status}") as raised:
         await client.open()
@@ -80,8 +78,8 @@ async def test_a_refused_credential_is_final(status: int) -> None:
 
 
 @on_fake_clock
-async def test_a_server_that_is_only_busy_has_said_nothing_about_its_era() -> None:
-    """429 and 503 are tried again, later, with the probe."""
+async def test_a_busy_server_is_probed_again() -> None:
+    """429 and 503 are retried with the probe."""
     answers = [declining(503), declining(429)]
     script = Mcp()
 
@@ -99,29 +97,26 @@ async def test_a_server_that_is_only_busy_has_said_nothing_about_its_era() -> No
 
 
 @on_fake_clock
-async def test_a_refusal_is_told_in_the_servers_words() -> None:
-    """What happened, to what, and what to try: a status alone says none of it."""
+async def test_the_error_message_of_the_server_is_reported() -> None:
 
     async def refuse(seen: Seen, reply: Reply) -> None:
         reply.error(None, -32600, "does not answer as that Host\x1b[2J", status=403)
 
     client, _ = client_of(refuse)
-    with pytest.raises(TransportError, match=r"HTTP 403: refused: .*does not answer as that Host") as raised:
+    with pytest.raises(TransportError, match=r"HTTP 403: .*does not answer as that Host") as raised:
         await client.open()
     assert str(raised.value).isprintable()
 
 
 @on_fake_clock
-async def test_a_url_without_a_server_says_so_at_once() -> None:
-    """Row 15: a first connect that cannot work must say so soon."""
+async def test_a_url_without_a_server_fails_at_once() -> None:
+    """A first connect that cannot succeed fails soon."""
 
     async def nothing(seen: Seen, reply: Reply) -> None:
         reply.send(404, b"no such page", "text/html")
 
     client, server = client_of(nothing)
-    with pytest.raises(
-        TransportError, match=r"no MCP server at this URL: HTTP 404 from http://127.0.0.1/mcp"
-    ) as raised:
+    with pytest.raises(TransportError, match=r"no MCP server at http://127.0.0.1/mcp: HTTP 404") as raised:
         await client.open()
     assert raised.value.absent
     assert raised.value.details["quote"] == "no such page"
@@ -129,7 +124,7 @@ async def test_a_url_without_a_server_says_so_at_once() -> None:
 
 
 @on_fake_clock
-async def test_an_error_to_initialize_stands_where_there_is_no_older_server_either() -> None:
+async def test_the_error_of_initialize_is_reported_if_http_sse_is_not_offered() -> None:
     script = Mcp(HANDSHAKE)
 
     async def refuse(seen: Seen, reply: Reply) -> None:
@@ -142,14 +137,12 @@ async def test_an_error_to_initialize_stands_where_there_is_no_older_server_eith
 
 
 @on_fake_clock
-async def test_a_server_that_was_there_and_is_a_404_for_a_while_is_waited_for() -> None:
+async def test_a_404_of_a_known_server_is_retried() -> None:
     """A redeploy behind a proxy: not permanent, once the server has been seen."""
     script = Mcp(HANDSHAKE)
     client, _ = client_of(script)
     async with client:
-        script.on.update(
-            {name: declining(404) for name in ("server/discover", "initialize", "GET", "tools/list")}
-        )
+        script.on.update({name: declining(404) for name in ("server/discover", "initialize", "GET", "tools/list")})
         script.on["ping"] = declining(404)
 
         async def unreachable(seen: Seen, reply: Reply) -> None:
@@ -167,8 +160,8 @@ async def test_a_server_that_was_there_and_is_a_404_for_a_while_is_waited_for() 
 
 
 @on_fake_clock
-async def test_the_verdict_is_remembered_and_forgotten_when_it_fails() -> None:
-    """ "Choosing the era": it belongs to the client's configuration and survives restarts."""
+async def test_the_era_is_remembered_until_it_fails() -> None:
+    """It belongs to the client's configuration and survives restarts."""
     script = Mcp(HANDSHAKE)
     client, server = client_of(script)
 

@@ -1,4 +1,4 @@
-"""The whole transport under a real client: sessions that are made, forgotten, made again and ended. On a clock of its own."""
+"""The whole transport under a real client: sessions. On a fake clock."""
 
 import asyncio
 
@@ -20,10 +20,8 @@ from scripted.http_client import client_of, declining, idle, turns
 
 
 @on_fake_clock
-async def test_a_forgotten_session_is_made_again_without_delay_and_the_refused_request_sent_again_once() -> (
-    None
-):
-    """G4: the first call after a redeploy succeeds."""
+async def test_a_lost_session_is_renewed_and_the_request_sent_again() -> None:
+    """docs/guarantees.md G4: the first call after a redeploy succeeds."""
     script = Mcp(HANDSHAKE, session="s")
     client, server = client_of(script)
     async with client:
@@ -33,15 +31,15 @@ async def test_a_forgotten_session_is_made_again_without_delay_and_the_refused_r
         script.session = "t"
         assert (await client.tools.call("echo", {"n": 1})).text == '{"n": 1}'
         assert asyncio.get_running_loop().time() == started
-        assert [seen.headers["mcp-session-id"] for seen in server.heard("tools/call")] == ["s1", "t1"]
-        assert len(server.heard("initialize")) == 2
-        assert "mcp-session-id" not in server.heard("initialize")[1].headers
-    assert [seen.headers["mcp-session-id"] for seen in server.heard("DELETE")] == ["t1"]
+        assert [seen.headers["mcp-session-id"] for seen in server.received("tools/call")] == ["s1", "t1"]
+        assert len(server.received("initialize")) == 2
+        assert "mcp-session-id" not in server.received("initialize")[1].headers
+    assert [seen.headers["mcp-session-id"] for seen in server.received("DELETE")] == ["t1"]
 
 
 @on_fake_clock
-async def test_many_refused_requests_make_one_new_session_and_a_late_404_cannot_end_it() -> None:
-    """G4, G10: one at a time; an old 404 that comes late belongs to the old session."""
+async def test_many_rejected_requests_lead_to_one_new_session() -> None:
+    """docs/guarantees.md G4, G10: one at a time; a late 404 belongs to the old session."""
     late = asyncio.Event()
     script = Mcp(HANDSHAKE, session="s")
 
@@ -60,18 +58,18 @@ async def test_many_refused_requests_make_one_new_session_and_a_late_404_cannot_
         calls = [asyncio.ensure_future(client.tools.call("echo", {"n": n})) for n in range(5)]
         calls.append(asyncio.ensure_future(client.tools.call("echo", {"late": True})))
         await turns(100)
-        assert len(server.heard("initialize")) == 2
+        assert len(server.received("initialize")) == 2
         assert [call.done() for call in calls] == [True] * 5 + [False]
         assert (await client.tools.call("echo", {"n": 6})).content == []
         late.set()
         assert [(await call).content for call in calls] == [[]] * 6
-        assert len(server.heard("initialize")) == 2
+        assert len(server.received("initialize")) == 2
         assert client.state == "ready"
 
 
 @on_fake_clock
-async def test_a_request_that_is_always_refused_fails_after_its_attempts_and_surely_did_not_run() -> None:
-    """G4. A server that forgets everything is not hammered: new sessions are paced by the backoff."""
+async def test_a_request_that_is_always_rejected_fails_after_its_attempts() -> None:
+    """docs/guarantees.md G4. New sessions are opened with backoff."""
 
     async def forget(seen: Seen, reply: Reply) -> None:
         reply.send(404)
@@ -82,17 +80,15 @@ async def test_a_request_that_is_always_refused_fails_after_its_attempts_and_sur
         with pytest.raises(SessionLostError) as raised:
             await client.tools.call("echo")
         assert raised.value.may_have_run is False
-        assert len(server.heard("tools/call")) == 4
-        assert asyncio.get_running_loop().time() - started >= 0.8 + 1.6, (
-            "at once, then 1 s, then 2 s, less the jitter"
-        )
+        assert len(server.received("tools/call")) == 4
+        assert asyncio.get_running_loop().time() - started >= 0.8 + 1.6, "at once, then 1 s, then 2 s, less the jitter"
         assert client.state == "backoff"
-        assert len(server.heard("initialize")) == 4
+        assert len(server.received("initialize")) == 4
         await client.ready()
 
 
 @on_fake_clock
-async def test_a_request_that_is_always_refused_fails_at_its_deadline_and_surely_did_not_run() -> None:
+async def test_a_request_that_is_always_rejected_fails_at_its_deadline() -> None:
     async def forget(seen: Seen, reply: Reply) -> None:
         reply.send(404)
 
@@ -104,8 +100,8 @@ async def test_a_request_that_is_always_refused_fails_at_its_deadline_and_surely
 
 
 @on_fake_clock
-async def test_the_session_is_lost_twice_and_what_is_open_brings_its_answer() -> None:
-    """G3, G4: a 404 never closes the HTTP client and never touches another open POST."""
+async def test_open_requests_survive_two_lost_sessions() -> None:
+    """docs/guarantees.md G3, G4: a 404 never closes the HTTP client and never touches another open POST."""
     script = Mcp(HANDSHAKE, session="s")
     gate = asyncio.Event()
 
@@ -133,8 +129,8 @@ async def test_the_session_is_lost_twice_and_what_is_open_brings_its_answer() ->
 
 
 @on_fake_clock
-async def test_an_open_response_of_the_old_session_still_brings_its_answer() -> None:
-    """docs/design/connection.md: the epoch fences the session, not the responses of open POSTs."""
+async def test_an_open_response_of_the_old_session_is_delivered() -> None:
+    """Responses of open POSTs are delivered in the next session."""
     script = Mcp(HANDSHAKE, session="s")
     gate = asyncio.Event()
 
@@ -154,7 +150,7 @@ async def test_an_open_response_of_the_old_session_still_brings_its_answer() -> 
         await client.tools.call("echo")
         gate.set()
         assert await listing == []
-        assert len(server.heard("tools/list")) == 1
+        assert len(server.received("tools/list")) == 1
 
 
 @on_fake_clock
@@ -166,12 +162,12 @@ async def test_a_404_without_a_session_or_about_a_method_is_not_a_lost_session()
     async with client:
         with pytest.raises(McpError, match="no such method"):
             await client.tools.call("echo")
-        assert len(server.heard("initialize")) == 1
+        assert len(server.received("initialize")) == 1
     client, server = client_of(Mcp(HANDSHAKE, prompts__list=declining(404)))
     async with client:
         with pytest.raises(TransportError, match="HTTP 404"):
             await client.prompts.list()
-        assert len(server.heard("initialize")) == 1
+        assert len(server.received("initialize")) == 1
 
 
 @on_fake_clock
@@ -188,8 +184,7 @@ async def test_a_session_id_that_cannot_be_echoed_is_a_protocol_error() -> None:
 
 
 @on_fake_clock
-async def test_calls_that_wait_when_a_session_is_lost_go_out_under_the_new_one() -> None:
-    """What was not sent yet must not be sent under an id that is gone."""
+async def test_queued_calls_are_sent_in_the_new_session() -> None:
     script = Mcp(HANDSHAKE, session="s")
     gate = asyncio.Event()
 
@@ -207,24 +202,24 @@ async def test_calls_that_wait_when_a_session_is_lost_go_out_under_the_new_one()
         await turns()
         waiting = [asyncio.ensure_future(client.tools.list()) for _ in range(2)]
         await turns()
-        assert server.heard("tools/list") == []
+        assert server.received("tools/list") == []
         script.sessions.clear()
         script.session = "t"
         gate.set()
         await asyncio.gather(*calls)
         assert [len(tools) for tools in await asyncio.gather(*waiting)] == [1, 1]
-        assert [seen.headers.get("mcp-session-id") for seen in server.heard("tools/list")] == ["t1", "t1"]
+        assert [seen.headers.get("mcp-session-id") for seen in server.received("tools/list")] == ["t1", "t1"]
 
 
 @on_fake_clock
-async def test_a_call_that_is_given_up_while_the_session_is_made_again_leaves_no_response_open() -> None:
-    """There is nobody to tell: its session is gone. But a response that nobody reads would keep a connection for good."""
+async def test_a_call_cancelled_during_a_session_renewal_closes_its_response() -> None:
+    """No notification is sent, since the session is lost."""
     script = Mcp(HANDSHAKE, session="s", tools__call=idle)
     client, server = client_of(script, init_timeout=20)
     async with client:
         call = asyncio.ensure_future(client.tools.call("echo", timeout=5))
         await turns()
-        stalled = server.replies[server.seen.index(server.heard("tools/call")[0])]
+        stalled = server.replies[server.seen.index(server.received("tools/call")[0])]
         script.sessions.clear()
 
         async def slow(seen: Seen, reply: Reply) -> None:
@@ -236,7 +231,7 @@ async def test_a_call_that_is_given_up_while_the_session_is_made_again_leaves_no
         with pytest.raises(TimeoutError):
             await call
         assert stalled.gone.is_set()
-        assert server.heard("notifications/cancelled") == []
+        assert server.received("notifications/cancelled") == []
 
 
 # --- the end of a session ---------------------------------------------------------------------------------------------
@@ -244,19 +239,19 @@ async def test_a_call_that_is_given_up_while_the_session_is_made_again_leaves_no
 
 @pytest.mark.parametrize("status", [200, 204, 404, 405, 500])
 @on_fake_clock
-async def test_the_session_is_ended_at_close_whatever_the_server_says_to_that(status: int) -> None:
+async def test_close_sends_a_delete_and_ignores_its_status(status: int) -> None:
     """2025-11-25 "Session Management": DELETE; 405 is allowed."""
     client, server = client_of(Mcp(HANDSHAKE, session="s", DELETE=declining(status)))
     async with client:
         pass
-    (ended,) = server.heard("DELETE")
+    (ended,) = server.received("DELETE")
     assert (ended.headers["mcp-session-id"], ended.headers["mcp-protocol-version"]) == ("s1", HANDSHAKE)
 
 
 @pytest.mark.parametrize("raised", [None, TransportError("gone"), ZeroDivisionError("odd")])
 @on_fake_clock
-async def test_a_server_that_does_not_answer_the_end_holds_nobody_up(raised: Exception | None) -> None:
-    """Bounded by one step of the close."""
+async def test_a_server_that_does_not_respond_to_the_delete_does_not_block(raised: Exception | None) -> None:
+    """Limited by `close_step`."""
 
     async def stuck(seen: Seen, reply: Reply) -> None:
         if raised is not None:
@@ -267,12 +262,12 @@ async def test_a_server_that_does_not_answer_the_end_holds_nobody_up(raised: Exc
     async with client:
         started = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - started == (2.0 if raised is None else 0.0)
-    assert len(server.heard("DELETE")) == 1
+    assert len(server.received("DELETE")) == 1
 
 
 @on_fake_clock
-async def test_closing_releases_callers_at_once_and_closes_every_response() -> None:
-    """Row 22; in the stateless era closing is the cancel."""
+async def test_close_ends_calls_at_once_and_closes_every_response() -> None:
+    """In the stateless era this cancels them."""
     client, server = client_of(Mcp(tools__call=idle))
     async with client:
         calls = [asyncio.ensure_future(client.tools.call("echo")) for _ in range(3)]
@@ -281,4 +276,4 @@ async def test_closing_releases_callers_at_once_and_closes_every_response() -> N
         with pytest.raises(ShutdownError):
             await call
     assert all(reply.gone.is_set() for reply in server.replies)
-    assert not server.is_closed, "it was handed in, and is its user's"
+    assert not server.is_closed, "the user closes it"

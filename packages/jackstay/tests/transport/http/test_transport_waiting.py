@@ -1,4 +1,4 @@
-"""The whole transport under a real client: what waits for a place, what never waits, and subscriptions. On a clock of its own."""
+"""The whole transport under a real client: queued requests and subscriptions. On a fake clock."""
 
 import asyncio
 from typing import Any
@@ -16,11 +16,11 @@ from jackstay.testing import on_fake_clock
 from scripted.http import HANDSHAKE, STATELESS, Mcp, Reply, Seen
 from scripted.http_client import client_of, declining, idle, turns, unreachable
 
-# --- what waits -------------------------------------------------------------------------------------------------------
+# --- queued requests --------------------------------------------------------------------------------------------------
 
 
 @on_fake_clock
-async def test_no_more_requests_than_allowed_are_under_way_and_the_rest_keep_their_order() -> None:
+async def test_requests_are_limited_by_max_connections_and_keep_their_order() -> None:
     gate = asyncio.Event()
     most = running = 0
 
@@ -36,19 +36,19 @@ async def test_no_more_requests_than_allowed_are_under_way_and_the_rest_keep_the
     async with client:
         calls = [asyncio.ensure_future(client.tools.call("echo", {"n": n})) for n in range(10)]
         await turns()
-        assert len(server.heard("tools/call")) == 4
+        assert len(server.received("tools/call")) == 4
         gate.set()
         await asyncio.gather(*calls)
     assert most == 4
-    assert [seen.rpc["params"]["arguments"]["n"] for seen in server.heard("tools/call")] == list(range(10))
+    assert [seen.rpc["params"]["arguments"]["n"] for seen in server.received("tools/call")] == list(range(10))
 
 
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 @on_fake_clock
-async def test_a_call_that_is_given_up_while_it_waits_was_never_sent_and_needs_no_cancel(
+async def test_a_queued_call_is_cancelled_without_a_notification(
     version: str,
 ) -> None:
-    """G11: never for a call still in our queue."""
+    """docs/guarantees.md G11."""
     client, server = client_of(Mcp(version, tools__call=idle), max_connections=1)
     async with client:
         one = asyncio.ensure_future(client.tools.call("echo", {"n": 1}))
@@ -57,23 +57,23 @@ async def test_a_call_that_is_given_up_while_it_waits_was_never_sent_and_needs_n
         await turns()
         two.cancel()
         await turns()
-        assert server.heard("notifications/cancelled") == []
+        assert server.received("notifications/cancelled") == []
         one.cancel()
         await turns()
-        assert [seen.rpc["params"]["arguments"]["n"] for seen in server.heard("tools/call")] == [1]
+        assert [seen.rpc["params"]["arguments"]["n"] for seen in server.received("tools/call")] == [1]
 
 
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 @pytest.mark.parametrize("how", ["deadline", "stop", "server goes away"])
 @on_fake_clock
-async def test_what_waits_for_a_connection_is_reported_as_not_sent(how: str, version: str) -> None:
-    """2 connections and 5 calls: the 3 that never reached the server are known not to have run."""
+async def test_queued_calls_are_reported_as_not_sent(how: str, version: str) -> None:
+    """2 connections and 5 calls: 3 did not run."""
     script = Mcp(version, tools__call=idle)
     client, server = client_of(script, max_connections=2, wait_for_ready=False)
     async with client:
         calls = [asyncio.ensure_future(client.tools.call("echo", {"n": n}, timeout=5)) for n in range(5)]
         await turns()
-        assert len(server.heard("tools/call")) == 2
+        assert len(server.received("tools/call")) == 2
         if how == "stop":
             await client.stop()
         elif how == "server goes away":
@@ -89,8 +89,8 @@ async def test_what_waits_for_a_connection_is_reported_as_not_sent(how: str, ver
 
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 @on_fake_clock
-async def test_calls_that_wait_behind_slow_ones_are_no_sign_of_a_hung_server(version: str) -> None:
-    """The check for a hung server does not wait for a free connection, and a call that was not sent leads to none."""
+async def test_queued_calls_do_not_indicate_a_hung_server(version: str) -> None:
+    """The check for a hung server does not wait for a free connection, and queued calls do not start it."""
     gate = asyncio.Event()
 
     async def slow(seen: Seen, reply: Reply) -> None:
@@ -114,7 +114,7 @@ async def test_calls_that_wait_behind_slow_ones_are_no_sign_of_a_hung_server(ver
 
 @on_fake_clock
 async def test_a_withdrawn_call_makes_room_in_a_full_queue() -> None:
-    """Row 14: room is reported whether it is made by sending or by withdrawing."""
+    """Room is made by sending and by withdrawing."""
     client, server = client_of(Mcp(tools__call=idle), max_connections=1, max_pending=3000)
     async with client:
         calls = [asyncio.ensure_future(client.tools.call("echo", timeout=60)) for _ in range(1025)]
@@ -126,7 +126,7 @@ async def test_a_withdrawn_call_makes_room_in_a_full_queue() -> None:
         await turns()
         calls[0].cancel()
         await turns()
-        assert [seen.rpc["params"]["arguments"] for seen in server.heard("tools/call")] == [
+        assert [seen.rpc["params"]["arguments"] for seen in server.received("tools/call")] == [
             {},
             {"last": True},
         ]
@@ -135,7 +135,7 @@ async def test_a_withdrawn_call_makes_room_in_a_full_queue() -> None:
 
 
 @on_fake_clock
-async def test_a_call_that_is_given_up_makes_room_for_the_next() -> None:
+async def test_a_cancelled_call_makes_room_for_the_next() -> None:
     async def first_stalls(seen: Seen, reply: Reply) -> None:
         if seen.rpc["params"]["arguments"]["n"] == 1:
             await reply.gone.wait()
@@ -153,8 +153,7 @@ async def test_a_call_that_is_given_up_makes_room_for_the_next() -> None:
 
 
 @on_fake_clock
-async def test_a_full_queue_is_busy_and_tells_of_room() -> None:
-    """Row 14."""
+async def test_a_full_queue_is_busy_until_there_is_room() -> None:
     gate = asyncio.Event()
 
     async def call(seen: Seen, reply: Reply) -> None:
@@ -175,15 +174,15 @@ async def test_a_full_queue_is_busy_and_tells_of_room() -> None:
 
 
 @on_fake_clock
-async def test_answers_to_the_server_and_subscriptions_never_wait_behind_calls() -> None:
-    """A call that waits for our answer to the server's question must not wait for a free place as well."""
+async def test_responses_to_the_server_and_subscriptions_are_not_queued() -> None:
+    """A call may depend on the response to a request of the server."""
     script = Mcp(HANDSHAKE, session="s")
     answered = asyncio.Event()
 
     async def call(seen: Seen, reply: Reply) -> None:
         reply.sse()
-        ask = {"method": "roots/list", "jsonrpc": "2.0", "id": "q"}
-        reply.event(ask)
+        request_roots = {"method": "roots/list", "jsonrpc": "2.0", "id": "q"}
+        reply.event(request_roots)
         await answered.wait()
         reply.event({"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}})
         reply.end()
@@ -201,7 +200,7 @@ async def test_answers_to_the_server_and_subscriptions_never_wait_behind_calls()
 
 
 class Listening:
-    """A server that listens: `streams` are the open ones, with the time each was opened."""
+    """A server with subscriptions; `streams` are the open ones, with their times."""
 
     def __init__(self) -> None:
         self.streams: list[tuple[Seen, Reply]] = []
@@ -215,26 +214,24 @@ class Listening:
             return
         self.streams.append((seen, reply))
         reply.sse()
-        self.say(
-            "notifications/subscriptions/acknowledged", notifications=seen.rpc["params"]["notifications"]
-        )
+        self.send("notifications/subscriptions/acknowledged", notifications=seen.rpc["params"]["notifications"])
         await reply.gone.wait()
 
-    def say(self, method: str, **params: Any) -> None:
+    def send(self, method: str, **params: Any) -> None:
         seen, reply = self.streams[-1]
         params["_meta"] = {"io.modelcontextprotocol/subscriptionId": seen.id}
         reply.event({"jsonrpc": "2.0", "method": method, "params": params})
 
 
 @on_fake_clock
-async def test_a_subscription_does_not_use_up_a_place() -> None:
+async def test_a_subscription_does_not_count_as_a_connection() -> None:
     listening = Listening()
     client, _ = client_of(Mcp(subscriptions__listen=listening), max_connections=1)
     changed: list[str] = []
     async with client:
         await client.resources.subscribe("file:///a", changed.append)
         assert (await client.tools.call("echo")).text == "{}"
-        listening.say("notifications/resources/updated", uri="file:///a")
+        listening.send("notifications/resources/updated", uri="file:///a")
         await turns()
         assert changed == ["file:///a"]
         await client.resources.unsubscribe("file:///a")
@@ -243,8 +240,8 @@ async def test_a_subscription_does_not_use_up_a_place() -> None:
 
 
 @on_fake_clock
-async def test_a_subscription_whose_response_was_lost_is_opened_again_with_a_new_id() -> None:
-    """2026-07-28 subscriptions/listen: a bare drop is a loss, and the client listens again; more and more slowly."""
+async def test_a_lost_subscription_is_opened_again_with_a_new_id() -> None:
+    """2026-07-28 subscriptions/listen: a dropped stream is opened again with backoff."""
     listening = Listening()
     client, server = client_of(Mcp(subscriptions__listen=listening), backoff_jitter=0.0)
     changed: list[str] = []
@@ -252,17 +249,17 @@ async def test_a_subscription_whose_response_was_lost_is_opened_again_with_a_new
     async with client:
         await client.resources.subscribe("file:///a", changed.append)
         await turns()
-        assert len(listening.streams) == 2, "the lists, too"
+        assert len(listening.streams) == 2, "including the lists"
         began = asyncio.get_running_loop().time()
         for _, reply in list(listening.streams):
             reply.cut()
         await asyncio.sleep(5)
         assert [at - began for at in listening.times[2:]] == [1.0, 1.0]
         assert client.state == "ready"
-        listening.say("notifications/resources/updated", uri="file:///a")
+        listening.send("notifications/resources/updated", uri="file:///a")
         await turns()
         assert changed == ["file:///a"]
-        ids = [seen.id for seen in server.heard("subscriptions/listen")]
+        ids = [seen.id for seen in server.received("subscriptions/listen")]
         assert len(set(ids)) == 4
         listening.is_broken = True
         began = asyncio.get_running_loop().time()
@@ -271,17 +268,17 @@ async def test_a_subscription_whose_response_was_lost_is_opened_again_with_a_new
         assert [at - began for at in listening.times[4:]] == [1.0, 3.0, 7.0]
         listening.is_broken = False
         await asyncio.sleep(10)
-        listening.say("notifications/resources/updated", uri="file:///a")
+        listening.send("notifications/resources/updated", uri="file:///a")
         await turns()
         assert changed == ["file:///a"] * 2
         listening.streams[-1][1].end()
         await turns()
     await asyncio.sleep(60)
-    assert len(listening.times) == 8, "nothing is left that would open it again"
+    assert len(listening.times) == 8, "it is not opened again"
 
 
 @on_fake_clock
-async def test_a_lost_subscription_that_is_not_wanted_any_more_stays_closed() -> None:
+async def test_a_lost_subscription_that_was_cancelled_stays_closed() -> None:
     listening = Listening()
     client, _ = client_of(Mcp(subscriptions__listen=listening))
     async with client:
@@ -294,7 +291,7 @@ async def test_a_lost_subscription_that_is_not_wanted_any_more_stays_closed() ->
 
 
 @on_fake_clock
-async def test_a_lost_subscription_is_opened_once_where_the_connection_is_made_again_meanwhile() -> None:
+async def test_a_lost_subscription_is_opened_once_after_a_reconnect() -> None:
     listening = Listening()
     script = Mcp(subscriptions__listen=listening)
     client, _ = client_of(script, backoff_min=0.5)
@@ -326,9 +323,7 @@ async def test_a_subscription_that_the_server_ended_is_ended(is_refused: bool) -
             reply.cut()
         else:
             meta = {"io.modelcontextprotocol/subscriptionId": seen.id}
-            reply.event(
-                {"jsonrpc": "2.0", "id": seen.id, "result": {"resultType": "complete", "_meta": meta}}
-            )
+            reply.event({"jsonrpc": "2.0", "id": seen.id, "result": {"resultType": "complete", "_meta": meta}})
             reply.end()
         await asyncio.sleep(60)
         assert len(ends) == 1

@@ -1,7 +1,6 @@
 
 "use strict";
-// Making elements. Whatever comes from a module is text: there is no way here to make markup of it, and the page's policy
-// (page.py) would refuse one.
+// Creating elements. Data of modules is inserted as text only; the policy of the page (page.py) forbids markup from strings.
 
 let lastId = 0;
 const newId = () => `e${++lastId}`;

@@ -3,10 +3,10 @@
 
 const OMIT = Symbol("omitted");
 const REDACTED = "***REDACTED***";
-// Deeper than anybody fills in by hand: from here on it is written as JSON.
+// The nesting from which on a value is entered as JSON.
 const MAX_FORM_DEPTH = 12;
 
-// The schema itself: references followed, allOf taken together. One that leads back to where it was met says no more.
+// The schema with references resolved and allOf merged. A circular reference adds nothing.
 function resolve(schema, root, seen = []) {
   while (schema && typeof schema === "object" && typeof schema.$ref === "string") {
     const { $ref, ...beside } = schema;
@@ -33,7 +33,7 @@ function resolve(schema, root, seen = []) {
   return schema;
 }
 
-// The alternatives of a schema, or null if it is one thing.
+// The alternatives of a schema, or null if it has none.
 function variantsOf(schema) {
   const listed = schema.anyOf || schema.oneOf;
   if (Array.isArray(listed) && listed.length) {
@@ -44,7 +44,7 @@ function variantsOf(schema) {
   return null;
 }
 
-// A type may contain itself: inside itself it is called by its name, as is a choice inside a list or a map.
+// A recursive type is shown by its name inside itself, as is a choice inside a list or a map.
 function typeOf(schema, root, seen = []) {
   const reference = schema?.$ref;
   const nameOf = (part) => String(part.$ref).split("/").pop();
@@ -64,18 +64,18 @@ function typeOf(schema, root, seen = []) {
   return "anything";
 }
 
-// What the schema allows, in words.
+// A description of what the schema allows.
 function limitsOf(schema) {
-  const said = [];
+  const parts = [];
   const pairs = [["minimum", "≥"], ["exclusiveMinimum", ">"], ["maximum", "≤"], ["exclusiveMaximum", "<"], ["multipleOf", "multiple of"],
     ["minLength", "length ≥"], ["maxLength", "length ≤"], ["minItems", "items ≥"], ["maxItems", "items ≤"], ["pattern", "matches"]];
-  for (const [key, word] of pairs) if (schema[key] !== undefined) said.push(`${word} ${typeof schema[key] === "string" ? schema[key] : JSON.stringify(schema[key])}`);
-  if (schema.uniqueItems) said.push("no item twice");
-  if (schema.default !== undefined && schema.default !== null) said.push(`default ${JSON.stringify(schema.default)}`);
-  return said.join(" · ");
+  for (const [key, word] of pairs) if (schema[key] !== undefined) parts.push(`${word} ${typeof schema[key] === "string" ? schema[key] : JSON.stringify(schema[key])}`);
+  if (schema.uniqueItems) parts.push("no item twice");
+  if (schema.default !== undefined && schema.default !== null) parts.push(`default ${JSON.stringify(schema.default)}`);
+  return parts.join(" · ");
 }
 
-// Whether a value could be meant for a schema: enough to choose among alternatives.
+// Whether a value could match a schema, to choose among alternatives.
 function fits(value, schema, root, seen = []) {
   const reference = schema?.$ref;
   if (seen.includes(reference)) return false;
@@ -99,7 +99,7 @@ function makeField({ schema: given, root, path, name, isRequired, value, depth, 
   const schema = resolve(given, root);
   const id = newId();
   const error = el("p", { class: "error", role: "alert", id: `${id}-error` });
-  // A value that the history hid is to be given again.
+  // A value that the history redacted must be entered again.
   const isSet = value !== OMIT && value !== REDACTED;
   const initial = isSet ? value : schema.default !== undefined ? schema.default : OMIT;
   const send = isRequired ? null : el("input", { type: "checkbox", checked: isSet });
@@ -107,7 +107,7 @@ function makeField({ schema: given, root, path, name, isRequired, value, depth, 
   const slot = el("div", { class: "widget" });
   let widget = null;
   const context = { schema, root, path, id, depth, touched, isSet, isSensitive: schema["x-sensitive"] === true || schema.format === "password" || schema.writeOnly === true };
-  // What is nested and not sent is not made before it is: a schema may contain itself.
+  // Nested fields are created when they are sent, because a schema may be recursive.
   const isNested = kindOf(schema, depth) !== "simple";
   function build() {
     if (widget) return;
@@ -254,7 +254,7 @@ function makeVariants(context, initial) {
   const { schema, root, path, id, depth, touched } = context;
   const parts = variantsOf(schema);
   const variants = parts.map((part) => resolve(part, root));
-  // Who ticks "send" of something that is null by default wants to send something else.
+  // Ticking "send" of a field that is null by default means another value.
   const isOpen = initial === OMIT || (initial === null && !context.isSet);
   const found = variants.findIndex((part) => (isOpen ? part.type !== "null" : fits(initial, part, root)));
   let at = Math.max(0, found);
@@ -281,7 +281,7 @@ function makeArray({ schema, root, path, id, depth, touched }, initial) {
   const fixed = Array.isArray(schema.prefixItems) ? schema.prefixItems : [];
   const list = el("div", {});
   let items = [];
-  // Paths carry positions, so a removal makes the later items again with what they hold.
+  // Paths contain positions, so a removal recreates the later items with their values.
   function build(values) {
     items = [];
     list.replaceChildren();
@@ -373,7 +373,7 @@ function makeForm(schema, value) {
   return { node: el("p", { class: "quiet" }, "This tool takes no arguments."), read: () => ({}) };
 }
 
-// Say each problem where its field is: the nearest one that is there. Gives those that have no place.
+// Show each problem at its field, or at the nearest one. Returns those without a field.
 function showProblems(form, problems) {
   for (const old of form.querySelectorAll(".error")) old.textContent = "";
   for (const old of form.querySelectorAll("[aria-invalid]")) old.removeAttribute("aria-invalid");
@@ -398,11 +398,11 @@ function showProblems(form, problems) {
   return homeless;
 }
 
-// Names that are secret whatever their schema says, as in the server's own redaction; here rather too many than too few.
+// Names that are always secret, as in the redaction of the server; rather too many than too few.
 const SECRET_NAME = /secret|passw|token|key|auth|credential|cookie|session|bearer/i;
 
-// Arguments as a history may keep them. The server sends its own version when a call begins; this one is for calls whose
-// beginning was not received. A schema may contain itself, so the steps are counted, and what is left then is hidden.
+// Arguments as the history may store them. The server sends its own version when a call begins; this one is for calls whose
+// beginning was not received. A schema may be recursive, so the steps are limited, and the rest is hidden.
 function withoutSecrets(value, schema) {
   let steps = 20000;
   function hide(part, inner, name) {
@@ -410,7 +410,7 @@ function withoutSecrets(value, schema) {
     if (steps < 0 || SECRET_NAME.test(name)) return REDACTED;
     const node = resolve(inner, schema);
     if (node["x-sensitive"]) return REDACTED;
-    // Of several alternatives each is applied: what one of them hides is hidden.
+    // All alternatives are applied: a value that one of them hides is hidden.
     const listed = Array.isArray(node.type) ? null : variantsOf(node);
     if (listed) return listed.reduce((shown, one) => hide(shown, one, ""), part);
     if (Array.isArray(part)) return part.map((one, at) => hide(one, node.prefixItems?.[at] ?? node.items ?? {}, ""));

@@ -15,15 +15,15 @@ const state = {
   history: [],
 };
 
-// ---- asking the server ----
+// ---- requests ----
 
 class ServerError extends Error {
   constructor(status, message, hasReason) {
     super(message);
     this.status = status;
-    this.hasReason = hasReason; // whether the server itself said why, as JSON: a gateway does not
+    this.hasReason = hasReason; // whether the server sent a reason as JSON, which a gateway does not
   }
-  // The server refuses a call with 4xx or 503 before it runs anything. A 5xx of a gateway does not tell how far a call came.
+  // The server rejects a call with 4xx or 503 before it runs anything. After a 5xx of a gateway, the call may have run.
   get isRefusal() { return this.hasReason && (this.status < 500 || this.status === 503); }
 }
 
@@ -41,7 +41,7 @@ function askKey(message) {
 }
 byId("key-form").addEventListener("submit", () => { state.key = byId("key-value").value.trim(); });
 
-async function ask(path, options = {}) {
+async function request(path, options = {}) {
   for (let attempt = 0; ; attempt++) {
     const headers = { ...(options.headers || {}) };
     const key = state.key;
@@ -58,9 +58,9 @@ async function ask(path, options = {}) {
   }
 }
 
-const post = (path, body) => ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+const post = (path, body) => request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 
-// The lines of a streamed answer, as they come.
+// The lines of a streamed response.
 async function* linesOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -85,7 +85,7 @@ const matches = (row, words) => words.every((word) => [row.name, row.id, row.tit
 
 function badges(row) {
   const made = [];
-  if (row.needs_approval) made.push(["asks for approval", "warn"]);
+  if (row.needs_approval) made.push(["requires approval", "warn"]);
   if (row.hints.destructive) made.push(["destructive", "bad"]);
   if (row.hints["read-only"]) made.push(["read-only", "good"]);
   if (row.is_streaming) made.push(["streams", "accent"]);
@@ -120,7 +120,7 @@ function showSkipped(skipped) {
 }
 
 async function loadList() {
-  const listing = await (await ask("/api/tools")).json();
+  const listing = await (await request("/api/tools")).json();
   byId("server").textContent = `${listing.name} ${listing.version}`;
   document.title = `${listing.name} · Tool Inspector`;
   state.tools = listing.tools;
@@ -139,7 +139,7 @@ async function loadList() {
 
 // ---- a tool ----
 
-// Where there is room for one thing only, the notice is beside the tool.
+// On a narrow screen, the notice is beside the tool.
 function cannotOpen(reason) {
   notice(reason);
   document.body.dataset.room = "tool";
@@ -150,7 +150,7 @@ async function openTool(name, isChosen, filled) {
   const turn = ++opening;
   let whole;
   try {
-    whole = readJson(await (await ask(`/api/tools/${encodeURIComponent(name)}`)).text());
+    whole = readJson(await (await request(`/api/tools/${encodeURIComponent(name)}`)).text());
   } catch (error) {
     return cannotOpen(error.message);
   }
@@ -174,14 +174,14 @@ async function openTool(name, isChosen, filled) {
 function showTool(whole, filled) {
   const { row } = whole;
   const call = el("div", {});
-  const schema = el("div", {}, schemaCard("Input", whole.input_schema), Object.keys(whole.output_schema).length ? schemaCard("Output", whole.output_schema) : el("p", { class: "card quiet" }, "The tool does not say what it returns."));
+  const schema = el("div", {}, schemaCard("Input", whole.input_schema), Object.keys(whole.output_schema).length ? schemaCard("Output", whole.output_schema) : el("p", { class: "card quiet" }, "The tool has no output schema."));
   const panels = [{ label: "Call", panel: call }, { label: "Schema", panel: schema }];
   if (whole.documentation) panels.push({ label: "Documentation", panel: el("div", {}, pre(whole.documentation)) });
   const hints = Object.entries(row.hints).filter(([hint, value]) => value && hint !== "destructive" && hint !== "read-only").map(([hint]) => el("span", { class: "badge" }, hint));
   const about = el("div", { class: "about-tool" },
     el("h2", {}, row.name),
     row.id !== row.name ? el("p", { class: "quiet" }, "module ", el("code", {}, row.id)) : null,
-    el("p", { class: "said foreign", tabindex: row.description.length > 800 ? 0 : null }, row.description.trim() || "No description."),
+    el("p", { class: "description foreign", tabindex: row.description.length > 800 ? 0 : null }, row.description.trim() || "No description."),
     el("div", { class: "badges" }, ...badges(row), ...hints, ...row.tags.map((tag) => el("span", { class: "badge" }, `#${tag}`)), el("span", { class: "badge" }, `version ${row.version}`)));
   call.append(makeCallPanel(whole, filled));
   byId("tool").replaceChildren(about, tabs(panels, { name: "Views of the tool" }).list, ...panels.map((one) => one.panel));
@@ -257,7 +257,7 @@ async function cancelCall() {
   if (!running?.id || running.isCancelling) return;
   running.isCancelling = true;
   try {
-    await ask(`/api/call/${encodeURIComponent(running.id)}`, { method: "DELETE" });
+    await request(`/api/call/${encodeURIComponent(running.id)}`, { method: "DELETE" });
   } catch {
     running.abort.abort(); // leaving cancels as well
   }
@@ -280,12 +280,12 @@ async function runCall({ whole, value, run, cancel, result, showWrong }) {
   result.scrollIntoView({ block: "nearest" });
   chunks.hidden = true;
   const ticking = setInterval(() => { clock.textContent = duration((performance.now() - began) / 1000); }, 100);
-  // What is sent, until the server has told which of it may be kept.
+  // The arguments, until the server has sent them redacted.
   const kept = { tool: whole.row.name, at: new Date().toISOString(), shown: withoutSecrets(value, whole.input_schema), outcome: "unknown", seconds: null, output: null, trace: null };
   let count = 0;
   let end = null;
   try {
-    const response = await ask("/api/call", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ tool: whole.row.name, arguments: value }), signal: running.abort.signal });
+    const response = await request("/api/call", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ tool: whole.row.name, arguments: value }), signal: running.abort.signal });
     for await (const text of linesOf(response)) {
       if (!text.trim()) continue;
       const line = readJson(text);
@@ -315,7 +315,7 @@ async function runCall({ whole, value, run, cancel, result, showWrong }) {
     run.disabled = false;
     cancel.hidden = true;
     byId("tool").querySelector(".run")?.removeAttribute("disabled");
-    byId("ask").close();
+    byId("approval").close();
   }
   bar.remove();
   const all = (performance.now() - began) / 1000;
@@ -328,16 +328,16 @@ async function runCall({ whole, value, run, cancel, result, showWrong }) {
 }
 
 function askApproval(running, message, status) {
-  const dialog = byId("ask");
+  const dialog = byId("approval");
   status.textContent = "Waiting for your approval…";
-  byId("ask-text").textContent = reveal(message);
+  byId("approval-text").textContent = reveal(message);
   return new Promise((done) => {
     let isAccepted = false;
     const answered = new AbortController();
     const { signal } = answered;
     byId("approve").addEventListener("click", () => { isAccepted = true; dialog.close(); }, { signal });
     byId("deny").addEventListener("click", () => dialog.close(), { signal });
-    // Esc closes it too, and is a refusal.
+    // Esc also closes it, and denies the approval.
     dialog.addEventListener("close", async () => {
       answered.abort();
       status.textContent = "Running…";
@@ -352,7 +352,7 @@ function askApproval(running, message, status) {
 // "not run" only where that is known. A call that was sent and whose end was not received may have run, wholly or in part.
 const OUTCOMES = { ok: ["done", "good"], error: ["error", "bad"], cancelled: ["cancelled", "warn"], refused: ["not run", "bad"], unknown: ["outcome unknown", "warn"] };
 
-// What the history keeps of a call whose end was not received.
+// The entry in the history for a call whose end was not received.
 const receivedBefore = (problem, chunks) => ({ problem, received: [...chunks.children].map((one) => one.textContent) });
 
 function outcomeBadge(outcome) {
@@ -372,7 +372,7 @@ function showEnd(end, status, body, showWrong, trace) {
   showOutput(body, end.structured, end.texts, end.is_error);
 }
 
-// Text, JSON and structure of one output. Where there is no structure, text that is JSON has one all the same.
+// Text, JSON and structure of one output. Without structured content, text that is JSON is parsed.
 function showOutput(body, structured, texts, isError) {
   const text = texts.join("\n\n");
   let value = structured;
@@ -400,7 +400,7 @@ function loadHistory() {
 }
 
 function remember(kept) {
-  // A megabyte of output is not worth the others' place.
+  // A large output must not displace the other entries.
   if (JSON.stringify(kept.output)?.length > 50000) kept.output = "(too large to keep)";
   state.history.unshift(kept);
   state.history.length = Math.min(state.history.length, MAX_HISTORY);
@@ -437,7 +437,7 @@ function setLive(name, text) {
   byId("live").textContent = text;
 }
 
-// A browser opens six connections to a server and no more: a tab that nobody sees must not hold one.
+// A browser opens six connections to a server and no more: a hidden tab must not keep one.
 const whenSeen = () => new Promise((done) => {
   if (!document.hidden) return done();
   const look = () => {
@@ -457,14 +457,14 @@ async function follow() {
     await whenSeen();
     stream = new AbortController();
     try {
-      const response = await ask("/api/events", { signal: stream.signal });
+      const response = await request("/api/events", { signal: stream.signal });
       for await (const line of linesOf(response)) {
         if (line !== "event: changed" && line !== "event: open") continue;
         await loadList();
         setLive("live", "live");
         wait = 500;
       }
-    } catch { /* told below: whatever it was, it is tried again */ }
+    } catch { /* shown below; the connection is retried */ }
     if (stream.signal.aborted) continue;
     setLive("lost", "not connected, trying again");
     await new Promise((done) => setTimeout(done, wait * (0.75 + Math.random() / 2)));
@@ -538,7 +538,7 @@ addEventListener("hashchange", () => {
   if (name && name !== state.open?.row.name) openTool(name, true);
 });
 
-// The tool that the address names.
+// The tool in the URL.
 function namedTool() {
   try {
     return decodeURIComponent(location.hash.slice(1));

@@ -66,7 +66,7 @@ function schemaTable(schema) {
     if (node.additionalProperties && typeof node.additionalProperties === "object") walkInside(node.additionalProperties, join(path, "*"), depth, before);
     for (const inner of variantsOf(node) || []) walkInside(inner, path, depth, before);
   }
-  // Only what has something inside is worth rows of its own.
+  // Only nested values have rows of their own.
   function walkInside(part, path, depth, seen) {
     const reference = part && typeof part === "object" ? part.$ref : undefined;
     const node = resolve(part, schema);

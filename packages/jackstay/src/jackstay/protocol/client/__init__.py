@@ -1,6 +1,6 @@
-"""A client's connection: its table, and the object that runs it. Events in, effects out.
+"""The client side of a connection: its state machine and the object that runs it. Events in, effects out.
 
-`events` holds both; `ClientConnection` is what a driver holds.
+`ClientConnection` is what a driver uses; `events` has the events it accepts and the effects it returns.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jackstay.protocol.client._backoff import backoff_delay, retry_delay
     from jackstay.protocol.client._connection import ClientConnection
     from jackstay.protocol.client._exchange import EXCHANGE, ExchangeState
-    from jackstay.protocol.client._inbox import Inbox, Notice
+    from jackstay.protocol.client._inbox import Inbox, QueuedNotification
     from jackstay.protocol.client._settings import SETTINGS, ClientKeywords, FleetKeywords, Setting, Settings
     from jackstay.protocol.client._table import CLIENT, ClientState
     from jackstay.protocol.client.events import ServerFacts
@@ -26,7 +26,7 @@ __all__ = [
     "ExchangeState",
     "FleetKeywords",
     "Inbox",
-    "Notice",
+    "QueuedNotification",
     "ServerFacts",
     "Setting",
     "Settings",
@@ -46,7 +46,7 @@ if not TYPE_CHECKING:
             "ExchangeState": "_exchange",
             "FleetKeywords": "_settings",
             "Inbox": "_inbox",
-            "Notice": "_inbox",
+            "QueuedNotification": "_inbox",
             "SETTINGS": "_settings",
             "ServerFacts": "events",
             "Setting": "_settings",

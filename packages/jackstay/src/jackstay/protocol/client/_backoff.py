@@ -1,26 +1,23 @@
-"""How long to wait before trying again: one formula for reconnecting, one for a busy transport.
+"""Delays with jitter: one formula for reconnecting, one for retrying a busy transport.
 
-The random number is an argument (`luck`, uniform in [0, 1)), so both are plain functions of what they are given.
-Settled: the requirements had three formulas; this is the one.
-
-Above: the client's core. Below: `_settings`.
+The random number is an argument (`jitter`, uniform in [0, 1)), so both are pure functions.
 """
 
 from jackstay.protocol.client._settings import Settings
 
 
-def spread(seconds: float, jitter: float, luck: float) -> float:
-    """`seconds` moved by at most the share `jitter`, down or up."""
-    return seconds * (1 + jitter * (2 * luck - 1))
+def apply_jitter(seconds: float, fraction: float, jitter: float) -> float:
+    """Return `seconds`, changed by at most `fraction` of it in either direction."""
+    return seconds * (1 + fraction * (2 * jitter - 1))
 
 
-def backoff_delay(settings: Settings, failures: int, luck: float) -> float:
-    """The wait before the reconnect after `failures` failures before this one (0: the first)."""
-    # 2**failures is unbounded, and a client may fail for weeks: past this power every base is at its maximum.
+def backoff_delay(settings: Settings, failures: int, jitter: float) -> float:
+    """Return the delay before reconnecting, after `failures` failures before this one (0: the first)."""
+    # 2**failures is unbounded, and a client may fail for weeks: past this power the base is at its maximum anyway.
     base = min(settings.backoff_min * 2 ** min(failures, 64), settings.backoff_max)
-    return min(max(spread(base, settings.backoff_jitter, luck), settings.backoff_min), settings.backoff_max)
+    return min(max(apply_jitter(base, settings.backoff_jitter, jitter), settings.backoff_min), settings.backoff_max)
 
 
-def retry_delay(settings: Settings, luck: float) -> float:
-    """The wait before a busy transport is asked again: 5 to 15 ms by default."""
-    return spread(settings.retry_delay, settings.retry_jitter, luck)
+def retry_delay(settings: Settings, jitter: float) -> float:
+    """Return the delay before a frame is sent again to a busy transport: 5 to 15 ms by default."""
+    return apply_jitter(settings.retry_delay, settings.retry_jitter, jitter)

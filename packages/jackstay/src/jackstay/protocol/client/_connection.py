@@ -1,28 +1,20 @@
-"""A client's connection: takes what happened and the time, returns what to do, and touches nothing else.
+"""A client's connection: accepts events and the time, returns effects, and does no I/O.
 
-`ClientConnection` runs the table of `_table`: for an event it looks up the cell of its state, asks the cell's
-question, does what the cell names and goes where it says. Everything it decides comes out as effects, in order; the
-driver does them and reports back with further events. It holds no clock, no random source, no socket and no task, so
-whatever it can do can be tried without waiting: see the model check beside its tests.
-
-Two ways lead in. `step()` walks the table. `receive()` takes a frame: it decodes it, serves the commonest one (an
-answer to an open call while ready) with one lookup, and makes an event of any other. The driver sleeps until
-`wake_at` and steps every event of `due()`.
-
-Above: the driver in the client's room. Below: `_table` (when), `_calls` (requests), `_negotiation` (eras).
+The driver steps every event of `due()` at `wake_at`, performs the effects and reports back with further events. There
+is no clock, random source, socket or task, so the model checker can explore the connection without waiting.
 """
 
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._calls import Retry, TimerName
-from jackstay.protocol.client._core import Wire
+from jackstay.protocol.client._core import TransportStatus
 from jackstay.protocol.client._exchange import ExchangeState, Role
-from jackstay.protocol.client._frames import FrameRows
-from jackstay.protocol.client._negotiation import speaks_both
-from jackstay.protocol.client._recovery import RecoveryRows
+from jackstay.protocol.client._frames import FrameActions
+from jackstay.protocol.client._negotiation import supports_both_eras
+from jackstay.protocol.client._recovery import RecoveryActions
 from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW
-from jackstay.protocol.client._table import ClientState, Do, Timer, When
-from jackstay.protocol.client._users import UserRows
-from jackstay.protocol.client._wire import WireRows
+from jackstay.protocol.client._table import Action, ClientState, Guard, Timer
+from jackstay.protocol.client._transport import TransportActions
+from jackstay.protocol.client._users import UserActions
 from jackstay.protocol.wire._jsonrpc import Result, decode
 
 _TIMER_EVENTS: dict[Timer, type[e.Event]] = {
@@ -33,61 +25,64 @@ _TIMER_EVENTS: dict[Timer, type[e.Event]] = {
     Timer.SWEEP: e.SweepDue,
     Timer.KEEPALIVE: e.KeepaliveDue,
     Timer.CHECK: e.CheckExpired,
-    Timer.SETTLED: e.Settled,
+    Timer.STABLE: e.BecameStable,
 }
 
 
-class ClientConnection(UserRows, WireRows, RecoveryRows, FrameRows):
+class ClientConnection(UserActions, TransportActions, RecoveryActions, FrameActions):
     """One client connection. Call `start()` once, then `step()`, `receive()` and `due()` as things happen.
 
-    `is_http` says that requests travel one by one instead of in a stream. `verdict` is the era remembered from an
-    earlier connection with the same target. With `is_strict` a pair that the table calls impossible raises
-    `InvalidEventError`; otherwise it is counted.
+    `is_http`: requests are sent one by one instead of in a stream. `known_era` is the era of an earlier connection to
+    the same target. With `is_strict` an event that the table calls impossible raises `InvalidEventError`; otherwise it
+    is counted.
     """
 
     __slots__ = ()
 
     def start(self, now: float) -> e.Effects:
-        """Begin: the first transport is to be spawned."""
+        """Start the connection: the effects spawn the first transport."""
         out = self.calls.begin(now, 0.5)
         self.calls.timers.arm(Timer.SWEEP, now + self.settings.tombstone_sweep)
         self._enter(ClientState.STARTING, is_first=True)
         return out
 
-    def step(self, event: e.Event, now: float, luck: float = 0.5) -> e.Effects:
-        """Take what happened at `now`; `luck` is a random number in [0, 1). What to do, in order.
+    def step(self, event: e.Event, now: float, jitter: float = 0.5) -> e.Effects:
+        """Process an event that happened at `now` and return the effects, in order. `jitter` is random in [0, 1).
 
-        Raises: InvalidEventError with `is_strict`, for a pair that cannot happen.
+        Raises: InvalidEventError with `is_strict`, for an event that cannot happen in this state.
         """
-        out = self.calls.begin(now, luck)
+        out = self.calls.begin(now, jitter)
         self._fire(event)
         return out
 
-    def receive(self, frame: bytes, epoch: int, now: float, luck: float = 0.5) -> e.Effects:
-        """Take a frame from the transport of `epoch`. What to do, in order."""
+    def receive(self, frame: bytes, epoch: int, now: float, jitter: float = 0.5) -> e.Effects:
+        """Process a frame from the transport of `epoch` and return the effects, in order.
+
+        The result of an open call while ready bypasses the table; any other frame becomes an event.
+        """
         calls = self.calls
-        out = calls.begin(now, luck)
+        out = calls.begin(now, jitter)
         if epoch != self.epoch:
-            self._fire(e.StaleHappened(epoch))
+            self._fire(e.StaleEventReceived(epoch))
             return out
         message = decode(frame)
         if type(message) is Result and self.state is ClientState.READY:
-            exchange = calls.pending.get(message.id)  # type: ignore[arg-type]  # a string finds nothing, as it should
+            exchange = calls.pending.get(message.id)  # type: ignore[arg-type]  # a string id matches nothing
             if exchange is not None and exchange.role is Role.CALL and exchange.state is ExchangeState.SENT:
                 calls.received_after = calls.number
-                self._failures = self._strikes = 0
+                self._failures = self._invalid_frames = 0
                 calls.complete(exchange, message.result)
                 return out
-        self._take(message, len(frame))
+        self._accept(message, len(frame))
         return out
 
     def due(self, now: float) -> list[e.Event]:
-        """The timers that have run out, as events to step, earliest first."""
+        """Return the expired timers as events to step, earliest first."""
         return [self._timer_event(name) for name in self.calls.timers.due(now)]
 
     @property
     def wake_at(self) -> float | None:
-        """When to ask for what is `due`; None: not before something else happens."""
+        """When to call `due()` next; None: not before another event."""
         return self.calls.timers.next_at
 
     def _timer_event(self, name: TimerName) -> e.Event:
@@ -95,38 +90,38 @@ class ClientConnection(UserRows, WireRows, RecoveryRows, FrameRows):
             return _TIMER_EVENTS[name]()
         return e.RetryDue(name.id) if isinstance(name, Retry) else e.Expired(name)
 
-    # --- what the table asks ------------------------------------------------------------------------------------------
+    # --- guards of the table ------------------------------------------------------------------------------------------
 
     def _is_reaped(self, _: e.Event) -> bool:
-        return self.wire is Wire.NONE
+        return self.transport_status is TransportStatus.NONE
 
     def _has_elapsed(self, _: e.Event) -> bool:
         return Timer.BACKOFF not in self.calls.timers
 
     def _has_only_probed(self, _: e.Event) -> bool:
-        talk = self._negotiation
-        is_alone = talk.probe_id is not None and talk.handshake_id is None
-        return is_alone and not self._was_probe_fatal and speaks_both(self.settings)
+        negotiation = self._negotiation
+        is_alone = negotiation.probe_id is not None and negotiation.handshake_id is None
+        return is_alone and not self._was_probe_fatal and supports_both_eras(self.settings)
 
-    def _is_hopeless(self, event: e.WentDown) -> bool:
+    def _has_repeated_exit(self, event: e.WentDown) -> bool:
         return (
             not self._was_ready
             and self._last_exit is not None
-            and self._said_nothing(event)
+            and self._ended_without_message(event)
             and event.code == self._last_exit
         )
 
-    def _is_silent(self, _: e.Event) -> bool:
+    def _is_check_unanswered(self, _: e.Event) -> bool:
         return self.calls.is_checking
 
-    def _is_frequent(self, _: e.Event) -> bool:
-        last = self._renewed_at
+    def _is_session_too_new(self, _: e.Event) -> bool:
+        last = self._session_renewed_at
         return last is not None and self.calls.now - last <= SESSION_LOSS_WINDOW
 
-    def _answers_negotiation(self, event: e.AnswerReceived | e.ExchangeLost | e.SessionLost) -> bool:
+    def _answers_negotiation(self, event: e.ResponseReceived | e.ExchangeLost | e.SessionLost) -> bool:
         return event.id in (self._negotiation.probe_id, self._negotiation.handshake_id)
 
-    def _is_open_post(self, event: e.AnswerReceived) -> bool:
+    def _is_open_post(self, event: e.ResponseReceived) -> bool:
         exchange = self._open_exchange(event.id)
         return self.is_http and exchange is not None and exchange.role is Role.CALL
 
@@ -136,28 +131,95 @@ class ClientConnection(UserRows, WireRows, RecoveryRows, FrameRows):
         )
 
     def _is_kept(self, _: e.Event) -> bool:
-        return self.wire is Wire.KEPT
+        return self.transport_status is TransportStatus.KEPT
 
 
-ClientConnection.DO = {
-    do: getattr(ClientConnection, f"_{do.name.lower()}")
-    for do in Do
-    if do not in (Do.COUNT, Do.REFUSE_SHUT, Do.REFUSE_CLOSED)
-} | {
-    Do.COUNT: ClientConnection._count_stale,
-    Do.REFUSE_SHUT: ClientConnection._refuse_ended,
-    Do.REFUSE_CLOSED: ClientConnection._refuse_ended,
+ClientConnection.ACTIONS = {
+    Action.WRITE: ClientConnection._write,
+    Action.QUEUE_OR_REFUSE: ClientConnection._queue_or_refuse,
+    Action.REFUSE: ClientConnection._refuse,
+    Action.REFUSE_CLOSING: ClientConnection._refuse_ended,
+    Action.REFUSE_CLOSED: ClientConnection._refuse_ended,
+    Action.NOTIFY: ClientConnection._notify,
+    Action.ADD_WAITER: ClientConnection._add_waiter,
+    Action.DROP_WAITER: ClientConnection._drop_waiter,
+    Action.RELEASE: ClientConnection._release,
+    Action.RELEASE_WITH_REASON: ClientConnection._release_with_reason,
+    Action.RETURN_SERVER: ClientConnection._return_server,
+    Action.RETURN_LAST_SERVER: ClientConnection._return_last_server,
+    Action.CANCEL_CALL: ClientConnection._cancel_call,
+    Action.EXPIRE: ClientConnection._expire,
+    Action.RETRY: ClientConnection._retry,
+    Action.HANDLE_BUSY: ClientConnection._handle_busy,
+    Action.FLUSH: ClientConnection._flush,
+    Action.SEND_MORE: ClientConnection._send_more,
+    Action.KEEP_FRAME: ClientConnection._keep_frame,
+    Action.SEND_KEPT: ClientConnection._send_kept,
+    Action.MARK_WRITTEN: ClientConnection._mark_written,
+    Action.MARK_UNSENT: ClientConnection._mark_unsent,
+    Action.MARK_SENT: ClientConnection._mark_sent,
+    Action.SUBSCRIBE: ClientConnection._subscribe,
+    Action.REMEMBER_SUBSCRIPTION: ClientConnection._remember_subscription,
+    Action.FORGET_SUBSCRIPTION: ClientConnection._forget_subscription,
+    Action.REPLY: ClientConnection._reply,
+    Action.SPAWN: ClientConnection._spawn,
+    Action.CLOSE: ClientConnection._close,
+    Action.CLOSE_LATE: ClientConnection._close_late,
+    Action.MARK_UP: ClientConnection._mark_up,
+    Action.MARK_REAPED: ClientConnection._mark_reaped,
+    Action.REPORT_LEAK: ClientConnection._report_leak,
+    Action.OPEN_NEGOTIATION: ClientConnection._open_negotiation,
+    Action.SEND_INITIALIZE: ClientConnection._send_initialize,
+    Action.TRY_NEXT_VERSION: ClientConnection._try_next_version,
+    Action.FINISH_NEGOTIATION: ClientConnection._finish_negotiation,
+    Action.RESTART_HANDSHAKE: ClientConnection._restart_handshake,
+    Action.SKIP_PROBE: ClientConnection._skip_probe,
+    Action.RECORD_CAUSE: ClientConnection._record_cause,
+    Action.START_BACKOFF: ClientConnection._start_backoff,
+    Action.START_MIN_BACKOFF: ClientConnection._start_min_backoff,
+    Action.RESET_CALLS: ClientConnection._reset_calls,
+    Action.END_CALLS: ClientConnection._end_calls,
+    Action.END_WAITERS: ClientConnection._end_waiters,
+    Action.KEEP_CLIENT: ClientConnection._keep_client,
+    Action.REQUEUE: ClientConnection._requeue,
+    Action.WARN_ABOUT_SESSIONS: ClientConnection._warn_about_sessions,
+    Action.DROP_UNLESS_KEPT: ClientConnection._drop_unless_kept,
+    Action.DROP_TRANSPORT: ClientConnection._drop_transport,
+    Action.FAIL_EXCHANGE: ClientConnection._fail_exchange,
+    Action.CHECK_ATTEMPTS: ClientConnection._check_attempts,
+    Action.CLEAR: ClientConnection._clear,
+    Action.COMPLETE: ClientConnection._complete,
+    Action.NEGOTIATE: ClientConnection._negotiate,
+    Action.COUNT_STRAY: ClientConnection._count_stray,
+    Action.COUNT: ClientConnection._count_stale,
+    Action.STOP_SERVING: ClientConnection._stop_serving,
+    Action.KEEP_IF_EARLY: ClientConnection._keep_if_early,
+    Action.DELIVER: ClientConnection._deliver,
+    Action.ANSWER_PING_ONLY: ClientConnection._answer_ping_only,
+    Action.SERVE: ClientConnection._serve,
+    Action.COUNT_INVALID_FRAME: ClientConnection._count_invalid_frame,
+    Action.REPORT_VIOLATION: ClientConnection._report_violation,
+    Action.ARM_CONNECT: ClientConnection._arm_connect,
+    Action.ARM_READY_TIMERS: ClientConnection._arm_ready_timers,
+    Action.REOPEN: ClientConnection._reopen,
+    Action.RELEASE_WAITERS: ClientConnection._release_waiters,
+    Action.SWEEP: ClientConnection._sweep,
+    Action.KEEP_ALIVE: ClientConnection._keep_alive,
+    Action.CHECK_IF_SILENT: ClientConnection._check_if_silent,
+    Action.END_CHECK: ClientConnection._end_check,
+    Action.FORGET_FAILURES: ClientConnection._forget_failures,
+    Action.WAIT_FOR_REAPING: ClientConnection._wait_for_reaping,
 }
 
-ClientConnection.WHEN = {
-    When.REAPED: ClientConnection._is_reaped,
-    When.ELAPSED: ClientConnection._has_elapsed,
-    When.ONLY_PROBED: ClientConnection._has_only_probed,
-    When.HOPELESS: ClientConnection._is_hopeless,
-    When.SILENT: ClientConnection._is_silent,
-    When.FREQUENT: ClientConnection._is_frequent,
-    When.ANSWERS_NEGOTIATION: ClientConnection._answers_negotiation,
-    When.OPEN_POST: ClientConnection._is_open_post,
-    When.HAS_OPEN_POSTS: ClientConnection._has_open_posts,
-    When.KEPT: ClientConnection._is_kept,
+ClientConnection.GUARDS = {
+    Guard.REAPED: ClientConnection._is_reaped,
+    Guard.ELAPSED: ClientConnection._has_elapsed,
+    Guard.ONLY_PROBED: ClientConnection._has_only_probed,
+    Guard.REPEATED_EXIT: ClientConnection._has_repeated_exit,
+    Guard.CHECK_UNANSWERED: ClientConnection._is_check_unanswered,
+    Guard.SESSION_TOO_NEW: ClientConnection._is_session_too_new,
+    Guard.ANSWERS_NEGOTIATION: ClientConnection._answers_negotiation,
+    Guard.OPEN_POST: ClientConnection._is_open_post,
+    Guard.HAS_OPEN_POSTS: ClientConnection._has_open_posts,
+    Guard.KEPT: ClientConnection._is_kept,
 }

@@ -1,10 +1,8 @@
-"""Notifications on their way to a user's handlers: in order, bounded, and never a reason to stop reading.
+"""A bounded queue of notifications for the handlers of a user, so that a slow handler never delays responses.
 
-A slow handler must not stop answers from arriving, so what it has not taken yet waits here. What only says "look
-again" is kept once: one `list_changed` of each kind, one update of each resource, the newest progress of each token.
-When the queue is still full, the oldest log message goes, and then the oldest of anything; every drop is counted.
-
-Above: the client's driver, which puts and takes. Below: nothing.
+Notifications of which only the newest matters are kept once: one `list_changed` of each kind, one update of each
+resource, the newest progress of each token. When the queue is full, the oldest log message is dropped, then the oldest
+notification of any kind; drops are counted.
 """
 
 from collections import deque
@@ -12,15 +10,15 @@ from collections.abc import Hashable
 
 import msgspec
 
-# Room for a burst: at a few hundred bytes each, a connection whose handler hangs holds well under a megabyte. They may be
-# larger, up to a whole frame; so their bytes are bounded, too.
+# Enough for a burst: at a few hundred bytes each, a connection whose handler hangs uses well under a megabyte. They may
+# be larger, up to a whole frame, so their bytes are bounded too.
 CAPACITY = 1024
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 
 _LOG = "notifications/message"
 
 
-class Notice(msgspec.Struct, frozen=True):
+class QueuedNotification(msgspec.Struct, frozen=True):
     """A notification, copied out of its frame."""
 
     method: str
@@ -40,17 +38,17 @@ _read_token = msgspec.json.Decoder(_Token).decode
 
 
 class Inbox:
-    """A queue that keeps one of a kind where one is enough. `put()` and `take()`; `dropped` counts the lost."""
+    """A queue that keeps only the newest of a kind where that is enough. `dropped` counts dropped notifications."""
 
     __slots__ = ("_bytes", "_capacity", "_logs", "_most_bytes", "_notices", "_order", "dropped")
 
-    def __init__(self, capacity: int = CAPACITY, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, capacity: int = CAPACITY, max_bytes: int = MAX_BYTES) -> None:
         self._capacity = capacity
-        self._most_bytes = most_bytes
+        self._most_bytes = max_bytes
         self._bytes = 0
-        # By key, in order of arrival; a key is the kind for what is kept once, a number for all else.
-        self._notices: dict[Hashable, Notice] = {}
-        # The keys of those that are log messages, oldest first.
+        # By key, in order of arrival. The key is the kind for notifications that are kept once, else a number.
+        self._notices: dict[Hashable, QueuedNotification] = {}
+        # The keys of the log messages, oldest first.
         self._logs: deque[Hashable] = deque()
         self._order = 0
         self.dropped = 0
@@ -62,11 +60,11 @@ class Inbox:
         return f"<Inbox {len(self)} waiting, {self.dropped} dropped>"
 
     def put(self, method: str, params: msgspec.Raw | None) -> None:
-        """Add a notification; `params` is copied. An older one of the same kind gives way and the newest is last.
+        """Add a notification; `params` is copied. It replaces an older one of the same kind.
 
-        One that is larger than all the room there is alone in it: what was sent is not lost for its size.
+        One that exceeds `max_bytes` by itself is kept and replaces all others.
         """
-        notice = Notice(method, b"" if params is None else bytes(params))
+        notice = QueuedNotification(method, b"" if params is None else bytes(params))
         key = self._key(notice)
         self._forget(key)
         size = len(notice.params)
@@ -77,8 +75,8 @@ class Inbox:
         if method == _LOG:
             self._logs.append(key)
 
-    def take(self) -> Notice | None:
-        """The oldest, or None."""
+    def pop(self) -> QueuedNotification | None:
+        """Remove and return the oldest notification, or None."""
         if not self._notices:
             return None
         key = next(iter(self._notices))
@@ -90,13 +88,13 @@ class Inbox:
         self.dropped += 1
         self._forget(self._logs.popleft() if self._logs else next(iter(self._notices)))
 
-    def _forget(self, key: Hashable) -> Notice | None:
+    def _forget(self, key: Hashable) -> QueuedNotification | None:
         notice = self._notices.pop(key, None)
         if notice is not None:
             self._bytes -= len(notice.params)
         return notice
 
-    def _key(self, notice: Notice) -> Hashable:
+    def _key(self, notice: QueuedNotification) -> Hashable:
         method = notice.method
         try:
             if method.endswith("/list_changed"):
@@ -106,6 +104,6 @@ class Inbox:
             if method == "notifications/progress":
                 return method, _read_token(notice.params).progress_token
         except msgspec.DecodeError:
-            pass  # kept as it is: whoever takes it says what is wrong with it
+            pass  # kept: the handler's decoder reports the error
         self._order += 1
         return self._order

@@ -1,11 +1,8 @@
-"""Choosing the era: what to open with, and what the answer to it means. Pure functions of what was said.
+"""Negotiation of era and revision: what to send first, and what the response means. Pure functions.
 
-The probe is always `server/discover`, never a call with effects. A DiscoverResult or a recognised error of the
-stateless era decides for it, an InitializeResult for the handshake era; any other error to the probe means a server
-that does not know it, which then gets `initialize`. No single code is trusted for that: servers answer what they do
-not know with every code there is (2026-07-28 basic/versioning).
-
-Above: the client's core, which holds a `Negotiation` while it is `initializing`. Below: `_versions`, `_jsonrpc`.
+The probe is always `server/discover`, which has no side effects. A DiscoverResult or an error code of the stateless era
+selects that era, an InitializeResult the handshake era. Any other error to the probe means a server that does not know
+it; no single code is relied on, because servers use every code there is (2026-07-28 basic/versioning).
 """
 
 import msgspec
@@ -18,8 +15,8 @@ from jackstay.protocol.client.events import (
     Negotiated,
     NegotiationFailed,
     NegotiationRefused,
-    Offered,
     ServerFacts,
+    VersionProposed,
 )
 from jackstay.protocol.wire._jsonrpc import ErrorCode
 from jackstay.types import (
@@ -30,8 +27,8 @@ from jackstay.types import (
     encode_json,
 )
 
-# Errors that only a server of the stateless era sends: after one of them `initialize` is never tried.
-MODERN_CODES = frozenset(
+# Errors that only a server of the stateless era sends; after one of them `initialize` is not tried.
+STATELESS_ERROR_CODES = frozenset(
     {
         ErrorCode.HEADER_MISMATCH,
         ErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY,
@@ -41,15 +38,15 @@ MODERN_CODES = frozenset(
 
 
 class Negotiation(msgspec.Struct):
-    """What was tried since the transport came up. It is not a state: two questions may be open at once."""
+    """What was tried with this transport. Not a state, because both requests may be open at once."""
 
     steps: int = 0
     probe_id: int | None = None
     handshake_id: int | None = None
     requested: str = ""
     proposed: str = ""
-    # The stateless era, agreed on while `initialize` is still unanswered.
-    held: Negotiated | None = None
+    # The stateless era was agreed on, while `initialize` has no response yet.
+    deferred: Negotiated | None = None
     has_opened: bool = False
 
 
@@ -74,42 +71,42 @@ class _InitializeResult(msgspec.Struct, rename="camel"):
 
 
 def _check_objects(*members: msgspec.Raw) -> None:
-    """A ValueError becomes msgspec's own refusal of the whole result."""
+    """Raise ValueError for a member that is not an object; msgspec makes a ValidationError of it."""
     if any(bytes(memoryview(member)[:1]) != b"{" for member in members):
-        raise ValueError("not an object")
+        raise ValueError("expected an object")
 
 
 _read_discovered = msgspec.json.Decoder(_DiscoverResult).decode
 _read_initialized = msgspec.json.Decoder(_InitializeResult).decode
 
 
-def is_modern(answer: msgspec.Raw | McpError) -> bool:
-    """True for an error that only a server of the stateless era sends."""
-    return isinstance(answer, JsonRpcError) and answer.code in MODERN_CODES
+def is_stateless_error(response: msgspec.Raw | McpError) -> bool:
+    """Return True for an error that only a server of the stateless era sends."""
+    return isinstance(response, JsonRpcError) and response.code in STATELESS_ERROR_CODES
 
 
 def is_permanent(error: McpError) -> bool:
-    """True where trying again cannot help: a refused credential, for instance."""
+    """Return True if a retry cannot help, for example after refused credentials."""
     return isinstance(error, TransportError) and error.permanent
 
 
-def opening(settings: Settings, verdict: Era | None) -> Offered:
-    """What to open with: the era remembered, else the probe where both eras may be spoken."""
+def first_proposal(settings: Settings, verdict: Era | None) -> VersionProposed:
+    """Return the first era and version to try: the known era, else the stateless era if it is enabled."""
     stateless = newest(settings.versions, Era.STATELESS)
     handshake = newest(settings.versions, Era.HANDSHAKE)
     if stateless is None or (verdict is Era.HANDSHAKE and handshake is not None):
         assert handshake is not None  # `versions` is never empty
-        return Offered(Era.HANDSHAKE, handshake)
-    return Offered(Era.STATELESS, stateless)
+        return VersionProposed(Era.HANDSHAKE, handshake)
+    return VersionProposed(Era.STATELESS, stateless)
 
 
-def speaks_both(settings: Settings) -> bool:
-    """True where the other era may be tried when the first is not understood."""
+def supports_both_eras(settings: Settings) -> bool:
+    """Return True if both eras are enabled."""
     return len({REVISIONS[name].era for name in settings.versions}) > 1
 
 
-def envelope(settings: Settings, version: str) -> bytes:
-    """The members of `_meta` that every request of the stateless era carries, encoded, without braces."""
+def request_meta(settings: Settings, version: str) -> bytes:
+    """Return the members of `_meta` that every request of the stateless era has, encoded, without braces."""
     members = {
         META_PROTOCOL_VERSION: version,
         META_CLIENT_CAPABILITIES: settings.capabilities or {},
@@ -118,13 +115,13 @@ def envelope(settings: Settings, version: str) -> bytes:
     return encode_json(members)[1:-1]
 
 
-def envelope_head(version: str) -> bytes:
-    """The one of them that does not say who asks, for a request that is made for somebody else."""
+def version_meta(version: str) -> bytes:
+    """Return only the version member, for a request that is made on behalf of another client."""
     return encode_json({META_PROTOCOL_VERSION: version})[1:-1]
 
 
 def initialize_params(settings: Settings, version: str) -> bytes:
-    """The params of `initialize`, encoded."""
+    """Return the params of `initialize`, encoded."""
     return encode_json(
         {
             "protocolVersion": version,
@@ -134,25 +131,25 @@ def initialize_params(settings: Settings, version: str) -> bytes:
     )
 
 
-def judge_probe(
-    settings: Settings, requested: str, answer: msgspec.Raw | McpError, *, may_repeat: bool = False
+def interpret_probe(
+    settings: Settings, requested: str, response: msgspec.Raw | McpError, *, may_repeat: bool = False
 ) -> Event:
-    """What the answer to `server/discover` means. `may_repeat`: the revision that was asked for may be tried once more."""
-    if isinstance(answer, McpError):
-        return _judge_probe_error(settings, requested, answer, may_repeat)
+    """Return the event for a response to `server/discover`. `may_repeat`: `requested` may be tried once more."""
+    if isinstance(response, McpError):
+        return _interpret_probe_error(settings, requested, response, may_repeat)
     try:
-        result = _read_discovered(answer)
+        result = _read_discovered(response)
     except msgspec.DecodeError:
-        # A server that answers everything with something. It has no era yet; `initialize` will tell.
-        return _not_stateless(settings, "the answer to server/discover is not a DiscoverResult", None)
+        # The server responds to any request with something; `initialize` will show whether it has a handshake.
+        return _fall_back_to_handshake(settings, "the response to server/discover is not a DiscoverResult", None)
     version = newest(_common(settings, result.supported_versions), Era.STATELESS)
     if version is None:
         legacy = newest(_common(settings, result.supported_versions), Era.HANDSHAKE)
         if legacy is not None:
-            return Offered(Era.HANDSHAKE, legacy)
+            return VersionProposed(Era.HANDSHAKE, legacy)
         return _mismatch(settings, result.supported_versions)
     if version != requested:
-        return Offered(Era.STATELESS, version)
+        return VersionProposed(Era.STATELESS, version)
     facts = ServerFacts(
         version,
         Era.STATELESS,
@@ -163,34 +160,32 @@ def judge_probe(
     return Negotiated(version=version, server=facts)
 
 
-def _judge_probe_error(settings: Settings, requested: str, error: McpError, may_repeat: bool) -> Event:
+def _interpret_probe_error(settings: Settings, requested: str, error: McpError, may_repeat: bool) -> Event:
     if not isinstance(error, JsonRpcError):
-        return _not_stateless(settings, str(error), error)
+        return _fall_back_to_handshake(settings, str(error), error)
     if error.code == ErrorCode.UNSUPPORTED_PROTOCOL_VERSION:
         supported = _supported(error)
         version = newest(_common(settings, supported), Era.STATELESS)
-        # One that refuses what it names may do so while it is being replaced by a newer one: the specification says to
-        # choose from the list and try again (2026-07-28 basic/versioning). Once, or it would be a loop.
+        # A server may refuse a version that it lists while it is being replaced by a newer one: choose from the list
+        # and try again (2026-07-28 basic/versioning). Only once, to avoid a loop.
         if version is not None and (version != requested or may_repeat):
-            return Offered(Era.STATELESS, version)
+            return VersionProposed(Era.STATELESS, version)
         return _mismatch(settings, supported, error)
-    if error.code in MODERN_CODES:
+    if error.code in STATELESS_ERROR_CODES:
         return NegotiationRefused(error)
-    if error.code == ErrorCode.INTERNAL_ERROR and not speaks_both(settings):
+    if error.code == ErrorCode.INTERNAL_ERROR and not supports_both_eras(settings):
         return NegotiationFailed(error)
-    return _not_stateless(settings, str(error), error)
+    return _fall_back_to_handshake(settings, str(error), error)
 
 
-def judge_handshake(settings: Settings, requested: str, answer: msgspec.Raw | McpError) -> Event:
-    """What the answer to `initialize` means."""
-    if isinstance(answer, McpError):
-        return _judge_handshake_error(settings, requested, answer)
+def interpret_handshake(settings: Settings, requested: str, response: msgspec.Raw | McpError) -> Event:
+    """Return the event for a response to `initialize`."""
+    if isinstance(response, McpError):
+        return _interpret_handshake_error(settings, requested, response)
     try:
-        result = _read_initialized(answer)
-    except msgspec.DecodeError as refusal:
-        return NegotiationFailed(
-            ProtocolError(f"the answer to initialize is not an InitializeResult ({refusal})")
-        )
+        result = _read_initialized(response)
+    except msgspec.DecodeError as invalid:
+        return NegotiationFailed(ProtocolError(f"the response to initialize is not an InitializeResult: {invalid}"))
     version = result.protocol_version
     if version not in settings.versions or REVISIONS[version].era is not Era.HANDSHAKE:
         return _mismatch(settings, [version])
@@ -204,41 +199,43 @@ def judge_handshake(settings: Settings, requested: str, answer: msgspec.Raw | Mc
     return Negotiated(version=version, server=facts)
 
 
-def _judge_handshake_error(settings: Settings, requested: str, error: McpError) -> Event:
+def _interpret_handshake_error(settings: Settings, requested: str, error: McpError) -> Event:
     supported = _supported(error)
     if error.code == ErrorCode.UNSUPPORTED_PROTOCOL_VERSION:
         version = newest(_common(settings, supported), Era.STATELESS)
-        return _mismatch(settings, supported, error) if version is None else Offered(Era.STATELESS, version)
+        return _mismatch(settings, supported, error) if version is None else VersionProposed(Era.STATELESS, version)
     if error.code == ErrorCode.INVALID_PARAMS and supported:
-        # 2025-11-25 basic/lifecycle draws this as the hard failure; a server that names others gets one of them.
+        # In 2025-11-25 basic/lifecycle this ends the connection; but if the server lists versions, try one of them.
         version = newest(_common(settings, supported), Era.HANDSHAKE)
         if version is None or version == requested:
             return _mismatch(settings, supported, error)
-        return Offered(Era.HANDSHAKE, version)
+        return VersionProposed(Era.HANDSHAKE, version)
     return NegotiationFailed(error)
 
 
-def _not_stateless(settings: Settings, why: str, error: McpError | None) -> Event:
+def _fall_back_to_handshake(settings: Settings, why: str, error: McpError | None) -> Event:
     version = newest(settings.versions, Era.HANDSHAKE)
     if version is not None:
-        return Offered(Era.HANDSHAKE, version)
-    spoken = ", ".join(settings.versions)
-    refusal = ProtocolError(f"the server does not speak {spoken}: {why}")
+        return VersionProposed(Era.HANDSHAKE, version)
+    versions = ", ".join(settings.versions)
+    refusal = ProtocolError(f"the server does not support {versions}: {why}")
     refusal.__cause__ = error
     return NegotiationRefused(refusal)
 
 
-def _mismatch(settings: Settings, theirs: list[str], error: McpError | None = None) -> NegotiationRefused:
-    ours = ", ".join(settings.versions)
-    # The peer's list is its own word: quoted, and not all of it if it is long.
-    said = ", ".join(str(name)[:40] for name in theirs[:10]) or "none that it names"
-    refusal = ProtocolError(f"no common protocol revision: we speak {ours}; the server speaks {said}")
+def _mismatch(settings: Settings, server_versions: list[str], error: McpError | None = None) -> NegotiationRefused:
+    client_versions = ", ".join(settings.versions)
+    # The server's list is untrusted: shorten it.
+    listed = ", ".join(str(name)[:40] for name in server_versions[:10]) or "none that it lists"
+    refusal = ProtocolError(
+        f"no common protocol version: the client supports {client_versions}; the server supports {listed}"
+    )
     refusal.__cause__ = error
     return NegotiationRefused(refusal)
 
 
-def _common(settings: Settings, theirs: list[str]) -> tuple[str, ...]:
-    return tuple(name for name in settings.versions if name in theirs)
+def _common(settings: Settings, server_versions: list[str]) -> tuple[str, ...]:
+    return tuple(name for name in settings.versions if name in server_versions)
 
 
 def _supported(error: McpError) -> list[str]:

@@ -1,42 +1,19 @@
-"""When what may happen to a client's connection: the total table of its lifecycle.
+"""The lifecycle of a client's connection as a complete table: what every event does in every state.
 
-A connection is always in one of six states. It starts a transport (`starting`), agrees with the server on era and
-revision (`initializing`), carries calls (`ready`), waits after a failure (`backoff`) and starts again; it ends by
-closing what it started (`closing`) and is then `closed` for good.
-
-                  ┌────────────────────────────────────────────┐
-                  v                                            │
-    (start) ─> starting ──> initializing ──> ready ──> backoff ┘
-                  │              │             │          │
-                  └──────────────┴──────┬──────┴──────────┘
-                                        v
-                                     closing ──> closed
-
-What holds in every state, whatever the peer does:
-
-1. A call has at most one outcome, and gets it from here.
-2. No call that was handed over is left in backoff, closing or closed, and no call at all in the last two. One exception:
-   requests that are open over HTTP when the session is lost stay open in backoff, until each has its own response.
-3. There are never two live transports; `closed` means that there is none.
-4. Every state that waits for somebody has a timer against his silence.
-
-The rows read as the design's table does: one event a row, one state a column. Cells hold names; `_connection` says what
-each name does. What depends on something is asked by name (`when`), in the order written. Kept beside the state,
-because they are numbers and not phases: the epoch, the count of failures, strikes, missed keepalives, the number of the frame that
-checks whether the server still answers (`_calls`), and what the negotiation has tried (`_negotiation`).
-
-Above: `_connection`, which runs this; `drawing`, which shows it. Below: `_machine`, `events`.
+A connection starts a transport (`starting`), agrees with the server on era and revision (`initializing`), carries calls
+(`ready`), waits after a failure (`backoff`) and starts again. In the end it closes what it started (`closing`) and is
+`closed`. The actions and guards are methods of `ClientConnection`.
 """
 
 from enum import unique
 
-from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, Word, words
+from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, TableEnum, readable_name
 from jackstay.protocol.client import events as e
 
 
 @unique
-class ClientState(Word):
-    """Where a client's connection stands."""
+class ClientState(TableEnum):
+    """The state of a client's connection."""
 
     STARTING = "starting"
     INITIALIZING = "initializing"
@@ -47,36 +24,36 @@ class ClientState(Word):
 
 
 @unique
-class Do(Word):
-    """What is done. The words stand in the drawings."""
+class Action(TableEnum):
+    """The actions of the table. The values are shown in the documentation, and `ClientConnection` implements them."""
 
-    # Calls and everything else a user holds.
+    # Calls and other requests of users.
     WRITE = "new id, deadline, write"
-    QUEUE_OR_REFUSE = "wait, or StateError"
+    QUEUE_OR_REFUSE = "queue it, or StateError"
     REFUSE = "StateError"
-    REFUSE_SHUT = "ShutdownError"
+    REFUSE_CLOSING = "ShutdownError"
     REFUSE_CLOSED = "ClosedError"
     NOTIFY = "write it"
     ADD_WAITER = "wait"
     DROP_WAITER = "stop waiting"
     RELEASE = "return"
     RELEASE_WITH_REASON = "raise"
-    TELL = "answer"
-    TELL_LAST = "the last known, stale; StateError before the first ready"
-    GIVE_UP = "withdraw or cancel it"
+    RETURN_SERVER = "return the server"
+    RETURN_LAST_SERVER = "return the last known server, stale; StateError before the first ready"
+    CANCEL_CALL = "withdraw or cancel it"
     EXPIRE = "TimeoutError; withdraw or cancel it"
-    RETRY = "offer it again"
-    TAKE_BACK = "retry, wait, or BackpressureError"
-    FLUSH = "send what waits"
-    SEND_ON = "send more of what waits"
-    KEEP_FRAME = "keep it for when there is room"
-    SAY_KEPT = "send what was kept"
+    RETRY = "send it again"
+    HANDLE_BUSY = "retry, wait, or BackpressureError"
+    FLUSH = "send queued calls"
+    SEND_MORE = "send more queued calls"
+    KEEP_FRAME = "keep it until the transport is writable"
+    SEND_KEPT = "send kept frames"
     MARK_WRITTEN = "mark as written"
     MARK_UNSENT = "mark as not sent"
     MARK_SENT = "mark as sent"
-    SUBSCRIBE = "remember and open it"
-    REMEMBER_SUBSCRIPTION = "remember it"
-    FORGET_SUBSCRIPTION = "forget it, end it"
+    SUBSCRIBE = "store and open it"
+    REMEMBER_SUBSCRIPTION = "store it"
+    FORGET_SUBSCRIPTION = "remove and end it"
     REPLY = "send it, unless cancelled"
     # The transport.
     SPAWN = "epoch+1, spawn"
@@ -84,198 +61,227 @@ class Do(Word):
     CLOSE_LATE = "close that late spawn"
     MARK_UP = "mark as up"
     MARK_REAPED = "mark as reaped"
-    REPORT_LEAK = "log the pid"
+    REPORT_LEAK = "log the process id"
     # Negotiation.
     OPEN_NEGOTIATION = "probe or initialize"
     SEND_INITIALIZE = "send initialize too"
-    TAKE_STEP = "next step, at most 3"
-    AGREE = "keep what the server said"
-    RESTART_HANDSHAKE = "initialize again without session"
-    SKIP_PROBE = "next time initialize directly, no delay, not counted"
-    # Failing and coming back.
-    NOTE_CAUSE = "keep the cause"
-    BACK = "count a failure, arm backoff"
-    BACK_SOON = "count a failure, arm backoff at its least"
-    RESET_CALLS = "ResetError to all that was sent"
+    TRY_NEXT_VERSION = "try that era and version, at most 3 steps"
+    FINISH_NEGOTIATION = "store version, capabilities and server info"
+    RESTART_HANDSHAKE = "initialize again without a session"
+    SKIP_PROBE = "start again without delay and without the probe, not counted"
+    # Failures and reconnecting.
+    RECORD_CAUSE = "record the cause"
+    START_BACKOFF = "count a failure, arm backoff"
+    START_MIN_BACKOFF = "count a failure, arm the shortest backoff"
+    RESET_CALLS = "ResetError for every call that was sent"
     END_CALLS = "fail every call"
-    END_WAITERS = "raise to everybody waiting"
-    KEEP_CLIENT = "keep the HTTP client and every open request, forget the session"
-    TURN_AWAY = "queue that request again, or SessionLostError after the last attempt"
-    WARN_OF_SESSIONS = "warn, once, that the server forgets sessions"
-    LET_GO = "unless the HTTP client is kept: close the transport, fail what was sent, keep what waits"
-    DROP_CLIENT = "close the transport, fail what was sent, keep what waits"
-    FAIL_EXCHANGE = "fail that call alone"
-    CHECK_ATTEMPTS = "see whether attempts are left"
-    REST = "clear tables and timers"
+    END_WAITERS = "raise in every waiter"
+    KEEP_CLIENT = "keep the HTTP client and its open requests, drop the session"
+    REQUEUE = "queue that request again, or SessionLostError after the last attempt"
+    WARN_ABOUT_SESSIONS = "warn once that the server does not keep sessions"
+    DROP_UNLESS_KEPT = "unless the HTTP client is kept: close the transport, fail sent calls, keep queued calls"
+    DROP_TRANSPORT = "close the transport, fail sent calls, keep queued calls"
+    FAIL_EXCHANGE = "fail that call only"
+    CHECK_ATTEMPTS = "check whether attempts are left"
+    CLEAR = "clear tables and timers"
     # Frames.
-    COMPLETE = "pop, complete"
-    NEGOTIATE = "take it as the answer to the negotiation"
-    COUNT_STRAY = "count it, late or unknown"
+    COMPLETE = "complete the call"
+    NEGOTIATE = "continue the negotiation with it"
+    COUNT_STRAY = "count it as late or unknown"
     COUNT = "count it"
-    STOP_SERVING = "cancel our handler, or end that subscription"
-    KEEP_IF_EARLY = "keep log and list_changed"
-    DELIVER = "to its call, its subscription, or the inbox"
-    ANSWER_PING_ONLY = "send initialize too; ping answered, others -32600; stateless only: violation"
+    STOP_SERVING = "cancel the handler, or end that subscription"
+    KEEP_IF_EARLY = "deliver log and list_changed"
+    DELIVER = "deliver to its call or to the inbox"
+    ANSWER_PING_ONLY = "send initialize too; respond to ping, others -32600; stateless only: violation"
     SERVE = "handshake: ping, handler, or -32601; stateless: violation"
-    STRIKE = "strike"
-    VIOLATE = "warn, count a violation"
+    COUNT_INVALID_FRAME = "count an invalid frame"
+    REPORT_VIOLATION = "report a violation"
     # Timers.
     ARM_CONNECT = "arm the connect deadline"
-    ARM_READY_TIMERS = "arm keepalive and settling"
-    REOPEN = "re-open subscriptions"
-    RELEASE_WAITERS = "release who waits for ready"
-    SWEEP = "sweep"
-    KEEP_ALIVE = "ask for a sign of life if nothing was heard"
-    CHECK_IF_SILENT = "check the server if nothing was received since"
-    END_CHECK = "send what was kept back"
+    ARM_READY_TIMERS = "arm the keepalive and stable timers"
+    REOPEN = "open subscriptions again"
+    RELEASE_WAITERS = "release waiters for ready"
+    SWEEP = "remove expired tombstones"
+    KEEP_ALIVE = "send a keepalive if nothing was received"
+    CHECK_IF_SILENT = "send a health check if nothing was received since"
+    END_CHECK = "end the health check, send queued calls"
     FORGET_FAILURES = "failures = 0"
-    WAIT_FOR_REAPING = "wait on, bounded by the close deadline"
+    WAIT_FOR_REAPING = "keep waiting, until the close deadline at most"
 
 
 @unique
-class When(Word):
-    """What it depends on."""
+class Guard(TableEnum):
+    """The guards of the table."""
 
-    REAPED = "the old transport is gone"
-    ELAPSED = "the wait is over"
+    REAPED = "old transport ended"
+    ELAPSED = "backoff elapsed"
     ONLY_PROBED = "only the probe was sent, for the first time"
-    HOPELESS = "before the first ready it ended the same silent way again"
-    FREQUENT = "a new session that is not 10 s old"
-    SILENT = "nothing was received since the check"
-    ANSWERS_NEGOTIATION = "it is the probe's or the handshake's"
+    REPEATED_EXIT = "never ready, and it exited again in the same way without a message"
+    SESSION_TOO_NEW = "session under 10 s old"
+    CHECK_UNANSWERED = "no message since"
+    ANSWERS_NEGOTIATION = "it belongs to the probe or the handshake"
     OPEN_POST = "HTTP: a POST open across a session loss"
     HAS_OPEN_POSTS = "HTTP: POSTs are open across a session loss"
     KEPT = "the HTTP client is kept"
 
 
-S, D, W = ClientState, Do, When
+S, A, G = ClientState, Action, Guard
 
-_BACKOFF = Cell((D.NOTE_CAUSE, D.BACK), S.BACKOFF)
-# A session could not be made again. What was sent in the old one is still open, and ends by its own response.
-_PAUSE_OR_BACKOFF = Cell((D.NOTE_CAUSE, D.BACK, D.KEEP_CLIENT), S.BACKOFF, W.HAS_OPEN_POSTS, _BACKOFF)
-_VIOLATED = Cell((D.VIOLATE, D.NOTE_CAUSE, D.BACK), S.BACKOFF)
-_TO_CLOSING = Cell((D.NOTE_CAUSE,), S.CLOSING)
-_COUNT = Cell((D.COUNT,))
-_TURN_AWAY = Cell((D.TURN_AWAY,))
-_START_AGAIN = Cell((), S.STARTING, W.REAPED, Cell((D.WAIT_FOR_REAPING,)))
-_STRIKE = Cell((D.STRIKE,))
-_SWEEP = Cell((D.SWEEP,))
-_REFUSE_SHUT, _REFUSE_CLOSED = Cell((D.REFUSE_SHUT,)), Cell((D.REFUSE_CLOSED,))
-_QUEUE = Cell((D.QUEUE_OR_REFUSE,))
-_WAIT = Cell((D.ADD_WAITER,))
-_RAISE = Cell((D.RELEASE_WITH_REASON,))
-_TELL_LAST = Cell((D.TELL_LAST,))
-_DROP = Cell((D.DROP_WAITER,))
-_REMEMBER, _FORGET = Cell((D.REMEMBER_SUBSCRIPTION,)), Cell((D.FORGET_SUBSCRIPTION,))
-_GIVE_UP, _EXPIRE = Cell((D.GIVE_UP,)), Cell((D.EXPIRE,))
-_CLOSE_LATE = Cell((D.CLOSE_LATE,))
-_MARK, _MARK_SENT = Cell((D.MARK_WRITTEN,)), Cell((D.MARK_SENT,))
+_BACKOFF = Cell((A.RECORD_CAUSE, A.START_BACKOFF), S.BACKOFF)
+# A session could not be created again. Requests of the old one are still open, and end with their own responses.
+_KEEP_OR_BACKOFF = Cell((A.RECORD_CAUSE, A.START_BACKOFF, A.KEEP_CLIENT), S.BACKOFF, G.HAS_OPEN_POSTS, _BACKOFF)
+_REPORT_AND_BACKOFF = Cell((A.REPORT_VIOLATION, A.RECORD_CAUSE, A.START_BACKOFF), S.BACKOFF)
+_TO_CLOSING = Cell((A.RECORD_CAUSE,), S.CLOSING)
+_COUNT = Cell((A.COUNT,))
+_REQUEUE = Cell((A.REQUEUE,))
+_START_AGAIN = Cell((), S.STARTING, G.REAPED, Cell((A.WAIT_FOR_REAPING,)))
+_COUNT_INVALID_FRAME = Cell((A.COUNT_INVALID_FRAME,))
+_SWEEP = Cell((A.SWEEP,))
+_REFUSE = Cell((A.REFUSE,))
+_REFUSE_CLOSING, _REFUSE_CLOSED = Cell((A.REFUSE_CLOSING,)), Cell((A.REFUSE_CLOSED,))
+_QUEUE = Cell((A.QUEUE_OR_REFUSE,))
+_WAIT = Cell((A.ADD_WAITER,))
+_RAISE = Cell((A.RELEASE_WITH_REASON,))
+_LAST_SERVER = Cell((A.RETURN_LAST_SERVER,))
+_DROP = Cell((A.DROP_WAITER,))
+_REMEMBER, _FORGET = Cell((A.REMEMBER_SUBSCRIPTION,)), Cell((A.FORGET_SUBSCRIPTION,))
+_CANCEL_CALL, _EXPIRE = Cell((A.CANCEL_CALL,)), Cell((A.EXPIRE,))
+_CLOSE_LATE = Cell((A.CLOSE_LATE,))
+_MARK, _MARK_SENT = Cell((A.MARK_WRITTEN,)), Cell((A.MARK_SENT,))
 _ = IGNORE
 NEVER = IMPOSSIBLE
 
-# One row an event; the cells are starting, initializing, ready, backoff, closing, closed.
+#                   ┌────────────────────────────────────────────┐
+#                   v                                            │
+#     (start) ─> starting ──> initializing ──> ready ──> backoff ┘
+#                   │              │             │          │
+#                   └──────────────┴──────┬──────┴──────────┘
+#                                         v
+#                                      closing ──> closed
+#
+# Invariants of every state, which the model checker verifies (tests/model/client.py):
+#
+# 1. A call has at most one outcome.
+# 2. No call that was sent is left in backoff, closing or closed, and no call at all in the last two. One exception:
+#    requests that are open over HTTP when the session is lost stay open in backoff until each has its own response.
+# 3. There are never two live transports; in `closed` there is none.
+# 4. Every state that waits for a peer has a timer.
+#
+# Numbers are kept beside the state: the epoch, the counts of failures, invalid frames and missed keepalives, the number
+# of the health check's frame (`_calls`), and what the negotiation has tried (`_negotiation`).
+#
+# One row per event; the cells are for starting, initializing, ready, backoff, closing, closed.
 ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
-    e.Called: (_QUEUE, _QUEUE, Cell((D.WRITE,)), _QUEUE, _REFUSE_SHUT, _REFUSE_CLOSED),
-    e.Notified: (Cell((D.REFUSE,)), Cell((D.REFUSE,)), Cell((D.NOTIFY,)), Cell((D.REFUSE,)), _REFUSE_SHUT, _REFUSE_CLOSED),
-    e.Replied: (_, _, Cell((D.REPLY,)), _, _, _),
-    e.Subscribed: (_REMEMBER, _REMEMBER, Cell((D.SUBSCRIBE,)), _REMEMBER, _, _),
+    e.Called: (_QUEUE, _QUEUE, Cell((A.WRITE,)), _QUEUE, _REFUSE_CLOSING, _REFUSE_CLOSED),
+    e.Notified: (_REFUSE, _REFUSE, Cell((A.NOTIFY,)), _REFUSE, _REFUSE_CLOSING, _REFUSE_CLOSED),
+    e.Replied: (_, _, Cell((A.REPLY,)), _, _, _),
+    e.Subscribed: (_REMEMBER, _REMEMBER, Cell((A.SUBSCRIBE,)), _REMEMBER, _, _),
     e.Unsubscribed: (_FORGET, _FORGET, _FORGET, _FORGET, _FORGET, _),
-    e.ReadyAsked: (_WAIT, _WAIT, Cell((D.RELEASE,)), _WAIT, _RAISE, _RAISE),
-    e.WaitGivenUp: (_DROP, _DROP, _, _DROP, _, _),
-    e.ServerAsked: (_TELL_LAST, _TELL_LAST, Cell((D.TELL,)), _TELL_LAST, _TELL_LAST, _TELL_LAST),
-    e.GaveUp: (_GIVE_UP, _GIVE_UP, Cell((D.CHECK_IF_SILENT, D.GIVE_UP)), _GIVE_UP, _, _),
-    e.Expired: (_EXPIRE, _EXPIRE, Cell((D.CHECK_IF_SILENT, D.EXPIRE)), _EXPIRE, _, _),
-    e.RetryDue: (_, Cell((D.RETRY,)), Cell((D.RETRY,)), _, _, _),
-    e.Refused: (_, Cell((D.TAKE_BACK,)), Cell((D.TAKE_BACK,)), _, _, _),
-    e.FrameRefused: (_, Cell((D.KEEP_FRAME,)), Cell((D.KEEP_FRAME,)), _, _, _),
-    e.RoomMade: (_, Cell((D.SAY_KEPT,)), Cell((D.SAY_KEPT, D.FLUSH)), _, _, _),
-    e.Resumed: (_, _, Cell((D.SEND_ON,)), _, _, _),
+    e.ReadyRequested: (_WAIT, _WAIT, Cell((A.RELEASE,)), _WAIT, _RAISE, _RAISE),
+    e.WaitCancelled: (_DROP, _DROP, _, _DROP, _, _),
+    e.ServerRequested: (_LAST_SERVER, _LAST_SERVER, Cell((A.RETURN_SERVER,)), _LAST_SERVER, _LAST_SERVER, _LAST_SERVER),
+    e.CallCancelled: (_CANCEL_CALL, _CANCEL_CALL, Cell((A.CHECK_IF_SILENT, A.CANCEL_CALL)), _CANCEL_CALL, _, _),
+    e.Expired: (_EXPIRE, _EXPIRE, Cell((A.CHECK_IF_SILENT, A.EXPIRE)), _EXPIRE, _, _),
+    e.RetryDue: (_, Cell((A.RETRY,)), Cell((A.RETRY,)), _, _, _),
+    e.Refused: (_, Cell((A.HANDLE_BUSY,)), Cell((A.HANDLE_BUSY,)), _, _, _),
+    e.FrameRefused: (_, Cell((A.KEEP_FRAME,)), Cell((A.KEEP_FRAME,)), _, _, _),
+    e.BecameWritable: (_, Cell((A.SEND_KEPT,)), Cell((A.SEND_KEPT, A.FLUSH)), _, _, _),
+    e.Resumed: (_, _, Cell((A.SEND_MORE,)), _, _, _),
     e.Wrote: (_MARK, _MARK, _MARK, _MARK, _MARK, _),
-    e.PostQueued: (_, _, Cell((D.MARK_UNSENT,)), _, _, _),
+    e.PostQueued: (_, _, Cell((A.MARK_UNSENT,)), _, _, _),
     e.PostStarted: (_MARK_SENT, _MARK_SENT, _MARK_SENT, _MARK_SENT, _, _),
-    # A spawn that succeeds after we gave it up is closed, not adopted.
+    # A transport that starts after its deadline is closed.
     e.Spawned: (Cell((), S.INITIALIZING), NEVER, NEVER, _CLOSE_LATE, _CLOSE_LATE, _CLOSE_LATE),
     e.SpawnFailed: (
-        Cell((D.MARK_REAPED, D.NOTE_CAUSE, D.BACK), S.BACKOFF),
+        Cell((A.MARK_REAPED, A.RECORD_CAUSE, A.START_BACKOFF), S.BACKOFF),
         NEVER,
         NEVER,
-        Cell((D.MARK_REAPED,), S.STARTING, W.ELAPSED, Cell((D.MARK_REAPED,))),
-        Cell((D.MARK_REAPED,), S.CLOSED),
+        Cell((A.MARK_REAPED,), S.STARTING, G.ELAPSED, Cell((A.MARK_REAPED,))),
+        Cell((A.MARK_REAPED,), S.CLOSED),
         _,
     ),
     e.SpawnRefused: (
-        Cell((D.MARK_REAPED, D.NOTE_CAUSE), S.CLOSED),
+        Cell((A.MARK_REAPED, A.RECORD_CAUSE), S.CLOSED),
         NEVER,
         NEVER,
-        Cell((D.MARK_REAPED,), S.STARTING, W.ELAPSED, Cell((D.MARK_REAPED,))),
-        Cell((D.MARK_REAPED,), S.CLOSED),
+        Cell((A.MARK_REAPED,), S.STARTING, G.ELAPSED, Cell((A.MARK_REAPED,))),
+        Cell((A.MARK_REAPED,), S.CLOSED),
         _,
     ),
-    e.CameUp: (Cell((D.MARK_UP,), S.INITIALIZING), Cell((D.MARK_UP, D.OPEN_NEGOTIATION)), _, _, _, _),
-    e.ProbeExpired: (NEVER, Cell((D.SEND_INITIALIZE,)), _, _, _, _),
-    e.Negotiated: (NEVER, Cell((D.AGREE,), S.READY), _, _, _, _),
-    e.Offered: (NEVER, Cell((D.TAKE_STEP,)), NEVER, _, _, _),
-    e.NegotiationFailed: (NEVER, _PAUSE_OR_BACKOFF, NEVER, _, _, _),
+    e.CameUp: (Cell((A.MARK_UP,), S.INITIALIZING), Cell((A.MARK_UP, A.OPEN_NEGOTIATION)), _, _, _, _),
+    e.ProbeExpired: (NEVER, Cell((A.SEND_INITIALIZE,)), _, _, _, _),
+    e.Negotiated: (NEVER, Cell((A.FINISH_NEGOTIATION,), S.READY), _, _, _, _),
+    e.VersionProposed: (NEVER, Cell((A.TRY_NEXT_VERSION,)), NEVER, _, _, _),
+    e.NegotiationFailed: (NEVER, _KEEP_OR_BACKOFF, NEVER, _, _, _),
     e.NegotiationRefused: (NEVER, _TO_CLOSING, NEVER, _, _, _),
-    e.ConnectExpired: (_BACKOFF, _PAUSE_OR_BACKOFF, NEVER, _, _, _),
-    e.AnswerReceived: (
-        Cell((D.COMPLETE,), None, W.OPEN_POST, NEVER),
-        Cell((D.NEGOTIATE,), None, W.ANSWERS_NEGOTIATION, Cell((D.COMPLETE,))),
-        Cell((D.COMPLETE,)),
-        Cell((D.COMPLETE,), None, W.OPEN_POST, _),
+    e.ConnectExpired: (_BACKOFF, _KEEP_OR_BACKOFF, NEVER, _, _, _),
+    e.ResponseReceived: (
+        Cell((A.COMPLETE,), None, G.OPEN_POST, NEVER),
+        Cell((A.NEGOTIATE,), None, G.ANSWERS_NEGOTIATION, Cell((A.COMPLETE,))),
+        Cell((A.COMPLETE,)),
+        Cell((A.COMPLETE,), None, G.OPEN_POST, _),
         _, _,
     ),
-    e.StrayReceived: (_, Cell((D.COUNT_STRAY,)), Cell((D.COUNT_STRAY,)), _, _, _),
-    e.CancelReceived: (_, _, Cell((D.STOP_SERVING,)), _, _, _),
-    e.NotificationReceived: (_, Cell((D.KEEP_IF_EARLY,)), Cell((D.DELIVER,)), Cell((D.KEEP_IF_EARLY,), None, W.KEPT, _), _, _),
-    e.RequestReceived: (_, Cell((D.ANSWER_PING_ONLY,)), Cell((D.SERVE,)), _, _, _),
-    e.InitializeReceived: (_, _VIOLATED, _VIOLATED, _, _, _),
+    e.StrayReceived: (_, Cell((A.COUNT_STRAY,)), Cell((A.COUNT_STRAY,)), _, _, _),
+    e.CancelReceived: (_, _, Cell((A.STOP_SERVING,)), _, _, _),
+    e.NotificationReceived: (_, Cell((A.KEEP_IF_EARLY,)), Cell((A.DELIVER,)),
+                             Cell((A.KEEP_IF_EARLY,), None, G.KEPT, _), _, _),
+    e.RequestReceived: (_, Cell((A.ANSWER_PING_ONLY,)), Cell((A.SERVE,)), _, _, _),
+    e.InitializeReceived: (_, _REPORT_AND_BACKOFF, _REPORT_AND_BACKOFF, _, _, _),
     e.ResetReceived: (
         _,
-        Cell((D.NOTE_CAUSE, D.BACK_SOON), S.BACKOFF),
-        Cell((D.NOTE_CAUSE, D.RESET_CALLS, D.BACK_SOON), S.BACKOFF),
+        Cell((A.RECORD_CAUSE, A.START_MIN_BACKOFF), S.BACKOFF),
+        Cell((A.RECORD_CAUSE, A.RESET_CALLS, A.START_MIN_BACKOFF), S.BACKOFF),
         _, _, _,
     ),
-    e.GarbageReceived: (_STRIKE, _STRIKE, _STRIKE, _, _, _),
-    e.StruckOut: (_BACKOFF, _BACKOFF, _BACKOFF, _, _, _),
-    e.OversizeReceived: (_VIOLATED, _VIOLATED, _VIOLATED, _, _, _),
+    e.InvalidFrameReceived: (_COUNT_INVALID_FRAME, _COUNT_INVALID_FRAME, _COUNT_INVALID_FRAME, _, _, _),
+    e.TooManyInvalidFrames: (_BACKOFF, _BACKOFF, _BACKOFF, _, _, _),
+    e.OversizeReceived: (_REPORT_AND_BACKOFF, _REPORT_AND_BACKOFF, _REPORT_AND_BACKOFF, _, _, _),
     e.WentDown: (
         _BACKOFF,
-        Cell((D.NOTE_CAUSE, D.SKIP_PROBE), S.BACKOFF, W.ONLY_PROBED,
-             Cell((D.NOTE_CAUSE,), S.CLOSING, W.HOPELESS, _BACKOFF)),
+        Cell((A.RECORD_CAUSE, A.SKIP_PROBE), S.BACKOFF, G.ONLY_PROBED,
+             Cell((A.RECORD_CAUSE,), S.CLOSING, G.REPEATED_EXIT, _BACKOFF)),
         _BACKOFF,
-        Cell((D.NOTE_CAUSE, D.DROP_CLIENT), None, W.KEPT, _),
+        Cell((A.RECORD_CAUSE, A.DROP_TRANSPORT), None, G.KEPT, _),
         _,
         _,
     ),
-    e.StaleHappened: (_COUNT, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT),
+    e.StaleEventReceived: (_COUNT, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT),
     e.ExchangeLost: (
-        Cell((D.FAIL_EXCHANGE,)),
-        Cell((D.NEGOTIATE,), None, W.ANSWERS_NEGOTIATION, Cell((D.FAIL_EXCHANGE,))),
-        Cell((D.FAIL_EXCHANGE,)),
-        Cell((D.FAIL_EXCHANGE,), None, W.KEPT, _),
+        Cell((A.FAIL_EXCHANGE,)),
+        Cell((A.NEGOTIATE,), None, G.ANSWERS_NEGOTIATION, Cell((A.FAIL_EXCHANGE,))),
+        Cell((A.FAIL_EXCHANGE,)),
+        Cell((A.FAIL_EXCHANGE,), None, G.KEPT, _),
         _, _,
     ),
     e.SessionLost: (
-        _TURN_AWAY,
-        Cell((D.RESTART_HANDSHAKE,), None, W.ANSWERS_NEGOTIATION, _TURN_AWAY),
-        Cell((D.TURN_AWAY, D.NOTE_CAUSE, D.WARN_OF_SESSIONS, D.BACK, D.KEEP_CLIENT), S.BACKOFF, W.FREQUENT,
-             Cell((D.TURN_AWAY, D.KEEP_CLIENT), S.STARTING)),
-        Cell((D.TURN_AWAY,), None, W.KEPT, _),
+        _REQUEUE,
+        Cell((A.RESTART_HANDSHAKE,), None, G.ANSWERS_NEGOTIATION, _REQUEUE),
+        Cell((A.REQUEUE, A.RECORD_CAUSE, A.WARN_ABOUT_SESSIONS, A.START_BACKOFF, A.KEEP_CLIENT),
+             S.BACKOFF, G.SESSION_TOO_NEW,
+             Cell((A.REQUEUE, A.KEEP_CLIENT), S.STARTING)),
+        Cell((A.REQUEUE,), None, G.KEPT, _),
         _, _,
     ),
-    e.KeepaliveDue: (_, _, Cell((D.KEEP_ALIVE,)), _, _, _),
-    e.CheckExpired: (_, _, Cell((D.NOTE_CAUSE, D.BACK), S.BACKOFF, W.SILENT, Cell((D.END_CHECK,))), _, _, _),
+    e.KeepaliveDue: (_, _, Cell((A.KEEP_ALIVE,)), _, _, _),
+    e.CheckExpired: (
+        _,
+        _,
+        Cell((A.RECORD_CAUSE, A.START_BACKOFF), S.BACKOFF, G.CHECK_UNANSWERED, Cell((A.END_CHECK,))),
+        _,
+        _,
+        _,
+    ),
     e.KeepaliveMissed: (_, _, _BACKOFF, _, _, _),
-    e.Settled: (_, _, Cell((D.FORGET_FAILURES,)), _, _, _),
-    e.BackoffElapsed: (_, _, _, Cell((), S.STARTING, W.KEPT, _START_AGAIN), _, _),
-    e.AttemptsExhausted: (_, _, _, Cell((), S.CLOSED, W.REAPED, Cell((), S.CLOSING)), _, _),
+    e.BecameStable: (_, _, Cell((A.FORGET_FAILURES,)), _, _, _),
+    e.BackoffElapsed: (_, _, _, Cell((), S.STARTING, G.KEPT, _START_AGAIN), _, _),
+    e.AttemptsExhausted: (_, _, _, Cell((), S.CLOSED, G.REAPED, Cell((), S.CLOSING)), _, _),
     e.SweepDue: (_SWEEP, _SWEEP, _SWEEP, _SWEEP, _, _),
-    e.StopAsked: (
+    e.StopRequested: (
         _TO_CLOSING,
         _TO_CLOSING,
         _TO_CLOSING,
-        Cell((D.NOTE_CAUSE,), S.CLOSED, W.REAPED, _TO_CLOSING),
+        Cell((A.RECORD_CAUSE,), S.CLOSED, G.REAPED, _TO_CLOSING),
         _,
         _,
     ),
@@ -283,46 +289,46 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
         _,
         _,
         _,
-        Cell((D.MARK_REAPED,), S.STARTING, W.ELAPSED, Cell((D.MARK_REAPED,))),
-        Cell((D.MARK_REAPED,), S.CLOSED),
+        Cell((A.MARK_REAPED,), S.STARTING, G.ELAPSED, Cell((A.MARK_REAPED,))),
+        Cell((A.MARK_REAPED,), S.CLOSED),
         _,
     ),
     e.CloseExpired: (
         _,
         _,
         _,
-        Cell((D.REPORT_LEAK, D.MARK_REAPED), S.STARTING, W.ELAPSED, Cell((D.REPORT_LEAK, D.MARK_REAPED))),
-        Cell((D.REPORT_LEAK, D.MARK_REAPED), S.CLOSED),
+        Cell((A.REPORT_LEAK, A.MARK_REAPED), S.STARTING, G.ELAPSED, Cell((A.REPORT_LEAK, A.MARK_REAPED))),
+        Cell((A.REPORT_LEAK, A.MARK_REAPED), S.CLOSED),
         _,
     ),
 }  # fmt: skip
 
-# What is done on entering a state, whatever led there.
-ENTRIES: dict[ClientState, tuple[Do, ...]] = {
-    S.STARTING: (D.ARM_CONNECT, D.SPAWN),
-    S.INITIALIZING: (D.OPEN_NEGOTIATION,),
-    S.READY: (D.ARM_READY_TIMERS, D.REOPEN, D.RELEASE_WAITERS, D.FLUSH),
-    S.BACKOFF: (D.LET_GO, D.CHECK_ATTEMPTS),
-    S.CLOSING: (D.END_CALLS, D.END_WAITERS, D.CLOSE),
-    S.CLOSED: (D.END_CALLS, D.END_WAITERS, D.REST),
+# The actions that run on entering a state.
+ENTRIES: dict[ClientState, tuple[Action, ...]] = {
+    S.STARTING: (A.ARM_CONNECT, A.SPAWN),
+    S.INITIALIZING: (A.OPEN_NEGOTIATION,),
+    S.READY: (A.ARM_READY_TIMERS, A.REOPEN, A.RELEASE_WAITERS, A.FLUSH),
+    S.BACKOFF: (A.DROP_UNLESS_KEPT, A.CHECK_ATTEMPTS),
+    S.CLOSING: (A.END_CALLS, A.END_WAITERS, A.CLOSE),
+    S.CLOSED: (A.END_CALLS, A.END_WAITERS, A.CLEAR),
 }
 
 
 @unique
-class Timer(Word):
-    """The waits of a connection itself; calls have timers of their own."""
+class Timer(TableEnum):
+    """The timers of the connection itself; calls have their own."""
 
     CONNECT = "connect"
     PROBE = "probe"
     BACKOFF = "backoff"
     CLOSE = "close"
-    SWEEP = "sweep"
+    SWEEP = "remove expired tombstones"
     KEEPALIVE = "keepalive"
     CHECK = "check"
-    SETTLED = "settled"
+    STABLE = "stable"
 
 
-# In which states each timer may run. Entering any other disarms it, so that no row has to remember to.
+# The states in which each timer may run. Entering any other state disarms it, so that no row needs to.
 TIMERS: dict[Timer, frozenset[ClientState]] = {
     Timer.CONNECT: frozenset({S.STARTING, S.INITIALIZING}),
     Timer.PROBE: frozenset({S.INITIALIZING}),
@@ -331,19 +337,19 @@ TIMERS: dict[Timer, frozenset[ClientState]] = {
     Timer.SWEEP: frozenset({S.STARTING, S.INITIALIZING, S.READY, S.BACKOFF}),
     Timer.KEEPALIVE: frozenset({S.READY}),
     Timer.CHECK: frozenset({S.READY}),
-    Timer.SETTLED: frozenset({S.READY}),
+    Timer.STABLE: frozenset({S.READY}),
 }
 
-# The same rows by event and state, which is how the core looks them up.
+# The same cells by event and state, for lookups.
 CELLS = {event: dict(zip(ClientState, cells, strict=True)) for event, cells in ROWS.items()}
 
-# The table for drawing and for tests.
+# The table for drawings and tests.
 CLIENT = Machine(
     name="client",
     states=tuple(ClientState),
     start=S.STARTING,
     finals=frozenset({S.CLOSED}),
-    rows={words(event.__name__): cells for event, cells in ROWS.items()},
-    events={words(event.__name__): event.__doc__ or "" for event in ROWS},
-    entries={state.value: do for state, do in ENTRIES.items()},
+    rows={readable_name(event.__name__): cells for event, cells in ROWS.items()},
+    events={readable_name(event.__name__): event.__doc__ or "" for event in ROWS},
+    entries={state.value: actions for state, actions in ENTRIES.items()},
 )

@@ -1,7 +1,4 @@
-"""What the table's names mean for users: calls, notifications, subscriptions, waiting for ready.
-
-Above: `_connection`. Below: `_core`, `_calls`.
-"""
+"""Actions of the table for users: calls, notifications, subscriptions, waiting for ready."""
 
 import msgspec
 
@@ -15,8 +12,8 @@ from jackstay.protocol.client._table import Timer
 from jackstay.protocol.wire._jsonrpc import ErrorCode, encode_error, encode_notification, encode_result
 
 
-class UserRows(ClientCore):
-    """Rows of the table that begin with a user."""
+class UserActions(ClientCore):
+    """Actions for requests of the user."""
 
     __slots__ = ()
 
@@ -45,16 +42,16 @@ class UserRows(ClientCore):
             if len(frame) > limit:
                 raise FrameTooLargeError(len(frame), limit)
             if len(self._unsent) >= MAX_HANDLERS:
-                raise BackpressureError(f"too many frames wait to be read ({MAX_HANDLERS})")
+                raise BackpressureError(f"too many frames wait for the server to read: the limit is {MAX_HANDLERS}")
         except McpError as error:
             self._do(e.Fail(event.caller, 0, error.about(event.method, None)))
         else:
-            self._say(frame)
+            self._send_message(frame)
             self._do(e.Release(event.caller, None))
 
     def _reply(self, event: e.Replied) -> None:
         if event.id not in self._serving:
-            self._count("ignored Replied")  # cancelled by the server, or asked by a server that is gone
+            self._count("ignored Replied")  # the server cancelled the request, or has exited
             return
         del self._serving[event.id]
         if event.error:
@@ -63,59 +60,59 @@ class UserRows(ClientCore):
         else:
             frame = encode_result(event.id, event.result)
         if len(frame) > self.settings.max_frame_bytes:
-            # The server waits: an error that fits is better than an answer that does not.
-            frame = encode_error(event.id, ErrorCode.INTERNAL_ERROR, "the answer is too large to be sent")
-        self._say(frame, event.id)
+            # The server waits for a response: send an error that fits.
+            frame = encode_error(event.id, ErrorCode.INTERNAL_ERROR, "the response is too large to be sent")
+        self._send_message(frame, event.id)
 
     def _subscribe(self, event: e.Subscribed) -> None:
-        self._standing[event.key] = event
+        self._subscriptions[event.key] = event
         if not event.is_open:
-            self._open_standing(event)
+            self._open_subscription(event)
 
     def _remember_subscription(self, event: e.Subscribed) -> None:
-        self._standing[event.key] = event
+        self._subscriptions[event.key] = event
 
     def _forget_subscription(self, event: e.Unsubscribed) -> None:
-        self._standing.pop(event.key, None)
-        for exchange in self._standing_exchanges(event.key):
-            self.calls.advance(exchange, ExchangeEvent.GIVEN_UP)
+        self._subscriptions.pop(event.key, None)
+        for exchange in self._subscription_exchanges(event.key):
+            self.calls.advance(exchange, ExchangeEvent.CANCELLED)
 
-    def _standing_exchanges(self, key: str) -> list[Exchange]:
-        return [x for x in self.calls.pending.values() if x.role is Role.STANDING and x.caller == key]
+    def _subscription_exchanges(self, key: str) -> list[Exchange]:
+        return [x for x in self.calls.pending.values() if x.role is Role.SUBSCRIPTION and x.caller == key]
 
-    def _open_standing(self, event: e.Subscribed) -> None:
+    def _open_subscription(self, event: e.Subscribed) -> None:
         assert self.server is not None  # only while ready
         form = event.stateless if self.server.era is Era.STATELESS else event.handshake
         if form is not None:
-            self.calls.make_own(*form, Role.STANDING, caller=event.key)
+            self.calls.make_internal(*form, Role.SUBSCRIPTION, caller=event.key)
 
     def _reopen(self, _: e.Event) -> None:
-        for standing in self._standing.values():
-            self._open_standing(standing)
+        for subscription in self._subscriptions.values():
+            self._open_subscription(subscription)
 
-    def _add_waiter(self, event: e.ReadyAsked) -> None:
+    def _add_waiter(self, event: e.ReadyRequested) -> None:
         self._waiters[event.caller] = None
 
-    def _drop_waiter(self, event: e.WaitGivenUp) -> None:
+    def _drop_waiter(self, event: e.WaitCancelled) -> None:
         self._waiters.pop(event.caller, None)
 
-    def _release(self, event: e.ReadyAsked) -> None:
+    def _release(self, event: e.ReadyRequested) -> None:
         self._do(e.Release(event.caller, None))
 
-    def _release_with_reason(self, event: e.ReadyAsked) -> None:
+    def _release_with_reason(self, event: e.ReadyRequested) -> None:
         self._do(e.Release(event.caller, self._ended()))
 
-    def _tell(self, event: e.ServerAsked) -> None:
-        self._do(e.Tell(event.caller, self.server, is_stale=False))
+    def _return_server(self, event: e.ServerRequested) -> None:
+        self._do(e.ReturnServer(event.caller, self.server, is_stale=False))
 
-    def _tell_last(self, event: e.ServerAsked) -> None:
+    def _return_last_server(self, event: e.ServerRequested) -> None:
         error = None if self.server is not None else StateError(self.state.value)
-        self._do(e.Tell(event.caller, self.server, is_stale=True, error=error))
+        self._do(e.ReturnServer(event.caller, self.server, is_stale=True, error=error))
 
-    def _give_up(self, event: e.GaveUp) -> None:
+    def _cancel_call(self, event: e.CallCancelled) -> None:
         exchange = self.calls.pending.get(event.id)
         if exchange is not None:
-            self.calls.advance(exchange, ExchangeEvent.GIVEN_UP)
+            self.calls.advance(exchange, ExchangeEvent.CANCELLED)
             self._flush_if_ready()
 
     def _expire(self, event: e.Expired) -> None:
@@ -127,9 +124,9 @@ class UserRows(ClientCore):
     def _retry(self, event: e.RetryDue) -> None:
         exchange = self.calls.pending.get(event.id)
         if exchange is not None and exchange.state is ExchangeState.BUSY:
-            self.calls.hand(exchange)
+            self.calls.send_request(exchange)
 
-    def _take_back(self, event: e.Refused) -> None:
+    def _handle_busy(self, event: e.Refused) -> None:
         exchange = self.calls.pending.get(event.id)
         if exchange is None or exchange.state is not ExchangeState.SENT:
             self._count("ignored Refused")
@@ -141,17 +138,17 @@ class UserRows(ClientCore):
         self.calls.is_full = False
         self.calls.flush()
 
-    def _send_on(self, _: e.Event) -> None:
+    def _send_more(self, _: e.Event) -> None:
         self.calls.flush()
 
     def _keep_frame(self, event: e.FrameRefused) -> None:
         self.calls.is_full = True
-        self._unsent.append((event.answers, event.frame))
+        self._unsent.append((event.response_to, event.frame))
 
-    def _say_kept(self, _: e.Event) -> None:
+    def _send_kept(self, _: e.Event) -> None:
         kept, self._unsent = self._unsent, []
-        for answers, frame in kept:
-            self.calls.say(frame, answers)
+        for response_to, frame in kept:
+            self.calls.send_message(frame, response_to)
 
     def _mark_unsent(self, event: e.PostQueued) -> None:
         exchange = self._open_exchange(event.id)

@@ -1,10 +1,8 @@
-"""What can happen to a client's connection (events, past tense) and what is to be done about it (effects, verbs).
+"""Events of a client's connection (past tense) and the effects they have (verbs).
 
-Events of a transport carry the epoch of the transport they come from, so that an old one cannot touch a new one. Errors
-inside events were made by the driver, which knows the exit code and the last words on stderr; the core only passes
-them on. `caller` is whatever the driver uses to find its caller again.
-
-Above: `_table`, `_connection`, and the driver in the client's room. Below: `_exchange`, `_versions`.
+An event of a transport has the epoch of its transport, so that a late event of an old one cannot affect a new one. The
+driver creates the errors inside events, because it knows the exit code and the stderr tail. `caller` is an opaque
+value by which the driver finds its caller.
 """
 
 from typing import TypeAlias
@@ -17,35 +15,35 @@ from jackstay.protocol.client._exchange import Caller
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something happened."""
+    """The base class of events. A docstring of an event is its description in docs/protocol.md."""
 
 
-# --- what the user does -----------------------------------------------------------------------------------------------
+# --- from the user ----------------------------------------------------------------------------------------------------
 
 
 class Called(Event, frozen=True, kw_only=True):
-    """a call was made; `params` is its encoded object without `_meta`, `meta` the members of the caller's own"""
+    """a call was made; `params` is encoded and has no `_meta`, `meta` are the members of `_meta` from the caller"""
 
     caller: Caller
     method: str
     params: bytes = b"{}"
     meta: bytes = b""
-    # For whom it is made, where that is not us: the members of `_meta` that say so in the stateless era, encoded.
-    speaker: bytes = b""
-    # UNSET (for the times) and None (for the rest): as the settings say.
+    # If it is made on behalf of another client: the members of `_meta` that describe that client, encoded.
+    on_behalf_of: bytes = b""
+    # UNSET (for the times) and None (for the rest): use the setting.
     timeout: float | msgspec.UnsetType | None = msgspec.UNSET
     max_timeout: float | msgspec.UnsetType | None = msgspec.UNSET
     wait_for_ready: bool | None = None
     busy: str | None = None
     may_replay: bool = False
     wants_progress: bool = False
-    # For a request that continues a call: when the call began, and when its soft deadline was last moved. None: now.
+    # For a further request of a call: when the call began, and when its soft deadline was last extended. None: now.
     began_at: float | None = None
     moved_at: float | None = None
 
 
 class Notified(Event, frozen=True, kw_only=True):
-    """a notification to the server was made"""
+    """a notification is to be sent to the server"""
 
     caller: Caller
     method: str
@@ -53,7 +51,7 @@ class Notified(Event, frozen=True, kw_only=True):
 
 
 class Replied(Event, frozen=True):
-    """a handler answered a request of the server's; `error` is an encoded error object, else `result` is sent"""
+    """a handler finished a request of the server; `error` is an encoded error object; if empty, `result` is sent"""
 
     id: int | str
     result: bytes = b"{}"
@@ -61,50 +59,50 @@ class Replied(Event, frozen=True):
 
 
 class Subscribed(Event, frozen=True):
-    """a subscription is wanted for as long as the connection lives; one form for each era, None where it has none"""
+    """a subscription is to be kept open across reconnects; one request per era, None where the era has none"""
 
     key: str
     handshake: tuple[str, bytes] | None
     stateless: tuple[str, bytes] | None
-    # True: it was opened by a call already, and needs opening only after the next loss.
+    # True: a call has opened it already, and it is opened again only after the next reconnect.
     is_open: bool = False
 
 
 class Unsubscribed(Event, frozen=True):
-    """a subscription is no longer wanted"""
+    """a subscription is to be ended"""
 
     key: str
 
 
-class ReadyAsked(Event, frozen=True):
-    """somebody waits for ready"""
+class ReadyRequested(Event, frozen=True):
+    """a caller waits for ready"""
 
     caller: Caller
 
 
-class WaitGivenUp(Event, frozen=True):
-    """somebody no longer waits for ready"""
+class WaitCancelled(Event, frozen=True):
+    """a caller no longer waits for ready"""
 
     caller: Caller
 
 
-class ServerAsked(Event, frozen=True):
-    """somebody asks what the server is and can"""
+class ServerRequested(Event, frozen=True):
+    """a caller requests the server's info and capabilities"""
 
     caller: Caller
 
 
-class GaveUp(Event, frozen=True):
-    """the caller of a call no longer waits"""
+class CallCancelled(Event, frozen=True):
+    """the caller cancelled a call"""
 
     id: int
 
 
-class StopAsked(Event, frozen=True):
-    """the connection is to end"""
+class StopRequested(Event, frozen=True):
+    """the connection is to be closed"""
 
 
-# --- what the clock does ----------------------------------------------------------------------------------------------
+# --- from timers ------------------------------------------------------------------------------------------------------
 
 
 class Expired(Event, frozen=True):
@@ -114,52 +112,52 @@ class Expired(Event, frozen=True):
 
 
 class RetryDue(Event, frozen=True):
-    """it is time to offer a refused frame again"""
+    """it is time to send a refused frame again"""
 
     id: int
 
 
 class ConnectExpired(Event, frozen=True):
-    """the time from spawn to ready ran out"""
+    """the time limit from spawn to ready expired"""
 
 
 class ProbeExpired(Event, frozen=True):
-    """the probe stayed unanswered for long enough to send `initialize` too"""
+    """no response to the probe yet: it is time to send `initialize` too"""
 
 
 class BackoffElapsed(Event, frozen=True):
-    """the wait before the next attempt is over"""
+    """the delay before the next attempt is over"""
 
 
 class CloseExpired(Event, frozen=True):
-    """closing the transport took longer than all its steps"""
+    """closing the transport took longer than all of its steps may take"""
 
 
 class SweepDue(Event, frozen=True):
-    """it is time to sweep the tombstones"""
+    """it is time to remove expired tombstones"""
 
 
 class CheckExpired(Event, frozen=True):
-    """the time to answer a check ran out; the check was sent because a call got no answer"""
+    """the time limit of a health check expired"""
 
 
 class KeepaliveDue(Event, frozen=True):
-    """it is time to see whether anything was heard"""
+    """it is time to check whether anything was received"""
 
 
 class Resumed(Event, frozen=True):
-    """what was offered so far has been taken or refused, and more waits"""
+    """the transport accepted or refused the calls sent so far, and more are queued"""
 
 
-class Settled(Event, frozen=True):
-    """the connection has been ready for long enough to count as sound"""
+class BecameStable(Event, frozen=True):
+    """the connection has been ready for long enough to count as stable"""
 
 
-# --- what the transport does ------------------------------------------------------------------------------------------
+# --- from the transport -----------------------------------------------------------------------------------------------
 
 
 class TransportEvent(Event, frozen=True):
-    """Something about the transport of one epoch."""
+    """The base class of events about the transport of one epoch."""
 
     epoch: int
 
@@ -169,13 +167,13 @@ class Spawned(TransportEvent, frozen=True):
 
 
 class SpawnFailed(TransportEvent, frozen=True):
-    """the transport could not be started, and may be another time"""
+    """the transport could not be started; a later attempt may succeed"""
 
     error: McpError
 
 
 class SpawnRefused(TransportEvent, frozen=True):
-    """the transport could not be started, and never will"""
+    """the transport could not be started, and no later attempt can succeed"""
 
     error: McpError
 
@@ -185,7 +183,7 @@ class CameUp(TransportEvent, frozen=True):
 
 
 class WentDown(TransportEvent, frozen=True):
-    """the transport ended, or a write failed; `code` is how the process exited, where there is one"""
+    """the transport ended or a write failed; `code` is the exit code of the process, if there is one"""
 
     error: McpError
     code: int | None = None
@@ -193,69 +191,69 @@ class WentDown(TransportEvent, frozen=True):
 
 
 class Reaped(TransportEvent, frozen=True):
-    """the transport is gone, with every process and file of it"""
+    """the transport has ended, with all of its processes and files"""
 
 
 class Wrote(TransportEvent, frozen=True):
-    """frames up to this number have been given to the operating system"""
+    """frames up to this number have been passed to the operating system"""
 
     through: int
 
 
 class Refused(TransportEvent, frozen=True):
-    """the transport is busy and took nothing of this call's frame"""
+    """the transport is busy and did not accept the frame of this call"""
 
     id: int
 
 
 class FrameRefused(TransportEvent, frozen=True):
-    """the transport is busy and took nothing of an answer or a notification, which must arrive all the same"""
+    """the transport is busy and did not accept a response or a notification, which must be sent later"""
 
     frame: bytes
-    # The request of the server's that it answers; None: it answers none.
-    answers: int | str | None = None
+    # The request of the server that it responds to; None: it is not a response.
+    response_to: int | str | None = None
 
 
-class RoomMade(TransportEvent, frozen=True):
-    """the transport takes frames again"""
+class BecameWritable(TransportEvent, frozen=True):
+    """the transport accepts frames again"""
 
 
 class ExchangeLost(TransportEvent, frozen=True):
-    """one request failed alone (HTTP): never sent, or its response ended without the answer"""
+    """one request failed (HTTP): it was never sent, or its HTTP response ended without a JSON-RPC response"""
 
     id: int
     error: McpError
-    # True: the server declined it without a JSON-RPC answer, which before ready is part of the negotiation.
+    # True: the server declined it without a JSON-RPC response, which before ready is part of the negotiation.
     was_declined: bool = False
 
 
 class PostQueued(TransportEvent, frozen=True):
-    """the request waits for a free connection (HTTP): nothing of it was sent"""
+    """the request waits for a free connection (HTTP): no byte of it was sent"""
 
     id: int
 
 
 class PostStarted(TransportEvent, frozen=True):
-    """sending a request that waited begins (HTTP): from now on it may run"""
+    """a request that waited for a connection is being sent (HTTP): from now on it may run"""
 
     id: int
 
 
 class SessionLost(TransportEvent, frozen=True):
-    """the server forgot the session and refused this request (HTTP 404)"""
+    """the server did not know the session and refused this request (HTTP 404)"""
 
     id: int
 
 
-class StaleHappened(TransportEvent, frozen=True):
-    """something happened to a transport of an earlier epoch"""
+class StaleEventReceived(TransportEvent, frozen=True):
+    """an event of a transport of an earlier epoch was received"""
 
 
-# --- what the peer sends: made by the core from frames ----------------------------------------------------------------
+# --- from received frames: created by the connection itself -----------------------------------------------------------
 
 
-class AnswerReceived(Event, frozen=True):
-    """an answer to a call that is open arrived"""
+class ResponseReceived(Event, frozen=True):
+    """a response to an open request was received"""
 
     id: int
     result: msgspec.Raw | None
@@ -263,26 +261,26 @@ class AnswerReceived(Event, frozen=True):
 
 
 class StrayReceived(Event, frozen=True):
-    """an answer arrived that nobody waits for"""
+    """a response was received that belongs to no open request"""
 
     id: int | str | None
 
 
 class CancelReceived(Event, frozen=True):
-    """`notifications/cancelled` arrived"""
+    """`notifications/cancelled` was received"""
 
     id: int | str | None
 
 
 class NotificationReceived(Event, frozen=True):
-    """another notification arrived"""
+    """another notification was received"""
 
     method: str
     params: msgspec.Raw | None
 
 
 class RequestReceived(Event, frozen=True):
-    """the server asks something"""
+    """a request of the server was received"""
 
     id: int | str
     method: str
@@ -291,33 +289,33 @@ class RequestReceived(Event, frozen=True):
 
 
 class InitializeReceived(Event, frozen=True):
-    """the server sends `initialize`, which only a client may"""
+    """the server sent `initialize`, which only a client may send"""
 
     size: int = 0
 
 
 class ResetReceived(Event, frozen=True):
-    """the server resets the connection"""
+    """the server reset the connection"""
 
 
-class GarbageReceived(Event, frozen=True):
-    """something arrived that is not JSON-RPC"""
+class InvalidFrameReceived(Event, frozen=True):
+    """a frame was received that is not valid JSON-RPC"""
 
     error: McpError
     size: int
 
 
 class OversizeReceived(TransportEvent, frozen=True):
-    """a frame over the limit arrived"""
+    """a frame over the size limit was received"""
 
     error: McpError
 
 
-# --- what follows from what happened: made by the core ----------------------------------------------------------------
+# --- consequences of other events: created by the connection itself ---------------------------------------------------
 
 
-class StruckOut(Event, frozen=True):
-    """too many bad lines in a row"""
+class TooManyInvalidFrames(Event, frozen=True):
+    """too many invalid frames were received in a row"""
 
     error: McpError
 
@@ -329,38 +327,38 @@ class Negotiated(Event, frozen=True, kw_only=True):
     server: "ServerFacts"
 
 
-class Offered(Event, frozen=True):
-    """the other era, or another revision of this one, is offered"""
+class VersionProposed(Event, frozen=True):
+    """the other era, or another revision of this one, is to be tried"""
 
     era: Era
     version: str
 
 
 class NegotiationFailed(Event, frozen=True):
-    """era and revision could not be agreed, and may be another time"""
+    """the negotiation failed; a later attempt may succeed"""
 
     error: McpError
 
 
 class NegotiationRefused(Event, frozen=True):
-    """era and revision cannot be agreed, now or later"""
+    """the negotiation failed, and no later attempt can succeed"""
 
     error: McpError
 
 
 class KeepaliveMissed(Event, frozen=True):
-    """the server gave no sign of life, twice"""
+    """the server did not respond to two keepalives"""
 
 
 class AttemptsExhausted(Event, frozen=True):
-    """as many attempts as allowed have failed"""
+    """the maximum number of attempts has failed"""
 
 
-# --- what to do -------------------------------------------------------------------------------------------------------
+# --- effects ----------------------------------------------------------------------------------------------------------
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """Something the driver is to do, in the order given."""
+    """The base class of effects: what the driver must do, in the order given."""
 
 
 class Spawn(Effect, frozen=True):
@@ -370,43 +368,44 @@ class Spawn(Effect, frozen=True):
 
 
 class Close(Effect, frozen=True):
-    """Close the transport of that epoch, starting or started; may be said twice. Then step `Reaped`."""
+    """Close the transport of that epoch, starting or started; may occur twice. Then step `Reaped`."""
 
     epoch: int
 
 
 class Send(Effect, frozen=True):
-    """Hand this frame to the transport.
+    """Pass this frame to the transport.
 
-    If it is busy, step `Refused` when `id` is a call's, `FrameRefused` with `answers` when it must arrive; else count it.
+    If the transport is busy: step `Refused` if the frame has an `id`, `FrameRefused` if it has `must_arrive`; else only
+    count it.
     """
 
     frame: bytes
     number: int
     id: int | None = None
     must_arrive: bool = False
-    answers: int | str | None = None
+    response_to: int | str | None = None
 
 
 class Resume(Effect, frozen=True):
-    """More calls wait than are offered at once: step `Resumed` after what this turn's frames came to."""
+    """More calls are queued than are sent at once: step `Resumed` after the outcome of this turn's frames."""
 
 
 class Withdraw(Effect, frozen=True):
-    """Take this call's frame back from the transport's queue: it is not written yet, and must not be."""
+    """Remove this call's frame from the transport's queue; it has not been written."""
 
     id: int
     number: int
 
 
-class HangUp(Effect, frozen=True):
-    """Close this call's HTTP response: in the stateless era that is the cancel."""
+class CloseResponse(Effect, frozen=True):
+    """Close this call's HTTP response; in the stateless era that cancels the request."""
 
     id: int
 
 
 class Complete(Effect, frozen=True):
-    """The call was answered. `result` is a view of the frame: decode or copy it before the next one is read."""
+    """The call has a result, a view of the frame: decode or copy it before the next frame is read."""
 
     caller: Caller
     id: int
@@ -414,7 +413,7 @@ class Complete(Effect, frozen=True):
 
 
 class Fail(Effect, frozen=True):
-    """The call ended with this error."""
+    """The call failed with this error."""
 
     caller: Caller
     id: int
@@ -422,21 +421,21 @@ class Fail(Effect, frozen=True):
 
 
 class Accept(Effect, frozen=True):
-    """The call has this id from now on: it was made, or made again after a loss."""
+    """The call has this id from now on: it is new, or is sent again."""
 
     caller: Caller
     id: int
 
 
 class Release(Effect, frozen=True):
-    """Whoever waited for ready waits no longer: ready if `error` is None."""
+    """End the wait for ready of this caller: ready if `error` is None."""
 
     caller: Caller
     error: McpError | None
 
 
-class Tell(Effect, frozen=True):
-    """What is known of the server; `is_stale` when it is from before the last loss."""
+class ReturnServer(Effect, frozen=True):
+    """Return what is known of the server to this caller; `is_stale`: from an earlier connection."""
 
     caller: Caller
     server: "ServerFacts | None"
@@ -445,14 +444,14 @@ class Tell(Effect, frozen=True):
 
 
 class Deliver(Effect, frozen=True):
-    """Put this notification into the inbox."""
+    """Add this notification to the inbox."""
 
     method: str
     params: msgspec.Raw | None
 
 
-class Report(Effect, frozen=True):
-    """Progress for this call."""
+class ReportProgress(Effect, frozen=True):
+    """Report progress of this call to its caller."""
 
     caller: Caller
     id: int
@@ -460,7 +459,7 @@ class Report(Effect, frozen=True):
 
 
 class Serve(Effect, frozen=True):
-    """Run the handler for this request of the server's; then step `Replied`."""
+    """Run the handler for this request of the server; then step `Replied`."""
 
     id: int | str
     method: str
@@ -468,20 +467,20 @@ class Serve(Effect, frozen=True):
 
 
 class StopServing(Effect, frozen=True):
-    """Cancel that handler; its answer is not wanted."""
+    """Cancel that handler; its result is not used."""
 
     id: int | str
 
 
 class EndSubscription(Effect, frozen=True):
-    """That subscription has ended; it may be wanted again."""
+    """That subscription has ended; it may be opened again."""
 
     key: str
     error: McpError | None
 
 
 class Transition(Effect, frozen=True):
-    """The state changed: telemetry, and everybody who watches."""
+    """The state changed: emit telemetry and notify listeners."""
 
     source: str
     target: str
@@ -491,7 +490,7 @@ class Transition(Effect, frozen=True):
 
 
 class Violation(Effect, frozen=True):
-    """The peer broke a rule and we go on: telemetry and a warning."""
+    """The server violated the protocol and the connection continues: emit telemetry and log a warning."""
 
     reason: str
     size: int
@@ -504,7 +503,7 @@ class Warn(Effect, frozen=True):
 
 
 class Stray(Effect, frozen=True):
-    """An answer that nobody waits for: `late` or `unknown`, and how many so far."""
+    """A response that belongs to no open request: `late` or `unknown`, and how many so far."""
 
     kind: str
     count: int
@@ -517,7 +516,7 @@ class Leak(Effect, frozen=True):
 
 
 class ServerFacts(msgspec.Struct, frozen=True):
-    """What a server said of itself when era and revision were agreed."""
+    """What a server sent about itself in the negotiation."""
 
     version: str
     era: Era
@@ -526,20 +525,23 @@ class ServerFacts(msgspec.Struct, frozen=True):
     instructions: str = ""
 
 
-# What one turn of the core comes to, to be done in this order.
+# The effects of one event, in order.
 Effects: TypeAlias = list[Effect]
 
 __all__ = [
     "Accept",
-    "AnswerReceived",
     "AttemptsExhausted",
     "BackoffElapsed",
+    "BecameStable",
+    "BecameWritable",
+    "CallCancelled",
     "Called",
     "CameUp",
     "CancelReceived",
     "CheckExpired",
     "Close",
     "CloseExpired",
+    "CloseResponse",
     "Complete",
     "ConnectExpired",
     "Deliver",
@@ -551,10 +553,8 @@ __all__ = [
     "Expired",
     "Fail",
     "FrameRefused",
-    "GarbageReceived",
-    "GaveUp",
-    "HangUp",
     "InitializeReceived",
+    "InvalidFrameReceived",
     "KeepaliveDue",
     "KeepaliveMissed",
     "Leak",
@@ -563,47 +563,46 @@ __all__ = [
     "NegotiationRefused",
     "NotificationReceived",
     "Notified",
-    "Offered",
     "OversizeReceived",
     "PostQueued",
     "PostStarted",
     "ProbeExpired",
-    "ReadyAsked",
+    "ReadyRequested",
     "Reaped",
     "Refused",
     "Release",
     "Replied",
-    "Report",
+    "ReportProgress",
     "RequestReceived",
     "ResetReceived",
+    "ResponseReceived",
     "Resume",
     "Resumed",
     "RetryDue",
-    "RoomMade",
+    "ReturnServer",
     "Send",
     "Serve",
-    "ServerAsked",
     "ServerFacts",
+    "ServerRequested",
     "SessionLost",
-    "Settled",
     "Spawn",
     "SpawnFailed",
     "SpawnRefused",
     "Spawned",
-    "StaleHappened",
-    "StopAsked",
+    "StaleEventReceived",
+    "StopRequested",
     "StopServing",
     "Stray",
     "StrayReceived",
-    "StruckOut",
     "Subscribed",
     "SweepDue",
-    "Tell",
+    "TooManyInvalidFrames",
     "Transition",
     "TransportEvent",
     "Unsubscribed",
+    "VersionProposed",
     "Violation",
-    "WaitGivenUp",
+    "WaitCancelled",
     "Warn",
     "WentDown",
     "Withdraw",

@@ -1,11 +1,7 @@
-"""What a client says in headers: of every kind of request, in every revision.
+"""The headers of a client's requests, in every revision.
 
-Headers name the revision from 2025-06-18 on and the session where there is one, and from 2026-07-28 on they repeat
-what the body is about (`_headers`). The user's own headers and credentials are added by the transport, not here.
-
-Sources: 2026-07-28 basic/transports/streamable-http; 2025-11-25 and 2024-11-05 basic/transports.
-
-Must never know a socket, a library or a response (`_verdict` does). Above: the HTTP transports. Below: `_headers`.
+From 2025-06-18 on headers name the revision, and from 2026-07-28 on they repeat parts of the body (`_headers`). See
+2026-07-28 basic/transports/streamable-http; 2025-11-25 and 2024-11-05 basic/transports.
 """
 
 import re
@@ -32,8 +28,8 @@ _POST: Final[HeaderPairs] = (
 )
 _STREAM: Final[HeaderPairs] = (("Accept", "text/event-stream"),)
 
-# nginx and Apache refuse header lines above 8 KiB as they come; half of that leaves room for what a proxy adds. A longer
-# id could not be given back, so its stream cannot be resumed, and it is better to know before the request.
+# nginx and Apache reject header lines above 8 KiB by default; half of that leaves the rest to proxies. A stream with a
+# longer id cannot be resumed, which is better detected before the request.
 MAX_EVENT_ID_BYTES: Final = 4096
 
 _PLAIN = re.compile(r"[\x21-\x7e]+")
@@ -48,21 +44,19 @@ def post_headers(
     session_id: str | None = None,
     params: HeaderPairs = (),
 ) -> HeaderPairs:
-    """The headers of a POST that carries `method`, or of one that carries a response (`method` empty).
+    """Return the headers of a POST with `method`; with an empty `method`, those of a POST with a response.
 
-    `revision` is the one in force, or None for `initialize`, where none is yet (2025-06-18 puts the version header on
-    everything after it; 2025-03-26 has none). `name` is the member that NAME_SOURCES names; `params` come from
-    `build_param_headers`. A session id is echoed for as long as there is one, whatever the revision.
+    `revision` is the negotiated one, or None for `initialize` (2025-06-18 requires the version header on every later
+    request; 2025-03-26 has none). `name` is the member that NAME_SOURCES names; `params` come from
+    `build_param_headers`. A session id is always echoed, whatever the revision.
 
     Raises:
-        UsageError: a method that cannot stand in a header, which has no encoding for it.
+        UsageError: the method is not visible ASCII; `Mcp-Method` has no encoding for other characters.
     """
     pairs = [*_POST, *_common(revision, session_id)]
     if revision is not None and revision.has_method_headers and method:
         if _PLAIN.fullmatch(method) is None:
-            raise UsageError(
-                f"a method must be visible ASCII to be sent over HTTP: {method[:80]!a}", path="method"
-            )
+            raise UsageError(f"method must be visible ASCII to be sent over HTTP, not {method[:80]!a}", path="method")
         pairs.append((METHOD_HEADER, method))
         if name is not None and method in NAME_SOURCES:
             pairs.append((NAME_HEADER, encode_header_value(name)))
@@ -70,32 +64,28 @@ def post_headers(
     return tuple(pairs)
 
 
-def listen_headers(
-    revision: Revision | None, *, session_id: str | None = None, last_event_id: str = ""
-) -> HeaderPairs:
-    """The headers of the GET that opens or resumes a stream (handshake era); `revision` None: the 2024-11-05 one.
+def listen_headers(revision: Revision | None, *, session_id: str | None = None, last_event_id: str = "") -> HeaderPairs:
+    """Return the headers of the GET that opens or resumes a stream (handshake era); `revision` None is 2024-11-05.
 
-    Values are Latin-1 text, as HTTP libraries and ASGI understand it. An id is sent as its UTF-8 (WHATWG, "The
+    Values are Latin-1 strings, as HTTP libraries and ASGI expect. An event id is sent as UTF-8 (WHATWG HTML, "The
     `Last-Event-ID` header").
 
     Raises:
-        ProtocolError: an id that no header can carry: the stream cannot be resumed.
+        ProtocolError: a header cannot contain the id, so the stream cannot be resumed.
     """
     pairs = [*_STREAM, *_common(revision, session_id)]
     if last_event_id:
-        # A lone surrogate becomes "?", which the comparison below finds out.
+        # A lone surrogate becomes "?", which the comparison below detects.
         encoded = last_event_id.encode("utf-8", "replace")
         is_sendable = len(encoded) <= MAX_EVENT_ID_BYTES and _UNSENDABLE.search(encoded) is None
         if not is_sendable or encoded.decode() != last_event_id:
-            raise ProtocolError(
-                "the last event's id cannot be sent back in a header", quote=last_event_id[:64]
-            )
+            raise ProtocolError("the last event id cannot be sent in a header", quote=last_event_id[:64])
         pairs.append((LAST_EVENT_HEADER, encoded.decode("latin-1")))
     return tuple(pairs)
 
 
 def delete_headers(revision: Revision, session_id: str) -> HeaderPairs:
-    """The headers of the DELETE that ends a session."""
+    """Return the headers of the DELETE that ends a session."""
     return _common(revision, session_id)
 
 
@@ -109,14 +99,12 @@ def _common(revision: Revision | None, session_id: str | None) -> HeaderPairs:
 
 
 def new_session_id(headers: Mapping[str, str]) -> str | None:
-    """The session id in the response to `initialize`, or None where the server keeps no sessions.
+    """Return the session id in the response to `initialize`, or None if the server has no sessions.
 
     Raises:
-        ProtocolError: an id that is not visible ASCII (2025-11-25 "Session Management"): it could not be echoed.
+        ProtocolError: the id is not visible ASCII (2025-11-25 basic/transports, "Session Management").
     """
     value = headers.get(SESSION_HEADER.lower())
     if value is None or is_session_id(value):
         return value
-    raise ProtocolError(
-        f"{SESSION_HEADER} must be visible ASCII characters", path=SESSION_HEADER, quote=value[:64]
-    )
+    raise ProtocolError(f"{SESSION_HEADER} must be visible ASCII characters", path=SESSION_HEADER, quote=value[:64])

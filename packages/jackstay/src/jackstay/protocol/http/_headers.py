@@ -1,14 +1,8 @@
-"""MCP's own HTTP headers: how text becomes a value and comes back, and the parts of a message that are said twice.
+"""MCP's HTTP headers: the encoding of values, and the parts of a message that headers repeat.
 
-From 2026-07-28 on a request repeats in headers what its body says (its method, the name it is about, and arguments
-that the tool's schema marks with `x-mcp-header`), so that a router need not read bodies. The body is what runs; a
-header that says anything else is an attack or a bug, and the request is refused before dispatch. Both ends are here,
-side by side: what the client writes is what the server compares with, and one test holds them together.
-
-Sources: 2026-07-28 basic/transports/streamable-http, "Request Metadata"; RFC 9110 section 5 for names and values.
-
-This file must never know a status, a session's state or a library's header object: headers are a mapping of
-lower-case names to text (`fold_headers` makes one). Above: `_client`, `_server`. Below: `_methods`.
+From 2026-07-28 on headers repeat the method, the name and annotated arguments of a request, so that routers need not
+read bodies. A request whose headers contradict its body is refused. Header mappings have lower-case names
+(`fold_headers`). See 2026-07-28 basic/transports/streamable-http, "Request Metadata"; RFC 9110 section 5.
 """
 
 import binascii
@@ -22,7 +16,7 @@ from jackstay.errors import Json, ProtocolError, UsageError
 from jackstay.protocol._methods import METHODS
 from jackstay.protocol.wire._jsonrpc import ErrorCode
 
-# Names as they are sent. Received names are lower case: they are case-insensitive (RFC 9110, 5.1).
+# Names as they are sent. Received names are lower-cased: they are case-insensitive (RFC 9110, section 5.1).
 VERSION_HEADER = "MCP-Protocol-Version"
 METHOD_HEADER = "Mcp-Method"
 NAME_HEADER = "Mcp-Name"
@@ -35,17 +29,17 @@ _METHOD, _NAME = METHOD_HEADER.lower(), NAME_HEADER.lower()
 # Header lines to send, in order.
 HeaderPairs: TypeAlias = tuple[tuple[str, str], ...]
 
-# The member of `params` that `Mcp-Name` repeats. The tasks extension has no rows of its own among the methods: it
-# shares names with the experimental tasks of 2025-11-25, which is another wire without these headers (seps/2663).
+# The member of `params` that `Mcp-Name` repeats. The tasks extension has no rows of its own in METHODS: it shares names
+# with the experimental tasks of 2025-11-25, which have other messages and no such headers (SEP-2663).
 NAME_SOURCES = {row.name: row.header_name for row in METHODS.values() if row.header_name} | {
     "tasks/get": "taskId",
     "tasks/update": "taskId",
     "tasks/cancel": "taskId",
 }
 
-# Headers that have one value. Two lines of one of them are kept apart by a line end, which no legal value contains:
-# every check below then refuses it by itself. Joined by a comma they could spell another legal value, and a router
-# that reads the first line would see something else than we do.
+# Headers with a single value. Repeated lines are joined by a line feed, which no legal value contains, so every check
+# below rejects them. Joined by a comma they could form another legal value, and a router that reads the first line
+# would see a different value than we do.
 _SINGLE = frozenset(
     ("host", "origin", "content-type", "content-length", "content-encoding", "authorization", "last-event-id")
 )
@@ -54,20 +48,20 @@ _LEGAL_VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _SESSION_ID = re.compile(r"[\x21-\x7e]+")
 _INTEGER = re.compile(r"-?0*[0-9]{1,16}(?:\.0*)?", re.ASCII)
-_MARK, _MARK_END = "=?base64?", "?="
+_BASE64_PREFIX, _BASE64_SUFFIX = "=?base64?", "?="
 
-# Beyond it a double cannot tell neighbours apart, and peers written in JavaScript have nothing else.
+# The largest integer that JavaScript represents exactly (Number.MAX_SAFE_INTEGER).
 MAX_INTEGER = 2**53 - 1
 
-# How much of a value an error shows.
-_LONGEST_QUOTE = 80
-_LONGEST_PLACE = 400
+# How much of a value or a JSON pointer an error quotes.
+_MAX_QUOTE = 80
+_MAX_POINTER = 400
 
 
 def fold_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Header lines as a mapping: names in lower case, values without the whitespace around them (RFC 9110, 5.5).
+    """Return header lines as a mapping of lower-case names to stripped values (RFC 9110, section 5.5).
 
-    Repeated lines are one list, joined by a comma (RFC 9110, 5.3), except where a header has one value.
+    Repeated lines are joined by a comma (RFC 9110, section 5.3), except those of headers with a single value.
     """
     folded: dict[str, str] = {}
     for raw_name, raw_value in pairs:
@@ -80,7 +74,7 @@ def fold_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return folded
 
 
-# What most requests have, as HTTP servers hand it over: looked up instead of decoded, for every line of every request.
+# Common names as HTTP servers provide them. A lookup is faster than decoding each of them.
 _USUAL_NAMES = {
     name.encode(): name
     for name in (
@@ -92,81 +86,80 @@ _USUAL_NAMES = {
 
 
 def is_session_id(value: str) -> bool:
-    """True for what may stand in `Mcp-Session-Id`: one or more of 0x21 to 0x7E (2025-11-25 basic/transports)."""
+    """Return True for a valid `Mcp-Session-Id`: one or more characters 0x21 to 0x7E (2025-11-25 basic/transports)."""
     return _SESSION_ID.fullmatch(value) is not None
 
 
 def mirrored_name(method: str, params: Mapping[str, Json] | None) -> str | None:
-    """What `Mcp-Name` must say for such a request, or None where it has none."""
+    """Return the value of `Mcp-Name` for a request, or None if it has none."""
     source = NAME_SOURCES.get(method)
     name = None if source is None or params is None else params.get(source)
     return name if isinstance(name, str) else None
 
 
-# ---- values ----
+# --- values ---
 
 
 def encode_header_value(value: str) -> str:
-    """The header value that says `value`, which may be any text ("Value Encoding").
+    """Encode any string as a header value, in base64 if necessary ("Value Encoding").
 
     Raises:
-        UsageError: a lone surrogate, which is not text.
+        UsageError: the string contains a lone surrogate.
     """
     is_plain = (
         _LEGAL_VALUE.fullmatch(value) is not None
         and value == value.strip(" \t")
-        and not (value.startswith(_MARK) and value.endswith(_MARK_END))
+        and not (value.startswith(_BASE64_PREFIX) and value.endswith(_BASE64_SUFFIX))
     )
     if is_plain:
         return value
     try:
         text = value.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"a lone surrogate cannot be sent in a header: {_quote(value)}") from error
-    return _MARK + binascii.b2a_base64(text, newline=False).decode("ascii") + _MARK_END
+        raise UsageError(f"a header value must not contain a lone surrogate: {_quote(value)}") from error
+    return _BASE64_PREFIX + binascii.b2a_base64(text, newline=False).decode("ascii") + _BASE64_SUFFIX
 
 
 def decode_header_value(value: str, header: str = "") -> str:
-    """What the value of `header` says, decoded where it has the base64 markers around it.
+    """Decode the value of `header`, which may be base64 between markers.
 
-    A value with only one of the markers is what it is, and so is `=?base64?=`, which has no room for both. Alphabet
-    and padding are checked, as the conformance suite demands: a lenient decoder would let two spellings differ for a
-    router and be the same for us.
+    A value with only one of the markers is literal, and so is `=?base64?=`, in which the markers overlap. Alphabet and
+    padding are checked strictly: with a lenient decoder two values could differ for a router and be equal for us.
 
     Raises:
-        ProtocolError: bad characters, bad base64, or base64 of something that is not UTF-8; code -32020.
+        ProtocolError: illegal characters, invalid base64, or base64 of bytes that are not UTF-8; code -32020.
     """
     if _LEGAL_VALUE.fullmatch(value) is None:
-        raise _malformed(header, "contains characters that no header value may have", value)
+        raise _malformed(header, "contains illegal characters", value)
     value = value.strip(" \t")
     if not (
-        value.startswith(_MARK) and value.endswith(_MARK_END) and len(value) >= len(_MARK) + len(_MARK_END)
+        value.startswith(_BASE64_PREFIX)
+        and value.endswith(_BASE64_SUFFIX)
+        and len(value) >= len(_BASE64_PREFIX) + len(_BASE64_SUFFIX)
     ):
         return value
-    inner = value[len(_MARK) : -len(_MARK_END)]
+    inner = value[len(_BASE64_PREFIX) : -len(_BASE64_SUFFIX)]
     try:
         decoded = binascii.a2b_base64(inner, strict_mode=True)
-        # The bits of the last character that belong to no byte must be zero, or one value had several spellings.
+        # The unused bits of the last character must be zero, or one value would have several encodings.
         if binascii.b2a_base64(decoded, newline=False) != inner.encode():
             raise binascii.Error("stray bits")
         return decoded.decode()
     except binascii.Error as error:
-        raise _malformed(header, "is marked as base64 but is not", value) from error
+        raise _malformed(header, "is not valid base64", value) from error
     except UnicodeDecodeError as error:
-        raise _malformed(header, "is base64 of something that is not UTF-8", value) from error
+        raise _malformed(header, "is not base64 of UTF-8", value) from error
 
 
-def _malformed(header: str, what: str, value: str) -> ProtocolError:
-    return ProtocolError(
-        f"the value {what}", path=header, quote=value[:_LONGEST_QUOTE], code=ErrorCode.HEADER_MISMATCH
-    )
+def _malformed(header: str, problem: str, value: str) -> ProtocolError:
+    return ProtocolError(f"the value {problem}", path=header, quote=value[:_MAX_QUOTE], code=ErrorCode.HEADER_MISMATCH)
 
 
-# ---- what a tool's schema marks with x-mcp-header ----
+# --- annotations of a tool's schema (x-mcp-header) ---
 
 
 class ParamHeader(msgspec.Struct, frozen=True):
-    """One argument that travels in a header too: its `path` through `properties`, and the type it must have."""
+    """One argument that is also sent in a header: its `path` through `properties`, and its type."""
 
     path: tuple[str, ...]
     name: str
@@ -174,22 +167,22 @@ class ParamHeader(msgspec.Struct, frozen=True):
 
     @property
     def header(self) -> str:
-        """The whole name of the header."""
+        """The full name of the header."""
         return PARAM_PREFIX + self.name
 
 
 class ParamHeaders(msgspec.Struct, frozen=True):
-    """The marks of one input schema. With any `problems` the tool must be dropped from the list, and not called."""
+    """The annotations of one input schema. A tool with `problems` must be omitted from lists and not be called."""
 
     rows: tuple[ParamHeader, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-_MARKED = "x-mcp-header"
+_ANNOTATION = "x-mcp-header"
 _TYPES = ("string", "integer", "boolean")
 
-# Where JSON Schema (2020-12, and what older drafts called the same) keeps schemas inside schemas, apart from
-# `properties`. Everything else is data: a `default` or an `enum` may hold the word without meaning it.
+# The keywords of JSON Schema (2020-12 and older drafts) that contain schemas, other than `properties`. The rest is
+# data: a `default` or an `enum` may contain the key without being an annotation.
 _SCHEMAS_BY_NAME = ("patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 _SCHEMAS_IN_PLACE = (
     *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains", "contentSchema"),
@@ -197,128 +190,126 @@ _SCHEMAS_IN_PLACE = (
     *("allOf", "anyOf", "oneOf", "not", "if", "then", "else"),
 )
 
-# One problem is enough to drop a tool; a few more help its author. The schema is the peer's, and may hold thousands.
-_MOST_PROBLEMS = 10
+# One problem invalidates a tool; a few more help its author. A schema from a peer may have thousands.
+_MAX_PROBLEMS = 10
 
-# A place in the document: its parent, the keyword, and the name or number behind it. Spelled out only where there is
-# something to say: a schema whose names are long and whose children are many would otherwise fill the memory.
-_Place: TypeAlias = "tuple[_Place, str, str] | None"
+# A position in the schema: its parent, the keyword, and the name or index after it. It is formatted only for errors:
+# pointers to all children of a schema with long names would fill the memory.
+_Position: TypeAlias = "tuple[_Position, str, str] | None"
 
-_NOTHING_MARKED = ParamHeaders()
+_NO_PARAM_HEADERS = ParamHeaders()
 
 
 def read_param_headers(schema: Json) -> ParamHeaders:
-    """Which arguments of a tool travel in headers, or why the tool is not valid ("Schema Extension").
+    """Return the arguments of a tool that are sent in headers, or why the tool is invalid ("Schema Extension").
 
-    A mark counts where a chain of `properties` alone leads to it. Anywhere else (inside an array, a composition, a
-    condition or a definition) it makes the tool invalid. Each problem names the place as a JSON pointer.
+    An annotation must be reachable through `properties` alone. Anywhere else (inside an array, a composition, a
+    condition or a definition) it makes the tool invalid. Each problem contains a JSON pointer.
     """
     rows: list[ParamHeader] = []
     problems: list[str] = []
-    taken: dict[str, _Place] = {}
-    for place, is_reachable, mark, found in _marks(schema):
+    used: dict[str, _Position] = {}
+    for position, is_reachable, annotation, found in _annotations(schema):
         problem = ""
         if not is_reachable:
             problem = "is not reachable through `properties` alone"
-        elif not isinstance(mark, str) or _TOKEN.fullmatch(mark) is None:
-            problem = f"must be a header name (RFC 9110 token), not {_quote(mark)}"
+        elif not isinstance(annotation, str) or _TOKEN.fullmatch(annotation) is None:
+            problem = f"must be a header name (RFC 9110 token), not {_quote(annotation)}"
         elif not isinstance(found, str) or found not in _TYPES:
             problem = f"is for string, integer or boolean, not for type {_quote(found)}"
-        elif mark.lower() in taken:
-            problem = f"{_quote(mark)} is used already at {_spell_place(taken[mark.lower()])}"
+        elif annotation.lower() in used:
+            problem = f"{_quote(annotation)} is already used at {_pointer(used[annotation.lower()])}"
         else:
-            taken[mark.lower()] = place
-            rows.append(ParamHeader(_path_to(place), mark, found))
+            used[annotation.lower()] = position
+            rows.append(ParamHeader(_property_path(position), annotation, found))
             continue
-        problems.append(f"{_spell_place(place)}: {_MARKED} {problem}")
-        if len(problems) == _MOST_PROBLEMS:
+        problems.append(f"{_pointer(position)}: {_ANNOTATION} {problem}")
+        if len(problems) == _MAX_PROBLEMS:
             break
     if not rows and not problems:
-        return _NOTHING_MARKED
+        return _NO_PARAM_HEADERS
     return ParamHeaders(tuple(rows), tuple(problems))
 
 
-def _marks(schema: Json) -> Iterator[tuple[_Place, bool, Json, Json]]:
-    """Every mark in the document: its place, whether `properties` alone lead there, the mark, the `type` beside it.
+def _annotations(schema: Json) -> Iterator[tuple[_Position, bool, Json, Json]]:
+    """Yield every annotation: its position, whether `properties` alone lead there, its value, the `type` beside it.
 
-    A stack of our own, and not recursion: the schema is the peer's, and may be as deep as it likes.
+    Iterative, because a schema from a peer may be nested too deeply for recursion.
     """
-    stack: list[tuple[_Place, bool, Json]] = [(None, True, schema)]
+    stack: list[tuple[_Position, bool, Json]] = [(None, True, schema)]
     while stack:
-        place, is_reachable, here = stack.pop()
+        position, is_reachable, here = stack.pop()
         if not isinstance(here, dict):
             continue
-        if _MARKED in here:
-            yield place, is_reachable, here[_MARKED], here.get("type")
-        inner: list[tuple[_Place, bool, Json]] = []
+        if _ANNOTATION in here:
+            yield position, is_reachable, here[_ANNOTATION], here.get("type")
+        inner: list[tuple[_Position, bool, Json]] = []
         properties = here.get("properties")
         if isinstance(properties, dict):
-            inner += (
-                ((place, "properties", name), is_reachable, child) for name, child in properties.items()
-            )
+            inner += (((position, "properties", name), is_reachable, child) for name, child in properties.items())
         for keyword in _SCHEMAS_BY_NAME:
             children = here.get(keyword)
             if isinstance(children, dict):
-                inner += (((place, keyword, name), False, child) for name, child in children.items())
+                inner += (((position, keyword, name), False, child) for name, child in children.items())
         for keyword in _SCHEMAS_IN_PLACE:
             child = here.get(keyword)
             if isinstance(child, list):
-                inner += (((place, keyword, str(index)), False, item) for index, item in enumerate(child))
+                inner += (((position, keyword, str(index)), False, item) for index, item in enumerate(child))
             elif isinstance(child, dict):
-                inner.append(((place, keyword, ""), False, child))
+                inner.append(((position, keyword, ""), False, child))
         stack += reversed(inner)
 
 
-def _path_to(place: _Place) -> tuple[str, ...]:
+def _property_path(position: _Position) -> tuple[str, ...]:
     names: list[str] = []
-    while place is not None:
-        place, _, name = place
+    while position is not None:
+        position, _, name = position
         names.append(name)
     return tuple(reversed(names))
 
 
-def _spell_place(place: _Place) -> str:
-    """A JSON pointer (RFC 6901) of bounded length."""
+def _pointer(position: _Position) -> str:
+    """Return a JSON pointer (RFC 6901) of bounded length."""
     steps: list[str] = []
-    while place is not None:
-        place, keyword, name = place
-        name = ascii(name[:_LONGEST_QUOTE])[1:-1].replace("~", "~0").replace("/", "~1")
+    while position is not None:
+        position, keyword, name = position
+        name = ascii(name[:_MAX_QUOTE])[1:-1].replace("~", "~0").replace("/", "~1")
         steps.append(f"/{keyword}/{name}" if name or keyword == "properties" else f"/{keyword}")
     pointer = "#" + "".join(reversed(steps))
-    return pointer if len(pointer) <= _LONGEST_PLACE else "#..." + pointer[-_LONGEST_PLACE:]
+    return pointer if len(pointer) <= _MAX_POINTER else "#..." + pointer[-_MAX_POINTER:]
 
 
 def build_param_headers(rows: Iterable[ParamHeader], arguments: Mapping[str, Json] | None) -> HeaderPairs:
-    """The `Mcp-Param-*` headers of a call. An argument that is absent or null has none.
+    """Return the `Mcp-Param-*` headers of a call. An argument that is absent or null has none.
 
     Raises:
-        UsageError: an argument that its type cannot say in a header. Nothing was sent: the server would have to
-            refuse it for the header alone, and its answer would not name the argument.
+        UsageError: an argument does not have the type of its header. Nothing was sent: the server would have to refuse
+            the request, and its error would not name the argument.
     """
     pairs: list[tuple[str, str]] = []
     for row in rows:
         value = _value_at(arguments, row.path)
         if value is None:
             continue
-        text = _spell(row.type, value)
+        text = _to_header_text(row.type, value)
         if text is None:
             raise UsageError(
-                f"the argument must be {_WANTED[row.type]} to be sent in {row.header}, not {_quote(value)}",
+                f"the argument must be {_TYPE_RULES[row.type]} to be sent in {row.header}, not {_quote(value)}",
                 path=".".join(row.path),
             )
         pairs.append((row.header, encode_header_value(text)))
     return tuple(pairs)
 
 
-_WANTED = {
+_TYPE_RULES = {
     "string": "a string",
     "integer": f"an integer between -{MAX_INTEGER} and {MAX_INTEGER}",
     "boolean": "true or false",
 }
 
 
-def _spell(kind: str, value: object) -> str | None:
-    """The value in the words of "Value Encoding", or None where it is not of that kind."""
+def _to_header_text(kind: str, value: object) -> str | None:
+    """Return the header text of a value ("Value Encoding"), or None if it does not have that type."""
     if kind == "string":
         return value if isinstance(value, str) else None
     if kind == "boolean":
@@ -344,11 +335,11 @@ def _value_at(arguments: Mapping[str, Json] | None, path: tuple[str, ...]) -> ob
     return here
 
 
-# ---- comparing headers with the body ----
+# --- comparing headers with the body ---
 
 
 class HeaderMismatch(msgspec.Struct, frozen=True):
-    """A header that is missing, malformed, or says something else than the body. Its code is -32020."""
+    """A header that is missing, malformed, or different from the body. Its error code is -32020."""
 
     header: str
     reason: str
@@ -364,70 +355,67 @@ def check_method_headers(
 ) -> HeaderMismatch | None:
     """Compare `Mcp-Method` and `Mcp-Name` with the body; `name` is the member that NAME_SOURCES names, None if absent.
 
-    A notification may come without them ("header requirements for notification POSTs are not defined"), but what it
-    does carry must be true. A body without the member it needs is not refused here unless a header claims one: its
-    params are wrong, and -32602 will say so better.
+    A notification may omit them ("header requirements for notification POSTs are not defined"), but headers that are
+    present must match. A body without the member is not a mismatch unless the header is present: its params are
+    invalid, which -32602 reports better.
     """
     found = headers.get(_METHOD)
     if found is None:
         if is_request:
             return HeaderMismatch(METHOD_HEADER, "is missing")
-    elif (
-        found != method and found.strip(" \t") != method
-    ):  # never encoded: "Server Validation" lets only names and arguments be
-        return _differs(METHOD_HEADER, found, method)
+    # The method is never encoded: "Server Validation" allows that only for names and arguments.
+    elif found != method and found.strip(" \t") != method:
+        return _mismatch(METHOD_HEADER, found, method)
     if method not in NAME_SOURCES:
         return None
     found = headers.get(_NAME)
     if found is None:
         if is_request and isinstance(name, str):
-            return HeaderMismatch(NAME_HEADER, f"is missing, and the body says {_quote(name)}")
+            return HeaderMismatch(NAME_HEADER, f"is missing; the body value is {_quote(name)}")
         return None
     try:
         decoded = decode_header_value(found, NAME_HEADER)
     except ProtocolError as error:
         return _unreadable(NAME_HEADER, error)
-    return None if decoded == name else _differs(NAME_HEADER, decoded, name)
+    return None if decoded == name else _mismatch(NAME_HEADER, decoded, name)
 
 
 def check_param_headers(
     rows: Iterable[ParamHeader], headers: Mapping[str, str], arguments: Mapping[str, Json] | None
 ) -> HeaderMismatch | None:
-    """Compare the `Mcp-Param-*` headers of a call with its arguments; None where all of them agree.
+    """Compare the `Mcp-Param-*` headers of a call with its arguments; return None if all of them match.
 
-    Stricter than the specification in one point: it says that a header is not expected where the argument is absent
-    or null, and we refuse one that comes all the same. A router has acted on it, and nothing in the body bears it out.
+    Stricter than the specification in one point: a header without an argument is refused and not only unexpected,
+    because a router may have acted on it.
     """
     for row in rows:
         value = _value_at(arguments, row.path)
         found = headers.get(row.header.lower())
         if found is None:
             if value is not None:
-                return HeaderMismatch(row.header, f"is missing, and the body says {_quote(value)}")
+                return HeaderMismatch(row.header, f"is missing; the body value is {_quote(value)}")
             continue
         try:
             decoded = decode_header_value(found, row.header)
         except ProtocolError as error:
             return _unreadable(row.header, error)
-        if not _says(row.type, decoded, value):
-            return _differs(row.header, decoded, value)
+        if not _matches(row.type, decoded, value):
+            return _mismatch(row.header, decoded, value)
     return None
 
 
-def _says(kind: str, text: str, value: object) -> bool:
-    """True where the header's text says the body's value; integers as numbers (`42.0` is 42), the rest to the letter."""
+def _matches(kind: str, text: str, value: object) -> bool:
+    """Return True if the header matches the body: integers by value (`42.0` is 42), other types exactly."""
     if kind != "integer":
-        return text == _spell(kind, value)
+        return text == _to_header_text(kind, value)
     number = _as_integer(value)
-    return (
-        number is not None and _INTEGER.fullmatch(text) is not None and int(text.partition(".")[0]) == number
-    )
+    return number is not None and _INTEGER.fullmatch(text) is not None and int(text.partition(".")[0]) == number
 
 
-def _differs(header: str, said: str, body: object) -> HeaderMismatch:
+def _mismatch(header: str, value: str, body: object) -> HeaderMismatch:
     if body is None:
-        return HeaderMismatch(header, f"header value {_quote(said)} has no counterpart in the body")
-    return HeaderMismatch(header, f"header value {_quote(said)} does not match body value {_quote(body)}")
+        return HeaderMismatch(header, f"header value {_quote(value)} has no counterpart in the body")
+    return HeaderMismatch(header, f"header value {_quote(value)} does not match body value {_quote(body)}")
 
 
 def _unreadable(header: str, error: ProtocolError) -> HeaderMismatch:
@@ -435,10 +423,10 @@ def _unreadable(header: str, error: ProtocolError) -> HeaderMismatch:
 
 
 def _quote(value: object) -> str:
-    """The value as a message may show it: ASCII, since it goes into logs too, and short, since it is the peer's."""
+    """Format a value of a peer for an error message or a log: ASCII, and short."""
     if isinstance(value, Mapping | list | tuple):
         return "an array" if not isinstance(value, Mapping) else "an object"
     if isinstance(value, int) and abs(value) > 10**20:
-        return "an integer out of range"  # and perhaps of more digits than Python likes to print
-    shown = ascii(value[:_LONGEST_QUOTE] if isinstance(value, str) else value)
-    return shown if len(shown) <= _LONGEST_QUOTE else shown[: _LONGEST_QUOTE - 3] + "..."
+        return "an integer out of range"  # Python refuses to format more than 4,300 digits
+    shown = ascii(value[:_MAX_QUOTE] if isinstance(value, str) else value)
+    return shown if len(shown) <= _MAX_QUOTE else shown[: _MAX_QUOTE - 3] + "..."

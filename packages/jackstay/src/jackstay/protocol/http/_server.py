@@ -1,19 +1,8 @@
-"""Streamable HTTP as a server must judge it: what each request is, what it may do, and which status says so.
+"""The rules for a server of Streamable HTTP: what each request is, what it may do, and the status of the response.
 
-Everything is decided from the verb, the headers and the decoded message, by tables and pure functions; who reads the
-socket, keeps the sessions and writes the answer does only what it is told here. A request takes three steps:
-
-1. `check_request` of `_gate`, before the body is read.
-2. The caller decodes the body, and looks the session up that `session_header` names.
-3. `route_post` or `route_verb`: the era, the revision, the headers against the body, and the row of ROUTES.
-
-The first and the last give a `Refusal`, which is a whole answer, or what comes next. The era is chosen by the message and
-not by the endpoint: `_meta` with a version makes a request stateless, whatever else it carries (docs/design/connection.md,
-section 6). What the message then means is the machine's affair, and `answer_status` turns its answer into a status.
-
-Sources: 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/transports; RFC 9110.
-
-Must never know a socket, a session's contents or a handler. Above: the ASGI endpoint. Below: `_gate`, `_headers`.
+A request passes `check_request` before its body is read, then `route_post` or `route_verb` with the decoded message.
+Both return the next step or a complete `ErrorResponse`. The message and not the endpoint chooses the era: a version in
+`_meta` makes it stateless. See 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/transports; RFC 9110.
 """
 
 from typing import Final
@@ -21,9 +10,8 @@ from typing import Final
 import msgspec
 
 from jackstay.errors import Json
-from jackstay.protocol._machine import Word
+from jackstay.protocol._machine import TableEnum
 from jackstay.protocol._versions import ASSUMED_VERSION, REVISIONS, Era, Revision, newest
-from jackstay.protocol.http._gate import Accepts, Endpoint, Headers, Refusal, Verb, read_accept, refuse
 from jackstay.protocol.http._headers import (
     LAST_EVENT_HEADER,
     NAME_SOURCES,
@@ -34,12 +22,21 @@ from jackstay.protocol.http._headers import (
     check_method_headers,
     is_session_id,
 )
+from jackstay.protocol.http._request_checks import (
+    Accepts,
+    Endpoint,
+    ErrorResponse,
+    Headers,
+    Verb,
+    error_response,
+    read_accept,
+)
 from jackstay.protocol.wire._jsonrpc import Error, ErrorCode, Message, Notification, Request, Result
 from jackstay.types import META_PROTOCOL_VERSION
 
 
-class Kind(Word):
-    """What a request is, once verb, era and method are known."""
+class Kind(TableEnum):
+    """The kind of a request, by verb, era and method."""
 
     STATELESS_POST = "a message of the stateless era"
     INITIALIZE = "`initialize`"
@@ -51,54 +48,57 @@ class Kind(Word):
     OTHER = "any other verb"
 
 
-class Session(Word):
-    """What is known of the session that the request names."""
+class SessionState(TableEnum):
+    """The state of the session that the request names."""
 
-    OFF = "the server keeps no sessions"
+    OFF = "the server has no sessions"
     ABSENT = "no session id"
-    MALFORMED = "an id that no session can have"
-    UNKNOWN = "expired, ended, or never ours"
+    MALFORMED = "invalid session id"
+    UNKNOWN = "expired, ended or unknown"
     OPEN = "open"
 
 
-class Action(Word):
-    """What to do with the request: the first six serve it, the others refuse it."""
+class Action(TableEnum):
+    """How to process the request: the first six serve it, the others refuse it."""
 
     SERVE = "serve it as a connection of its own"
-    OPEN_SESSION = "serve it, and give the answer a new session id"
+    OPEN_SESSION = "serve it, with a new session id in the response"
     SERVE_IN_SESSION = "serve it in its session"
     LISTEN = "open the session's stream"
     END_SESSION = "end the session"
-    DESCRIBE = "answer 204 with what is allowed"
-    NEED_ID = "400: a session id is needed"
-    BAD_ID = "400: the session id is malformed"
-    LOST = "404: no such session"
+    DESCRIBE = "204 with the allowed methods"
+    ID_REQUIRED = "400: missing session id"
+    INVALID_ID = "400: invalid session id"
+    UNKNOWN_SESSION = "404: unknown session"
     NOT_ALLOWED = "405"
 
 
-# Rows are kinds, columns are sessions in the order of `Session`. 2025-11-25 basic/transports, "Session Management":
-# without a needed id 400, with an unknown one 404. 2026-07-28, "Earlier Streamable HTTP Revisions": GET and DELETE
-# are 405, and a session id is ignored. An `initialize` that carries an open session's id reaches that session's
-# machine, which refuses the sequence; one with a lost id is told so, since the client must start over without it.
+A = Action
+
+# Rows are kinds, columns are session states in the order of `SessionState`. 2025-11-25 basic/transports, "Session
+# Management": without a required id 400, with an unknown one 404. 2026-07-28, "Earlier Streamable HTTP Revisions": GET
+# and DELETE are 405, and a session id is ignored. An `initialize` with the id of an open session reaches the connection
+# of that session, which refuses the sequence; with an unknown id it gets 404, since the client must start over without
+# it.
 ROUTES: Final = {
-    kind: dict(zip(Session, actions, strict=True))
+    kind: dict(zip(SessionState, actions, strict=True))
     for kind, actions in {
-        #                     OFF                 ABSENT               MALFORMED      UNKNOWN      OPEN
-        Kind.INITIALIZE:     (Action.SERVE,       Action.OPEN_SESSION, Action.BAD_ID, Action.LOST, Action.SERVE_IN_SESSION),
-        Kind.HANDSHAKE_POST: (Action.SERVE,       Action.NEED_ID,      Action.BAD_ID, Action.LOST, Action.SERVE_IN_SESSION),
-        Kind.GET:            (Action.NOT_ALLOWED, Action.NEED_ID,      Action.BAD_ID, Action.LOST, Action.LISTEN),
-        Kind.DELETE:         (Action.NOT_ALLOWED, Action.NEED_ID,      Action.BAD_ID, Action.LOST, Action.END_SESSION),
-        # These do not look at the session.
-        Kind.STATELESS_POST: (Action.SERVE,) * 5,
-        Kind.STATELESS_VERB: (Action.NOT_ALLOWED,) * 5,
-        Kind.OPTIONS:        (Action.DESCRIBE,) * 5,
-        Kind.OTHER:          (Action.NOT_ALLOWED,) * 5,
+        #                     OFF            ABSENT          MALFORMED     UNKNOWN            OPEN
+        Kind.INITIALIZE:     (A.SERVE,       A.OPEN_SESSION, A.INVALID_ID, A.UNKNOWN_SESSION, A.SERVE_IN_SESSION),
+        Kind.HANDSHAKE_POST: (A.SERVE,       A.ID_REQUIRED,  A.INVALID_ID, A.UNKNOWN_SESSION, A.SERVE_IN_SESSION),
+        Kind.GET:            (A.NOT_ALLOWED, A.ID_REQUIRED,  A.INVALID_ID, A.UNKNOWN_SESSION, A.LISTEN),
+        Kind.DELETE:         (A.NOT_ALLOWED, A.ID_REQUIRED,  A.INVALID_ID, A.UNKNOWN_SESSION, A.END_SESSION),
+        # These ignore the session.
+        Kind.STATELESS_POST: (A.SERVE,) * 5,
+        Kind.STATELESS_VERB: (A.NOT_ALLOWED,) * 5,
+        Kind.OPTIONS:        (A.DESCRIBE,) * 5,
+        Kind.OTHER:          (A.NOT_ALLOWED,) * 5,
     }.items()
 }  # fmt: skip
 
-# The status of an error that answers a request, where it is not 200. In the handshake era only what is no request at
-# all has a status of its own; 2026-07-28 gives three codes 400 and an unknown method 404 ("Protocol Version Header",
-# "Server Validation"). Everything else is an ordinary answer: clients that look at the status first must get to it.
+# The HTTP status of a JSON-RPC error, if it is not 200. In the handshake era only invalid requests have another status;
+# 2026-07-28 adds 400 for three codes and 404 for an unknown method ("Protocol Version Header", "Server Validation").
+# Every other error is an ordinary response, because clients that check the status first would not read the body.
 ERROR_STATUS: Final[dict[Era, dict[int, int]]] = {
     Era.HANDSHAKE: {ErrorCode.PARSE_ERROR: 400, ErrorCode.INVALID_REQUEST: 400},
     Era.STATELESS: {
@@ -111,16 +111,15 @@ ERROR_STATUS: Final[dict[Era, dict[int, int]]] = {
     },
 }
 
-ACCEPTED: Final = 202  # a notification or a response was taken; no body
+ACCEPTED: Final = 202  # the response to a notification or a response; no body
 JSON_HEADERS: Final[HeaderPairs] = (("content-type", "application/json"),)
-# Caches and buffering proxies must leave a stream alone; `X-Accel-Buffering` is nginx's word for it, and the
-# specification's ("Receiving Messages").
+# Caches and proxies must not buffer a stream; `X-Accel-Buffering` is for nginx ("Receiving Messages").
 STREAM_HEADERS: Final[HeaderPairs] = (
     ("content-type", "text/event-stream"),
     ("cache-control", "no-cache"),
     ("x-accel-buffering", "no"),
 )
-# A refusal for load or shutdown passes: one second is long enough for another worker to be chosen.
+# A refusal for overload or shutdown is transient: after one second a load balancer has chosen another worker.
 RETRY_HEADERS: Final[HeaderPairs] = (("retry-after", "1"),)
 
 _VERSION, _SESSION, _LAST_EVENT = VERSION_HEADER.lower(), SESSION_HEADER.lower(), LAST_EVENT_HEADER.lower()
@@ -129,7 +128,7 @@ _NEEDS_STREAM = "subscriptions/listen"
 
 
 class Route(msgspec.Struct, frozen=True):
-    """What to do, in which revision, and how it may be answered. `last_event_id` is where a stream is resumed."""
+    """The action, the revision and the accepted media types. A stream resumes after `last_event_id`."""
 
     action: Action
     revision: Revision
@@ -138,26 +137,26 @@ class Route(msgspec.Struct, frozen=True):
     last_event_id: str | None = None
 
 
-# ---- the session ----
+# --- the session ---
 
 
-def session_header(endpoint: Endpoint, headers: Headers) -> str | Session:
-    """The session id to look up, or what is known without looking."""
+def session_header(endpoint: Endpoint, headers: Headers) -> str | SessionState:
+    """Return the session id to look up, or the state of the session if it is known without a lookup."""
     if not endpoint.has_sessions:
-        return Session.OFF
+        return SessionState.OFF
     value = headers.get(_SESSION, "")
     if not value:
-        return Session.ABSENT
-    return value if is_session_id(value) else Session.MALFORMED
+        return SessionState.ABSENT
+    return value if is_session_id(value) else SessionState.MALFORMED
 
 
-# ---- routing ----
+# --- routing ---
 
 
 def route_verb(
-    endpoint: Endpoint, verb: Verb, headers: Headers, session: Session, session_version: str | None = None
-) -> Route | Refusal:
-    """The second gate for everything but POST. `session_version` is the revision of an open session."""
+    endpoint: Endpoint, verb: Verb, headers: Headers, session: SessionState, session_version: str | None = None
+) -> Route | ErrorResponse:
+    """Route every verb but POST. `session_version` is the revision of an open session."""
     version = headers.get(_VERSION)
     kind = {Verb.GET: Kind.GET, Verb.DELETE: Kind.DELETE, Verb.OPTIONS: Kind.OPTIONS}.get(verb, Kind.OTHER)
     if kind in (Kind.GET, Kind.DELETE) and version is not None:
@@ -173,63 +172,63 @@ def route_post(
     endpoint: Endpoint,
     headers: Headers,
     message: Message,
-    session: Session,
+    session: SessionState,
     session_version: str | None = None,
-) -> Route | Refusal:
-    """The second gate for POST, once the body is decoded. `session_version` is the revision of an open session.
+) -> Route | ErrorResponse:
+    """Route a POST with its decoded body. `session_version` is the revision of an open session.
 
-    A message that is malformed is routed like any other of its era: the machine answers it, with its own code.
+    A malformed message is routed like any other of its era: the connection responds with the error code.
     """
     params = _peek(message)
-    revision: Revision | Refusal
+    revision: Revision | ErrorResponse
     meta = params.meta
     if meta is not msgspec.UNSET and meta.version is not msgspec.UNSET:
-        assert isinstance(message, _ASKING)  # nothing else has params to look at
+        assert isinstance(message, _CALLS)  # no other message has params
         revision = _stateless_revision(endpoint, headers, message, params, meta.version)
         kind = Kind.STATELESS_POST
     else:
         named = headers.get(_VERSION)
         revision = _handshake_revision(endpoint, message, params, named, session_version)
         is_stateless = isinstance(revision, Revision) and revision.era is Era.STATELESS
-        is_opening = isinstance(message, Request) and message.method == "initialize"
-        kind = Kind.STATELESS_POST if is_stateless else Kind.INITIALIZE if is_opening else Kind.HANDSHAKE_POST
-    if isinstance(revision, Refusal):
+        is_initialize = isinstance(message, Request) and message.method == "initialize"
+        kind = Kind.STATELESS_POST if is_stateless else Kind.INITIALIZE if is_initialize else Kind.HANDSHAKE_POST
+    if isinstance(revision, ErrorResponse):
         return revision
     route = _route(endpoint, headers, kind, session, revision)
     is_subscribing = isinstance(message, Request) and message.method == _NEEDS_STREAM
     if is_subscribing and isinstance(route, Route) and not route.accepts.stream:
-        return refuse(406, f"{_NEEDS_STREAM} answers with a stream: accept text/event-stream")
+        return error_response(406, f"{_NEEDS_STREAM} responds with a stream: accept text/event-stream")
     return route
 
 
 def _route(
-    endpoint: Endpoint, headers: Headers, kind: Kind, session: Session, revision: Revision
-) -> Route | Refusal:
+    endpoint: Endpoint, headers: Headers, kind: Kind, session: SessionState, revision: Revision
+) -> Route | ErrorResponse:
     action = ROUTES[kind][session]
     if action is Action.NOT_ALLOWED:
-        return Refusal(
+        return ErrorResponse(
             405,
             ErrorCode.INVALID_REQUEST,
-            f"this endpoint allows {endpoint.allowed}",
+            f"method not allowed; this endpoint allows {endpoint.allowed}",
             headers=(("allow", endpoint.allowed),),
         )
     if action in _SESSION_REFUSALS:
         status, message = _SESSION_REFUSALS[action]
-        return refuse(status, message)
-    is_in_session = session is Session.OPEN and kind is not Kind.STATELESS_POST
+        return error_response(status, message)
+    is_in_session = session is SessionState.OPEN and kind is not Kind.STATELESS_POST
     session_id = headers.get(_SESSION) if is_in_session else None
     last_event_id = headers.get(_LAST_EVENT) if kind is Kind.GET else None
     return Route(action, revision, read_accept(headers.get("accept")), session_id, last_event_id)
 
 
 _SESSION_REFUSALS = {
-    Action.NEED_ID: (400, f"{SESSION_HEADER} is missing: send `initialize` first, then the id it was answered with"),
-    Action.BAD_ID: (400, f"{SESSION_HEADER} must be visible ASCII characters"),
-    Action.LOST: (404, "no such session: send `initialize` again, without a session id"),
-}  # fmt: skip
+    Action.ID_REQUIRED: (400, f"missing {SESSION_HEADER}: send `initialize` first, then the id of its response"),
+    Action.INVALID_ID: (400, f"{SESSION_HEADER} must be visible ASCII"),
+    Action.UNKNOWN_SESSION: (404, "unknown session: send `initialize` again, without a session id"),
+}
 
 
-# ---- which revision a message is in ----
+# --- which revision a message is in ---
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -237,7 +236,7 @@ class _Meta(msgspec.Struct, gc=False):
 
 
 class _Params(msgspec.Struct, gc=False):
-    """The members of `params` that HTTP looks at; None for one that is no text. The rest is skipped."""
+    """The members of `params` that HTTP reads; None if one is not a string. The others are skipped."""
 
     meta: _Meta | msgspec.UnsetType = msgspec.field(name="_meta", default=msgspec.UNSET)
     name: str | None = None
@@ -246,10 +245,10 @@ class _Params(msgspec.Struct, gc=False):
     protocolVersion: str | None = None  # noqa: N815 - the same; of `initialize`
 
 
-# A tuple, because `Request | Notification` would be built anew for every request.
-_ASKING = (Request, Notification)
+# A tuple, because `Request | Notification` would be evaluated for every request.
+_CALLS = (Request, Notification)
 
-_NOTHING = _Params()
+_NO_PARAMS = _Params()
 _read_params = msgspec.json.Decoder(_Params).decode
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_string = msgspec.json.Decoder(str).decode
@@ -257,8 +256,8 @@ _NAMES = tuple(name for name in _Params.__struct_fields__ if name != "meta")
 
 
 def _peek(message: Message) -> _Params:
-    if not isinstance(message, _ASKING) or message.params is None:
-        return _NOTHING
+    if not isinstance(message, _CALLS) or message.params is None:
+        return _NO_PARAMS
     try:
         return _read_params(message.params)
     except msgspec.DecodeError:
@@ -266,7 +265,7 @@ def _peek(message: Message) -> _Params:
 
 
 def _peek_carefully(raw: msgspec.Raw) -> _Params:
-    """The same, where a member is not what it should be: the others still count."""
+    """Read params in which a member has the wrong type: the others still count."""
     members = _members(raw)
     params = _Params()
     for name in _NAMES:
@@ -282,7 +281,7 @@ def _members(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
     try:
         return _read_members(raw)
     except msgspec.DecodeError:
-        return {}  # an array, or whatever: its method will refuse it
+        return {}  # not an object: the method refuses it
 
 
 def _string(raw: msgspec.Raw) -> str | None:
@@ -298,70 +297,66 @@ def _stateless_revision(
     message: Request | Notification,
     params: _Params,
     version: str | None,
-) -> Revision | Refusal:
-    """The revision that `_meta` names. Version first: another revision may want other headers than these."""
+) -> Revision | ErrorResponse:
+    """Return the revision that `_meta` names. It is checked first: another revision may require other headers."""
     if version is None:
-        return _meta_refusal(f"_meta[{META_PROTOCOL_VERSION!r}] must be a string")
+        return _invalid_meta(f"_meta[{META_PROTOCOL_VERSION!r}] must be a string")
     named = headers.get(_VERSION)
     if named is None:
-        return mismatch_refusal(HeaderMismatch(VERSION_HEADER, "is missing"))
+        return mismatch_response(HeaderMismatch(VERSION_HEADER, "is missing"))
     if named != version:
-        return mismatch_refusal(
-            HeaderMismatch(
-                VERSION_HEADER, f"header value {named[:32]!a} does not match _meta, {version[:32]!a}"
-            )
+        return mismatch_response(
+            HeaderMismatch(VERSION_HEADER, f"header value {named[:32]!a} does not match _meta, {version[:32]!a}")
         )
     if version not in endpoint.versions or REVISIONS[version].era is not Era.STATELESS:
         return _unsupported(endpoint, version)
     source = NAME_SOURCES.get(message.method)
     name = None if source is None else getattr(params, source)
     mismatch = check_method_headers(headers, message.method, name, is_request=isinstance(message, Request))
-    return REVISIONS[version] if mismatch is None else mismatch_refusal(mismatch)
+    return REVISIONS[version] if mismatch is None else mismatch_response(mismatch)
 
 
 def _handshake_revision(
     endpoint: Endpoint, message: Message, params: _Params, named: str | None, session_version: str | None
-) -> Revision | Refusal:
-    """The revision of a message without a version in `_meta`: the header's, or what is assumed without one.
+) -> Revision | ErrorResponse:
+    """Return the revision of a message without a version in `_meta`: that of the header, or the assumed one.
 
-    In a session it is the session's. A header that names another known revision is let pass there: that it be the
-    negotiated one is only a SHOULD (2025-11-25 "Protocol Version Header"), and the session knows better.
+    In a session it is that of the session, even if the header names another supported revision: that the header be the
+    negotiated one is only a SHOULD (2025-11-25 basic/transports, "Protocol Version Header").
     """
-    is_opening = isinstance(message, Request) and message.method == "initialize"
+    is_initialize = isinstance(message, Request) and message.method == "initialize"
     if named is None:
         if session_version is not None:
             return REVISIONS[session_version]
         version: str | None = ASSUMED_VERSION if ASSUMED_VERSION in endpoint.versions else None
-        if is_opening and version is None:
-            # Its body says which revision it wants, and the header is only for what comes after it.
+        if is_initialize and version is None:
+            # The body of `initialize` names the revision; the header is only for later requests.
             version = newest(endpoint.versions, Era.HANDSHAKE)
         if version is not None:
             return REVISIONS[version]
-        if is_opening:
+        if is_initialize:
             return _unsupported(endpoint, params.protocolVersion or "")
-        return mismatch_refusal(HeaderMismatch(VERSION_HEADER, "is missing"))
+        return mismatch_response(HeaderMismatch(VERSION_HEADER, "is missing"))
     if named not in endpoint.versions:
         return _unsupported(endpoint, named)
     revision = REVISIONS[named]
     if revision.era is Era.STATELESS:
         if isinstance(message, Request):
-            return _meta_refusal(f"{VERSION_HEADER} is {named}: _meta[{META_PROTOCOL_VERSION!r}] is missing")
+            return _invalid_meta(f"{VERSION_HEADER} is {named}: _meta[{META_PROTOCOL_VERSION!r}] is missing")
         if isinstance(message, Result | Error):
-            return refuse(400, f"a client of {named} sends no responses")
+            return error_response(400, f"a client must not send responses in {named}")
         return revision
     return revision if session_version is None else REVISIONS[session_version]
 
 
-# ---- answers ----
+# --- responses ---
 
 
-def answer_status(
-    revision: Revision, code: int, *, is_envelope: bool = False, is_refused: bool = False
-) -> int:
-    """The status of a JSON-RPC error that answers a request and was not yet begun as a stream.
+def error_status(revision: Revision, code: int, *, is_envelope: bool = False, is_refused: bool = False) -> int:
+    """Return the HTTP status of a JSON-RPC error, if the response has not been started as a stream.
 
-    `is_envelope` says that -32602 is about the request's own `_meta` and not about what it asks for: 400 instead of
-    200. `is_refused` is a refusal for load or shutdown: 503, to be sent with RETRY_HEADERS.
+    `is_envelope`: -32602 is about the request's `_meta` and not its other params, which is 400 instead of 200.
+    `is_refused`: a refusal for overload or shutdown, which is 503 and must be sent with RETRY_HEADERS.
     """
     if is_refused:
         return 503
@@ -370,19 +365,20 @@ def answer_status(
     return ERROR_STATUS[revision.era].get(code, 200)
 
 
-def mismatch_refusal(mismatch: HeaderMismatch) -> Refusal:
-    """The answer to headers that do not say what the body says; after `check_param_headers` too."""
-    return Refusal(400, ErrorCode.HEADER_MISMATCH, mismatch.message, {"header": mismatch.header})
+def mismatch_response(mismatch: HeaderMismatch) -> ErrorResponse:
+    """Return the response to a header mismatch, also one that `check_param_headers` found."""
+    return ErrorResponse(400, ErrorCode.HEADER_MISMATCH, mismatch.message, {"header": mismatch.header})
 
 
-def _meta_refusal(message: str) -> Refusal:
-    return Refusal(400, ErrorCode.INVALID_PARAMS, message)
+def _invalid_meta(message: str) -> ErrorResponse:
+    return ErrorResponse(400, ErrorCode.INVALID_PARAMS, message)
 
 
-def _unsupported(endpoint: Endpoint, version: str) -> Refusal:
-    # Also to a client of the handshake era, which is only promised the 400: the list is what it can act on. A server without a
-    # stateless revision must not use a code of that era: clients would then never send `initialize` (2026-07-28 basic/versioning).
+def _unsupported(endpoint: Endpoint, version: str) -> ErrorResponse:
+    # The list is also useful to clients of the handshake era, which require only the 400. A server without a stateless
+    # revision must not use a code of that era: clients would then never send `initialize` (2026-07-28
+    # basic/versioning).
     data: Json = {"supported": [*sorted(endpoint.versions, reverse=True)], "requested": version[:64]}
     is_stateless = newest(endpoint.versions, Era.STATELESS) is not None
     code = ErrorCode.UNSUPPORTED_PROTOCOL_VERSION if is_stateless else ErrorCode.INVALID_REQUEST
-    return Refusal(400, code, "Unsupported protocol version", data)
+    return ErrorResponse(400, code, "Unsupported protocol version", data)

@@ -1,31 +1,27 @@
-"""URLs that a server names, and whether it may be called there with our credentials.
+"""Validation of URLs that a server sends: the `endpoint` event of 2024-11-05, and redirects.
 
-A URL comes from a server in two places, the `endpoint` event of 2024-11-05 and a redirect, and may lead anywhere. What
-stays on the same origin is the same server; everything else is for the user to decide.
-
-Sources: 2024-11-05 basic/transports, "HTTP with SSE"; RFC 3986, RFC 6454.
-
-Must never know what is sent there. Above: the HTTP transports. Below: nothing.
+A URL on the same origin is the same server and may get our credentials; any other is for the user to decide. See
+2024-11-05 basic/transports, "HTTP with SSE"; RFC 3986, RFC 6454.
 """
 
 import re
 
 from jackstay.errors import ProtocolError
 
-# Where parsers disagree about a URL, one of them can be led astray: a backslash is a slash to browsers, and line ends
-# and tabs are dropped by some. None of these stands in a URL that was meant well.
-_DUBIOUS = re.compile(r"[\x00-\x20\x7f\\]")
+# Parsers disagree about these: browsers treat a backslash as a slash, and some parsers drop line ends and tabs. A valid
+# URL contains none of them.
+_AMBIGUOUS = re.compile(r"[\x00-\x20\x7f\\]")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def resolve_endpoint(stream_url: str, data: bytes) -> str:
-    """The URL to POST to, from the `endpoint` event of a 2024-11-05 server (basic/transports, "HTTP with SSE").
+    """Return the URL to POST to, from the `endpoint` event of a 2024-11-05 server (basic/transports, "HTTP with SSE").
 
-    Stricter than the specification, which does not say whose URL it may be: another origin would get our messages and
-    our credentials because a stream said so.
+    Stricter than the specification, which does not restrict the URL: another origin would receive our messages and
+    credentials.
 
     Raises:
-        ProtocolError: not a URL, or one of another origin.
+        ProtocolError: not a URL, or one on another origin.
     """
     try:
         reference = data.decode()
@@ -33,28 +29,25 @@ def resolve_endpoint(stream_url: str, data: bytes) -> str:
         raise ProtocolError("the endpoint is not UTF-8", path="endpoint") from error
     url = resolve_url(stream_url, reference, "endpoint")
     if not is_same_origin(stream_url, url):
-        raise ProtocolError(
-            "the endpoint is on another origin than the stream", path="endpoint", quote=url[:200]
-        )
+        raise ProtocolError("the endpoint is not on the origin of the stream", path="endpoint", quote=url[:200])
     return url
 
 
 def resolve_url(base: str, reference: str, path: str = "Location") -> str:
-    """The absolute http or https URL that `reference` means at `base`. `path` is where it stood, for the error.
+    """Resolve `reference` against `base` to an absolute http or https URL. `path` names its source in errors.
 
     Raises:
-        ProtocolError: not a URL, another scheme, or one with a user name or password in it.
+        ProtocolError: not a URL, another scheme, or a URL with a user name or password.
     """
-    if not reference or _DUBIOUS.search(reference) is not None:
+    if not reference or _AMBIGUOUS.search(reference) is not None:
         raise ProtocolError("not a URL", path=path, quote=reference[:200])
-    from urllib.parse import urljoin, urlsplit  # noqa: PLC0415 - takes 3 ms, and few programs come here
+    from urllib.parse import urljoin, urlsplit  # noqa: PLC0415 - takes 3 ms to import, and few programs need it
 
     try:
         url = urljoin(base, reference)
         authority = urlsplit(url).netloc
-        is_plain = (
-            "@" not in authority or authority == urlsplit(base).netloc
-        )  # the user's own may have a password
+        # The base URL is the user's own and may contain a password.
+        is_plain = "@" not in authority or authority == urlsplit(base).netloc
     except ValueError as error:
         raise ProtocolError("not a URL", path=path, quote=reference[:200]) from error
     if origin_of(url) is None or not is_plain:
@@ -62,14 +55,14 @@ def resolve_url(base: str, reference: str, path: str = "Location") -> str:
     return url
 
 
-def is_same_origin(one: str, other: str) -> bool:
-    """True where both are http or https URLs of one scheme, host and port (RFC 6454, section 5)."""
-    origin = origin_of(one)
+def is_same_origin(url: str, other: str) -> bool:
+    """Return True if both are http or https URLs with the same scheme, host and port (RFC 6454, section 5)."""
+    origin = origin_of(url)
     return origin is not None and origin == origin_of(other)
 
 
 def origin_of(url: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port, or None for what is not an http or https URL."""
+    """Return scheme, host and port, or None if it is not an http or https URL."""
     from urllib.parse import urlsplit  # noqa: PLC0415 - as in resolve_url
 
     try:

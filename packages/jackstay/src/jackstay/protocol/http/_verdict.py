@@ -1,15 +1,8 @@
-"""What an HTTP response means to a client: what happens next and, before everything else, whether the call may have run.
+"""What an HTTP response means to a client: the next step, and whether the call may have run.
 
-A response is judged once, by `judge`, from what was sent, the status, a few headers and whether the body is a JSON-RPC
-error; a driver that retries never has to guess. The rules are rows, tried in order; the first that fits decides, and
-the last fits everything. Where two rules of the specification collide, the order of the rows is the decision, and a
-comment says why.
-
-Sources: 2026-07-28 basic/transports/streamable-http and basic/versioning; 2025-11-25 basic/transports; docs/design/connection.md,
-section 2, "Over HTTP"; RFC 9110.
-
-Must never know a socket, a library, a clock (`now` is an argument) or a state machine. Above: the HTTP transports.
-Below: `_jsonrpc` and `_negotiation`, for codes.
+`classify_response` decides by the first matching row of `RULES`, from what was sent, the status, a few headers and the
+JSON-RPC error in the body. See 2026-07-28 basic/transports/streamable-http and basic/versioning; 2025-11-25
+basic/transports; RFC 9110.
 """
 
 import re
@@ -22,57 +15,57 @@ from typing import Final
 import msgspec
 
 from jackstay.errors import McpError, OutcomeUnknownError, ProtocolError, SessionLostError, TransportError
-from jackstay.protocol.client._negotiation import MODERN_CODES
+from jackstay.protocol.client._negotiation import STATELESS_ERROR_CODES
 from jackstay.protocol.wire._jsonrpc import ErrorCode
 
 
 class Sent(Enum):
-    """What the response answers."""
+    """The request that the response belongs to."""
 
-    PROBE = "`server/discover`, to learn the era"
+    PROBE = "`server/discover`, to detect the era"
     INITIALIZE = "`initialize`"
     REQUEST = "any other request"
-    NOTICE = "a notification or a response"
+    NOTIFICATION = "a notification or a response"
     LISTEN = "GET, to open or resume a stream"
     END = "DELETE, to end the session"
-    LEGACY_LISTEN = "GET, in the hope of a 2024-11-05 server"
-    LEGACY_POST = "a message to a 2024-11-05 server, which answers on its stream"
+    LEGACY_LISTEN = "GET, to detect a 2024-11-05 server"
+    LEGACY_POST = "a message to a 2024-11-05 server, which responds on its stream"
 
 
 class Next(Enum):
-    """What the response means for the driver."""
+    """The next step of the driver. The values are part of error messages."""
 
-    ANSWER = "the body is the answer, one JSON value"
-    STREAM = "the body is a stream of events"
-    ACCEPTED = "taken; there is nothing to read"
-    ERROR = "the body is a JSON-RPC error, and that is the answer"
-    SESSION_LOST = "open a new session, then send it again"
+    RESPONSE = "the body is the JSON response"
+    STREAM = "the body is an event stream"
+    ACCEPTED = "accepted, without a body"
+    ERROR = "the body is a JSON-RPC error response"
+    SESSION_LOST = "open a new session, then send the request again"
     TRY_INITIALIZE = "not a server of the stateless era: send `initialize`"
     TRY_LEGACY = "not Streamable HTTP either: try the transport of 2024-11-05"
-    AUTHORIZE = "ask the authorizer, then send it again, once"
-    THROTTLED = "too many requests: try later"
+    AUTHORIZE = "authorize, then send the request again, once"
+    THROTTLED = "too many requests; retry later"
     UNAVAILABLE = "the server or a proxy failed"
-    REDIRECTED = "somewhere else: followed on the same origin alone, because credentials would go along"
-    NOT_OFFERED = "the server has no such stream"
+    REDIRECTED = "redirected; followed only on the same origin, to protect credentials"
+    NOT_SUPPORTED = "the server has no such stream"
     REFUSED = "refused"
-    UNEXPECTED = "no server of MCP answers like this"
+    UNEXPECTED = "not a response of an MCP server"
 
 
 class Fact(Enum):
-    """What a row can ask of a response beside its status."""
+    """A condition of a rule, other than the status."""
 
     JSON = "the content type is application/json"
     EVENTS = "the content type is text/event-stream"
     ERROR = "the body is a JSON-RPC error"
     MODERN = "its code is one that only the stateless era has"
     UNKNOWN_METHOD = "its code is -32601"
-    SESSION = "the request carried a session id"
+    SESSION = "the request had a session id"
     CHALLENGE = "there is a WWW-Authenticate header"
-    CAN_AUTHORIZE = "there is an authorizer, and it was not asked about that yet"
+    CAN_AUTHORIZE = "there is an authorizer, and it was not used for this request yet"
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One row: it fits where all of `needs` and none of `lacks` hold. `may_have_run` as in `McpError`."""
+    """One row: it matches if all of `needs` and none of `lacks` are true. `may_have_run` as in `McpError`."""
 
     sent: frozenset[Sent]
     statuses: frozenset[int]
@@ -84,22 +77,20 @@ class Rule(msgspec.Struct, frozen=True):
 
 _ALL = frozenset(Sent)
 _CALLS = frozenset({Sent.PROBE, Sent.INITIALIZE, Sent.REQUEST})
-_POSTS = _CALLS | {Sent.NOTICE, Sent.LEGACY_POST}
-_USERS = _POSTS - {Sent.PROBE, Sent.INITIALIZE}
+_POSTS = _CALLS | {Sent.NOTIFICATION, Sent.LEGACY_POST}
+_USER_MESSAGES = _POSTS - {Sent.PROBE, Sent.INITIALIZE}
 _GETS = frozenset({Sent.LISTEN, Sent.LEGACY_LISTEN})
 
 _STATUSES = frozenset(range(1000))
 _OK = frozenset(range(200, 300))
 _CLIENT_ERRORS = frozenset(range(400, 500))
 _SERVER_ERRORS = frozenset(range(500, 600))
-# A server that has no such method may fail instead of saying so. The specification falls back on 4xx only; the probe
-# has no effects, so one more try costs a round trip and saves a server that could otherwise never be reached.
+# A server without the method may fail instead of returning an error. The specification falls back on 4xx only; the
+# probe has no effects, so another attempt costs a round trip and reaches servers that would otherwise be unreachable.
 _CANNOT_PROBE = _CLIENT_ERRORS | {500, 501}
-# Refused before anything was dispatched: the request itself was at fault, or is to be repeated elsewhere or later.
-# Not here: 408, 409, 410 and the like, which a proxy or an application may say when it has begun.
-_NOT_RUN = frozenset(
-    (400, 401, 403, 404, 405, 406, 407, 411, 413, 414, 415, 417, 421, 425, 426, 428, 429, 431, 451)
-)
+# Refused before anything was dispatched: the request is invalid, or must be repeated elsewhere or later. Not included:
+# 408, 409, 410 and others that a proxy or an application may send after it has started.
+_NOT_RUN = frozenset((400, 401, 403, 404, 405, 406, 407, 411, 413, 414, 415, 417, 421, 425, 426, 428, 429, 431, 451))
 _REDIRECTS = frozenset((301, 302, 307, 308))
 
 
@@ -122,39 +113,39 @@ def _rule(
 
 
 RULES: Final = (
-    # The usual. A JSON body is the answer only where it is not an error: rows below judge those by what was sent.
-    _rule(_CALLS, _OK, Next.ANSWER, True, Fact.JSON, lacks=Fact.ERROR),
+    # The usual case. A JSON body is the response only if it is not an error; see the rows below for those.
+    _rule(_CALLS, _OK, Next.RESPONSE, True, Fact.JSON, lacks=Fact.ERROR),
     _rule(_CALLS, _OK, Next.STREAM, True, Fact.EVENTS),
-    _rule(frozenset({Sent.NOTICE, Sent.LEGACY_POST}), _OK, Next.ACCEPTED, True, lacks=Fact.ERROR),
+    _rule(frozenset({Sent.NOTIFICATION, Sent.LEGACY_POST}), _OK, Next.ACCEPTED, True, lacks=Fact.ERROR),
     _rule(_GETS, _OK, Next.STREAM, False, Fact.EVENTS),
-    # Authorization comes before everything that the body says: it is a layer below MCP, and servers put JSON-RPC errors
-    # into their 401. A 403 with such an error and no challenge is about something else (a foreign Origin).
+    # Authorization comes before the body: it is a layer below MCP, and servers send JSON-RPC errors with a 401. A 403
+    # with such an error and without a challenge has another reason (for instance the Origin).
     _rule(_ALL, 401, Next.AUTHORIZE, False, Fact.CAN_AUTHORIZE),
     _rule(_ALL, 403, Next.AUTHORIZE, False, Fact.CAN_AUTHORIZE, Fact.CHALLENGE),
     _rule(_ALL, 403, Next.AUTHORIZE, False, Fact.CAN_AUTHORIZE, lacks=Fact.ERROR),
-    # Then the session: servers put a JSON-RPC error of any code into this 404 as well, and the client MUST start over
-    # (2025-11-25 "Session Management"). Except for -32601, which is about a method, from servers that answer 404 for
-    # it in both eras: starting over would end in the same 404.
+    # Then the session: servers send a JSON-RPC error of any code with this 404 as well, and the client MUST start over
+    # (2025-11-25 "Session Management"). The exception is -32601, which some servers send with 404 in both eras:
+    # starting over would lead to the same 404.
     _rule(Sent.END, frozenset((404, 405)), Next.ACCEPTED, False),
-    _rule(frozenset({Sent.REQUEST, Sent.NOTICE, Sent.LISTEN}), 404, Next.SESSION_LOST, False, Fact.SESSION,
+    _rule(frozenset({Sent.REQUEST, Sent.NOTIFICATION, Sent.LISTEN}), 404, Next.SESSION_LOST, False, Fact.SESSION,
           lacks=Fact.UNKNOWN_METHOD),
-    # Choosing the era (2026-07-28 "Backward Compatibility"): a modern error means a modern server, anything else of the
-    # client's fault an older one. A server that is only busy or down has said nothing about its era.
+    # Detecting the era (2026-07-28 "Backward Compatibility"): a modern error means a modern server, any other client
+    # error an older one. A server that is busy or down could be of either era.
     _rule(frozenset({Sent.PROBE, Sent.INITIALIZE}), _STATUSES, Next.ERROR, None, Fact.MODERN),
     _rule(Sent.PROBE, frozenset((401, 403, 407)), Next.REFUSED, False),
     _rule(Sent.PROBE, 429, Next.THROTTLED, False),
     _rule(Sent.PROBE, _CANNOT_PROBE, Next.TRY_INITIALIZE, False),
     _rule(Sent.PROBE, _OK, Next.TRY_INITIALIZE, False, Fact.ERROR),
     _rule(Sent.INITIALIZE, frozenset((400, 404, 405)), Next.TRY_LEGACY, False),
-    # A JSON-RPC error is the answer, whatever the status (docs/design/connection.md). GET and DELETE have no id that it could be for.
+    # A JSON-RPC error is the response, whatever the status. GET and DELETE have no id that it could belong to.
     _rule(_POSTS - {Sent.PROBE}, _STATUSES, Next.ERROR, None, Fact.ERROR),
-    # What is left is HTTP's own.
+    # The rest is plain HTTP.
     _rule(_ALL, _REDIRECTS, Next.REDIRECTED, False),
-    _rule(_ALL, 303, Next.REDIRECTED, True),  # "see other": it was done, and the result is over there
+    _rule(_ALL, 303, Next.REDIRECTED, True),  # "See Other": the request was processed
     _rule(_ALL, 429, Next.THROTTLED, False),
     _rule(_ALL, _SERVER_ERRORS, Next.UNAVAILABLE, True),
-    _rule(Sent.LISTEN, frozenset((404, 405)) | _OK, Next.NOT_OFFERED, False),
-    _rule(Sent.LEGACY_LISTEN, _CLIENT_ERRORS | _OK, Next.NOT_OFFERED, False),
+    _rule(Sent.LISTEN, frozenset((404, 405)) | _OK, Next.NOT_SUPPORTED, False),
+    _rule(Sent.LEGACY_LISTEN, _CLIENT_ERRORS | _OK, Next.NOT_SUPPORTED, False),
     _rule(Sent.END, _OK, Next.ACCEPTED, False),
     _rule(_ALL, _NOT_RUN, Next.REFUSED, False),
     _rule(_ALL, _CLIENT_ERRORS, Next.REFUSED, True),
@@ -163,11 +154,11 @@ RULES: Final = (
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a response means. `may_have_run`: True, False, or None where the answer itself says.
+    """The meaning of a response. `may_have_run`: True, False, or None if the JSON-RPC response determines it.
 
-    `session_id` is the one that the request carried: a late 404 for an old session must not end the new one (G4).
-    `retry_in` is in seconds. `location` is where a redirect leads, as the server spelled it (`resolve_url`).
-    `error_code` is kept where the verdict is to try something else: if that fails too, the error was the better answer.
+    `session_id` is that of the request: a late 404 for an old session must not end the new one (docs/guarantees.md G4).
+    `retry_in` is in seconds. `location` is the unresolved target of a redirect (`resolve_url`). `error_code` is kept
+    for verdicts that lead to another attempt: if that fails too, this error is the more useful one.
     """
 
     next: Next
@@ -180,7 +171,7 @@ class Verdict(msgspec.Struct, frozen=True):
     error_code: int | None = None
 
 
-def judge(
+def classify_response(
     sent: Sent,
     status: int,
     headers: Mapping[str, str],
@@ -190,27 +181,27 @@ def judge(
     can_authorize: bool = False,
     now: float | None = None,
 ) -> Verdict:
-    """What a response means. `headers` have lower-case names (`fold_headers`).
+    """Classify a response. `headers` have lower-case names (`fold_headers`).
 
-    Read the body first where it is JSON and not an answer for sure: `error_code` is the code of the JSON-RPC error in
-    it, or None. `can_authorize` is False once the authorizer was asked for this request, or where there is none. `now`
-    is Unix time, for a `Retry-After` that is a date; without it a date is not understood.
+    `error_code` is the code of the JSON-RPC error in the body, or None. `can_authorize` is False if there is no
+    authorizer or it was already used for this request. `now` is Unix time, for a `Retry-After` date; without it such
+    dates are ignored.
     """
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     facts = {
         Fact.JSON: content_type == "application/json",
         Fact.EVENTS: content_type == "text/event-stream",
         Fact.ERROR: error_code is not None,
-        Fact.MODERN: error_code in MODERN_CODES,
+        Fact.MODERN: error_code in STATELESS_ERROR_CODES,
         Fact.UNKNOWN_METHOD: error_code == ErrorCode.METHOD_NOT_FOUND,
         Fact.SESSION: session_id is not None,
         Fact.CHALLENGE: "www-authenticate" in headers,
         Fact.CAN_AUTHORIZE: can_authorize,
     }
-    held = {fact for fact, holds in facts.items() if holds}
-    rule = next(row for row in _candidates(sent, status) if row.needs <= held and not row.lacks & held)
-    # The rest is our own: nothing of the user's can have run because of a handshake, a GET or a DELETE.
-    may_have_run = rule.may_have_run if sent in _USERS else False
+    present = {fact for fact, is_present in facts.items() if is_present}
+    rule = next(row for row in _candidates(sent, status) if row.needs <= present and not row.lacks & present)
+    # A handshake, a GET or a DELETE runs nothing for the user.
+    may_have_run = rule.may_have_run if sent in _USER_MESSAGES else False
     retry_after = headers.get("retry-after")
     return Verdict(
         rule.next,
@@ -224,103 +215,99 @@ def judge(
     )
 
 
-@lru_cache(maxsize=256)  # a client meets a handful
+@lru_cache(maxsize=256)  # a client receives few different ones
 def _candidates(sent: Sent, status: int) -> tuple[Rule, ...]:
-    """The rows that speak of that status; the last row is always among them, whatever a library calls a status."""
+    """Return the rows for a status. The last row is always included, even for an invalid status."""
     found = tuple(row for row in RULES if sent in row.sent and status in row.statuses)
     return found if found and found[-1] is RULES[-1] else (*found, RULES[-1])
 
 
-# ---- errors ----
+# --- errors ---
 
-_HAS_NO_ERROR = frozenset((Next.ANSWER, Next.STREAM, Next.ACCEPTED, Next.ERROR))
+_NO_ERROR = frozenset((Next.RESPONSE, Next.STREAM, Next.ACCEPTED, Next.ERROR))
 
 
 def error_for(verdict: Verdict) -> McpError | None:
-    """The error that ends a call whose response was judged so and is not sent again; None where the body decides.
+    """Return the error of a call that is not retried; None if the body determines the result.
 
-    The rows that ask for another try (authorizer, other era) have one too, for when there is none left to make.
+    Verdicts that lead to another attempt (authorization, another era) have an error too, for when none is left.
     """
-    if verdict.next in _HAS_NO_ERROR:
+    if verdict.next in _NO_ERROR:
         return None
     if verdict.next is Next.SESSION_LOST:
         return SessionLostError()
-    said = f"the server answered HTTP {verdict.status}: {verdict.next.value}"
-    if verdict.next is Next.REFUSED and verdict.status in _WHY:
-        said = f"{said}: {_WHY[verdict.status]}"
+    message = f"HTTP {verdict.status}: {verdict.next.value}"
+    if verdict.next is Next.REFUSED and verdict.status in _REASONS:
+        message = f"HTTP {verdict.status}: {_REASONS[verdict.status]}"
     if verdict.location is not None:
-        said = f"the server answered HTTP {verdict.status}: moved to {verdict.location[:200]!a}"
+        message = f"HTTP {verdict.status}: redirected to {verdict.location[:200]!a}"
     if verdict.next is Next.UNEXPECTED:
-        return ProtocolError(
-            f"{said} ({verdict.content_type[:80]!a})", sent=verdict.may_have_run is not False
-        )
+        return ProtocolError(f"{message} ({verdict.content_type[:80]!a})", sent=verdict.may_have_run is not False)
     if verdict.may_have_run is not False:
-        return OutcomeUnknownError(said, retry_in=verdict.retry_in, details={"status": verdict.status})
-    is_passing = verdict.next in _PASSES or verdict.status in _PASSING
+        return OutcomeUnknownError(message, retry_in=verdict.retry_in, details={"status": verdict.status})
+    is_transient = verdict.next in _TRANSIENT or verdict.status in _TRANSIENT_STATUSES
     return TransportError(
-        said, permanent=not is_passing, retry_in=verdict.retry_in, details={"status": verdict.status}
+        message, permanent=not is_transient, retry_in=verdict.retry_in, details={"status": verdict.status}
     )
 
 
-# What a refusal is about, where the status says it.
-_WHY: Final = {
-    401: "it wants a key or token, or another one than it got",
-    403: "it knows who asks, or need not, and does not allow it",
-    407: "the proxy wants credentials",
-    413: "the message is larger than it takes",
+# The reason of a refusal, for statuses that have a specific one.
+_REASONS: Final = {
+    401: "missing or invalid credentials",
+    403: "not permitted for these credentials",
+    407: "the proxy requires credentials",
+    413: "the message is too large for the server",
 }
 
-# Trying again may help. Not for what was refused or moved: the same request meets the same answer.
-_PASSES = frozenset(
-    (Next.THROTTLED, Next.UNAVAILABLE, Next.TRY_INITIALIZE, Next.TRY_LEGACY, Next.NOT_OFFERED)
-)
-_PASSING = frozenset((408, 421, 425))
+# A retry may succeed. Not for refusals and redirects: the same request gets the same response.
+_TRANSIENT = frozenset((Next.THROTTLED, Next.UNAVAILABLE, Next.TRY_INITIALIZE, Next.TRY_LEGACY, Next.NOT_SUPPORTED))
+_TRANSIENT_STATUSES = frozenset((408, 421, 425))
 
 
-# ---- Retry-After ----
+# --- Retry-After ---
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _TIME = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
-# RFC 9110, 5.6.7: the form to send, and the two obsolete ones that a recipient must still read. Not compiled until a
-# server sends a date, which few do: `re` remembers.
+# RFC 9110, section 5.6.7: the current format and the two obsolete ones that a recipient must accept. Compiled (and
+# cached by `re`) only when a server sends a date, which few do.
 _DATES = (
     rf"[a-z]{{3}}, (?P<day>\d\d) (?P<month>[a-z]{{3}}) (?P<year>\d{{4}}) {_TIME} GMT",
     rf"[a-z]{{6,9}}, (?P<day>\d\d)-(?P<month>[a-z]{{3}})-(?P<year>\d\d) {_TIME} GMT",
     rf"[a-z]{{3}} (?P<month>[a-z]{{3}}) (?P<day>[ \d]\d) {_TIME} (?P<year>\d{{4}})",
 )
 
-# A server that wants to be left alone for longer than a day is down, and then it is not for us to wait for it.
-LONGEST_RETRY_AFTER: Final = 86_400.0
+# A longer delay than a day means that the server is down.
+MAX_RETRY_AFTER: Final = 86_400.0
 
 
 def parse_retry_after(value: str, now: float | None) -> float | None:
-    """Seconds to wait, from a `Retry-After` of seconds or a date (RFC 9110, 10.2.3); None for what is neither.
+    """Return the seconds of a `Retry-After` header, a number or a date (RFC 9110, section 10.2.3); None if invalid.
 
-    `now` is Unix time. A date that has passed is 0; nothing is more than LONGEST_RETRY_AFTER.
+    `now` is Unix time. A date in the past is 0; the result is at most MAX_RETRY_AFTER.
     """
     value = value.strip()
     if value.isascii() and value.isdigit():
-        return LONGEST_RETRY_AFTER if len(value) > 9 else min(float(value), LONGEST_RETRY_AFTER)
+        return MAX_RETRY_AFTER if len(value) > 9 else min(float(value), MAX_RETRY_AFTER)
     if now is None:
         return None
     for form in _DATES:
         found = re.fullmatch(form, value, re.ASCII | re.IGNORECASE)
         if found is not None:
-            moment = _moment(found, now)
-            return None if moment is None else min(max(moment - now, 0.0), LONGEST_RETRY_AFTER)
+            moment = _timestamp(found, now)
+            return None if moment is None else min(max(moment - now, 0.0), MAX_RETRY_AFTER)
     return None
 
 
-def _moment(found: re.Match[str], now: float) -> float | None:
+def _timestamp(found: re.Match[str], now: float) -> float | None:
     month = found["month"].lower()
     year = int(found["year"])
     if month not in _MONTHS:
         return None
     if len(found["year"]) == 2:
-        # RFC 9110: two digits that would be more than fifty years ahead are of the past.
+        # RFC 9110, section 5.6.7: a two-digit year more than 50 years in the future is in the past.
         this_year = 1970 + int(now // 31_556_952)
         year = this_year + 50 - (this_year + 50 - year) % 100
-    # A leap second is written :60, which datetime does not know; the second before is near enough.
+    # datetime does not support the leap second :60; use the second before.
     second = 59 if found["second"] == "60" else int(found["second"])
     try:
         moment = datetime(

@@ -1,6 +1,6 @@
-"""A server's connection: its table, and the object that runs it. Events in, effects out.
+"""The sans-I/O core of a server's connection: events in, effects out.
 
-`events` holds both; `ServerConnection` is what a driver holds, and `ServerOffer` what all connections of a server share.
+A driver creates one `ServerConnection` per connection and one `ServerConfig` for all of them.
 """
 
 from typing import TYPE_CHECKING
@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING
 from jackstay._lazy import lazy
 
 if TYPE_CHECKING:
+    from jackstay.protocol.server._config import ServerConfig, ServerOptions
     from jackstay.protocol.server._connection import ServerConnection
-    from jackstay.protocol.server._offer import ServerOffer, ServerOptions
     from jackstay.protocol.server._stateless import (
         RequestMeta,
-        dress_result,
+        check_capabilities,
+        finalize_result,
         progress_token,
-        refuse_undeclared,
         result_head,
     )
     from jackstay.protocol.server._table import SERVER, ServerState
-    from jackstay.protocol.server.events import ClientFacts
+    from jackstay.protocol.server.events import ClientParams
 
 __all__ = [
     "SERVER",
-    "ClientFacts",
+    "ClientParams",
     "RequestMeta",
+    "ServerConfig",
     "ServerConnection",
-    "ServerOffer",
     "ServerOptions",
     "ServerState",
-    "dress_result",
+    "check_capabilities",
+    "finalize_result",
     "progress_token",
-    "refuse_undeclared",
     "result_head",
 ]
 
@@ -38,16 +38,16 @@ if not TYPE_CHECKING:
     __getattr__ = lazy(
         __name__,
         {
-            "ClientFacts": "events",
+            "ClientParams": "events",
             "RequestMeta": "_stateless",
             "SERVER": "_table",
             "ServerConnection": "_connection",
-            "ServerOffer": "_offer",
-            "ServerOptions": "_offer",
+            "ServerConfig": "_config",
+            "ServerOptions": "_config",
             "ServerState": "_table",
-            "dress_result": "_stateless",
+            "finalize_result": "_stateless",
             "progress_token": "_stateless",
-            "refuse_undeclared": "_stateless",
+            "check_capabilities": "_stateless",
             "result_head": "_stateless",
         },
     )

@@ -1,95 +1,93 @@
-"""The answers to arrays of requests (2025-03-26 only), collected until every member of an array has its own.
+"""The responses to batches of requests (2025-03-26 only), collected until a batch is complete.
 
-A client that sends an array gets one array back, in the order of its requests, however the handlers end. A member that
-was cancelled has no answer and holds nothing up.
-
-Must never know what a member is or who answers it. Above: `_connection`. Below: nothing.
+A client that sends a batch gets one batch back, in the order of its requests and independent of the order in which the
+handlers finish. A cancelled member has no response and does not delay the others.
 """
 
 from jackstay.errors import RequestId
 
 
 class Batches:
-    """Arrays that are not answered yet. Open one, put or expect an answer for each request, then close it."""
+    """The incomplete batches. Open one, add or expect a response for each request, then close it."""
 
-    __slots__ = ("_abouts", "_count", "_places", "_waiting", "answers")
+    __slots__ = ("_count", "_missing", "_positions", "_related_ids", "responses")
 
     def __init__(self) -> None:
         self._count = 0
-        # By the number of the array: the answers by member, how many are waited for, and a request that is in it.
-        self.answers: dict[int, dict[int, bytes]] = {}
-        self._waiting: dict[int, int] = {}
-        self._abouts: dict[int, RequestId | None] = {}
-        # Where the answer to a request in flight belongs.
-        self._places: dict[RequestId, tuple[int, int]] = {}
+        # By batch number: the responses by member, the number of missing responses, and the id of one of its requests.
+        self.responses: dict[int, dict[int, bytes]] = {}
+        self._missing: dict[int, int] = {}
+        self._related_ids: dict[int, RequestId | None] = {}
+        # The batch number and the member of each request in flight.
+        self._positions: dict[RequestId, tuple[int, int]] = {}
 
     def __repr__(self) -> str:
-        return f"<Batches waiting={self._waiting!r}>"
+        return f"<Batches missing={self._missing!r}>"
 
     def copy(self) -> "Batches":
-        """An independent copy, for searching the states of a core."""
-        twin = Batches()
-        if self.answers:
-            twin.answers = {number: answers.copy() for number, answers in self.answers.items()}
-            twin._waiting = self._waiting.copy()
-            twin._abouts = self._abouts.copy()
-            twin._places = self._places.copy()
-        twin._count = self._count
-        return twin
+        """Return an independent copy, for model checking."""
+        clone = Batches()
+        if self.responses:
+            clone.responses = {number: responses.copy() for number, responses in self.responses.items()}
+            clone._missing = self._missing.copy()
+            clone._related_ids = self._related_ids.copy()
+            clone._positions = self._positions.copy()
+        clone._count = self._count
+        return clone
 
     def snapshot(self) -> frozenset[object]:
-        """Everything that matters, without the numbers, which only tell arrays apart."""
+        """Return everything that determines later behaviour, hashable; the batch numbers do not."""
         return frozenset(
             (
-                tuple(sorted(answers.items())),
-                frozenset((id, member) for id, (batch, member) in self._places.items() if batch == number),
+                tuple(sorted(responses.items())),
+                frozenset((id, member) for id, (batch, member) in self._positions.items() if batch == number),
             )
-            for number, answers in self.answers.items()
+            for number, responses in self.responses.items()
         )
 
-    def open(self, about: RequestId | None) -> int:
-        """The number of a new array. It waits for `close` until its members have been looked at."""
+    def open(self, related_request_id: RequestId | None) -> int:
+        """Return the number of a new batch, which stays incomplete at least until `close`."""
         self._count += 1
-        self.answers[self._count] = {}
-        self._waiting[self._count] = 1
-        self._abouts[self._count] = about
+        self.responses[self._count] = {}
+        self._missing[self._count] = 1
+        self._related_ids[self._count] = related_request_id
         return self._count
 
-    def put(self, number: int, member: int, frame: bytes) -> None:
-        """That member is answered already."""
-        self.answers[number][member] = frame
+    def add(self, number: int, member: int, frame: bytes) -> None:
+        """Add the response of a member."""
+        self.responses[number][member] = frame
 
     def expect(self, number: int, member: int, id: RequestId) -> None:
-        """The answer to that request will be that member's."""
-        self._places[id] = number, member
-        self._waiting[number] += 1
+        """Register that the response to this request belongs to this member."""
+        self._positions[id] = number, member
+        self._missing[number] += 1
 
-    def settle(self, id: RequestId, frame: bytes | None) -> int | None:
-        """That request has its answer, or (None) will have none. Then `close` the array whose number this returns.
+    def resolve(self, id: RequestId, frame: bytes | None) -> int | None:
+        """Add the response to a request; None if it will have none.
 
-        None: the request is in no array.
+        Returns the number of the batch to `close`, or None if the request is in no batch.
         """
-        place = self._places.pop(id, None)
-        if place is None:
+        position = self._positions.pop(id, None)
+        if position is None:
             return None
-        number, member = place
+        number, member = position
         if frame is not None:
-            self.answers[number][member] = frame
+            self.responses[number][member] = frame
         return number
 
     def close(self, number: int) -> tuple[list[bytes], RequestId | None] | None:
-        """One answer less is waited for. When none is: all of them in order, and a request that was in the array."""
-        self._waiting[number] -= 1
-        if self._waiting[number]:
+        """Decrement the missing responses. At zero, return all responses in order and the id of one of the requests."""
+        self._missing[number] -= 1
+        if self._missing[number]:
             return None
         return self._pop(number)
 
     def flush(self) -> list[tuple[list[bytes], RequestId | None]]:
-        """What is there of every array; none is left."""
-        self._places.clear()
-        return [self._pop(number) for number in list(self.answers)]
+        """Remove every batch and return the responses it has."""
+        self._positions.clear()
+        return [self._pop(number) for number in list(self.responses)]
 
     def _pop(self, number: int) -> tuple[list[bytes], RequestId | None]:
-        del self._waiting[number]
-        answers = self.answers.pop(number)
-        return [answers[member] for member in sorted(answers)], self._abouts.pop(number)
+        del self._missing[number]
+        responses = self.responses.pop(number)
+        return [responses[member] for member in sorted(responses)], self._related_ids.pop(number)

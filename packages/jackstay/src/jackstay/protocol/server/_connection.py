@@ -1,14 +1,8 @@
-"""A server's connection: takes what happened and the time, returns what to do, and touches nothing else.
+"""The sans-I/O core of a server's connection: it receives events and the time, and returns effects.
 
-`ServerConnection` runs the table of `_table`: for an event it looks up the cell of its state, asks the cell's
-question, does what the cell names and goes where it says. Everything it decides comes out as effects, in order. It
-holds no clock, no task, no stream and no handler, and calls nothing back, so nothing can be re-entered.
-
-Two things do not walk the table: a request in a state that serves it, and its result. They are what a server does all
-day, so they take one lookup each; a test holds both ways of doing them together.
-
-Above: the driver in the server's room. Below: `_intake` and `_requests` (what the table's names mean),
-`_core` (the walk), `_table` (when).
+`ServerConnection` looks up the cell for the event and its state, evaluates the guards, runs the actions and changes the
+state. It has no clock, task, stream or handler and calls nothing back. A request in a serving state and its result
+bypass the table for speed; a test checks that both paths agree.
 """
 
 from collections.abc import Callable
@@ -25,13 +19,13 @@ from jackstay.errors import (
     StateError,
     UsageError,
 )
-from jackstay.protocol._machine import words
+from jackstay.protocol._machine import readable_name
 from jackstay.protocol._methods import METHODS, Sender, is_known
 from jackstay.protocol.server import events as e
-from jackstay.protocol.server._intake import IntakeRows
-from jackstay.protocol.server._requests import RequestRows
+from jackstay.protocol.server._message_classifier import MessageClassifier
+from jackstay.protocol.server._requests import RequestActions
 from jackstay.protocol.server._stateless import RequestMeta, declares, may_name_version, read_meta
-from jackstay.protocol.server._table import Do, ServerState, When
+from jackstay.protocol.server._table import Action, Guard, ServerState
 from jackstay.protocol.server.events import Send, Serve
 from jackstay.protocol.wire._jsonrpc import (
     Message,
@@ -48,26 +42,28 @@ _read_object: Callable[[bytes], dict[str, Json]] = msgspec.json.Decoder(dict).de
 S = ServerState
 
 
-class ServerConnection(IntakeRows, RequestRows):
-    """One connection of a server. Feed it what happens; do what it returns, in order.
+class ServerConnection(MessageClassifier, RequestActions):
+    """One connection of a server. Pass it what happens and execute the effects it returns, in order.
 
-    `receive` takes frames, `finish` results, `step` everything else; sleep until `wake_at` and step what is `due`.
-    `version` starts it where an HTTP request stands: in `operating` or `stateless`, by its era; without it the
-    connection is `fresh`. `is_post` says that it is one POST and not more: nothing can be asked of its client, and in
-    the stateless era its end is a cancel. `client` restores what a session's handshake said. With `is_strict` a pair
-    that the table calls impossible raises `InvalidEventError`; otherwise it is counted.
+    Pass frames to `receive`, results to `finish` and every other event to `step`. Sleep until `wake_at`, then step the
+    events that are `due`.
 
-    Raises: UsageError, for a version that the offer does not include.
+    `version` is the revision of an HTTP request: the connection then starts in `operating` or `stateless`; without it
+    in `fresh`. `is_post` means that the connection is a single POST: no requests can be sent to its client, and in the
+    stateless era the end of the response cancels the request. `client` restores the handshake of a session. With
+    `is_strict` an event that is impossible in the current state raises `InvalidEventError`; otherwise it is counted.
+
+    Raises: UsageError for a version that the configuration does not include.
     """
 
     __slots__ = ()
 
     def receive(self, frame: bytes, now: float) -> e.Effects:
-        """Take a frame. The effects hold views of it: decode what is needed before the next frame is read."""
+        """Process a frame. The effects contain views of it: decode what is needed before reading the next frame."""
         return self.receive_message(decode(frame), frame, now)
 
     def receive_message(self, message: Message, frame: bytes, now: float) -> e.Effects:
-        """The same for who has decoded the frame already: HTTP looks at a message before it gets here."""
+        """Process a frame that is already decoded, as HTTP has to do for routing."""
         if type(message) is Request:
             row = self._rows.get(message.method)
             id, in_flight = message.id, self._in_flight
@@ -84,62 +80,63 @@ class ServerConnection(IntakeRows, RequestRows):
                 if is_served:
                     self._exchanges.serial = serial = self._exchanges.serial + 1
                     in_flight[id] = serial
-                    return [Serve(id, serial, row, message.params, version, meta)]  # type: ignore[arg-type]  # no flaw gets here
-        return self.take(message, len(frame), now)
+                    # `meta` is never InvalidMeta here.
+                    return [Serve(id, serial, row, message.params, version, meta)]  # type: ignore[arg-type]
+        return self.process(message, len(frame), now)
 
     def finish(self, id: RequestId, serial: int, result: bytes, now: float) -> e.Effects:
-        """Take the encoded result of a handler; the same as stepping `Finished`."""
+        """Process the encoded result of a handler; equivalent to stepping `Finished`."""
         if self._rows and self._in_flight.get(id) == serial and self._exchanges.is_plain:
             frame = encode_result(id, result)
-            if len(frame) <= self._offer.options.max_frame_bytes:
+            if len(frame) <= self._config.options.max_frame_bytes:
                 del self._in_flight[id]
                 return [Send(frame, id)]
         return self.step(e.Finished(id, serial, result), now)
 
-    def take(self, message: Message, size: int, now: float) -> e.Effects:
-        """Take a message that is decoded already, as `receive` takes a frame; `size` is for reports."""
+    def process(self, message: Message, size: int, now: float) -> e.Effects:
+        """Process a decoded message by the table alone; `size` is reported with violations."""
         return self.step(self._classify(message, size), now)
 
     def due(self, now: float) -> list[e.Event]:
-        """The timers that have run out, as events to step."""
+        """Return the expired timers as events to step."""
         if self._drain_at is None or now < self._drain_at:
             return []
         self._drain_at = None
         return [e.DrainExpired()]
 
     def step(self, event: e.Event, now: float) -> e.Effects:
-        """Take an event.
+        """Process an event.
 
         Raises:
-            UsageError, FrameTooLargeError: for a notification or progress that cannot be sent; nothing has changed.
+            UsageError, FrameTooLargeError: a notification or progress cannot be sent; the state is unchanged.
         """
         self._now = now
         self._out.clear()
         self._fire(event)
-        if type(event) is e.ArrayReceived and self._exchanges.is_in_array:
+        if type(event) is e.BatchReceived and self._exchanges.is_in_batch:
             for index, member in enumerate(event.batch.members):
-                self._exchanges.look_at(index)
+                self._exchanges.select_member(index)
                 self._fire(self._classify(member, event.size))
-            self._fire(e.ArrayEnded())
+            self._fire(e.BatchEnded())
         if self.state is S.DRAINING and not self._in_flight:
-            self._fire(e.Emptied())
+            self._fire(e.Drained())
         effects = self._out.copy()
-        self._out.clear()  # effects hold views of frames, and ours would keep them alive until the next step
+        self._out.clear()  # effects contain views of frames: do not keep the frames alive until the next step
         return effects
 
-    # --- handlers -------------------------------------------------------------------------------------------------------
+    # --- handlers ---
 
-    def _answer(self, event: e.Finished | e.Failed) -> None:
+    def _respond(self, event: e.Finished | e.Failed) -> None:
         if isinstance(event, e.Finished):
             frame = encode_result(event.id, event.result)
         else:
             try:
                 frame = encode_error(event.id, event.code, event.message, event.data)
             except UsageError:
-                # Whoever waits for the answer must not pay for data that is not JSON.
+                # The client still needs a response if the data is not JSON.
                 self._exchanges.count("error not encoded")
                 frame = encode_error(event.id, event.code, "the error could not be encoded")
-        self._exchanges.settle(event.id, frame)
+        self._exchanges.respond(event.id, frame)
 
     def _count_late(self, _: e.Finished | e.Failed) -> None:
         self._exchanges.count("late result")
@@ -149,147 +146,141 @@ class ServerConnection(IntakeRows, RequestRows):
 
     def _advances(self, event: e.Progressed) -> bool:
         exchanges = self._exchanges
-        return exchanges.is_current(event.id, event.serial) and exchanges.would_advance(
-            event.id, event.progress
-        )
+        return exchanges.is_current(event.id, event.serial) and exchanges.would_advance(event.id, event.progress)
 
-    def _report(self, event: e.Progressed) -> None:
+    def _send_progress(self, event: e.Progressed) -> None:
         params: dict[str, Json] = {"progressToken": event.token, "progress": event.progress}
         if event.total is not None:
             params["total"] = event.total
-        # 2024-11-05 has no message; a peer of it ignores one (its schema leaves params open).
+        # 2024-11-05 has no `message`; its schema allows additional members, so clients ignore it.
         if event.message:
             params["message"] = event.message
         self._notify(e.Notified("notifications/progress", encode_json(params), event.id))
         self._exchanges.advance(event.id, event.progress)
 
-    def _count_backward(self, _: e.Progressed) -> None:
+    def _drop_progress(self, _: e.Progressed) -> None:
         self._exchanges.count("progress dropped")
 
-    # --- what we say by ourselves -----------------------------------------------------------------------------------------
+    # --- notifications and requests to the client ---
 
     def _notify(self, event: e.Notified) -> None:
-        self._out.append(self._encode_notified(event))
+        self._out.append(self._encode_notification(event))
 
-    def _encode_notified(self, event: e.Notified) -> Send:
+    def _encode_notification(self, event: e.Notified) -> Send:
         frame = encode_notification(event.method, event.params)
-        if len(frame) > self._offer.options.max_frame_bytes:
-            raise FrameTooLargeError(len(frame), self._offer.options.max_frame_bytes)
-        return Send(frame, event.about)
+        if len(frame) > self._config.options.max_frame_bytes:
+            raise FrameTooLargeError(len(frame), self._config.options.max_frame_bytes)
+        return Send(frame, event.related_request_id)
 
-    def _may_go_early(self, event: e.Notified | e.Asked) -> bool:
-        if isinstance(event, e.Asked):
+    def _may_send_early(self, event: e.Notified | e.OutgoingRequested) -> bool:
+        if isinstance(event, e.OutgoingRequested):
             return event.method == "ping"
-        return event.about is not None or event.method == "notifications/message"
+        return event.related_request_id is not None or event.method == "notifications/message"
 
-    def _hold(self, event: e.Notified | e.Asked) -> None:
-        if isinstance(event, e.Asked):
-            self._asks.held.append(event)
+    def _queue(self, event: e.Notified | e.OutgoingRequested) -> None:
+        if isinstance(event, e.OutgoingRequested):
+            self._outgoing.queued.append(event)
             return
-        send = self._encode_notified(
-            event
-        )  # now: what cannot be sent is its maker's error, not the next frame's
-        if len(self._asks) >= self._max_concurrent:
-            self._exchanges.count("notification not held")
+        send = self._encode_notification(event)  # now: what cannot be sent is its maker's error, not the next frame's
+        if len(self._outgoing) >= self._max_concurrent:
+            self._exchanges.count("notification dropped")
         else:
-            self._asks.held.append(send)
+            self._outgoing.queued.append(send)
 
-    def _release_held(self, _: e.Event) -> None:
-        held, self._asks.held = self._asks.held, []
-        for waiting in held:
-            if isinstance(waiting, e.Asked):
-                self._asks.ask(waiting)
+    def _send_queued(self, _: e.Event) -> None:
+        queued, self._outgoing.queued = self._outgoing.queued, []
+        for waiting in queued:
+            if isinstance(waiting, e.OutgoingRequested):
+                self._outgoing.send(waiting)
             else:
                 self._out.append(waiting)
 
-    def _drop_held(self, _: e.Event) -> None:
-        for _notification in range(self._asks.drop_held()):
-            self._exchanges.count("notification not held")
+    def _drop_queued(self, _: e.Event) -> None:
+        for _notification in range(self._outgoing.drop_queued()):
+            self._exchanges.count("notification dropped")
 
-    def _is_undeclared(self, event: e.Asked) -> bool:
-        if (
-            self._is_post
-            or self.client is None
-            or not is_known(event.method, self.client.version, Sender.SERVER)
-        ):
+    def _is_undeclared(self, event: e.OutgoingRequested) -> bool:
+        if self._is_post or self.client is None or not is_known(event.method, self.client.version, Sender.SERVER):
             return True
         capability = METHODS[event.method].capability
         return bool(capability) and not declares(_read_object(self.client.capabilities), capability)
 
-    def _fail_ask_capability(self, event: e.Asked) -> None:
+    def _fail_outgoing_capability(self, event: e.OutgoingRequested) -> None:
         row = METHODS.get(event.method)
         required = (row.capability if row is not None else "") or event.method
         if self.state is S.STATELESS:
-            said = "a stateless client is asked inside a result, not by a request"
+            message = "requests to a stateless client must be part of a result (input_required)"
         elif self._is_post:
-            said = f"sessions are off, so the client cannot be asked for {required}"
+            message = f"sessions are off, so {required} cannot be requested from the client"
         else:
-            said = f"the client did not declare {required}"
-        self._out.append(e.Fail(event.key, CapabilityError(required, said)))
+            message = f"the client did not declare {required}"
+        self._out.append(e.Fail(event.key, CapabilityError(required, message)))
 
-    def _are_asks_full(self, _: e.Asked) -> bool:
-        return len(self._asks) >= self._max_concurrent
+    def _is_outgoing_full(self, _: e.OutgoingRequested) -> bool:
+        return len(self._outgoing) >= self._max_concurrent
 
-    def _ask(self, event: e.Asked) -> None:
-        self._asks.ask(event)
+    def _send_outgoing(self, event: e.OutgoingRequested) -> None:
+        self._outgoing.send(event)
 
-    def _withdraw_ask(self, event: e.Withdrew) -> None:
-        self._asks.withdraw(event.key, event.reason)
+    def _cancel_outgoing(self, event: e.OutgoingCancelled) -> None:
+        self._outgoing.cancel(event.key, event.reason)
 
-    def _fail_ask_early(self, event: e.Asked) -> None:
+    def _fail_outgoing_early(self, event: e.OutgoingRequested) -> None:
         self._out.append(e.Fail(event.key, StateError(self.state.value)))
 
-    def _fail_ask_shutdown(self, event: e.Asked) -> None:
-        self._out.append(e.Fail(event.key, ShutdownError("the connection is ending")))
+    def _fail_outgoing_shutdown(self, event: e.OutgoingRequested) -> None:
+        self._out.append(e.Fail(event.key, ShutdownError("the connection is closing")))
 
-    def _fail_ask_full(self, event: e.Asked) -> None:
+    def _fail_outgoing_full(self, event: e.OutgoingRequested) -> None:
         limit = self._max_concurrent
-        self._out.append(e.Fail(event.key, BackpressureError(f"{limit} requests to the client are open")))
+        self._out.append(e.Fail(event.key, BackpressureError(f"{limit} requests to the client are pending")))
 
-    # --- the end --------------------------------------------------------------------------------------------------------
+    # --- shutdown ---
 
-    def _is_one_post(self, _: e.Event) -> bool:
+    def _is_single_post(self, _: e.Event) -> bool:
         return self._is_post
 
-    def _end_asks(self, _: e.Event) -> None:
-        self._asks.fail_all()
+    def _fail_all_outgoing(self, _: e.Event) -> None:
+        self._outgoing.fail_all()
 
-    def _stop_running(self, event: e.Event) -> None:
-        self._exchanges.stop_all(words(type(event).__name__))
+    def _cancel_running(self, event: e.Event) -> None:
+        self._exchanges.stop_all(readable_name(type(event).__name__))
 
     def _flush_batches(self, _: e.Event) -> None:
-        self._exchanges.flush_arrays()
+        self._exchanges.flush_batches()
 
     def _close(self, _: e.Event) -> None:
         self._out.append(e.Close())
 
     def _arm_drain(self, _: e.Event) -> None:
-        self._drain_at = self._now + self._offer.options.drain_timeout
+        self._drain_at = self._now + self._config.options.drain_timeout
 
-    def _rest(self, _: e.Event) -> None:
+    def _clear_deadline(self, _: e.Event) -> None:
         self._drain_at = None
 
 
-# The name says the code; the message brings it.
-_SAME = {Do.ANSWER_UNREADABLE: "answer_malformed", Do.ANSWER_INVALID: "answer_malformed"}
+# One method implements both: the message determines the code.
+_SAME = {Action.REJECT_UNREADABLE: "reject_malformed", Action.REJECT_INVALID: "reject_malformed"}
 
-ServerConnection.DO = {do: getattr(ServerConnection, f"_{_SAME.get(do, do.name.lower())}") for do in Do}
+ServerConnection.ACTIONS = {
+    action: getattr(ServerConnection, f"_{_SAME.get(action, action.name.lower())}") for action in Action
+}
 
-ServerConnection.WHEN = {
-    When.BATCH_IS_ALLOWED: ServerConnection._is_batch_allowed,
-    When.IS_OURS: ServerConnection._is_ours,
-    When.IS_IN_FLIGHT: ServerConnection._is_in_flight,
-    When.IS_CURRENT: ServerConnection._is_current,
-    When.ADVANCES: ServerConnection._advances,
-    When.HAS_FLAW: ServerConnection._has_flaw,
-    When.IS_UNKNOWN: ServerConnection._is_unknown,
-    When.IS_FULL: ServerConnection._is_full,
-    When.IS_STRICT: ServerConnection._wants_sequence,
-    When.IS_POST: ServerConnection._is_one_post,
-    When.IS_LASTING: ServerConnection._is_lasting,
-    When.NO_HANDSHAKE: ServerConnection._speaks_no_handshake,
-    When.HAS_BAD_PARAMS: ServerConnection._has_bad_params,
-    When.MAY_GO_EARLY: ServerConnection._may_go_early,
-    When.IS_UNDECLARED: ServerConnection._is_undeclared,
-    When.ASKS_ARE_FULL: ServerConnection._are_asks_full,
+ServerConnection.GUARDS = {
+    Guard.BATCH_IS_ALLOWED: ServerConnection._is_batch_allowed,
+    Guard.IS_EXPECTED: ServerConnection._is_expected,
+    Guard.IS_IN_FLIGHT: ServerConnection._is_in_flight,
+    Guard.IS_CURRENT: ServerConnection._is_current,
+    Guard.ADVANCES: ServerConnection._advances,
+    Guard.HAS_INVALID_META: ServerConnection._has_invalid_meta,
+    Guard.IS_UNKNOWN: ServerConnection._is_unknown,
+    Guard.IS_FULL: ServerConnection._is_full,
+    Guard.IS_STRICT: ServerConnection._is_strict_handshake,
+    Guard.IS_POST: ServerConnection._is_single_post,
+    Guard.IS_NOT_POST: ServerConnection._is_not_post,
+    Guard.NO_HANDSHAKE: ServerConnection._has_no_handshake,
+    Guard.HAS_BAD_PARAMS: ServerConnection._has_bad_params,
+    Guard.MAY_SEND_EARLY: ServerConnection._may_send_early,
+    Guard.IS_UNDECLARED: ServerConnection._is_undeclared,
+    Guard.OUTGOING_IS_FULL: ServerConnection._is_outgoing_full,
 }

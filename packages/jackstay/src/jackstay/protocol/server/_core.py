@@ -1,11 +1,7 @@
-"""What a server's connection remembers, and how it walks its table.
+"""The data of a server's connection, and the code that runs its table.
 
-`ServerCore` holds the data and the two verbs of every machine here: fire an event, enter a state. What the names in the
-table mean stands in the classes that build on it, one a subject: what comes in (`_intake`), requests
-(`_requests`), and what handlers and the driver do (`_connection`, which joins them).
-
-Above: those three. Below: `_table` (when), `_exchanges` (requests in flight), `_asks` (requests of
-ours), `_offer` (the answers that are the same for everybody).
+`ServerCore` processes events and enters states. Its subclasses implement the actions and guards: incoming messages
+(`_message_classifier`), requests (`_requests`), and handlers and the driver (`_connection`).
 """
 
 from collections.abc import Callable, Mapping
@@ -13,13 +9,13 @@ from enum import Enum
 from typing import ClassVar, Self
 
 from jackstay.errors import InvalidEventError, RequestId, UsageError
-from jackstay.protocol._machine import words
+from jackstay.protocol._machine import readable_name
 from jackstay.protocol._methods import Method
 from jackstay.protocol._versions import REVISIONS, Era
 from jackstay.protocol.server import events as e
-from jackstay.protocol.server._asks import Ask, Asks
+from jackstay.protocol.server._config import ServerConfig, served_methods
 from jackstay.protocol.server._exchanges import Exchanges
-from jackstay.protocol.server._offer import ServerOffer, served_methods
+from jackstay.protocol.server._outgoing_requests import OutgoingRequest, OutgoingRequests
 from jackstay.protocol.server._table import CELLS, ENTRIES, ServerState
 
 _NO_ROWS: dict[str, Method] = {}
@@ -28,15 +24,15 @@ S = ServerState
 
 
 class ServerCore:
-    """The data of a server's connection, and the walk over its table."""
+    """The data of a server's connection. Runs the table of `_table`."""
 
-    # What the table's names do and ask. The methods take the event of their row: the table guarantees it, and a type
-    # checker cannot see it.
-    DO: ClassVar[dict[Enum, Callable[..., None]]] = {}
-    WHEN: ClassVar[dict[Enum, Callable[..., bool]]] = {}
+    # The implementations of the actions and guards. Each gets the event of its row; the table guarantees its type, but
+    # a type checker cannot see that.
+    ACTIONS: ClassVar[dict[Enum, Callable[..., None]]] = {}
+    GUARDS: ClassVar[dict[Enum, Callable[..., bool]]] = {}
 
     __slots__ = (
-        "_asks",
+        "_config",
         "_drain_at",
         "_exchanges",
         "_in_flight",
@@ -45,8 +41,8 @@ class ServerCore:
         "_max_concurrent",
         "_needs_meta",
         "_now",
-        "_offer",
         "_out",
+        "_outgoing",
         "_rows",
         "_version",
         "client",
@@ -56,25 +52,27 @@ class ServerCore:
 
     def __init__(
         self,
-        offer: ServerOffer,
+        config: ServerConfig,
         *,
         version: str | None = None,
         is_post: bool = False,
-        client: e.ClientFacts | None = None,
+        client: e.ClientParams | None = None,
         is_strict: bool = False,
     ) -> None:
-        if version is not None and version not in offer.supported:
-            raise UsageError(f"{version!r} is not one of {', '.join(offer.supported)}", path="version")
-        options = offer.options
-        self._offer = offer
+        if version is not None and version not in config.supported:
+            raise UsageError(
+                f"unsupported version {version!r}; supported: {', '.join(config.supported)}", path="version"
+            )
+        options = config.options
+        self._config = config
         self._is_post = is_post
-        self._is_dual = bool(offer.stateless)
+        self._is_dual = bool(config.stateless)
         self.is_strict = is_strict
         self._max_concurrent = options.max_concurrent
         self._out: list[e.Effect] = []
         self._exchanges = Exchanges(self._out, options.max_frame_bytes)
         self._in_flight = self._exchanges.in_flight
-        self._asks = Asks(self._out, options.max_frame_bytes)
+        self._outgoing = OutgoingRequests(self._out, options.max_frame_bytes)
         self._drain_at: float | None = None
         self._now = 0.0
         self._version = version
@@ -82,9 +80,9 @@ class ServerCore:
         self.state = S.FRESH
         if version is not None:
             self.state = S.STATELESS if REVISIONS[version].era is Era.STATELESS else S.OPERATING
-        self._look_up_rows()
+        self._update_rows()
 
-    # --- what a driver looks at -----------------------------------------------------------------------------------------
+    # --- for drivers ---
 
     def __repr__(self) -> str:
         version = "" if self._version is None else f" {self._version}"
@@ -92,95 +90,95 @@ class ServerCore:
 
     @property
     def version(self) -> str | None:
-        """The revision agreed on, or that the first stateless request named; None while `fresh`."""
+        """The negotiated revision, or that of the first stateless request; None while `fresh`."""
         return self._version
 
     @property
     def in_flight(self) -> Mapping[RequestId, int]:
-        """The serials of the requests that a handler still owes an answer for, by id."""
+        """The serial numbers of the requests in flight, by id."""
         return self._in_flight
 
     @property
-    def asked(self) -> Mapping[int, Ask]:
-        """What was asked of the client and not answered yet (key, method, about), by our id."""
-        return self._asks.open
+    def outgoing_requests(self) -> Mapping[int, OutgoingRequest]:
+        """The pending requests to the client (key, method, related request id), by id."""
+        return self._outgoing.open
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How often something was dropped or went wrong without anybody being told."""
+        """How often something was dropped or failed without an error being raised."""
         return self._exchanges.counts
 
     @property
     def wake_at(self) -> float | None:
-        """When to ask for what is `due`; None: not before something else happens."""
+        """When the next timer is `due`; None if there is none."""
         return self._drain_at
 
     def copy(self) -> Self:
-        """An independent copy, for searching its states."""
-        twin = self.__class__.__new__(self.__class__)
-        twin._offer = self._offer
-        twin._is_post = self._is_post
-        twin._is_dual = self._is_dual
-        twin._needs_meta = self._needs_meta
-        twin.is_strict = self.is_strict
-        twin._max_concurrent = self._max_concurrent
-        twin._out = []
-        twin._exchanges = self._exchanges.copy(twin._out)
-        twin._in_flight = twin._exchanges.in_flight
-        twin._asks = self._asks.copy(twin._out)
-        twin._drain_at = self._drain_at
-        twin._now = self._now
-        twin._version = self._version
-        twin.client = self.client
-        twin.state = self.state
-        twin._rows = self._rows
-        return twin
+        """Return an independent copy, for model checking."""
+        clone = self.__class__.__new__(self.__class__)
+        clone._config = self._config
+        clone._is_post = self._is_post
+        clone._is_dual = self._is_dual
+        clone._needs_meta = self._needs_meta
+        clone.is_strict = self.is_strict
+        clone._max_concurrent = self._max_concurrent
+        clone._out = []
+        clone._exchanges = self._exchanges.copy(clone._out)
+        clone._in_flight = clone._exchanges.in_flight
+        clone._outgoing = self._outgoing.copy(clone._out)
+        clone._drain_at = self._drain_at
+        clone._now = self._now
+        clone._version = self._version
+        clone.client = self.client
+        clone.state = self.state
+        clone._rows = self._rows
+        return clone
 
     def snapshot(self) -> tuple[object, ...]:
-        """Everything that decides what it does next, hashable."""
+        """Return everything that determines later behaviour, hashable."""
         return (
             self.state,
             self._version,
             self.client,
             self._exchanges.snapshot(),
-            self._asks.snapshot(),
+            self._outgoing.snapshot(),
             self._drain_at,
         )
 
-    # --- walking the table --------------------------------------------------------------------------------------------
+    # --- running the table ---
 
     def _fire(self, event: e.Event) -> None:
         cells = CELLS.get(type(event))
         if cells is None:
-            raise UsageError(f"{type(event).__name__} is not an event of a server's connection", path="event")
+            raise UsageError(f"not an event of ServerConnection: {type(event).__name__}", path="event")
         cell = cells[self.state]
-        while cell.when is not None and not self.WHEN[cell.when](self, event):
-            assert cell.otherwise is not None  # a question has two answers: tests walk every cell
+        while cell.guard is not None and not self.GUARDS[cell.guard](self, event):
+            assert cell.otherwise is not None  # every guard has an alternative: tests check every cell
             cell = cell.otherwise
         if cell.is_impossible:
             self._exchanges.count(f"impossible {type(event).__name__}")
             if self.is_strict:
                 raise InvalidEventError(type(event).__name__, self.state.value)
             return
-        for name in cell.do:
-            self.DO[name](self, event)
+        for name in cell.actions:
+            self.ACTIONS[name](self, event)
         if cell.to is not None:
             self._enter(S(cell.to), event)
-        elif not cell.do:
+        elif not cell.actions:
             self._exchanges.count(f"ignored {type(event).__name__}")
 
     def _enter(self, target: ServerState, event: e.Event) -> None:
-        self._out.append(e.Transition(self.state.value, target.value, words(type(event).__name__)))
+        self._out.append(e.Transition(self.state.value, target.value, readable_name(type(event).__name__)))
         self.state = target
-        self._look_up_rows()
+        self._update_rows()
         for name in ENTRIES.get(target, ()):
-            self.DO[name](self, event)
+            self.ACTIONS[name](self, event)
 
-    def _look_up_rows(self) -> None:
-        """What the hot path serves: nothing, in a state that does not serve or has to look at every request."""
+    def _update_rows(self) -> None:
+        """Set the methods that the fast path serves: none unless the state serves every known request."""
         self._needs_meta = self.state is S.STATELESS
         is_serving = self.state in (S.OPERATING, S.STATELESS) or (
-            self.state is S.HANDSHAKE and not self._offer.options.strict
+            self.state is S.HANDSHAKE and not self._config.options.strict
         )
         self._rows = _NO_ROWS
         if is_serving and self._version is not None:

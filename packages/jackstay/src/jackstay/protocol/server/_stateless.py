@@ -1,11 +1,8 @@
-"""What a request of the stateless era says of itself in `_meta`, and what a result says back. Pure functions of bytes.
+"""The request metadata (`_meta`) of the stateless era, and the metadata of its results.
 
-From 2026-07-28 on there is no handshake: every request names its revision and what its client can do, and a server
-may rely on nothing that an earlier request said (2026-07-28 basic/index, "Request metadata"). A request that names a
-revision there *is* a stateless request; that is all a server has to tell the eras apart.
-
-Must never know a state, a connection or a method's meaning. Above: the server's core; the dispatch, which splices
-results and asks for capabilities. Below: msgspec.
+From 2026-07-28 on there is no handshake: every request names its revision and the capabilities of its client, and a
+server may not rely on an earlier request (2026-07-28 basic/index, "Request metadata"). A request is a stateless request
+if its `_meta` names a revision.
 """
 
 from collections.abc import Callable
@@ -32,10 +29,10 @@ _OPENS_OBJECT, _CLOSES_OBJECT, _CAPITAL_T, _CAPITAL_V, _UNDERSCORE, _BACKSLASH =
 
 
 class RequestMeta(msgspec.Struct, frozen=True, gc=False):
-    """The members that a server must understand. Raw ones are views of the frame: decode or copy them, never keep them.
+    """The members of `_meta` that a server must understand. Raw members are views of the frame: decode or copy them.
 
-    `client_info` is for display only and is not checked: a server must not require it (2026-07-28 basic/index). Without
-    `log_level` no log message may be sent for this request.
+    `client_info` is for display only and is not validated: a server must not require it (2026-07-28 basic/index).
+    Without `log_level` no log message may be sent for this request.
     """
 
     version: str = msgspec.field(name=META_PROTOCOL_VERSION)
@@ -45,10 +42,10 @@ class RequestMeta(msgspec.Struct, frozen=True, gc=False):
     progress_token: RequestId | None = msgspec.field(default=None, name=META_PROGRESS_TOKEN)
 
 
-class MetaFlaw(msgspec.Struct, frozen=True):
-    """Why a stateless request cannot be served: the key that is missing or wrong, and what it must be.
+class InvalidMeta(msgspec.Struct, frozen=True):
+    """A key of `_meta` that is missing or invalid, and the reason.
 
-    `version` is the revision it names, or None where that is what cannot be read.
+    `version` is the revision that the request names, or None if it cannot be read.
     """
 
     key: str
@@ -81,7 +78,7 @@ _read_object: Callable[[Raw | bytes], dict[str, Json]] = msgspec.json.Decoder(di
 
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-# In the order in which a flaw is named: what decides first stands first.
+# In the order in which problems are reported.
 _RULES: tuple[tuple[str, object, bool, str], ...] = (
     (META_CLIENT_CAPABILITIES, dict[str, Raw], True, "an object"),
     (META_LOG_LEVEL, LogLevel | None, False, "a log level"),
@@ -90,18 +87,18 @@ _RULES: tuple[tuple[str, object, bool, str], ...] = (
 
 
 def may_name_version(frame: bytes) -> bool:
-    """False if no request in this frame can be a stateless one: searches at C speed instead of a decoding.
+    """Return False if no request in this frame can be stateless: a fast search instead of decoding.
 
-    Looking for one byte is six times faster than looking for more, and most frames have neither of these two: a
-    capital V, and the backslash of an escape, without which no name can be written in another way.
+    Searching for one byte is six times faster than for several, and most frames contain neither a capital V nor a
+    backslash. Without a backslash the key cannot be written with escapes.
     """
     if _CAPITAL_V in frame and _VERSION_BYTES in frame:
         return True
     return _BACKSLASH in frame and (b"\\u" in frame or b"\\/" in frame)
 
 
-def read_meta(params: Raw | None) -> RequestMeta | MetaFlaw | None:
-    """What a request says of itself, or what is wrong with that, or None: it is not a stateless request."""
+def read_meta(params: Raw | None) -> RequestMeta | InvalidMeta | None:
+    """Return the metadata of a stateless request, what is invalid in it, or None if the request is not stateless."""
     if params is None:
         return None
     try:
@@ -109,12 +106,12 @@ def read_meta(params: Raw | None) -> RequestMeta | MetaFlaw | None:
     except _REFUSALS:
         return _examine(params)
     if memoryview(meta.capabilities)[0] != _OPENS_OBJECT:
-        return MetaFlaw(META_CLIENT_CAPABILITIES, "must be an object", meta.version)
+        return InvalidMeta(META_CLIENT_CAPABILITIES, "must be an object", meta.version)
     return meta
 
 
-def _examine(params: Raw) -> RequestMeta | MetaFlaw | None:
-    """What is wrong with `_meta`, once it was refused; None if it names no revision."""
+def _examine(params: Raw) -> RequestMeta | InvalidMeta | None:
+    """Return what is invalid in a `_meta` that could not be decoded; None if it names no revision."""
     try:
         meta = _read_outline(params).meta
         members = {} if meta is UNSET else _read_members(meta)
@@ -124,14 +121,14 @@ def _examine(params: Raw) -> RequestMeta | MetaFlaw | None:
         return None
     version = _read_as(str, members[META_PROTOCOL_VERSION])
     if not isinstance(version, str):
-        return MetaFlaw(META_PROTOCOL_VERSION, "must be a string")
+        return InvalidMeta(META_PROTOCOL_VERSION, "must be a string")
     for key, type, is_required, rule in _RULES:
         if key in members:
             if _read_as(type, members[key]) is UNSET:
-                return MetaFlaw(key, f"must be {rule}", version)
+                return InvalidMeta(key, f"must be {rule}", version)
         elif is_required:
-            return MetaFlaw(key, "is missing", version)
-    # A name stood twice, and only the first was wrong: the last wins.
+            return InvalidMeta(key, "is missing", version)
+    # A key was duplicated and only the first value was invalid: the last one counts.
     return _read_request_meta(msgspec.json.encode(members))
 
 
@@ -144,33 +141,33 @@ def _read_as(type: object, raw: Raw) -> object:
 
 
 def progress_token(params: Raw | None) -> RequestId | None:
-    """The token under which the client of either era wants to hear of progress, or None. Never raises."""
+    """Return the progress token of a request of either era, or None. Never raises."""
     if params is None:
         return None
     try:
         meta = _read_token(params).meta
     except _REFUSALS:
-        return None  # a token that is neither integer nor string asks for nothing that could be sent
+        return None  # a token that is neither an integer nor a string is ignored
     return None if meta is None else meta.progress_token
 
 
 def result_head(server_info: bytes) -> bytes:
-    """How every complete result of a server begins, up to members of its own: for `dress_result`, made once."""
+    """Return the start of every complete result of a server, for `finalize_result`."""
     return b'{"resultType":"complete","_meta":{"%b":%b},' % (META_SERVER_INFO.encode(), server_info)
 
 
-def dress_result(result: bytes, head: bytes) -> bytes:
-    """An encoded result with `resultType` and the server's name in `_meta`, as 2026-07-28 has every result.
+def finalize_result(result: bytes, head: bytes) -> bytes:
+    """Add `resultType` and the server's name in `_meta` to an encoded result, as 2026-07-28 requires.
 
-    `head` is from `result_head`. A result that has neither member, the usual one, is spliced and not decoded; what a
-    result says of either itself is kept.
+    `head` comes from `result_head`. A result with neither member, the usual case, is not decoded. Members that the
+    result already has are kept.
 
     Raises:
-        UsageError: if `result` is not an encoded JSON object without space around it.
+        UsageError: if `result` is not an encoded JSON object without surrounding whitespace.
     """
     if len(result) < 2 or result[0] != _OPENS_OBJECT or result[-1] != _CLOSES_OBJECT:
-        raise UsageError("an encoded JSON object is needed here, without space around it", path="result")
-    # One byte is looked for before a name, and `find` instead of `in`: every answer of a server comes this way.
+        raise UsageError("result must be an encoded JSON object without surrounding whitespace", path="result")
+    # Search for one byte before the name, with `find` instead of `in`: this runs for every response.
     if (_UNDERSCORE in result and result.find(b'"_meta"') >= 0) or (
         _CAPITAL_T in result and result.find(b'"resultType"') >= 0
     ):
@@ -181,17 +178,17 @@ def dress_result(result: bytes, head: bytes) -> bytes:
 def _merge_result(result: bytes, head: bytes) -> bytes:
     try:
         members = _read_members(result)
-        ours = _read_members(head[:-1] + b"}")
-        meta = {**_read_members(ours["_meta"]), **_read_members(members.get("_meta", Raw(b"{}")))}
+        defaults = _read_members(head[:-1] + b"}")
+        meta = {**_read_members(defaults["_meta"]), **_read_members(members.get("_meta", Raw(b"{}")))}
     except _REFUSALS as error:
-        raise UsageError(f"the result or its `_meta` is not a JSON object: {error}", path="result") from error
-    return msgspec.json.encode({**ours, **members, "_meta": meta})
+        raise UsageError(f"result and its `_meta` must be JSON objects: {error}", path="result") from error
+    return msgspec.json.encode({**defaults, **members, "_meta": meta})
 
 
 def declares(capabilities: dict[str, Json], required: str) -> bool:
-    """True if a client's capabilities include `required`, a dotted path such as `elicitation.url`.
+    """Return True if the capabilities include `required`, a dotted path such as `elicitation.url`.
 
-    `elicitation: {}` means forms and nothing else (2026-07-28 client/elicitation).
+    `elicitation: {}` means forms only (2026-07-28 client/elicitation).
     """
     if required == "elicitation.form" and capabilities.get("elicitation") == {}:
         return True
@@ -203,12 +200,12 @@ def declares(capabilities: dict[str, Json], required: str) -> bool:
     return here is not None and here is not False
 
 
-def refuse_undeclared(
+def check_capabilities(
     capabilities: Raw | bytes, required: tuple[str, ...], *, method: str
 ) -> GuardRefusedError | None:
-    """The refusal (-32021) for a request that needs what its client did not declare, or None if nothing is missing.
+    """Return the error (-32021) for a request whose client did not declare a required capability, or None.
 
-    For the dispatch of the stateless era: step `Failed` with the `code`, the `message` and the `data()` of it.
+    A dispatcher of the stateless era steps `Failed` with its `code`, `message` and `data()`.
     """
     try:
         declared = _read_object(capabilities)
@@ -219,13 +216,13 @@ def refuse_undeclared(
         if not declares(declared, path):
             here = missing
             for step in path.split("."):
-                below = here.setdefault(step, {})
-                assert isinstance(below, dict)  # every value in here was put in by the line above
-                here = below
+                child = here.setdefault(step, {})
+                assert isinstance(child, dict)  # only the line above adds values
+                here = child
     if not missing:
         return None
     return GuardRefusedError(
-        "the client did not declare a capability that this needs",
+        "the client did not declare a required capability",
         event="StatelessRequested",
         state="stateless",
         code=ErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY,

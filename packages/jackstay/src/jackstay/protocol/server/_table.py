@@ -1,55 +1,48 @@
-"""When what may happen to a server's connection: the total table of its lifecycle.
+"""The state table of a server's connection.
 
-A connection is one stream (stdio, memory, legacy SSE), one HTTP session of the handshake era, or one POST. It is
-always in one of six states. Nothing has been agreed (`fresh`); `initialize` was answered (`handshake`) and confirmed
-(`operating`), or the client speaks the era without a handshake (`stateless`); running handlers get a last second
-(`draining`); it is over (`closed`).
-
-                ┌──> handshake ──> operating ──┐
-    (start) ─> fresh                           ├──> draining ──> closed
-                └──> stateless ────────────────┘
-
-From every state but `closed` a lost client or an order to drain leads to `draining`, and an order to stop to `closed`.
-A POST starts where its header and `_meta` say: in `operating` or in `stateless`.
-
-What holds in every state, whatever the client does:
-
-1. A request has at most one answer, and none once it was cancelled. A notification has none.
-2. A request that was handed to a handler is in flight, answered or cancelled; none is forgotten.
-3. The state changes only when what was asked for succeeded; what a guard refuses changes nothing.
-4. After `closed` nothing is sent, and nothing is in flight in it.
-5. What was asked of the client ends once: with its answer, or with an error at the latest in `closed`.
-6. `draining` has a deadline that no handler and no client can move.
-
-The rows read as the design's table does, and in its order: a message belongs to the first class that fits. One event a
-row, one state a column; cells hold names, and `_connection` says what each name does. What depends on something is asked
-by name (`when`), in the order written. Nothing here calls anything, so nothing can be re-entered.
-
-Settled here, where the design leaves it open. *Strikes*: a client's bad frames are counted and reported, and never
-close the connection: each was answered, costs us one frame, and a server must not hang up on a client it still owes
-answers. *Unanswered at the end*: a handler cancelled at the drain deadline gets no answer: the client sees the
-connection end and knows that the outcome is unknown, and any answer of ours would claim to know more. *Asking early*:
-before `notifications/initialized` a server may send nothing but pings, logs and what belongs to a request of the
-client's (2025-11-25 basic/lifecycle), but clients pipeline and handlers run: the rest is held until then. *Headers*
-that contradict the body (-32020) are refused on HTTP before a message gets here (`http`); *capabilities* that
-a handler finds missing (-32021, `_stateless`) are its answer: by then the request is served.
-
-Kept beside the state, because they are tables and not phases: the ids in flight, the answers of unfinished batches,
-what was asked of the client, the revision agreed on, and the time of the drain deadline.
-
-Above: `_connection`, which runs this; `drawing`, which shows it. Below: `_machine`, `events`.
+A connection is one stream (stdio, memory, legacy SSE), one HTTP session of the handshake era, or one POST. The classes
+that derive from `ServerCore` implement the actions and guards that the cells name.
 """
+
+# The states:
+#
+#                 ┌──> handshake ──> operating ──┐
+#     (start) ─> fresh                           ├──> draining ──> closed
+#                 └──> stateless ────────────────┘
+#
+# Every state but `closed` goes to `draining` when the client disconnects or a drain is requested, and to `closed` when
+# a stop is requested. A POST starts in `operating` or `stateless`, as its header and `_meta` determine.
+#
+# Invariants, whatever the client sends:
+#
+# 1. A request gets at most one response, and none after it was cancelled. A notification gets none.
+# 2. A request that was passed to a handler is in flight, answered or cancelled.
+# 3. An event that a guard refuses does not change the state.
+# 4. In `closed` nothing is sent and nothing is in flight.
+# 5. A request to the client completes exactly once: with a response, or with an error in `closed` at the latest.
+# 6. `draining` has a deadline that neither a handler nor a client can extend.
+#
+# Decisions that the specification leaves open:
+#
+# - Malformed frames are counted and reported but never close the connection: each one got an error response, and the
+#   server may still owe the client responses to other requests.
+# - A request whose handler is cancelled at the drain deadline gets no response. The client sees the connection close
+#   and knows that the outcome is unknown; an error response would claim more than the server knows.
+# - Before `notifications/initialized` a server may send only pings, log messages and messages that belong to a request
+#   of the client (2025-11-25 basic/lifecycle). Clients pipeline requests, so everything else is queued until then.
+# - Headers that contradict the body (-32020) are refused by `protocol.http` before a message gets here. A missing
+#   capability (-32021, `_stateless`) is the response of the handler: by then the request is being served.
 
 from enum import unique
 
 from jackstay.errors import InvalidEventError, NoTransitionError, UnknownEventError
-from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, Word, words
+from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, TableEnum, readable_name
 from jackstay.protocol.server import events as e
 
 
 @unique
-class ServerState(Word):
-    """Where a server's connection stands."""
+class ServerState(TableEnum):
+    """The state of a server's connection."""
 
     FRESH = "fresh"
     HANDSHAKE = "handshake"
@@ -59,32 +52,32 @@ class ServerState(Word):
     CLOSED = "closed"
 
 
-# Unique, because two names for the same words would silently be one action.
+# Unique, because two names with the same text would silently be one action.
 @unique
-class Do(Word):
-    """What is done. The words stand in the drawings."""
+class Action(TableEnum):
+    """The actions. Their values are the texts in the diagrams of `docs/`."""
 
-    # Frames that are no messages.
-    ANSWER_OVERSIZE = "-32600, skip to the next frame"
-    ANSWER_UNREADABLE = "-32700"
-    ANSWER_INVALID = "-32600"
-    ANSWER_ARRAY = "-32600 for the whole array"
-    STRIKE = "strike"
-    OPEN_BATCH = "each member by these rows, in order"
-    CLOSE_BATCH = "send the answers that are there as one array, once all are"
+    # Frames that are not messages.
+    REJECT_OVERSIZE = "-32600, skip to the next frame"
+    REJECT_UNREADABLE = "-32700"
+    REJECT_INVALID = "-32600"
+    REJECT_BATCH = "-32600 for the whole batch"
+    COUNT_VIOLATION = "count a violation"
+    OPEN_BATCH = "process each member by these rows, in order"
+    CLOSE_BATCH = "send the responses as one batch, once all are there"
     # Responses and notifications.
-    COMPLETE_ASK = "to our request"
-    FAIL_MALFORMED_ASK = "fail our request that it meant to answer"
+    COMPLETE_OUTGOING = "complete our request"
+    FAIL_OUTGOING_MALFORMED = "fail our request with that id"
     COUNT_STRAY = "count it"
-    VIOLATE = "drop, count a violation"
-    CANCEL = "cancel the handler, send no answer"
+    DROP_RESPONSE = "drop, count a violation"
+    CANCEL = "cancel the handler, send no response"
     DELIVER = "deliver"
     # Requests.
     SERVE = "serve"
-    ANSWER_DISCOVER = "answer with versions and capabilities"
-    ANSWER_PING = "answer {}"
-    INITIALIZE = "answer, remember the client"
-    ANSWER_INITIALIZE = "answer, remember nothing"
+    RESPOND_DISCOVER = "respond with versions and capabilities"
+    RESPOND_PING = "respond with {}"
+    INITIALIZE = "respond, store the client's parameters"
+    RESPOND_INITIALIZE = "respond, store nothing"
     REFUSE_DUPLICATE = "-32600, the id is in flight"
     REFUSE_VERSION = "-32022 with the supported list"
     REFUSE_HANDSHAKE = "-32022 with the stateless revisions"
@@ -96,205 +89,205 @@ class Do(Word):
     REFUSE_SHUTDOWN = "-32603, shutting down, retryable"
     REFUSE_BUSY = "-32603, busy, retryable"
     # Handlers.
-    ANSWER = "send the answer, or put it into its array"
+    RESPOND = "send the response, or add it to its batch"
     COUNT_LATE = "drop, count it as late"
-    REPORT = "send progress"
-    COUNT_BACKWARD = "drop, count it as not increasing"
-    # What we send by ourselves.
+    SEND_PROGRESS = "send progress"
+    DROP_PROGRESS = "drop, count it as not increasing"
+    # Messages that the server sends on its own.
     NOTIFY = "send it"
-    HOLD = "hold it until initialized"
-    RELEASE_HELD = "send what was held"
-    DROP_HELD = "drop what was held"
-    ASK = "new id, send it"
-    FAIL_ASK_EARLY = "StateError"
-    FAIL_ASK_FULL = "BackpressureError"
-    FAIL_ASK_CAPABILITY = "CapabilityError"
-    FAIL_ASK_SHUTDOWN = "ShutdownError"
-    WITHDRAW_ASK = "cancel it at the client"
-    # The end.
-    ARM_DRAIN = "arm the drain deadline"
-    END_ASKS = "fail what was asked of the client"
-    STOP_RUNNING = "cancel what runs"
-    FLUSH_BATCHES = "send the answers of batches that are there"
-    REST = "clear tables and the deadline"
+    QUEUE = "queue it until initialized"
+    SEND_QUEUED = "send what was queued"
+    DROP_QUEUED = "drop what was queued"
+    SEND_OUTGOING = "assign an id, send it"
+    FAIL_OUTGOING_EARLY = "StateError"
+    FAIL_OUTGOING_FULL = "BackpressureError"
+    FAIL_OUTGOING_CAPABILITY = "CapabilityError"
+    FAIL_OUTGOING_SHUTDOWN = "ShutdownError"
+    CANCEL_OUTGOING = "send notifications/cancelled"
+    # Shutdown.
+    ARM_DRAIN = "set the drain deadline"
+    FAIL_ALL_OUTGOING = "fail all requests to the client"
+    CANCEL_RUNNING = "cancel all handlers"
+    FLUSH_BATCHES = "send incomplete batches"
+    CLEAR_DEADLINE = "clear the drain deadline"
     CLOSE = "flush, close the transport"
 
 
 @unique
-class When(Word):
-    """What it depends on."""
+class Guard(TableEnum):
+    """The conditions that a cell can depend on."""
 
     BATCH_IS_ALLOWED = "2025-03-26, 1 to 100 members, no initialize"
-    IS_OURS = "it answers a request of ours"
+    IS_EXPECTED = "it responds to a request of ours"
     IS_IN_FLIGHT = "that request is in flight"
     IS_CURRENT = "the request is still in flight"
     ADVANCES = "the request is in flight and its progress increases"
-    HAS_FLAW = "a key of _meta is missing or wrong"
+    HAS_INVALID_META = "a key of _meta is missing or invalid"
     IS_UNKNOWN = "the revision has no such method"
     IS_FULL = "max_concurrent are in flight"
     IS_STRICT = "strict"
     IS_POST = "the connection is one POST"
-    IS_LASTING = "the connection is more than one POST"
-    NO_HANDSHAKE = "no revision with a handshake is spoken"
-    HAS_BAD_PARAMS = "its params cannot be used"
-    MAY_GO_EARLY = "it is a ping, a log, or belongs to a request"
-    IS_UNDECLARED = "the client did not declare it, or cannot be asked"
-    ASKS_ARE_FULL = "max_concurrent are asked"
+    IS_NOT_POST = "the connection is more than one POST"
+    NO_HANDSHAKE = "no revision with a handshake is supported"
+    HAS_BAD_PARAMS = "its params are invalid"
+    MAY_SEND_EARLY = "it is a ping, a log message, or belongs to a request"
+    IS_UNDECLARED = "the client did not declare it, or cannot be reached"
+    OUTGOING_IS_FULL = "max_concurrent requests to the client are pending"
 
 
-S, D, W = ServerState, Do, When
+S, A, G = ServerState, Action, Guard
 
 
-def _ask(when: When, yes: Cell, no: Cell) -> Cell:
-    """The cell `yes` where the question holds, else `no`. A `yes` must not ask anything itself."""
-    return Cell(yes.do, yes.to, when, no)
+def _if(guard: Guard, yes: Cell, no: Cell) -> Cell:
+    """Return a cell that acts as `yes` if the guard is true, else as `no`. `yes` must not have a guard."""
+    return Cell(yes.actions, yes.to, guard, no)
 
 
 _ = IGNORE
 NEVER = IMPOSSIBLE
 
-_OVERSIZE = Cell((D.ANSWER_OVERSIZE, D.STRIKE))
-_UNREADABLE = Cell((D.ANSWER_UNREADABLE, D.STRIKE))
-_INVALID = Cell((D.ANSWER_INVALID, D.FAIL_MALFORMED_ASK, D.STRIKE))
-_NO_ARRAY = Cell((D.ANSWER_ARRAY, D.STRIKE))
-_ARRAY = _ask(W.BATCH_IS_ALLOWED, Cell((D.OPEN_BATCH,)), _NO_ARRAY)
-_CLOSE_BATCH = Cell((D.CLOSE_BATCH,))
-_STRAY = Cell((D.COUNT_STRAY,))
-_RESPONSE = _ask(W.IS_OURS, Cell((D.COMPLETE_ASK,)), _STRAY)
-_CANCEL = _ask(W.IS_IN_FLIGHT, Cell((D.CANCEL,)), _)
-_DELIVER = Cell((D.DELIVER,))
+_OVERSIZE = Cell((A.REJECT_OVERSIZE, A.COUNT_VIOLATION))
+_UNREADABLE = Cell((A.REJECT_UNREADABLE, A.COUNT_VIOLATION))
+_INVALID = Cell((A.REJECT_INVALID, A.FAIL_OUTGOING_MALFORMED, A.COUNT_VIOLATION))
+_NO_BATCH = Cell((A.REJECT_BATCH, A.COUNT_VIOLATION))
+_BATCH = _if(G.BATCH_IS_ALLOWED, Cell((A.OPEN_BATCH,)), _NO_BATCH)
+_CLOSE_BATCH = Cell((A.CLOSE_BATCH,))
+_STRAY = Cell((A.COUNT_STRAY,))
+_RESPONSE = _if(G.IS_EXPECTED, Cell((A.COMPLETE_OUTGOING,)), _STRAY)
+_CANCEL = _if(G.IS_IN_FLIGHT, Cell((A.CANCEL,)), _)
+_DELIVER = Cell((A.DELIVER,))
 
-_DUPLICATE = Cell((D.REFUSE_DUPLICATE,))
-_VERSION = Cell((D.REFUSE_VERSION,))
-_META = Cell((D.REFUSE_META,))
-_UNKNOWN = Cell((D.REFUSE_UNKNOWN,))
-_SEQUENCE = Cell((D.REFUSE_SEQUENCE,))
-_STATELESS = Cell((D.REFUSE_STATELESS,))
-_SHUTDOWN = Cell((D.REFUSE_SHUTDOWN,))
-_BUSY = Cell((D.REFUSE_BUSY,))
-_DISCOVER = _ask(W.HAS_FLAW, _META, Cell((D.ANSWER_DISCOVER,)))
-_SERVE = _ask(W.IS_FULL, _BUSY, Cell((D.SERVE,)))
-_PING = Cell((D.ANSWER_PING,))
-_BAD_PARAMS = Cell((D.REFUSE_PARAMS,))
+_DUPLICATE = Cell((A.REFUSE_DUPLICATE,))
+_VERSION = Cell((A.REFUSE_VERSION,))
+_META = Cell((A.REFUSE_META,))
+_UNKNOWN = Cell((A.REFUSE_UNKNOWN,))
+_SEQUENCE = Cell((A.REFUSE_SEQUENCE,))
+_STATELESS = Cell((A.REFUSE_STATELESS,))
+_SHUTDOWN = Cell((A.REFUSE_SHUTDOWN,))
+_BUSY = Cell((A.REFUSE_BUSY,))
+_DISCOVER = _if(G.HAS_INVALID_META, _META, Cell((A.RESPOND_DISCOVER,)))
+_SERVE = _if(G.IS_FULL, _BUSY, Cell((A.SERVE,)))
+_PING = Cell((A.RESPOND_PING,))
+_BAD_PARAMS = Cell((A.REFUSE_PARAMS,))
 
 
 def _serve_stateless(serve: Cell) -> Cell:
-    return _ask(W.HAS_FLAW, _META, _ask(W.IS_UNKNOWN, _UNKNOWN, _ask(W.IS_FULL, _BUSY, serve)))
+    return _if(G.HAS_INVALID_META, _META, _if(G.IS_UNKNOWN, _UNKNOWN, _if(G.IS_FULL, _BUSY, serve)))
 
 
-_ANSWER = _ask(W.IS_CURRENT, Cell((D.ANSWER,)), Cell((D.COUNT_LATE,)))
-_LATE = Cell((D.COUNT_LATE,))
-_REPORT = _ask(W.ADVANCES, Cell((D.REPORT,)), Cell((D.COUNT_BACKWARD,)))
-_NOTIFY = Cell((D.NOTIFY,))
-_HOLD = Cell((D.HOLD,))
-_UNDECLARED = Cell((D.FAIL_ASK_CAPABILITY,))
-_WITHDRAW = Cell((D.WITHDRAW_ASK,))
+_RESPOND = _if(G.IS_CURRENT, Cell((A.RESPOND,)), Cell((A.COUNT_LATE,)))
+_LATE = Cell((A.COUNT_LATE,))
+_PROGRESS = _if(G.ADVANCES, Cell((A.SEND_PROGRESS,)), Cell((A.DROP_PROGRESS,)))
+_NOTIFY = Cell((A.NOTIFY,))
+_QUEUE = Cell((A.QUEUE,))
+_UNDECLARED = Cell((A.FAIL_OUTGOING_CAPABILITY,))
+_CANCEL_OUTGOING = Cell((A.CANCEL_OUTGOING,))
 _DRAIN = Cell((), S.DRAINING)
-_LOSE = Cell((D.END_ASKS,), S.DRAINING)
-_STOP = Cell((D.STOP_RUNNING, D.FLUSH_BATCHES), S.CLOSED)
+_DISCONNECT = Cell((A.FAIL_ALL_OUTGOING,), S.DRAINING)
+_STOP = Cell((A.CANCEL_RUNNING, A.FLUSH_BATCHES), S.CLOSED)
 
 
-def _asked(send: Cell) -> Cell:
-    full = Cell((D.FAIL_ASK_FULL,))
-    return _ask(W.IS_UNDECLARED, _UNDECLARED, _ask(W.ASKS_ARE_FULL, full, send))
+def _outgoing(send: Cell) -> Cell:
+    full = Cell((A.FAIL_OUTGOING_FULL,))
+    return _if(G.IS_UNDECLARED, _UNDECLARED, _if(G.OUTGOING_IS_FULL, full, send))
 
 
-# One row an event; the cells are fresh, handshake, operating, stateless, draining, closed.
+# One row per event; the cells are fresh, handshake, operating, stateless, draining, closed.
 ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
-    # What the client sends: the first row that fits.
+    # Messages from the client: the first row that matches, in this order.
     e.OversizeReceived: (_OVERSIZE, _OVERSIZE, _OVERSIZE, _OVERSIZE, _OVERSIZE, _),
     e.UnreadableReceived: (_UNREADABLE, _UNREADABLE, _UNREADABLE, _UNREADABLE, _UNREADABLE, _),
-    e.ArrayReceived: (_NO_ARRAY, _NO_ARRAY, _ARRAY, _NO_ARRAY, _ARRAY, _),
-    e.ArrayEnded: (NEVER, NEVER, _CLOSE_BATCH, NEVER, _CLOSE_BATCH, NEVER),
+    e.BatchReceived: (_NO_BATCH, _NO_BATCH, _BATCH, _NO_BATCH, _BATCH, _),
+    e.BatchEnded: (NEVER, NEVER, _CLOSE_BATCH, NEVER, _CLOSE_BATCH, NEVER),
     e.InvalidReceived: (_INVALID, _INVALID, _INVALID, _INVALID, _INVALID, _),
-    e.ResponseReceived: (_STRAY, _RESPONSE, _RESPONSE, Cell((D.VIOLATE,)), _RESPONSE, _),
-    # On HTTP the end of the response is the cancel of the stateless era, and the notification is not sent there.
-    e.CancelReceived: (_, _CANCEL, _CANCEL, _ask(W.IS_POST, _, _CANCEL), _CANCEL, _),
+    e.ResponseReceived: (_STRAY, _RESPONSE, _RESPONSE, Cell((A.DROP_RESPONSE,)), _RESPONSE, _),
+    # On HTTP a client of the stateless era cancels by closing the response, not by this notification.
+    e.CancelReceived: (_, _CANCEL, _CANCEL, _if(G.IS_POST, _, _CANCEL), _CANCEL, _),
     e.InitializedReceived: (_, Cell((), S.OPERATING), _, _, _, _),
     e.NotificationReceived: (_, _, _DELIVER, _DELIVER, _, _),
     e.DuplicateRequested: (_DUPLICATE, _DUPLICATE, _DUPLICATE, _DUPLICATE, _DUPLICATE, _),
     e.UnsupportedRequested: (_VERSION, _VERSION, _VERSION, _VERSION, _SHUTDOWN, _),
     e.DiscoverRequested: (_DISCOVER, _DISCOVER, _DISCOVER, _DISCOVER, _SHUTDOWN, _),
     e.StatelessRequested: (
-        _serve_stateless(Cell((D.SERVE,), S.STATELESS)),
+        _serve_stateless(Cell((A.SERVE,), S.STATELESS)),
         _STATELESS,
         _STATELESS,
-        _serve_stateless(Cell((D.SERVE,))),
+        _serve_stateless(Cell((A.SERVE,))),
         _SHUTDOWN,
         _,
     ),
     e.InitializeRequested: (
-        _ask(W.NO_HANDSHAKE, Cell((D.REFUSE_HANDSHAKE,)),
-             _ask(W.HAS_BAD_PARAMS, _BAD_PARAMS, Cell((D.INITIALIZE,), S.HANDSHAKE))),
+        _if(G.NO_HANDSHAKE, Cell((A.REFUSE_HANDSHAKE,)),
+            _if(G.HAS_BAD_PARAMS, _BAD_PARAMS, Cell((A.INITIALIZE,), S.HANDSHAKE))),
         _SEQUENCE,
-        # A POST without a session: the next may reach another process, so nothing is remembered.
-        _ask(W.IS_LASTING, _SEQUENCE,
-             _ask(W.HAS_BAD_PARAMS, _BAD_PARAMS, Cell((D.ANSWER_INITIALIZE,)))),
-        Cell((D.REFUSE_HANDSHAKE,)),
+        # A POST without a session: the next one may reach another process, so nothing is stored.
+        _if(G.IS_NOT_POST, _SEQUENCE,
+            _if(G.HAS_BAD_PARAMS, _BAD_PARAMS, Cell((A.RESPOND_INITIALIZE,)))),
+        Cell((A.REFUSE_HANDSHAKE,)),
         _SHUTDOWN,
         _,
     ),
     e.PingRequested: (_PING, _PING, _PING, _UNKNOWN, _PING, _),
     e.UnknownRequested: (_UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN, _),
-    e.MethodRequested: (_SEQUENCE, _ask(W.IS_STRICT, _SEQUENCE, _SERVE), _SERVE, _META, _SHUTDOWN, _),
-    e.ClientGone: (
-        _LOSE,
-        _LOSE,
-        _LOSE,
-        _ask(W.IS_POST, Cell((D.STOP_RUNNING,), S.DRAINING), _LOSE),
+    e.MethodRequested: (_SEQUENCE, _if(G.IS_STRICT, _SEQUENCE, _SERVE), _SERVE, _META, _SHUTDOWN, _),
+    e.ClientDisconnected: (
+        _DISCONNECT,
+        _DISCONNECT,
+        _DISCONNECT,
+        _if(G.IS_POST, Cell((A.CANCEL_RUNNING,), S.DRAINING), _DISCONNECT),
         _,
         _,
     ),
-    # What handlers and the driver do. Nothing is served in `fresh`, so nothing can end there.
-    e.Finished: (NEVER, _ANSWER, _ANSWER, _ANSWER, _ANSWER, _LATE),
-    e.Failed: (NEVER, _ANSWER, _ANSWER, _ANSWER, _ANSWER, _LATE),
-    e.Progressed: (NEVER, _REPORT, _REPORT, _REPORT, _REPORT, _),
-    e.Notified: (_, _ask(W.MAY_GO_EARLY, _NOTIFY, _HOLD), _NOTIFY, _NOTIFY, _NOTIFY, _),
-    e.Asked: (
-        Cell((D.FAIL_ASK_EARLY,)),
-        _asked(_ask(W.MAY_GO_EARLY, Cell((D.ASK,)), _HOLD)),
-        _asked(Cell((D.ASK,))),
+    # Handlers and the driver. Nothing is served in `fresh`, so nothing can finish there.
+    e.Finished: (NEVER, _RESPOND, _RESPOND, _RESPOND, _RESPOND, _LATE),
+    e.Failed: (NEVER, _RESPOND, _RESPOND, _RESPOND, _RESPOND, _LATE),
+    e.Progressed: (NEVER, _PROGRESS, _PROGRESS, _PROGRESS, _PROGRESS, _),
+    e.Notified: (_, _if(G.MAY_SEND_EARLY, _NOTIFY, _QUEUE), _NOTIFY, _NOTIFY, _NOTIFY, _),
+    e.OutgoingRequested: (
+        Cell((A.FAIL_OUTGOING_EARLY,)),
+        _outgoing(_if(G.MAY_SEND_EARLY, Cell((A.SEND_OUTGOING,)), _QUEUE)),
+        _outgoing(Cell((A.SEND_OUTGOING,))),
         _UNDECLARED,
-        Cell((D.FAIL_ASK_SHUTDOWN,)),
-        Cell((D.FAIL_ASK_SHUTDOWN,)),
+        Cell((A.FAIL_OUTGOING_SHUTDOWN,)),
+        Cell((A.FAIL_OUTGOING_SHUTDOWN,)),
     ),
-    e.Withdrew: (_, _WITHDRAW, _WITHDRAW, _, _WITHDRAW, _),
-    e.DrainAsked: (_DRAIN, _DRAIN, _DRAIN, _DRAIN, _, _),
-    e.StopAsked: (_STOP, _STOP, _STOP, _STOP, _STOP, _),
-    # The clock, and what follows.
+    e.OutgoingCancelled: (_, _CANCEL_OUTGOING, _CANCEL_OUTGOING, _, _CANCEL_OUTGOING, _),
+    e.DrainRequested: (_DRAIN, _DRAIN, _DRAIN, _DRAIN, _, _),
+    e.StopRequested: (_STOP, _STOP, _STOP, _STOP, _STOP, _),
+    # Timers, and events that follow from others.
     e.DrainExpired: (NEVER, NEVER, NEVER, NEVER, _STOP, NEVER),
-    e.Emptied: (NEVER, NEVER, NEVER, NEVER, Cell((), S.CLOSED), NEVER),
+    e.Drained: (NEVER, NEVER, NEVER, NEVER, Cell((), S.CLOSED), NEVER),
 }  # fmt: skip
 
-# What is done on entering a state, whatever led there.
-ENTRIES: dict[ServerState, tuple[Do, ...]] = {
-    S.OPERATING: (D.RELEASE_HELD,),
-    S.DRAINING: (D.DROP_HELD, D.ARM_DRAIN),
-    S.CLOSED: (D.DROP_HELD, D.END_ASKS, D.REST, D.CLOSE),
+# The actions that run on entering a state, whatever event led there.
+ENTRIES: dict[ServerState, tuple[Action, ...]] = {
+    S.OPERATING: (A.SEND_QUEUED,),
+    S.DRAINING: (A.DROP_QUEUED, A.ARM_DRAIN),
+    S.CLOSED: (A.DROP_QUEUED, A.FAIL_ALL_OUTGOING, A.CLEAR_DEADLINE, A.CLOSE),
 }
 
-# The same rows by event and state, which is how the core looks them up.
+# The same rows, indexed by event and state for the core.
 CELLS = {event: dict(zip(ServerState, cells, strict=True)) for event, cells in ROWS.items()}
 
-# The table for drawing and for tests.
+# The table for the diagrams and for tests.
 SERVER = Machine(
     name="server",
     states=tuple(ServerState),
     start=S.FRESH,
     finals=frozenset({S.CLOSED}),
-    rows={words(event.__name__): cells for event, cells in ROWS.items()},
-    events={words(event.__name__): event.__doc__ or "" for event in ROWS},
-    entries={state.value: do for state, do in ENTRIES.items()},
+    rows={readable_name(event.__name__): cells for event, cells in ROWS.items()},
+    events={readable_name(event.__name__): event.__doc__ or "" for event in ROWS},
+    entries={state.value: actions for state, actions in ENTRIES.items()},
 )
 
 
 def destination(event: type[e.Event], state: ServerState) -> ServerState:
-    """Where that pair can lead, if everything its guards ask for holds.
+    """Return the state that the event can lead to if its guards allow it.
 
     Raises:
         UnknownEventError: the table has no such row.
-        InvalidEventError: the pair cannot happen, or is a sequence error whatever the guards say.
-        NoTransitionError: the row keeps its state. Not an error: most rows do.
+        InvalidEventError: the pair cannot happen, or is a sequence error whatever the guards return.
+        NoTransitionError: the event does not change the state. This is the usual case, not a failure.
     """
     name = event.__name__
     if event not in CELLS:
@@ -303,7 +296,7 @@ def destination(event: type[e.Event], state: ServerState) -> ServerState:
     for cell in branches:
         if cell.to is not None:
             return ServerState(cell.to)
-    refusals = {D.REFUSE_SEQUENCE, D.REFUSE_STATELESS}
-    if all(cell.is_impossible or refusals.intersection(cell.do) for cell in branches):
+    refusals = {A.REFUSE_SEQUENCE, A.REFUSE_STATELESS}
+    if all(cell.is_impossible or refusals.intersection(cell.actions) for cell in branches):
         raise InvalidEventError(name, state.value)
-    raise NoTransitionError(f"{name} keeps {state.value}", event=name, state=state.value)
+    raise NoTransitionError(f"{name} does not change the state {state.value!r}", event=name, state=state.value)

@@ -1,13 +1,8 @@
-"""What can happen to a server's connection (events, past tense) and what is to be done about it (effects, verbs).
+"""The events that a server's connection receives, and the effects that it returns.
 
-A request is named twice: by the client's `id` and by our `serial`. An id may be used again as soon as its request was
-answered or cancelled, while the handler of the first is still on its way out; its late result must not become the
-answer to the second. So whoever runs a handler gives the serial back, and only a serial that is current counts.
-
-`about` is the id of the client's request that a message belongs to: on HTTP it travels on the stream of that request.
-`key` is whatever the driver uses to find the handler again that asked something of the client.
-
-Above: `_table`, `_connection`, and the driver in the server's room. Below: `_jsonrpc`, `_methods`, `_stateless`.
+A request has two numbers: the `id` of the client and a `serial` of the server. A client may reuse an id as soon as the
+request was answered or cancelled, possibly before its handler has ended, so a result counts only if its serial is
+current. `related_request_id` is the id of the client's request that a message belongs to: HTTP uses its stream.
 """
 
 from collections.abc import Hashable
@@ -18,131 +13,131 @@ from msgspec import Raw
 
 from jackstay.errors import Json, McpError, RequestId
 from jackstay.protocol._methods import Method
-from jackstay.protocol.server._stateless import MetaFlaw, RequestMeta
+from jackstay.protocol.server._stateless import InvalidMeta, RequestMeta
 from jackstay.protocol.wire._jsonrpc import ABSENT, Absent, Batch, Error, Malformed, Request, Result
 
-# How the driver finds the handler again that asked something of the client.
+# How the driver finds the handler that sent a request to the client.
 Key: TypeAlias = Hashable
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something happened."""
+    """Something that happened to the connection. The docstrings are the descriptions in `docs/protocol.md`."""
 
 
-# --- what the client sends: made by the core from frames, in the order in which a message is classified ---------------
+# --- messages from the client, in the order in which they are classified ---
 
 
 class OversizeReceived(Event, frozen=True):
-    """a frame over the limit came; the framer skips to the next (stepped by the driver)"""
+    """a frame over the limit was received; the framer skips to the next (stepped by the driver)"""
 
     size: int
 
 
 class UnreadableReceived(Event, frozen=True):
-    """a frame came that is not JSON"""
+    """a frame was received that is not JSON"""
 
     message: Malformed
     size: int = 0
 
 
-class ArrayReceived(Event, frozen=True):
-    """an array came"""
+class BatchReceived(Event, frozen=True):
+    """a batch was received"""
 
     batch: Batch
     size: int = 0
 
 
-class ArrayEnded(Event, frozen=True):
-    """every member of an array was looked at (made by the core)"""
+class BatchEnded(Event, frozen=True):
+    """every member of a batch was processed (made by the core)"""
 
 
 class InvalidReceived(Event, frozen=True):
-    """JSON came that is not JSON-RPC"""
+    """JSON was received that is not JSON-RPC"""
 
     message: Malformed
     size: int = 0
 
 
 class ResponseReceived(Event, frozen=True):
-    """a response came"""
+    """a response was received"""
 
-    answer: Result | Error
+    response: Result | Error
     size: int = 0
 
 
 class CancelReceived(Event, frozen=True):
-    """`notifications/cancelled` came; `id` is None where it names no request"""
+    """`notifications/cancelled` was received; `id` is None if it names no request"""
 
     id: RequestId | None
     reason: str = ""
 
 
 class InitializedReceived(Event, frozen=True):
-    """`notifications/initialized` came"""
+    """`notifications/initialized` was received"""
 
 
 class NotificationReceived(Event, frozen=True):
-    """another notification came"""
+    """another notification was received"""
 
     method: str
     params: Raw | None = None
 
 
 class RequestEvent(Event, frozen=True):
-    """A request of some class."""
+    """A request; the subclasses classify it."""
 
     request: Request
 
 
 class DuplicateRequested(RequestEvent, frozen=True):
-    """a request came with an id that is in flight"""
+    """a request was received with an id that is in flight"""
 
 
 class UnsupportedRequested(RequestEvent, frozen=True):
-    """a stateless request came for a revision that is not spoken here"""
+    """a stateless request was received for an unsupported revision"""
 
     version: str
 
 
 class DiscoverRequested(RequestEvent, frozen=True):
-    """a stateless `server/discover` came"""
+    """a stateless `server/discover` was received"""
 
-    meta: RequestMeta | MetaFlaw
+    meta: RequestMeta | InvalidMeta
 
 
 class StatelessRequested(RequestEvent, frozen=True):
-    """another stateless request came; `row` is None where its revision has no such method"""
+    """another stateless request was received; `row` is None if its revision has no such method"""
 
-    meta: RequestMeta | MetaFlaw
+    meta: RequestMeta | InvalidMeta
     row: Method | None
 
 
 class InitializeRequested(RequestEvent, frozen=True):
-    """`initialize` came; `client` is None where its params cannot be used, and `flaw` says why"""
+    """`initialize` was received; `client` is None if its params are invalid, and `problem` is the reason"""
 
-    client: "ClientFacts | None"
-    flaw: str = ""
+    client: "ClientParams | None"
+    problem: str = ""
 
 
 class PingRequested(RequestEvent, frozen=True):
-    """`ping` came"""
+    """`ping` was received"""
 
 
 class UnknownRequested(RequestEvent, frozen=True):
-    """a request came for a method that the revision does not have"""
+    """a request was received for a method that the revision does not have"""
 
 
 class MethodRequested(RequestEvent, frozen=True):
-    """a request came for a method that the revision has"""
+    """a request was received for a method that the revision has"""
 
     row: Method
 
 
-class ClientGone(Event, frozen=True):
-    """the client is gone: end of input, a broken pipe, or on HTTP a closed response"""
+class ClientDisconnected(Event, frozen=True):
+    """the client disconnected: end of input, a broken pipe, or on HTTP a closed response"""
 
 
-# --- what the handlers and the driver do ------------------------------------------------------------------------------
+# --- handlers and the driver ---
 
 
 class Finished(Event, frozen=True):
@@ -154,7 +149,7 @@ class Finished(Event, frozen=True):
 
 
 class Failed(Event, frozen=True):
-    """a handler failed, or the dispatch refused the request"""
+    """a handler failed, or the dispatcher refused the request"""
 
     id: RequestId
     serial: int
@@ -164,7 +159,7 @@ class Failed(Event, frozen=True):
 
 
 class Progressed(Event, frozen=True):
-    """a handler came further; `token` is the client's"""
+    """a handler reported progress; `token` is the client's"""
 
     id: RequestId
     serial: int
@@ -175,60 +170,60 @@ class Progressed(Event, frozen=True):
 
 
 class Notified(Event, frozen=True):
-    """a notification to the client was made; `params` is its encoded object"""
+    """the server sends a notification; `params` is its encoded object"""
 
     method: str
     params: bytes | None = None
-    about: RequestId | None = None
+    related_request_id: RequestId | None = None
 
 
-class Asked(Event, frozen=True):
-    """a handler asks something of the client; `params` is its encoded object"""
+class OutgoingRequested(Event, frozen=True):
+    """a handler sends a request to the client; `params` is its encoded object"""
 
     key: Key
     method: str
     params: bytes | None = None
-    about: RequestId | None = None
+    related_request_id: RequestId | None = None
 
 
-class Withdrew(Event, frozen=True):
-    """whoever asked something of the client no longer waits for the answer"""
+class OutgoingCancelled(Event, frozen=True):
+    """a handler no longer waits for the response to its request"""
 
     key: Key
     reason: str = ""
 
 
-class DrainAsked(Event, frozen=True):
-    """the connection is to end when what runs has ended"""
+class DrainRequested(Event, frozen=True):
+    """close the connection when all handlers have ended"""
 
 
-class StopAsked(Event, frozen=True):
-    """the connection is to end at once"""
+class StopRequested(Event, frozen=True):
+    """close the connection immediately"""
 
 
-# --- what the clock does, and what follows from what happened ---------------------------------------------------------
+# --- timers, and events that follow from others ---
 
 
 class DrainExpired(Event, frozen=True):
-    """the time for running handlers ran out"""
+    """the drain deadline passed"""
 
 
-class Emptied(Event, frozen=True):
-    """nothing is in flight any more (made by the core while draining)"""
+class Drained(Event, frozen=True):
+    """no request is in flight any more (made by the core while draining)"""
 
 
-# --- what to do -------------------------------------------------------------------------------------------------------
+# --- effects ---
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """Something the driver is to do, in the order given."""
+    """Something that the driver must execute, in the given order."""
 
 
 class Serve(Effect, frozen=True, gc=False):
     """Run the handler for this request; then step `Finished` or `Failed` with the same id and serial.
 
-    `params` and the Raw members of `meta` are views of the frame: decode them before the next one is read. `meta` is
-    None in the handshake era, where the client said once what it can (`ServerConnection.client`).
+    `params` and the Raw members of `meta` are views of the frame: decode them before reading the next one. `meta` is
+    None in the handshake era, where `ServerConnection.client` has the parameters of the client.
     """
 
     id: RequestId
@@ -240,7 +235,7 @@ class Serve(Effect, frozen=True, gc=False):
 
 
 class StopServing(Effect, frozen=True):
-    """Cancel that handler: its answer is not wanted, and would not be sent."""
+    """Cancel this handler. Its result would not be sent."""
 
     id: RequestId
     serial: int
@@ -248,36 +243,36 @@ class StopServing(Effect, frozen=True):
 
 
 class Send(Effect, frozen=True, gc=False):
-    """Write this frame. `error` is what the core refused, for the HTTP status and for logs."""
+    """Write this frame. `error` is the exception of a refused message, for the HTTP status and for logs."""
 
     frame: bytes
-    about: RequestId | None = None
+    related_request_id: RequestId | None = None
     error: McpError | None = None
 
 
 class Deliver(Effect, frozen=True):
-    """Hand this notification to whoever listens; `params` is a view of the frame."""
+    """Pass this notification to its listeners; `params` is a view of the frame."""
 
     method: str
     params: Raw | None
 
 
 class Complete(Effect, frozen=True):
-    """The client answered what was asked of it; `result` is a view of the frame."""
+    """Complete a request to the client; `result` is a view of the frame."""
 
     key: Key
     result: Raw
 
 
 class Fail(Effect, frozen=True):
-    """What was asked of the client ended with this error."""
+    """Fail a request to the client with this error."""
 
     key: Key
     error: McpError
 
 
 class Transition(Effect, frozen=True):
-    """The state changed: telemetry. On the way to `draining`, end the subscriptions too."""
+    """The state changed: emit telemetry. On the change to `draining`, end the subscriptions too."""
 
     source: str
     target: str
@@ -285,7 +280,7 @@ class Transition(Effect, frozen=True):
 
 
 class Violation(Effect, frozen=True):
-    """The client broke a rule and we go on: telemetry and a warning. `count` is how many so far."""
+    """The client violated the protocol: emit telemetry and log a warning. `count` is the number so far."""
 
     reason: str
     size: int = 0
@@ -293,44 +288,43 @@ class Violation(Effect, frozen=True):
 
 
 class Stray(Effect, frozen=True):
-    """A response that nobody waits for, `late` or `unknown`, and how many so far."""
+    """A response to no pending request, `late` or `unknown`, and the number so far."""
 
     kind: str
     count: int
 
 
 class Close(Effect, frozen=True):
-    """Everything is answered or cancelled: flush what was sent and close the transport."""
+    """Flush the output and close the transport: every request is answered or cancelled."""
 
 
-class ClientFacts(msgspec.Struct, frozen=True):
-    """What a client of the handshake era said of itself; `version` is the revision agreed on."""
+class ClientParams(msgspec.Struct, frozen=True):
+    """The parameters of a client's `initialize`; `version` is the negotiated revision."""
 
     version: str
     info: bytes = b"{}"
     capabilities: bytes = b"{}"
 
 
-# What one turn of the core comes to, to be done in this order.
+# The effects of one step, in order.
 Effects: TypeAlias = list[Effect]
 
 __all__ = [
-    "ArrayEnded",
-    "ArrayReceived",
-    "Asked",
+    "BatchEnded",
+    "BatchReceived",
     "CancelReceived",
-    "ClientFacts",
-    "ClientGone",
+    "ClientDisconnected",
+    "ClientParams",
     "Close",
     "Complete",
     "Deliver",
     "DiscoverRequested",
-    "DrainAsked",
     "DrainExpired",
+    "DrainRequested",
+    "Drained",
     "DuplicateRequested",
     "Effect",
     "Effects",
-    "Emptied",
     "Event",
     "Fail",
     "Failed",
@@ -342,6 +336,8 @@ __all__ = [
     "MethodRequested",
     "NotificationReceived",
     "Notified",
+    "OutgoingCancelled",
+    "OutgoingRequested",
     "OversizeReceived",
     "PingRequested",
     "Progressed",
@@ -350,7 +346,7 @@ __all__ = [
     "Send",
     "Serve",
     "StatelessRequested",
-    "StopAsked",
+    "StopRequested",
     "StopServing",
     "Stray",
     "Transition",
@@ -358,5 +354,4 @@ __all__ = [
     "UnreadableReceived",
     "UnsupportedRequested",
     "Violation",
-    "Withdrew",
 ]

@@ -1,6 +1,6 @@
-"""Bytes to messages and back: JSON-RPC envelopes, the framings of a stream, server-sent events.
+"""Encoding and decoding: JSON-RPC messages, the framings of a stream, server-sent events.
 
-Knows no method, no state and no revision.
+Independent of methods, states and revisions.
 """
 
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from jackstay._lazy import lazy
 
 if TYPE_CHECKING:
     from jackstay.protocol.wire._content_length import ContentLengthFramer, frame_content_length
-    from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, Framer, Unfinished
+    from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, Framer, IncompleteFrame
     from jackstay.protocol.wire._framing import FRAMINGS, Framing
     from jackstay.protocol.wire._jsonrpc import (
         ABSENT,
@@ -52,6 +52,7 @@ __all__ = [
     "EventReader",
     "Framer",
     "Framing",
+    "IncompleteFrame",
     "LineFramer",
     "Malformed",
     "Message",
@@ -59,7 +60,6 @@ __all__ = [
     "Request",
     "Result",
     "ServerSentEvent",
-    "Unfinished",
     "decode",
     "encode_comment",
     "encode_error",
@@ -96,7 +96,7 @@ if not TYPE_CHECKING:
             "Request": "_jsonrpc",
             "Result": "_jsonrpc",
             "ServerSentEvent": "_sse",
-            "Unfinished": "_framer",
+            "IncompleteFrame": "_framer",
             "decode": "_jsonrpc",
             "encode_comment": "_sse",
             "encode_error": "_jsonrpc",

@@ -1,69 +1,62 @@
-"""Frames behind a header that counts them: `Content-Length: 17`, a blank line, seventeen bytes.
+"""Frames with a `Content-Length` header, as in the Language Server Protocol (3.17, "Base Protocol").
 
-The framing of the Language Server Protocol (3.17, "Base Protocol"), offered as an option beside lines (docs/design/connection.md,
-row 3). Names of headers are compared without case; headers other than Content-Length, Content-Type for
-instance, are read over; lines may end in CR LF, as the protocol says, or in LF alone. Blank lines between frames are
-skipped, and so is a frame of no bytes.
-
-A body over the limit can be skipped, because its end is known. Where a header cannot be read the end of nothing is
-known, and to guess would be to read somebody's text as our frames: then the framing is lost and stays lost.
-
-Must never know what a body says. Above: `_framing`, the transports. Below: `_framer`.
+Header names are case-insensitive, other headers are ignored, and lines may end in CR LF or LF. Blank lines between
+frames and empty frames are skipped. A body over the limit is skipped. After an invalid header the position of the next
+frame is unknown, so the stream cannot be read any further.
 """
 
 from typing import Final, NoReturn
 
 from jackstay.errors import FrameTooLargeError, ProtocolError
-from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, FedFramer, Unfinished
+from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, BufferedFramer, IncompleteFrame
 
-# Both headers of the protocol take about a hundred bytes. Forty times that leaves room for others and stops a peer
-# that speaks lines, or sends a file, before much of it is kept.
+# Both headers of the protocol take about a hundred bytes. Forty times that allows for others, and limits what is
+# buffered of a peer that sends lines or a file.
 MAX_HEADER_BYTES: Final = 4_096
 
-# A length of more digits (a petabyte is sixteen) is not a long body but a mistake: it would be skipped for ever.
+# A length with more digits (a petabyte has sixteen) is an error: skipping such a body would never end.
 MAX_LENGTH_DIGITS: Final = 15
 
-# How much of a line an error shows.
-LONGEST_QUOTE: Final = 120
+# How much of a line an error quotes.
+MAX_QUOTE: Final = 120
 
 _LINE_END = b"\r\n"
-# What a name is made of: a token of RFC 9110, section 5.6.2.
+# The characters of a header name: a token of RFC 9110, section 5.6.2.
 _TOKEN = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-class ContentLengthFramer(FedFramer):
-    """Cuts a stream into bodies, by their headers."""
+class ContentLengthFramer(BufferedFramer):
+    """Splits a stream into bodies by their headers."""
 
     __slots__ = ("_header_size", "_is_skipping", "_length", "_lost", "_missing")
 
     def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
         super().__init__(limit)
-        self._header_size = 0  # bytes of the header so far; 0 between frames
-        self._length: int | None = None  # what the header said
-        self._missing = 0  # bytes of the body still to come; 0 while in the header
+        self._header_size = 0  # bytes of the current header; 0 between frames
+        self._length: int | None = None  # the Content-Length of the current header
+        self._missing = 0  # missing bytes of the body; 0 while in the header
         self._is_skipping = False
-        self._lost: tuple[str, str] | None = None  # what could not be read, and a quote of it
+        self._lost: tuple[str, str] | None = None  # the problem, and a quote of the line
 
     @property
     def is_lost(self) -> bool:
-        """True once a header could not be read. Nothing more will come, and what is fed is dropped."""
+        """True after an invalid header. No more frames follow, and bytes that are fed are dropped."""
         return self._lost is not None
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
-        """Take the next bytes of the stream, in pieces of any size. Dropped once the framing is lost."""
+        """Add the next bytes of the stream, in pieces of any size. They are dropped once the framing is lost."""
         if self._lost is None:
             super().feed(data)
 
     def next_frame(self) -> bytes | None:
-        """The next body, or None until more is fed.
+        """Return the next body, or None until more bytes are fed.
 
         Raises:
-            FrameTooLargeError: once for each body over the limit, when its header was read and before its first byte is.
-                Pull again: the body is skipped.
-            ProtocolError: if a header cannot be read; from then on always. Close the connection.
+            FrameTooLargeError: once for each body over the limit, after its header. Call again: the body is skipped.
+            ProtocolError: a header is invalid; every later call raises the same. Close the connection.
         """
         if self._lost is not None:
-            raise _loss(*self._lost)
+            raise _framing_error(*self._lost)
         while self._piece:
             if not self._missing:
                 self._read_header_line()
@@ -75,28 +68,28 @@ class ContentLengthFramer(FedFramer):
             self._move_to(end)
             if self._is_skipping:
                 if not self._missing:
-                    self._start_afresh()
+                    self._reset()
             elif self._missing:
-                self._gathering.add(part)
+                self._buffer.add(part)
             else:
-                self._start_afresh()
-                return self._gathering.take(part) if self._gathering.size else part
+                self._reset()
+                return self._buffer.pop(part) if self._buffer.size else part
         return None
 
-    def eof(self) -> Unfinished | None:
-        """The frame that is not whole, or None. `data` is what there is of its body, or of a line of its header.
+    def eof(self) -> IncompleteFrame | None:
+        """Return the incomplete frame, or None. Its `data` is the start of the body, or of a header line.
 
         Raises:
-            UsageError: if frames are left to be pulled.
+            UsageError: not all frames have been read.
         """
-        self._check_all_pulled()
-        data = self._gathering.take()
+        self._check_all_read()
+        data = self._buffer.pop()
         length, missing, header_size = self._length, self._missing, self._header_size
-        self._start_afresh()
+        self._reset()
         if missing and length is not None:
-            return Unfinished(length - missing, length, data)
+            return IncompleteFrame(length - missing, length, data)
         is_between_frames = header_size == len(data) and not data.strip()
-        return None if is_between_frames else Unfinished(header_size, data=data)
+        return None if is_between_frames else IncompleteFrame(header_size, data=data)
 
     def _read_header_line(self) -> None:
         piece, start = self._piece, self._offset
@@ -106,36 +99,36 @@ class ContentLengthFramer(FedFramer):
         self._header_size += end - start
         self._move_to(end)
         if self._header_size > MAX_HEADER_BYTES:
-            self._lose(f"a header of more than {MAX_HEADER_BYTES} bytes", self._gathering.take(part))
+            self._fail(f"a header of more than {MAX_HEADER_BYTES} bytes", self._buffer.pop(part))
         if newline < 0:
-            self._gathering.add(part)
+            self._buffer.add(part)
             return
-        whole = self._gathering.take(part)
+        whole = self._buffer.pop(part)
         line = whole.rstrip(_LINE_END)
         if line:
             self._read_header(line)
         elif self._length is not None:
             self._begin_body(self._length)
         elif self._header_size > len(whole):
-            self._lose("a header without Content-Length", b"")
+            self._fail("a header without Content-Length", b"")
         else:
             self._header_size = 0  # a blank line between frames
 
     def _read_header(self, line: bytes) -> None:
         name, colon, value = line.partition(b":")
         if not name or not colon or name.translate(None, _TOKEN):
-            self._lose("a line that is not a header", line)
+            self._fail("a line that is not a header", line)
         if name.lower() == b"content-length":
             if self._length is not None:
-                self._lose("a second Content-Length in one header", line)
+                self._fail("a second Content-Length in one header", line)
             value = value.strip(b" \t")
             if not value.isdigit() or len(value) > MAX_LENGTH_DIGITS:
-                self._lose("a Content-Length that is not a count of bytes", line)
+                self._fail("a Content-Length that is not a count of bytes", line)
             self._length = int(value)
 
     def _begin_body(self, length: int) -> None:
         if length == 0:
-            self._start_afresh()
+            self._reset()
             return
         self._missing = length
         if length > self._limit:
@@ -148,32 +141,30 @@ class ContentLengthFramer(FedFramer):
         else:
             self._offset = offset
 
-    def _start_afresh(self) -> None:
+    def _reset(self) -> None:
         self._header_size = 0
         self._length = None
         self._missing = 0
         self._is_skipping = False
 
-    def _lose(self, what: str, line: bytes) -> NoReturn:
-        self._lost = (what, line[:LONGEST_QUOTE].decode("utf-8", "replace"))
-        self._gathering.clear()
-        self._start_afresh()
-        self._later.clear()
+    def _fail(self, problem: str, line: bytes) -> NoReturn:
+        self._lost = (problem, line[:MAX_QUOTE].decode("utf-8", "replace"))
+        self._buffer.clear()
+        self._reset()
+        self._pending.clear()
         self._advance()
-        raise _loss(*self._lost)
+        raise _framing_error(*self._lost)
 
 
-def _loss(what: str, quote: str) -> ProtocolError:
-    return ProtocolError(
-        f"the framing is lost: {what}, where Content-Length was expected", quote=quote, code=-32700
-    )
+def _framing_error(problem: str, quote: str) -> ProtocolError:
+    return ProtocolError(f"expected a Content-Length header, got {problem}", quote=quote, code=-32700)
 
 
 def frame_content_length(payload: bytes, limit: int = MAX_FRAME_BYTES) -> bytes:
-    """The payload behind its header.
+    """Return the payload with its header.
 
     Raises:
-        FrameTooLargeError: over the limit; nothing was sent.
+        FrameTooLargeError: the payload is over the limit; nothing was sent.
     """
     if len(payload) > limit:
         raise FrameTooLargeError(len(payload), limit)

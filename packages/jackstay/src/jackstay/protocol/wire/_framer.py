@@ -1,10 +1,7 @@
-"""What every framing promises, whichever way frames are marked on the wire.
+"""The interface and the shared code of all framers, which split a stream of bytes into frames.
 
-A framer cuts a stream of bytes into frames. Bytes are fed as they come; frames are pulled one at a time, so that the
-next is not cut before the last was handled (docs/design/connection.md, row 16). It must never know what a frame says: no JSON, no
-encoding, no message.
-
-Above: the transports. Below, side by side: `_lines` and `_content_length`, listed by name in `_framing`.
+Bytes are fed as they arrive and frames are pulled one at a time, so that each frame is processed before the next one
+is read. `_lines` and `_content_length` implement the framings; `_framing` lists them by name.
 """
 
 from collections import deque
@@ -14,23 +11,22 @@ import msgspec
 
 from jackstay.errors import UsageError
 
-# docs/design/connection.md, row 17: the seed's limit, in both directions.
+# The default limit, in both directions.
 MAX_FRAME_BYTES: Final = 16_777_216
 
-# A frame may arrive in any pieces. One byte kept as an object of its own takes 42, so pieces below this are gathered;
-# above it an object's overhead is under one per cent and a copy would cost more.
+# A frame may arrive in pieces of any size. A `bytes` object of one byte takes 42 bytes, so smaller pieces than this are
+# joined; above it the overhead is under one per cent and a copy would cost more.
 SMALL_PIECE: Final = 4_096
 
-# Gathered pieces are set aside at this size: a bytearray that grows to 16 MiB would be moved many times.
-GATHERED_PIECE: Final = 65_536
+# Joined pieces are flushed at this size: a bytearray that grows to 16 MiB would be reallocated many times.
+BUFFER_SIZE: Final = 65_536
 
 
-class Unfinished(msgspec.Struct, frozen=True, gc=False):
-    """What a stream ended in the middle of.
+class IncompleteFrame(msgspec.Struct, frozen=True, gc=False):
+    """The last frame of a stream that ended in the middle of it.
 
-    `received` counts the bytes there were of the last frame, `expected` those it was to have, where the framing says
-    so. `data` holds what was received unless it was being skipped: a last line without its newline may well be a
-    whole message.
+    `received` and `expected` are numbers of bytes; `expected` is None if the framing does not contain it. `data` is
+    what was received, unless the frame was being skipped: a last line without its newline may be a complete message.
     """
 
     received: int
@@ -39,40 +35,40 @@ class Unfinished(msgspec.Struct, frozen=True, gc=False):
 
 
 class Framer(Protocol):
-    """Feed it, then pull until it gives None.
+    """Splits a stream into frames. Call `feed`, then `next_frame` until it returns None.
 
-    After a `FrameTooLargeError` pull again: that frame is being skipped and its bytes are not kept. After any other
-    `ProtocolError` the framing is lost for good and every later pull raises the same: close the connection.
+    After a `FrameTooLargeError` call `next_frame` again: the frame is skipped and not buffered. After any other
+    `ProtocolError` every later call raises the same: close the connection.
     """
 
     @property
     def limit(self) -> int:
-        """The largest frame that is taken, in bytes, without what marks its beginning and end."""
+        """The maximum size of a frame in bytes, without its header or newline."""
 
     @property
     def buffered(self) -> int:
-        """How many bytes it holds: of frames not yet pulled, and of the one not yet complete."""
+        """The number of buffered bytes: of frames not yet read, and of the incomplete one."""
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
-        """Take the next bytes of the stream, in pieces of any size."""
+        """Add the next bytes of the stream, in pieces of any size."""
 
     def next_frame(self) -> bytes | None:
-        """The next complete frame, never empty, or None until more is fed.
+        """Return the next complete frame, never empty, or None until more bytes are fed.
 
         Raises:
-            FrameTooLargeError: once for each frame over the limit, as soon as that is known.
-            ProtocolError: if the bytes are not frames; `_lines` never does.
+            FrameTooLargeError: once for each frame over the limit, as early as possible.
+            ProtocolError: the bytes are not frames; `_lines` never raises it.
         """
 
-    def eof(self) -> Unfinished | None:
-        """What the stream ended in the middle of, or None. Call when the stream has ended and all frames are pulled.
+    def eof(self) -> IncompleteFrame | None:
+        """Return the incomplete last frame, or None. Call it at the end of the stream, after all frames were read.
 
-        The framer holds nothing afterwards.
+        The framer is empty afterwards.
         """
 
 
-class Gathering:
-    """The pieces of one frame that is not yet complete. Each byte is copied once or twice, whatever the pieces."""
+class FrameBuffer:
+    """The pieces of one incomplete frame. Each byte is copied at most twice, whatever the size of the pieces."""
 
     __slots__ = ("_pieces", "_small", "size")
 
@@ -85,10 +81,10 @@ class Gathering:
         self.size += len(piece)
         if len(piece) < SMALL_PIECE:
             self._small += piece
-            if len(self._small) < GATHERED_PIECE:
+            if len(self._small) < BUFFER_SIZE:
                 return
             piece = b""
-        self._set_small_aside()
+        self._flush_small()
         if piece:
             self._pieces.append(piece)
 
@@ -97,40 +93,40 @@ class Gathering:
             return self._small.endswith(byte)
         return self._pieces[-1].endswith(byte)
 
-    def take(self, last: bytes = b"") -> bytes:
-        """All of it as one, with `last` at its end; then it is empty."""
-        self._set_small_aside()
+    def pop(self, last: bytes = b"") -> bytes:
+        """Return all pieces and `last` as one `bytes` object, and clear the buffer."""
+        self._flush_small()
         if last:
             self._pieces.append(last)
-        taken = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        joined = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self.clear()
-        return taken
+        return joined
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Remove all pieces."""
         self._pieces.clear()
         self._small.clear()
         self.size = 0
 
-    def _set_small_aside(self) -> None:
+    def _flush_small(self) -> None:
         if self._small:
             self._pieces.append(bytes(self._small))
             self._small.clear()
 
 
-class FedFramer:
-    """The part that all framers share: what was fed and not yet looked at, in the pieces it came in."""
+class BufferedFramer:
+    """The base class of all framers: the bytes that were fed and not yet read, in the original pieces."""
 
-    __slots__ = ("_gathering", "_later", "_limit", "_offset", "_piece")
+    __slots__ = ("_buffer", "_limit", "_offset", "_pending", "_piece")
 
     def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
         if limit < 1:
-            raise UsageError(f"a frame limit is at least 1 byte, not {limit}", path="max_frame_bytes")
+            raise UsageError(f"max_frame_bytes must be at least 1, not {limit!r}", path="max_frame_bytes")
         self._limit = limit
-        self._piece = b""  # looked at up to `_offset`; never all of it: then the next takes its place
+        self._piece = b""  # read up to `_offset`; replaced by the next piece as soon as all of it was read
         self._offset = 0
-        self._later: deque[bytes] = deque()
-        self._gathering = Gathering()
+        self._pending: deque[bytes] = deque()
+        self._buffer = FrameBuffer()
 
     @property
     def limit(self) -> int:
@@ -138,27 +134,29 @@ class FedFramer:
 
     @property
     def buffered(self) -> int:
-        return len(self._piece) - self._offset + sum(map(len, self._later)) + self._gathering.size
+        return len(self._piece) - self._offset + sum(map(len, self._pending)) + self._buffer.size
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
-        # A reader may use the same buffer again for the next bytes, so only `bytes` are kept as they are.
+        # The caller may reuse a mutable buffer, so everything but `bytes` is copied.
         piece = data if type(data) is bytes else bytes(data)
         if not piece:
             return
         if self._piece:
-            self._later.append(piece)
+            self._pending.append(piece)
         else:
             self._piece = piece
 
     def _advance(self) -> bool:
-        """Let go of the first piece, for the next if there is one."""
+        """Discard the current piece and make the next one current. Returns False if there is none."""
         self._offset = 0
-        self._piece = self._later.popleft() if self._later else b""
+        self._piece = self._pending.popleft() if self._pending else b""
         return bool(self._piece)
 
-    def _check_all_pulled(self) -> None:
+    def _check_all_read(self) -> None:
         if self._piece:
-            raise UsageError("pull frames until there are no more before you end the stream")
+            raise UsageError(
+                "eof() before all frames were read; call next_frame() or next_event() until it returns None"
+            )
 
     def __repr__(self) -> str:
         return f"<{self.__class__.__name__} limit={self.limit} buffered={self.buffered}>"

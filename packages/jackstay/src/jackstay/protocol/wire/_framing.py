@@ -1,9 +1,4 @@
-"""The ways to mark frames on a stream, by the names that options give them.
-
-One row each: how to read it, how to write it. A transport takes a row and knows no framing by itself.
-
-Above: the transports, the options. Below: `_lines`, `_content_length`.
-"""
+"""The framings of a stream, by the names that options use."""
 
 from collections.abc import Callable
 
@@ -15,14 +10,14 @@ from jackstay.protocol.wire._lines import LineFramer, frame_line
 
 
 class Framing(msgspec.Struct, frozen=True):
-    """`reader(limit)` makes a framer, one for each connection; `writer(payload, limit)` frames one payload."""
+    """`reader(limit)` creates a framer, one per connection; `writer(payload, limit)` frames one payload."""
 
     name: str
     reader: Callable[[int], Framer]
     writer: Callable[[bytes, int], bytes]
 
 
-# docs/design/connection.md, row 3: lines unless asked otherwise, because every revision of MCP says so and real peers do it.
+# "lines" is the default, because every revision of MCP requires it for stdio.
 FRAMINGS = {
     row.name: row
     for row in (

@@ -1,16 +1,8 @@
-"""Which bytes are a JSON text that we take, and what exactly is wrong with those that are not.
+"""Checks of a JSON document that msgspec does not make, and error messages with the path of the problem.
 
-msgspec reads JSON strictly, also in members it only skips: NaN, Infinity, lone surrogates, leading zeros, control
-characters, trailing commas and trailing bytes are refused everywhere. Three things it leaves to us. It does not look
-for bad UTF-8 in what it skips; it nests as deep as Python's stack allows; and it says at most at which byte it
-stopped. So this file checks the first two before decoding and, only once a text was refused, says what was wrong and
-at which path.
-
-Numbers are the one thing left for later. `1e400` and an integer of 5,000 digits are JSON by its grammar (RFC 8259,
-section 6), so they pass inside a skipped member and are refused, typed, when the body that holds them is decoded.
-Of duplicate names the last wins (RFC 8259, section 4 leaves it open).
-
-Must never know JSON-RPC or MCP. Above: `_jsonrpc`. Below: msgspec.
+msgspec rejects invalid JSON, also in members that it skips, but it does not check their UTF-8, limits nesting only by
+Python's stack, and reports at most a byte offset. Numbers that no Python type can represent (`1e400`) are valid JSON
+(RFC 8259, section 6); they are rejected when the body is decoded. Of duplicate names the last one counts.
 """
 
 import re
@@ -19,30 +11,30 @@ from itertools import accumulate
 
 import msgspec
 
-# Depth is where a decoder, a walker and a printer of the same value each use stack; Python's own limit is 1,000
-# frames shared with the caller. Tool schemas, the deepest thing MCP carries, stay below 30.
+# Recursive code uses stack for each level, and Python's limit is 1,000 frames including the caller's. Tool schemas, the
+# deepest values in MCP, stay below 30.
 MAX_DEPTH = 128
 
-# A text nested deeper than MAX_DEPTH opens and closes that many brackets and one more, so a shorter one cannot be.
-LONGEST_SHALLOW_TEXT = 2 * MAX_DEPTH + 1
+# A document nested deeper than MAX_DEPTH opens and closes at least MAX_DEPTH + 1 brackets, so it is longer than this.
+MAX_SHALLOW_TEXT = 2 * MAX_DEPTH + 1
 
-# Without arrays it takes more: an object has a name for what is in it, `{"":{}}`, and only the innermost has none.
-LONGEST_SHALLOW_OBJECTS = 5 * MAX_DEPTH + 1
+# The same for documents without arrays: every object but the innermost contains a name, as in `{"":{}}`.
+MAX_SHALLOW_OBJECTS = 5 * MAX_DEPTH + 1
 
-# How much is looked at in one step where a copy is made, so that checking 16 MiB does not take 64 MiB for a moment.
+# The size of the chunks that are copied for a check: checking 16 MiB at once could take 64 MiB of memory.
 WINDOW = 65_536
 
-# How far the walk in Python that names a path goes: about 10 ms of work in the worst case. Beyond it only the byte
-# is named; a peer that sends garbage must not be able to buy more of our time than garbage is worth.
-PATH_REACH = 16_384
+# How much of a document is scanned in Python for the path of a problem: at most about 10 ms. Beyond it only the byte
+# offset is reported, so that invalid messages cannot consume much CPU time.
+MAX_PATH_SCAN = 16_384
 
-# Paths and quotes go into errors, and errors into logs and answers: neither may grow with what the peer sent.
-LONGEST_PATH = 200
-LONGEST_STEP = 40
+# Paths and quotes are part of errors, logs and responses, so their length is limited.
+MAX_PATH = 200
+MAX_STEP_LENGTH = 40
 
-# Counting a byte is a loop over all bytes, finding it is ten times as fast for each byte but costs a call for each hit:
-# up to this size counting is the quicker of the two.
-FEW_BYTES = 4_096
+# `count` is a loop over all bytes; `find` is ten times as fast per byte but needs a call for each hit. Up to this size
+# `count` is faster.
+COUNT_THRESHOLD = 4_096
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -55,11 +47,10 @@ _NOT_OUTLINE_NOR_ESCAPE = bytes(byte for byte in range(256) if byte not in _OUTL
 # An opening bracket becomes +1 and a closing one -1, read as signed bytes.
 _STEPS = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")
 
-# Patterns are compiled when a text was refused and not before: two milliseconds of a program's start for something
-# that most programs never need.
+# Patterns are compiled when they are first needed: two milliseconds that most programs never need.
 _TOKEN = rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],:]|[^\s"{}\[\],:]+'
 
-# A high surrogate without its low one, or a low one without its high one. Escaped backslashes are blanked before.
+# A high surrogate without a low one, or the reverse. Escaped backslashes are replaced before the search.
 _LONE_SURROGATE = (
     rb"\\u(?:[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u)[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -71,67 +62,67 @@ _BRACKETS = rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]+|[\]}]+'
 _NOT_NUMBERS = (b"NaN", b"Infinity", b"-Infinity")
 
 
-class Flaw(msgspec.Struct, frozen=True, gc=False):
-    """What is wrong with a text, and at which path; the path is empty where it is not known."""
+class JsonProblem(msgspec.Struct, frozen=True, gc=False):
+    """What is invalid in a document, and the path; the path is empty if it is not known."""
 
     message: str
     path: str = ""
     is_depth: bool = False
 
 
-def needs_look(text: bytes) -> bool:
-    """False if a text, by its length and its letters, can have no flaw that `find_flaw` looks for."""
+def needs_check(text: bytes) -> bool:
+    """Return False if the length and the characters rule out every problem that `find_problem` detects."""
     size = len(text)
-    if size > LONGEST_SHALLOW_TEXT and (size > LONGEST_SHALLOW_OBJECTS or _OPENS_ARRAY in text):
+    if size > MAX_SHALLOW_TEXT and (size > MAX_SHALLOW_OBJECTS or _OPENS_ARRAY in text):
         return True
     return not text.isascii()
 
 
-def find_flaw(text: bytes) -> Flaw | None:
-    """What msgspec would let pass: bad UTF-8 in what it skips, and nesting over MAX_DEPTH. Else None.
+def find_problem(text: bytes) -> JsonProblem | None:
+    """Return a problem that msgspec would not find (bad UTF-8 in skipped members, nesting over MAX_DEPTH), or None.
 
-    The counts cost an ordinary text a few hundred nanoseconds; only a text with more than 128 brackets is measured.
-    Whoever reads many short texts asks `needs_look` first.
+    For an ordinary document it takes a few hundred nanoseconds; the depth is computed only for documents with more than
+    MAX_DEPTH brackets. Call `needs_check` first for many short documents.
     """
     if not text.isascii():
         try:
-            # The short way makes a string and drops it; one of 16 MiB would take up to 64.
+            # `decode` creates a temporary string, which for 16 MiB could take 64.
             text.decode() if len(text) <= WINDOW else _decode_in_windows(text)
         except UnicodeDecodeError as error:
-            return _flaw_at("not UTF-8", text, error.start)
-    if len(text) > LONGEST_SHALLOW_TEXT and _may_be_deep(text) and is_deeper_than(text, MAX_DEPTH):
-        return Flaw(f"nested more than {MAX_DEPTH} deep", path_at(text, len(text)), is_depth=True)
+            return _problem_at("not UTF-8", text, error.start)
+    if len(text) > MAX_SHALLOW_TEXT and _may_be_deep(text) and is_deeper_than(text, MAX_DEPTH):
+        return JsonProblem(f"nested more than {MAX_DEPTH} deep", path_at(text, len(text)), is_depth=True)
     return None
 
 
-def explain(text: bytes, error: Exception) -> Flaw:
-    """Why msgspec refused a text that had no flaw of the above kinds. `error` is what it raised."""
+def explain(text: bytes, error: Exception) -> JsonProblem:
+    """Return why msgspec rejected a document in which `find_problem` found nothing. `error` is what it raised."""
     if isinstance(error, RecursionError):
-        # At most MAX_DEPTH deep, so the caller's own stack was nearly used up.
-        return Flaw("nested too deeply for the stack that is left", is_depth=True)
+        # The text is at most MAX_DEPTH deep, so the caller had used most of the stack.
+        return JsonProblem("nested too deeply for the remaining stack", is_depth=True)
     reason, _, stopped = str(error).partition(" (byte ")
     at = int(stopped.removesuffix(")")) if stopped else len(text)
-    # msgspec has several words for a lone surrogate, and none says so. One before the byte it stopped at is the cause.
+    # msgspec reports a lone surrogate in several ways, none of which names it. One before the offset is the cause.
     lone = re.search(_LONE_SURROGATE, text.replace(b"\\\\", b"--")) if b"\\u" in text else None
     if lone is not None and lone.start() < at:
         escape = text[lone.start() : lone.start() + 6].decode()
-        return _flaw_at(f"a lone surrogate ({escape}) is not text", text, lone.start())
+        return _problem_at(f"lone surrogate {escape}", text, lone.start())
     if text.startswith(BYTE_ORDER_MARK):
-        return _flaw_at("a byte order mark is not JSON", text, 0)
-    # msgspec has read the minus sign when it meets `-Infinity`.
+        return _problem_at("byte order mark is not JSON", text, 0)
+    # For `-Infinity` the offset is after the minus sign.
     start = at - 1 if text[at - 1 : at] == b"-" else at
     for word in _NOT_NUMBERS:
         if text.startswith(word, start):
-            return _flaw_at(f"{word.decode()} is not JSON", text, start)
-    return _flaw_at(reason, text, at)
+            return _problem_at(f"{word.decode()} is not JSON", text, start)
+    return _problem_at(reason, text, at)
 
 
-def _flaw_at(message: str, text: bytes, at: int) -> Flaw:
-    return Flaw(f"{message} (at byte {at})", path_at(text, at))
+def _problem_at(message: str, text: bytes, at: int) -> JsonProblem:
+    return JsonProblem(f"{message} (at byte {at})", path_at(text, at))
 
 
 def _decode_in_windows(text: bytes) -> None:
-    """Raise what `text.decode()` would raise, and keep nothing."""
+    """Raise what `text.decode()` would raise, without a copy of the whole text."""
     view = memoryview(text)
     position = 0
     while position < len(text):
@@ -145,8 +136,8 @@ def _decode_in_windows(text: bytes) -> None:
 
 
 def _may_be_deep(text: bytes) -> bool:
-    """True if there are enough opening brackets, wherever they stand, to go deeper than MAX_DEPTH."""
-    if len(text) <= FEW_BYTES:
+    """Return True if there are enough opening brackets, also in strings, for more than MAX_DEPTH levels."""
+    if len(text) <= COUNT_THRESHOLD:
         return text.count(b"{") + text.count(b"[") > MAX_DEPTH
     found = 0
     for bracket in (b"{", b"["):
@@ -160,9 +151,9 @@ def _may_be_deep(text: bytes) -> bool:
 
 
 def is_deeper_than(text: bytes, limit: int) -> bool:
-    """True if more than `limit` brackets are ever open at once. Linear, and in C but for a few calls per window.
+    """Return True if the nesting exceeds `limit`. Linear, and in C except for a few calls per window.
 
-    Exact for JSON. For anything else the answer means nothing, and decoding will refuse it.
+    Exact for JSON. For other input the result is meaningless, and decoding rejects it.
     """
     depth = 0
     is_inside_string = False
@@ -172,13 +163,13 @@ def is_deeper_than(text: bytes, limit: int) -> bool:
         window = text[position:end]
         if b"\\" in window:
             if (len(window) - len(window.rstrip(b"\\"))) % 2:
-                end += 1  # never part a backslash from what it escapes
+                end += 1  # never split an escape
                 window = text[position:end]
             window = window.translate(None, _NOT_OUTLINE_NOR_ESCAPE)
             window = window.replace(b"\\\\", b"").replace(b'\\"', b"")
         position = end
-        # What is left are the brackets and the quotes that open and close strings. Two quotes side by side can go:
-        # taking a pair out never changes which brackets stand inside a string.
+        # What remains are brackets and the quotes of strings. Adjacent quotes can be removed: that never changes which
+        # brackets are inside a string.
         outline = window.translate(None, _NOT_OUTLINE).replace(b'""', b"")
         pieces = outline.split(b'"')
         steps = b"".join(pieces[is_inside_string::2]).translate(_STEPS)
@@ -190,9 +181,10 @@ def is_deeper_than(text: bytes, limit: int) -> bool:
 
 
 def flatten(text: bytes, limit: int) -> bytes:
-    """The text with every array and object inside its outermost value emptied, so that any depth of it can be read.
+    """Return the text with every array and object inside its outermost value emptied, so that any depth can be decoded.
 
-    A longer text than `limit` is cut there, and closed if the cut is inside one of those. What is no JSON stays none.
+    A text longer than `limit` is cut there, and closed if the cut is inside an emptied value. Invalid JSON stays
+    invalid.
     """
     depth = start = 0
     pieces: list[bytes] = []
@@ -219,13 +211,13 @@ def flatten(text: bytes, limit: int) -> bytes:
 
 
 def path_at(text: bytes, offset: int) -> str:
-    """`$.params.arguments[2]` for the value at or around a byte of a text that need not be JSON; "" beyond PATH_REACH.
+    """Return the path of the value at a byte offset, such as `$.params.arguments[2]`; "" beyond MAX_PATH_SCAN.
 
-    With an offset at the end of the text: where it stopped being whole, or where it got deeper than MAX_DEPTH.
+    The text need not be JSON. At its end the path is where it is incomplete, or where it exceeds MAX_DEPTH.
     """
     steps: list[bytes | int | None] = []  # one for each open bracket: a name, an index, or no name yet
     is_name_next = False
-    for token in re.finditer(_TOKEN, text[:PATH_REACH], re.DOTALL):
+    for token in re.finditer(_TOKEN, text[:MAX_PATH_SCAN], re.DOTALL):
         if token.end() > offset or len(steps) > MAX_DEPTH:
             break
         match token[0][:1]:
@@ -246,12 +238,12 @@ def path_at(text: bytes, offset: int) -> str:
                 steps[-1] = token[0]
                 is_name_next = False
     else:
-        if offset > PATH_REACH:
+        if offset > MAX_PATH_SCAN:
             return ""
-    return _spell(steps)
+    return _format_path(steps)
 
 
-def _spell(steps: list[bytes | int | None]) -> str:
+def _format_path(steps: list[bytes | int | None]) -> str:
     path = "$"
     for step in steps:
         if step is None:
@@ -259,8 +251,8 @@ def _spell(steps: list[bytes | int | None]) -> str:
         if isinstance(step, int):
             path += f"[{step}]"
         else:
-            name = step[1 : LONGEST_STEP + 1].removesuffix(b'"').decode("utf-8", "replace")
+            name = step[1 : MAX_STEP_LENGTH + 1].removesuffix(b'"').decode("utf-8", "replace")
             path += f".{name}" if name.isidentifier() else f"[{name!a}]"
-        if len(path) > LONGEST_PATH:
-            return path[:LONGEST_PATH] + "..."
+        if len(path) > MAX_PATH:
+            return path[:MAX_PATH] + "..."
     return path

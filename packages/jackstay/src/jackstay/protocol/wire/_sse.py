@@ -1,42 +1,31 @@
-"""Server-sent events as bytes, both ways: a reader that is fed chunks and pulled for events, and a writer.
+"""Server-sent events: an incremental reader and an encoder (WHATWG HTML, "Server-sent events").
 
-The rules are the "event stream" chapter of the WHATWG HTML standard: lines end in LF, CR or CRLF, a blank line ends an
-event, a colon in front makes a comment. Three things are ours:
-
-- `data` stays bytes. What is inside is JSON, and the JSON-RPC decoder is the one place that judges its UTF-8; a text
-  decoder here would turn bad bytes into replacement characters that look like valid JSON. The names that are text
-  (`event`, `id`) must be UTF-8, or the stream is broken: an id that was repaired could not be given back.
-- A block with an `id` or a `retry` but without data is handed on, with empty data, where a browser would keep it to
-  itself. Revision 2025-11-25 primes a client with exactly such an event (basic/transports, "Sending Messages"), and
-  whoever may have to resume wants to see it. Empty data is one rule for the caller: nothing to decode.
-- An event may hold `limit` bytes of data, enforced while reading. One that is larger costs itself and nothing else:
-  it is skipped to its blank line, and its id still counts, or a resumed stream would begin with it for ever.
-
-This file must never know what the events mean: no method, no status, no time. Above: the HTTP transports, client and
-server. Below: `_framer`.
+The `data` of an event stays `bytes`: a lenient text decoder could turn invalid bytes into valid JSON. An `event` or
+`id` that is not UTF-8 is an error. Events with an `id` or `retry` but without data are returned too, because revision
+2025-11-25 uses them to enable resumption (basic/transports, "Sending Messages").
 """
 
 import msgspec
 
 from jackstay.errors import FrameTooLargeError, ProtocolError, UsageError
-from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, FedFramer, Unfinished
+from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, BufferedFramer, IncompleteFrame
 
-# A proxy that sees nothing for a minute may cut the stream; this is what we send it instead (G17).
+# Proxies may close a stream without traffic; this comment keeps it open (docs/guarantees.md G17).
 KEEP_ALIVE = b": keep-alive\n\n"
 
-# `retry` beyond this is clamped: 31 years of milliseconds, far from where arithmetic on times loses precision, and it
-# keeps a line of a million digits away from int().
+# A larger `retry` is clamped to this, 31 years in milliseconds: floats stay exact, and int() never gets a million
+# digits.
 MAX_RETRY = 999_999_999_999
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FIELDS = frozenset((b"data", b"event", b"id", b"retry"))
 
-# What may stand in a line before data of exactly the limit.
-_LONGEST_PREFIX = len(_BYTE_ORDER_MARK + b"data: ")
+# The longest prefix of a line whose data has exactly the maximum size.
+_MAX_PREFIX = len(_BYTE_ORDER_MARK + b"data: ")
 
 
 class ServerSentEvent(msgspec.Struct, frozen=True):
-    """One event. `id` and `retry` (milliseconds) are what this event itself set; None where it did not."""
+    """One event. `id` and `retry` (milliseconds) are None if the event did not set them."""
 
     data: bytes
     event: str = "message"
@@ -44,12 +33,15 @@ class ServerSentEvent(msgspec.Struct, frozen=True):
     retry: int | None = None
 
 
-class EventReader(FedFramer):
-    """Reads events from one response. `feed()` it what arrived, then pull `next_event()` until it returns None.
+class EventReader(BufferedFramer):
+    """Reads events from one response. Call `feed`, then `next_event` until it returns None.
 
-    `last_event_id` is where to resume after the event pulled last (WHATWG: it outlives events without an id, and an
-    event that never ended does not move it). `retry` is the reconnection time in milliseconds, None until the server
-    sets one. Both outlive `eof()`, so that the same reader can read the stream that resumes this one.
+    `last_event_id` is where to resume after the last event that was read: events without an id and incomplete events do
+    not change it. `retry` is the reconnection time in milliseconds, None until the server sets one. Both are kept after
+    `eof()`, so that the same reader can read the stream that resumes this one.
+
+    An event may have `limit` bytes of data. A larger one is skipped up to its blank line, but its id still counts:
+    otherwise a resumed stream would always begin with it.
     """
 
     __slots__ = (
@@ -66,7 +58,7 @@ class EventReader(FedFramer):
         self._ended_in_return = False
         self._skips_line = False
         self._error: ProtocolError | None = None
-        # The event being read. The first data line is kept as it is; most events have no second.
+        # The current event. The first data line is not copied; most events have only one.
         self._data: bytes | bytearray | None = None
         self._event = ""
         self._id: str | None = None
@@ -79,12 +71,12 @@ class EventReader(FedFramer):
         return f"<EventReader {state}{self.events_read} read, last id {self.last_event_id!r}, buffered={self.buffered}>"
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
-        """Take what arrived. Then pull `next_event()` until it returns None: only pulling enforces the limit."""
+        """Add received bytes. Then call `next_event()` until it returns None: only this enforces the limit."""
         chunk = data if type(data) is bytes else bytes(data)
         if not chunk or self._error is not None:
             return
-        # CR and CRLF become LF here, at the speed of C. A CR at the very end counts at once (the event must not wait
-        # for the next chunk), and a LF that then comes first belonged to it.
+        # Normalise CR and CRLF to LF. A CR at the end of a chunk counts immediately, so that the event need not wait
+        # for the next chunk; an LF at the start of the next chunk then belongs to it.
         if self._ended_in_return and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         self._ended_in_return = chunk.endswith(b"\r")
@@ -93,46 +85,44 @@ class EventReader(FedFramer):
         super().feed(chunk)
 
     def next_event(self) -> ServerSentEvent | None:
-        """The next whole event, or None until more is fed.
+        """Return the next complete event, or None until more bytes are fed.
 
         Raises:
-            FrameTooLargeError: once for each event over the limit, as soon as that is known. Pull again: the rest of it
-                is skipped.
-            ProtocolError: an `event` or `id` is not UTF-8. The stream is broken, and every later pull raises the same.
+            FrameTooLargeError: once for each event over the limit, as early as possible. Call again: it is skipped.
+            ProtocolError: an `event` or `id` is not UTF-8. Every later call raises the same.
         """
         if self._error is not None:
             raise self._error
         while (line := self._next_line()) is not None:
             if line:
-                self._take_line(line)
+                self._process_line(line)
             elif (event := self._finish_event()) is not None:
                 self.events_read += 1
                 return event
         return None
 
-    def eof(self) -> Unfinished | None:
-        """What the stream ended in the middle of, or None. Call when it has ended and all events are pulled.
+    def eof(self) -> IncompleteFrame | None:
+        """Return the incomplete last event, or None. Call it at the end of the stream, after all events were read.
 
-        The standard discards an event that is not followed by a blank line; `received` says how much there was of it.
-        For a caller that still waits for an answer the end means that the outcome is unknown, with or without such a
-        rest. The reader holds nothing afterwards.
+        The standard discards an event that is not followed by a blank line; `received` is the number of its bytes. The
+        reader is empty afterwards.
 
         Raises:
-            UsageError: if events are left to be pulled.
+            UsageError: not all events have been read.
         """
-        self._check_all_pulled()
-        rest = self._gathering.take()
+        self._check_all_read()
+        rest = self._buffer.pop()
         if rest.startswith(b":") or (self._is_at_start and _BYTE_ORDER_MARK.startswith(rest)):
-            rest = b""  # a comment, or not even the whole mark
+            rest = b""  # a comment, or part of a byte order mark
         received = self._event_bytes + len(rest)
         self._is_at_start = True
         self._ended_in_return = False
         self._skips_line = False
-        self._forget_event()
-        return Unfinished(received) if received else None
+        self._reset_event()
+        return IncompleteFrame(received) if received else None
 
     def _next_line(self) -> bytes | None:
-        """A line without its end, or None. Every byte is looked at once, whatever the chunks."""
+        """Return a line without its line end, or None. Every byte is searched once, whatever the size of the chunks."""
         while self._piece:
             piece, start = self._piece, self._offset
             end = piece.find(b"\n", start)
@@ -149,26 +139,26 @@ class EventReader(FedFramer):
                 self._event_bytes += end - start
                 continue
             line = piece[start:end]
-            if self._gathering.size:
-                line = self._gathering.take(line)
+            if self._buffer.size:
+                line = self._buffer.pop(line)
             if self._is_at_start:
                 self._is_at_start = False
                 line = line.removeprefix(_BYTE_ORDER_MARK)
-            if len(line) > self._limit + _LONGEST_PREFIX:
+            if len(line) > self._limit + _MAX_PREFIX:
                 self._skip_event(len(line))
                 continue
             return line
         return None
 
     def _keep(self, piece: bytes) -> None:
-        """Put by the beginning or middle of a line, or find that the line is over the limit."""
-        size = self._gathering.size + len(piece)
-        if not self._skips_line and size <= self._limit + _LONGEST_PREFIX:
-            self._gathering.add(piece)
+        """Buffer the beginning or middle of a line, or raise if the line is over the limit."""
+        size = self._buffer.size + len(piece)
+        if not self._skips_line and size <= self._limit + _MAX_PREFIX:
+            self._buffer.add(piece)
         elif self._skips_line:
             self._event_bytes += len(piece)
         else:
-            self._gathering.clear()
+            self._buffer.clear()
             self._is_at_start = False
             self._skips_line = True
             self._skip_event(size)
@@ -180,12 +170,12 @@ class EventReader(FedFramer):
             self._skips_event = True
             raise FrameTooLargeError(size, self._limit)
 
-    def _take_line(self, line: bytes) -> None:
-        # Comments and unknown fields are not counted: they are not kept, and a stream that only says "alive" for
-        # months must not end for it. One line, of whatever kind, is bounded all the same.
+    def _process_line(self, line: bytes) -> None:
+        # Comments and unknown fields do not count: they are not stored, and keepalives over months must not exceed the
+        # limit. The length of a single line is limited for all of them.
         if line.startswith(b"data:"):
             self._event_bytes += len(line) + 1
-            self._take_data(line[6:] if line.startswith(b" ", 5) else line[5:])
+            self._add_data(line[6:] if line.startswith(b" ", 5) else line[5:])
             return
         name, _, value = line.partition(b":")
         if name not in _FIELDS:
@@ -193,7 +183,7 @@ class EventReader(FedFramer):
         self._event_bytes += len(line) + 1
         value = value.removeprefix(b" ")
         if name == b"data":  # a field without a colon has an empty value
-            self._take_data(b"")
+            self._add_data(b"")
         elif name == b"event":
             self._event = self._decode("event", value)
         elif name == b"id":
@@ -201,10 +191,10 @@ class EventReader(FedFramer):
                 self._id = self._decode("id", value)
         elif value.isdigit():
             digits = value.lstrip(b"0")
-            # Effective at once, as in the standard: a server may say it and close without a blank line.
+            # Effective immediately, as in the standard: a server may send it and close without a blank line.
             self.retry = self._retry = min(int(digits[:13] or b"0"), MAX_RETRY)
 
-    def _take_data(self, value: bytes) -> None:
+    def _add_data(self, value: bytes) -> None:
         if self._skips_event:
             return
         if self._data is None:
@@ -222,14 +212,14 @@ class EventReader(FedFramer):
         event = None
         if self._id is not None:
             self.last_event_id = self._id
-        is_told = self._data is not None or self._id is not None or self._retry is not None
-        if is_told and not self._skips_event:
+        has_fields = self._data is not None or self._id is not None or self._retry is not None
+        if has_fields and not self._skips_event:
             data = b"" if self._data is None else bytes(self._data)
             event = ServerSentEvent(data, self._event or "message", self._id, self._retry)
-        self._forget_event()
+        self._reset_event()
         return event
 
-    def _forget_event(self) -> None:
+    def _reset_event(self) -> None:
         self._data = None
         self._event = ""
         self._id = None
@@ -251,16 +241,14 @@ class EventReader(FedFramer):
             raise self._error from error
 
 
-def encode_event(
-    data: bytes, event: str | None = None, id: str | None = None, retry: int | None = None
-) -> bytes:
-    """One whole event, ready to be written. Empty `data` with an `id` is a priming event.
+def encode_event(data: bytes, event: str | None = None, id: str | None = None, retry: int | None = None) -> bytes:
+    """Encode one event. Empty `data` with an `id` is a priming event.
 
-    Line ends inside `data` become separate data lines, which the reader joins with LF: JSON does not mind, since a
-    line end cannot stand inside a JSON string.
+    Line ends in `data` become separate data lines, which the reader joins with LF. This does not change JSON, in which
+    line ends cannot occur inside strings.
 
     Raises:
-        UsageError: a line end or lone surrogate in `event` or `id`, NUL in `id`, an empty `event`, a `retry` out of range.
+        UsageError: a line end or lone surrogate in `event` or `id`, NUL in `id`, an empty `event`, an invalid `retry`.
     """
     if b"\n" in data or b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
@@ -269,39 +257,34 @@ def encode_event(
     parts: list[bytes] = []
     if event is not None:
         if not event:
-            raise UsageError(
-                "an event's name must not be empty: readers would call it 'message'", path="event"
-            )
+            raise UsageError("event must not be empty: readers would use 'message'", path="event")
         parts += (b"event: ", _encode_field("event", event), b"\n")
     if id is not None:
         parts += (b"id: ", _encode_field("id", id), b"\n")
     if retry is not None:
         if not 0 <= retry <= MAX_RETRY:
-            raise UsageError(f"retry must be from 0 to {MAX_RETRY} milliseconds, not {retry}", path="retry")
+            raise UsageError(f"retry must be from 0 to {MAX_RETRY} milliseconds, not {retry!r}", path="retry")
         parts.append(b"retry: %d\n" % retry)
     parts += (b"data: ", data, b"\n\n")
     return b"".join(parts)
 
 
 def encode_comment(text: str) -> bytes:
-    """A comment, which readers skip: for keep-alives and for people who look at the wire.
+    """Encode a comment, which readers skip.
 
     Raises:
-        UsageError: a line end or lone surrogate in `text`.
+        UsageError: `text` contains a line end or a lone surrogate.
     """
     return b": " + _encode_field("comment", text) + b"\n\n"
 
 
 def _encode_field(field: str, value: str) -> bytes:
     if "\n" in value or "\r" in value:
-        raise UsageError(f"a server-sent {field} must not contain a line end: {value[:64]!r}", path=field)
-    if (
-        field == "id" and "\0" in value
-    ):  # readers ignore such an id, and no other field (WHATWG HTML, "event stream")
-        raise UsageError(f"a server-sent id must not contain NUL: {value[:64]!r}", path=field)
+        raise UsageError(f"{field} must not contain a line end: {value[:64]!r}", path=field)
+    # Readers ignore such an id, but accept NUL in other fields.
+    if field == "id" and "\0" in value:
+        raise UsageError(f"id must not contain NUL: {value[:64]!r}", path=field)
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(
-            f"a server-sent {field} contains a lone surrogate: {value[:64]!r}", path=field
-        ) from error
+        raise UsageError(f"{field} must not contain a lone surrogate: {value[:64]!r}", path=field) from error

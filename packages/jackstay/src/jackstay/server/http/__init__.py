@@ -1,7 +1,7 @@
-"""A server over HTTP: a plain ASGI app for both eras, its sessions and streams, and what stands around it.
+"""The HTTP server: an ASGI app for every MCP revision, with sessions, streams and authentication.
 
-`Server.asgi()` makes the app and `Server.run(transport="http")` runs it; from here come the contracts that others implement
-and the parts that are handed to those two. Loaded by who speaks HTTP, and by nobody else.
+`Server.asgi()` makes the app and `Server.run(transport="http")` runs it. This package exports the protocols that users
+can implement and the objects that those two methods accept. It is imported only when HTTP is used.
 """
 
 from typing import TYPE_CHECKING
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from jackstay.server.http._app import App
     from jackstay.server.http._asgi import Asgi, Receive, Scope, Send
     from jackstay.server.http._auth import AuthLike, BearerAuth, Keys, keys
-    from jackstay.server.http._event_store import EventStore, MemoryEvents
+    from jackstay.server.http._event_store import EventStore, MemoryEventStore
     from jackstay.server.http._jwt import JwksLike, JwtVerifier
     from jackstay.server.http._options import HTTP_OPTIONS, HttpKeywords, HttpOptions, make_http_options
-    from jackstay.server.http._principal import NOBODY, Guard, Principal, TokenVerifier
+    from jackstay.server.http._principal import ANONYMOUS, Guard, Principal, TokenVerifier
     from jackstay.server.http._run import RUN_OPTIONS, RunHttpKeywords, RunOptions, run_http
-    from jackstay.server.http._session_store import MemorySessions, SessionRecord, SessionStore
+    from jackstay.server.http._session_store import MemorySessionStore, SessionRecord, SessionStore
 
 __all__ = [
+    "ANONYMOUS",
     "HTTP_OPTIONS",
-    "NOBODY",
     "RUN_OPTIONS",
     "App",
     "Asgi",
@@ -34,8 +34,8 @@ __all__ = [
     "JwksLike",
     "JwtVerifier",
     "Keys",
-    "MemoryEvents",
-    "MemorySessions",
+    "MemoryEventStore",
+    "MemorySessionStore",
     "Principal",
     "Receive",
     "RunHttpKeywords",
@@ -72,9 +72,9 @@ if not TYPE_CHECKING:
             "Guard": "_principal",
             "HttpKeywords": "_options",
             "HttpOptions": "_options",
-            "MemoryEvents": "_event_store",
-            "MemorySessions": "_session_store",
-            "NOBODY": "_principal",
+            "MemoryEventStore": "_event_store",
+            "MemorySessionStore": "_session_store",
+            "ANONYMOUS": "_principal",
             "HTTP_OPTIONS": "_options",
             "RUN_OPTIONS": "_run",
             "Principal": "_principal",

@@ -1,16 +1,10 @@
-"""The few words of ASGI that are spoken here: the types of its three arguments, and whole answers.
-
-ASGI 3 hands an application a scope and two functions. Everything that is said through them is built here, so that the rest
-of the room speaks of statuses and bytes.
-
-Must never know MCP. Above: everything in this room. Below: nothing.
-"""
+"""ASGI helpers: types of the three arguments, reading a request body, and sending a complete response."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
 from typing import Any, Final, TypeAlias
 
-# ASGI's own shapes: its messages are dicts of anything.
+# ASGI messages are dicts with values of any type.
 Scope: TypeAlias = MutableMapping[str, Any]
 AsgiMessage: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
@@ -21,71 +15,71 @@ Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HeaderLines: TypeAlias = list[tuple[bytes, bytes]]
 
-# nginx's number for a request whose client closed it; HTTP has none.
-CLIENT_GONE: Final = 499
+# nginx's status for a request that the client closed; HTTP defines none.
+CLIENT_CLOSED_REQUEST: Final = 499
 
 
-class Gone(Exception):  # it is no error: clients go
-    """The client went before its request was all there."""
+class ClientDisconnected(Exception):
+    """The client disconnected before the request was complete."""
 
 
-class TooLarge(Exception):  # the same: it is an answer
-    """The body is over the limit."""
+class BodyTooLarge(Exception):
+    """The body is larger than the limit."""
 
 
-class TooSlow(Exception):  # the same
-    """The body did not come in time."""
+class BodyTimeout(Exception):
+    """The body did not arrive in time."""
 
 
-def lines(pairs: Iterable[tuple[str, str]]) -> HeaderLines:
-    """Headers as ASGI wants them."""
+def encode_headers(pairs: Iterable[tuple[str, str]]) -> HeaderLines:
+    """Encode headers for ASGI: lower-case names, both parts as bytes."""
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
 
 
 async def respond(send: Send, status: int, headers: HeaderLines, body: bytes = b"") -> None:
-    """A whole response. Its length is said unless there can be no body."""
+    """Send a complete response, with `Content-Length` unless the status forbids a body."""
     if status != 204:
         headers = [*headers, (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-async def respond_to_nobody(send: Send) -> None:
-    """Answer a client that is gone. Nobody reads it, but middleware around an app wants an answer, and logs its status."""
+async def respond_client_closed(send: Send) -> None:
+    """Send a response to a client that disconnected: middleware around the app expects one, and logs its status."""
     try:
-        await respond(send, CLIENT_GONE, [])
+        await respond(send, CLIENT_CLOSED_REQUEST, [])
     except OSError:
-        pass  # ASGI: how a server may say so
+        pass  # an ASGI server may raise OSError when the client has disconnected
 
 
 async def read_body(receive: Receive, limit: int, timeout: float) -> bytes:
-    """The body of a request, never more of it than the limit in memory.
+    """Read the body of a request, keeping at most `limit` bytes in memory.
 
-    Raises: Gone, TooLarge, TooSlow.
+    Raises: ClientDisconnected, BodyTooLarge, BodyTimeout.
     """
-    # Most bodies are here with their head, and a clock for each would cost more than reading them. So the first step is
-    # taken by hand: only where it has to wait, or brings a part, is there a clock.
+    # Most bodies arrive together with the head, and a timer for each would cost more than reading it. So the first step
+    # of the awaitable is driven by hand; the timer starts only if it has to wait or if more of the body follows.
     steps = receive().__await__()
     try:
         waited_for = next(steps)
     except StopIteration as here:
         message: AsgiMessage | None = here.value
-        assert message is not None  # ASGI: what `receive` returns
+        assert message is not None  # ASGI: `receive` returns a message
         if not message.get("more_body", False):
-            return _piece(message, 0, limit)
+            return _body_part(message, 0, limit)
     else:
         message = None
     try:
         async with asyncio.timeout(timeout):
             if message is None:
-                message = await _Begun(steps, waited_for)
-            return await _read_on(message, receive, limit)
+                message = await _StartedAwaitable(steps, waited_for)
+            return await _read_rest(message, receive, limit)
     except TimeoutError as error:
-        raise TooSlow from error
+        raise BodyTimeout from error
 
 
-class _Begun:
-    """An awaitable whose first step is taken: `await` it in the same task."""
+class _StartedAwaitable:
+    """An awaitable whose first step has already run. Await it in the same task."""
 
     def __init__(self, steps: Generator[Any, Any, AsgiMessage], waited_for: object) -> None:
         self._steps = steps
@@ -97,7 +91,7 @@ class _Begun:
             try:
                 try:
                     sent = yield waited_for
-                except BaseException as error:  # noqa: BLE001  # a cancellation above all: it is for who waits
+                except BaseException as error:  # noqa: BLE001  # passed on, a cancellation above all
                     waited_for = self._steps.throw(error)
                 else:
                     waited_for = self._steps.send(sent)
@@ -106,28 +100,28 @@ class _Begun:
                 return message
 
 
-async def _read_on(message: AsgiMessage, receive: Receive, limit: int) -> bytes:
-    pieces: list[bytes] = []
+async def _read_rest(message: AsgiMessage, receive: Receive, limit: int) -> bytes:
+    parts: list[bytes] = []
     size = 0
     while True:
-        pieces.append(_piece(message, size, limit))
-        size += len(pieces[-1])
+        parts.append(_body_part(message, size, limit))
+        size += len(parts[-1])
         if not message.get("more_body", False):
-            return b"".join(pieces)
+            return b"".join(parts)
         message = await receive()
 
 
-def _piece(message: AsgiMessage, size: int, limit: int) -> bytes:
-    """What this message brings of a body. Raises: Gone, TooLarge."""
+def _body_part(message: AsgiMessage, size: int, limit: int) -> bytes:
+    """Return the part of the body in this message. Raises: ClientDisconnected, BodyTooLarge."""
     if message["type"] != "http.request":
-        raise Gone
-    piece: bytes = message.get("body", b"")
-    if size + len(piece) > limit:
-        raise TooLarge
-    return piece
+        raise ClientDisconnected
+    part: bytes = message.get("body", b"")
+    if size + len(part) > limit:
+        raise BodyTooLarge
+    return part
 
 
-async def until_gone(receive: Receive) -> None:
-    """Returns when the client has left."""
+async def wait_for_disconnect(receive: Receive) -> None:
+    """Return when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,12 +1,7 @@
-"""Who may call an HTTP endpoint: bearer keys, tokens that others check, and how a refusal tells the client what to get.
+"""Bearer authentication for HTTP endpoints: keys, token verifiers, challenges and protected-resource metadata.
 
-`BearerAuth` is the guard: it takes the token out of `Authorization`, asks its verifiers, compares scopes, and words the
-challenge. A challenge is how a client finds its way, so its form is exact: which metadata to read, what was wrong, and all
-scopes the operation needs. The token comes from the header and from nowhere else, and is never logged.
-
-Sources: RFC 6750 (bearer tokens), RFC 9728 (protected-resource metadata), 2026-07-28 basic/authorization.
-
-Must never know a session or a handler. Above: the endpoint, `_edge`. Below: `_principal`, `jackstay.protocol.http`.
+Implements RFC 6750, RFC 9728 and MCP 2026-07-28 basic/authorization. Tokens are read from the `Authorization` header
+only and are never logged.
 """
 
 import hashlib
@@ -21,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from jackstay.errors import Json, UsageError
-from jackstay.protocol.http import RETRY_HEADERS, HeaderPairs, Refusal
+from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse, HeaderPairs
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server._entries import check_scopes
 from jackstay.server.http._principal import Principal, TokenVerifier
@@ -30,13 +25,14 @@ logger = logging.getLogger("jackstay.server.http")
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 
-# The longest token that is looked at. Tokens with many groups reach 10 KB; HTTP servers stop at 8 to 64 KB of headers.
-MOST_TOKEN_CHARACTERS: Final = 16_384
+# The longest Authorization header that is read. Tokens with many groups reach 10 KB; servers accept 8 to 64 KB of
+# headers.
+MAX_TOKEN_CHARACTERS: Final = 16_384
 
-# A key that a person can guess is none. The same bound as for the secrets that seal `requestState`.
-LEAST_KEY_CHARACTERS: Final = 16
+# Shorter keys can be guessed. The same bound as for the secrets that seal `requestState`.
+MIN_KEY_CHARACTERS: Final = 16
 
-# b64token of RFC 6750, 2.1: what can stand in the header at all.
+# b64token of RFC 6750 section 2.1.
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _BEARER = re.compile(r"bearer +(" + _TOKEN.pattern + r")", re.IGNORECASE)
 
@@ -44,7 +40,7 @@ KeysLike: TypeAlias = str | Mapping[str, str | Sequence[str]]
 
 
 class Keys:
-    """Checks bearer keys that are known here. Made by `keys()`."""
+    """A token verifier for a fixed set of bearer keys. Made by `keys()`."""
 
     def __init__(self, rows: Sequence[tuple[bytes, Principal]]) -> None:
         self._rows = tuple(rows)
@@ -53,8 +49,8 @@ class Keys:
         return f"<Keys of {', '.join(sorted({principal.id for _, principal in self._rows}))}>"
 
     async def verify(self, token: str) -> Principal | None:
-        """Whose key this is."""
-        # Digests have one length, and every row is compared: the time says nothing about any key.
+        """Return the principal of this key, or None for an unknown key."""
+        # Digests have one length and every row is compared, so that the time it takes reveals nothing about a key.
         digest = _digest(token)
         found = None
         for known, principal in self._rows:
@@ -64,45 +60,48 @@ class Keys:
 
 
 def keys(*given: KeysLike, scopes: Iterable[str] = ()) -> Keys:
-    """Bearer keys: `keys("secret")`, or by name, `keys({"alice": "secret", "bob": ["old secret", "new secret"]})`.
+    """Make a verifier of bearer keys.
 
-    The name becomes the principal; a key without one is called after its digest. `scopes` are what these keys may do:
-    where some may do more than others, pass several `keys()`, `auth=[keys(...), keys(..., scopes=["admin"])]`.
+    `keys("secret")`, or with names: `keys({"alice": "secret", "bob": ["old secret", "new secret"]})`.
 
-    Raises: UsageError for a key that is too short, cannot stand in a header, or is there twice.
+    The name becomes the id of the principal; a key without a name gets an id from its digest. `scopes` are granted to
+    all of these keys. For keys with different scopes pass several: `auth=[keys(...), keys(..., scopes=["admin"])]`.
+
+    Raises: UsageError for a key that is too short, has characters that a header cannot carry, or occurs twice.
     """
-    may = check_scopes(scopes)
+    granted = check_scopes(scopes)
     rows: list[tuple[bytes, Principal]] = []
     for item in given:
         named: object = {"": item} if isinstance(item, str) else item
         if not isinstance(named, Mapping):
-            raise UsageError('keys() takes "secret" or {"name": "secret"}', path="auth")
+            expected = 'keys() expected str or a mapping of names to keys such as {"alice": "secret"}'
+            raise UsageError(f"{expected}, got {type(item).__name__}", path="auth")
         for name, secrets in named.items():
-            for secret in (secrets,) if _is_one(secrets) else secrets:
+            for secret in (secrets,) if _is_single(secrets) else secrets:
                 _check_key(secret)
                 digest = _digest(secret)
-                rows.append((digest, Principal(name or f"key-{digest.hex()[:12]}", may)))
+                rows.append((digest, Principal(name or f"key-{digest.hex()[:12]}", granted)))
     if not rows:
-        raise UsageError("keys() needs at least one key; without authentication leave auth out", path="auth")
+        raise UsageError("keys() got no key; to disable authentication, omit auth", path="auth")
     if len({digest for digest, _ in rows}) < len(rows):
-        raise UsageError("the same key is there twice", path="auth")
+        raise UsageError("keys() got the same key twice", path="auth")
     return Keys(rows)
 
 
-def _is_one(secrets: object) -> bool:
+def _is_single(secrets: object) -> bool:
     return isinstance(secrets, str) or not isinstance(secrets, Iterable)
 
 
 def _check_key(secret: object) -> None:
-    # The key itself is never in the message: it may end up in a log.
+    # The message does not contain the key: it may be logged.
     if not isinstance(secret, str) or _TOKEN.fullmatch(secret) is None:
         raise UsageError(
-            "a key must be letters, digits and any of -._~+/ (then =), as RFC 6750 says", path="auth"
+            "invalid key: a key is a str of letters, digits and -._~+/ that may end in = (RFC 6750)", path="auth"
         )
-    if len(secret) < LEAST_KEY_CHARACTERS:
+    if len(secret) < MIN_KEY_CHARACTERS:
         raise UsageError(
-            f"a key must have at least {LEAST_KEY_CHARACTERS} characters;"
-            ' python -c "import secrets; print(secrets.token_urlsafe())" makes one',
+            f"key too short: {len(secret)} characters; use at least {MIN_KEY_CHARACTERS}, for example from"
+            ' python -c "import secrets; print(secrets.token_urlsafe())"',
             path="auth",
         )
 
@@ -112,14 +111,14 @@ def _digest(token: str) -> bytes:
 
 
 class BearerAuth:
-    """The guard that wants a bearer token on every request.
+    """The guard that requires a bearer token on every request.
 
-    `verifiers` are asked in order. `scopes` are needed for everything; a tool may need more of its own. With
-    `authorization_servers` (their issuer URLs) clients are told where tokens are got: `resource` is then the URL of the
-    endpoint as clients know it, and tokens must be meant for it (that is a verifier's to check, as its audience).
-    `scopes_supported` is what clients may ask for; without it, it is `scopes`.
+    `verifiers` are tried in order until one accepts the token. `scopes` are required for every request; a tool may
+    require more. `authorization_servers` are issuer URLs that are published as protected-resource metadata; `resource`
+    is then the public URL of the endpoint. Whether a token was issued for that audience is checked by the verifier.
+    `scopes_supported` is published as the scopes that a client may request; it defaults to `scopes`.
 
-    Raises: UsageError for a URL that is none, or a verifier that is none.
+    Raises: UsageError for an invalid URL or verifier.
     """
 
     def __init__(
@@ -132,89 +131,91 @@ class BearerAuth:
     ) -> None:
         for verifier in verifiers:
             if not callable(getattr(verifier, "verify", None)):
-                raise UsageError(
-                    f"not a token verifier: {verifier!r}; it needs `async def verify(token)`", path="auth"
-                )
+                raise UsageError(f"not a token verifier: {verifier!r}; define `async def verify(token)`", path="auth")
         if not verifiers:
-            raise UsageError("BearerAuth needs a verifier, such as keys() or JwtVerifier()", path="auth")
+            raise UsageError("BearerAuth() got no verifier; pass for example keys() or JwtVerifier()", path="auth")
         self.verifiers = verifiers
         self.authorization_servers = tuple(authorization_servers)
         self.scopes = check_scopes(scopes)
         self.scopes_supported = self.scopes if scopes_supported is None else check_scopes(scopes_supported)
-        for row in (*self.authorization_servers, *(() if resource is None else (resource,))):
-            _check_url(row)
+        for url in (*self.authorization_servers, *(() if resource is None else (resource,))):
+            _check_url(url)
         self.resource = resource
 
     def __repr__(self) -> str:
         return f"<BearerAuth {', '.join(map(repr, self.verifiers))} for {self.resource or 'this endpoint'}>"
 
-    def settle(self, resource: str) -> None:
-        """Say where the endpoint is, if nobody did: `run()` knows when it has its port."""
+    def set_default_resource(self, resource: str) -> None:
+        """Set the URL of the endpoint unless it was given: `run()` knows it once the port is bound."""
         if self.resource is None:
             _check_url(resource)
             self.resource = resource
 
     # --- the guard ----------------------------------------------------------------------------------------------------
 
-    async def admit(self, method: str, path: str, headers: Mapping[str, str]) -> Principal | Refusal:  # noqa: ARG002  # the contract's
-        """Whom the token proves, or the challenge."""
+    async def authenticate(
+        self,
+        method: str,  # noqa: ARG002  # required by Guard
+        path: str,  # noqa: ARG002  # required by Guard
+        headers: Mapping[str, str],
+    ) -> Principal | ErrorResponse:
+        """Return the principal of the bearer token, or the challenge to send."""
         token = self._token(headers.get("authorization"))
-        if isinstance(token, Refusal):
+        if isinstance(token, ErrorResponse):
             return token
         principal = None
         for verifier in self.verifiers:
             try:
                 principal = await verifier.verify(token)
                 if principal is not None and not principal.id:
-                    raise UsageError("a principal needs an id, or callers could not be told apart")
-            except Exception:  # noqa: BLE001  # the edge of somebody's verifier
-                # Whatever it says of the token, the log does not have it.
-                logger.error("a token could not be checked: %s", format_exc().replace(token, "[token]"))
-                return Refusal(
+                    raise UsageError(f"{verifier!r} returned a principal without an id; ids must identify callers")
+            except Exception:  # noqa: BLE001  # a user's verifier may raise anything
+                # The traceback may contain the token, the log must not.
+                logger.error("token verification failed: %s", format_exc().replace(token, "[token]"))
+                return ErrorResponse(
                     503,
                     ErrorCode.INTERNAL_ERROR,
-                    "the token could not be checked; try again",
+                    "token verification failed; try again",
                     headers=RETRY_HEADERS,
                 )
             if principal is not None:
                 break
         if principal is None:
-            return self.challenge(
-                401, "invalid_token", "the token is not valid here: unknown, expired, or meant for another"
-            )
+            return self.challenge(401, "invalid_token", "the token is unknown, expired or issued for another audience")
         if not self.scopes <= principal.scopes:
-            return self.insufficient(())
+            return self.insufficient_scope(())
         return principal
 
-    def _token(self, value: str | None) -> str | Refusal:
-        # RFC 6750, 3: a client that sent no credentials, or none of this kind, is told of no error.
+    def _token(self, value: str | None) -> str | ErrorResponse:
+        # RFC 6750 section 3: without credentials, or with another scheme, the challenge has no error code.
         if value is None or re.match(r"bearer\b", value, re.IGNORECASE) is None:
-            return self.challenge(401, None, "authentication is needed: send a bearer token")
-        if len(value) > MOST_TOKEN_CHARACTERS:
+            return self.challenge(401, None, "authentication required: send a bearer token")
+        if len(value) > MAX_TOKEN_CHARACTERS:
             return self.challenge(400, "invalid_request", "the Authorization header is too long")
         found = _BEARER.fullmatch(value)
         if found is None:
             return self.challenge(
-                400, "invalid_request", "the Authorization header must be one `Bearer` and one token"
+                400, "invalid_request", "malformed Authorization header: expected `Bearer` and one token"
             )
         return found[1]
 
-    def insufficient(self, more: Iterable[str]) -> Refusal:
-        """The answer to a caller whose token may too little: it names all scopes of the operation.
+    def insufficient_scope(self, more: Iterable[str]) -> ErrorResponse:
+        """Return the 403 for a token without the required scopes.
 
-        All, and not only the missing ones: a client asks for what it is told (2026-07-28 "Scope Challenge Handling").
+        The challenge names all scopes of the operation and not only the missing ones, because a client requests exactly
+        these (2026-07-28 basic/authorization, "Scope Challenge Handling").
         """
         return self.challenge(
             403,
             "insufficient_scope",
-            "the token may not do this: it needs more scopes",
+            "the token lacks a required scope",
             self.scopes | frozenset(more),
         )
 
     def challenge(
         self, status: int, error: str | None, message: str, scopes: frozenset[str] | None = None
-    ) -> Refusal:
-        """A refusal with its `WWW-Authenticate`. Our words have no quote in them."""
+    ) -> ErrorResponse:
+        """Return an error response with a `WWW-Authenticate` header. `message` must not contain quotes."""
         needed = self.scopes if scopes is None else scopes
         parameters = [] if error is None else [("error", error), ("error_description", message)]
         if needed and error != "invalid_request":
@@ -222,25 +223,25 @@ class BearerAuth:
         url = self.metadata_url
         if url is not None:
             parameters.append(("resource_metadata", url))
-        # RFC 6750, 3: at least one parameter must follow the scheme.
-        said = ", ".join(f'{name}="{value}"' for name, value in parameters or [("realm", "mcp")])
-        return Refusal(
-            status, ErrorCode.INVALID_REQUEST, message, headers=(("www-authenticate", f"Bearer {said}"),)
+        # RFC 6750 section 3: at least one parameter must follow the scheme.
+        challenge = ", ".join(f'{name}="{value}"' for name, value in parameters or [("realm", "mcp")])
+        return ErrorResponse(
+            status, ErrorCode.INVALID_REQUEST, message, headers=(("www-authenticate", f"Bearer {challenge}"),)
         )
 
     # --- protected-resource metadata (RFC 9728) -----------------------------------------------------------------------
 
     @property
     def metadata_url(self) -> str | None:
-        """Where the metadata is read, or None where there are no authorization servers to tell of."""
+        """The URL of the metadata, or None without authorization servers."""
         if not self.authorization_servers or self.resource is None:
             return None
         parts = urlsplit(self.resource)
-        path = parts.path.rstrip("/")  # RFC 9728, 3.1: a path of only `/` is none
+        path = parts.path.rstrip("/")  # RFC 9728 section 3.1: a path of only `/` is dropped
         return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{path}"
 
     def metadata(self, path: str, name: str) -> bytes | None:
-        """The document for a GET of this path, or None if it is not there: at the inserted path, and at the root."""
+        """Return the metadata document for a GET of `path`, or None: it is served at the inserted path and the root."""
         if self.metadata_url is None or self.resource is None:
             return None
         inserted = urlsplit(self.metadata_url).path
@@ -257,40 +258,34 @@ class BearerAuth:
         return msgspec.json.encode(document)
 
 
-def _check_url(text: str) -> None:
-    parts = urlsplit(text)
-    is_plain = re.fullmatch(r"[\x21\x23-\x5b\x5d-\x7e]+", text) is not None
-    if (
-        parts.scheme not in ("http", "https")
-        or not parts.netloc
-        or parts.query
-        or parts.fragment
-        or not is_plain
-    ):
-        raise UsageError(f"not a URL of http or https without query and fragment: {text!r}", path="auth")
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    is_plain = re.fullmatch(r"[\x21\x23-\x5b\x5d-\x7e]+", url) is not None
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment or not is_plain:
+        raise UsageError(f"invalid URL: {url!r}; use http or https, without query and fragment", path="auth")
 
 
 def challenge_scopes(auth: BearerAuth | None, scopes: frozenset[str]) -> HeaderPairs:
-    """The challenge of a 403 for an operation that needs these scopes, whoever checks the tokens."""
+    """Return the `WWW-Authenticate` header of a 403 for an operation that requires these scopes."""
     if auth is not None:
-        return auth.insufficient(scopes).headers
-    said = f'Bearer error="insufficient_scope", scope="{" ".join(sorted(scopes))}"'
-    return (("www-authenticate", said),)
+        return auth.insufficient_scope(scopes).headers
+    challenge = f'Bearer error="insufficient_scope", scope="{" ".join(sorted(scopes))}"'
+    return (("www-authenticate", challenge),)
 
 
-# What `auth=` takes.
+# The values that `auth=` accepts.
 AuthLike: TypeAlias = BearerAuth | TokenVerifier | Sequence[TokenVerifier]
 
 
 def read_auth(given: AuthLike) -> BearerAuth:
-    """What `auth=` takes, as a guard: a `BearerAuth`, a verifier, or several.
+    """Turn the value of `auth=` into a guard: a `BearerAuth`, a verifier, or a sequence of verifiers.
 
     Raises: UsageError.
     """
     if isinstance(given, BearerAuth):
         return given
     if isinstance(given, str):
-        raise UsageError("auth must be keys(...), a token verifier or a BearerAuth, not a text", path="auth")
+        raise UsageError("auth must be keys(...), a token verifier or a BearerAuth, not str", path="auth")
     if isinstance(given, Sequence):
         return BearerAuth(*given)
     return BearerAuth(given)

@@ -1,6 +1,7 @@
-"""Compares the arguments of a tool call that travel in headers with the body (2026-07-28, "Custom Headers from Tool Parameters").
+"""Compare `Mcp-Param-*` headers of a tool call with its arguments.
 
-A gateway may have acted on such a header, so a call whose body differs from it is refused before it runs.
+A gateway may have acted on such a header, so a call with different arguments is refused before it runs (2026-07-28
+basic/transports/streamable-http, "Custom Headers from Tool Parameters").
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jackstay.protocol import Revision
-from jackstay.protocol.http import Refusal, check_param_headers, decode_header_value, mismatch_refusal
+from jackstay.protocol.http import ErrorResponse, check_param_headers, decode_header_value, mismatch_response
 from jackstay.protocol.wire import Message, Request
 
 if TYPE_CHECKING:
@@ -21,18 +22,18 @@ class _CallParams(msgspec.Struct):
 
 
 _read_call = msgspec.json.Decoder(_CallParams).decode
-# Some clients write null where they have no arguments, and the tool runs: then a header has no counterpart.
+# Some clients send null for no arguments, and the tool runs: then a header has no counterpart.
 _read_arguments = msgspec.json.Decoder(dict[str, Any] | None).decode
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def check_call_headers(
     server: "Server", message: Message, headers: Mapping[str, str], revision: Revision
-) -> Refusal | None:
-    """The refusal of a call whose `Mcp-Param-*` headers and arguments differ; None for every other message."""
+) -> ErrorResponse | None:
+    """Return the error response for a call whose `Mcp-Param-*` headers and arguments differ, else None."""
     if not revision.has_method_headers or type(message) is not Request or message.method != "tools/call":
         return None
-    # The header has the body's name: that was compared already.
+    # That the header and the body have the same name was checked before.
     name = headers.get("mcp-name", "")
     rows = server.param_headers(decode_header_value(name) if name[:2] == "=?" else name)
     if not rows or message.params is None:
@@ -41,9 +42,9 @@ def check_call_headers(
         call = _read_call(message.params)
         arguments = None if call.arguments is msgspec.UNSET else _read_arguments(call.arguments)
     except _REFUSALS:
-        return None  # the params are wrong, and the dispatch refuses them with a better reason
+        return None  # the dispatcher refuses invalid params with a better message
     mismatch = check_param_headers(rows, headers, arguments)
-    return None if mismatch is None else mismatch_refusal(mismatch)
+    return None if mismatch is None else mismatch_response(mismatch)
 
 
 __all__ = ["check_call_headers"]

@@ -1,10 +1,8 @@
-"""Where the events of resumable streams are kept: the contract, and the one that keeps them in this process's memory.
+"""Event stores of resumable streams: the protocol, and an implementation in memory.
 
-A stream's events are numbered from 1 without gaps. Whoever lost its connection says what it saw last and gets what came
-after that, on that stream and on no other (2025-11-25 basic/transports, "Resumability and Redelivery").
-`jackstay.testing.EventStoreSuite` checks an implementation against this page.
-
-Must never know a message. Above: `_session`, and whoever writes a store. Below: nothing.
+The events of a stream are numbered from 1 without gaps. A client that lost its connection sends the last number that it
+received and gets the later events of that stream (2025-11-25 basic/transports, "Resumability and Redelivery").
+`jackstay.testing.EventStoreSuite` tests an implementation.
 """
 
 from collections import deque
@@ -16,40 +14,43 @@ from jackstay.errors import UsageError
 
 
 class EventStore(Protocol):
-    """Keeps events. Streams are named within their session. What it raises costs the event its place, and is logged."""
+    """Stores the events of streams. Stream names are unique within a session.
+
+    If `append` raises, the error is logged and the event cannot be resumed.
+    """
 
     @property
     def is_shared(self) -> bool:
-        """True if every worker sees the same events. More than one worker needs that."""
+        """True if all workers share the events, which several workers require."""
 
     async def append(self, session: str, stream: str, number: int, data: bytes) -> None:
-        """Keep this event. Numbers of one stream come in order."""
+        """Store an event. The numbers of one stream arrive in order."""
 
     async def replay(self, session: str, stream: str, after: int) -> list[tuple[int, bytes]] | None:
-        """The events of that stream after that number, in order; None: some of them are gone, or it was never kept."""
+        """Return the events of a stream after a number, in order, or None if some of them are not stored (any more)."""
 
     async def forget(self, session: str) -> None:
-        """The session has ended: forget its events. A store that workers share also forgets what nobody came for."""
+        """Delete the events of a session that has ended. A shared store must also expire abandoned sessions itself."""
 
 
-class _Kept(msgspec.Struct):
+class _SessionEvents(msgspec.Struct):
     """The events of one session, oldest first: the stream, the number, the data."""
 
     events: deque[tuple[str, int, bytes]]
     size: int = 0
-    # The number before the first that is still kept, by stream.
-    gone: dict[str, int] = {}
+    # By stream: the last number that was dropped.
+    dropped: dict[str, int] = {}
 
 
-class MemoryEvents:
-    """Events in the memory of one process. A session keeps its newest, and all of them together those of the newest.
+class MemoryEventStore:
+    """Stores events in the memory of this process. Each session keeps its newest events up to the limits.
 
-    Raises: UsageError for a bound that would keep nothing.
+    Above `max_total_bytes` the events of the sessions that were inactive longest are deleted.
+
+    Raises: UsageError for a limit below 1.
     """
 
-    def __init__(
-        self, max_events: int = 1024, max_bytes: int = 1_048_576, max_total_bytes: int = 67_108_864
-    ) -> None:
+    def __init__(self, max_events: int = 1024, max_bytes: int = 1_048_576, max_total_bytes: int = 67_108_864) -> None:
         for name, bound in (
             ("max_events", max_events), ("max_bytes", max_bytes), ("max_total_bytes", max_total_bytes)
         ):  # fmt: skip
@@ -58,50 +59,50 @@ class MemoryEvents:
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._max_total_bytes = max_total_bytes
-        # In the order in which something was last said in them.
-        self._sessions: dict[str, _Kept] = {}
+        # In the order of their last event.
+        self._sessions: dict[str, _SessionEvents] = {}
         self._size = 0
 
     def __repr__(self) -> str:
-        return f"<MemoryEvents of {len(self._sessions)} sessions, {self._size} bytes>"
+        return f"<MemoryEventStore of {len(self._sessions)} sessions, {self._size} bytes>"
 
     @property
     def is_shared(self) -> bool:
-        """False: another process has a memory of its own."""
+        """False: the memory belongs to one process."""
         return False
 
     async def append(self, session: str, stream: str, number: int, data: bytes) -> None:
-        """Keep this event, and forget the oldest where there are too many."""
-        kept = self._sessions.pop(session, None) or _Kept(deque())
-        self._sessions[session] = kept
-        kept.gone.setdefault(stream, number - 1)
-        kept.events.append((stream, number, data))
-        kept.size += len(data)
+        """Store an event, and drop the oldest above the limits."""
+        stored = self._sessions.pop(session, None) or _SessionEvents(deque())
+        self._sessions[session] = stored
+        stored.dropped.setdefault(stream, number - 1)
+        stored.events.append((stream, number, data))
+        stored.size += len(data)
         self._size += len(data)
-        while len(kept.events) > self._max_events or kept.size > self._max_bytes:
-            oldest, oldest_number, oldest_data = kept.events.popleft()
-            kept.size -= len(oldest_data)
+        while len(stored.events) > self._max_events or stored.size > self._max_bytes:
+            oldest, oldest_number, oldest_data = stored.events.popleft()
+            stored.size -= len(oldest_data)
             self._size -= len(oldest_data)
-            kept.gone[oldest] = oldest_number
-        if len(kept.gone) > 2 * self._max_events:
-            # Streams that nothing is kept of any more: that they were there is forgotten too.
-            live = {name for name, _, _ in kept.events}
-            kept.gone = {name: number for name, number in kept.gone.items() if name in live}
+            stored.dropped[oldest] = oldest_number
+        if len(stored.dropped) > 2 * self._max_events:
+            # Forget streams that have no stored event any more.
+            live = {name for name, _, _ in stored.events}
+            stored.dropped = {name: number for name, number in stored.dropped.items() if name in live}
         while self._size > self._max_total_bytes and len(self._sessions) > 1:
             await self.forget(next(iter(self._sessions)))
 
     async def replay(self, session: str, stream: str, after: int) -> list[tuple[int, bytes]] | None:
-        """The events of that stream after that number."""
-        kept = self._sessions.get(session)
-        if kept is None or after < kept.gone.get(stream, after + 1):
+        """Return the events of a stream after a number, or None if some of them were dropped."""
+        stored = self._sessions.get(session)
+        if stored is None or after < stored.dropped.get(stream, after + 1):
             return None
-        return [(number, data) for name, number, data in kept.events if name == stream and number > after]
+        return [(number, data) for name, number, data in stored.events if name == stream and number > after]
 
     async def forget(self, session: str) -> None:
-        """Forget the events of that session."""
-        kept = self._sessions.pop(session, None)
-        if kept is not None:
-            self._size -= kept.size
+        """Delete the events of a session."""
+        stored = self._sessions.pop(session, None)
+        if stored is not None:
+            self._size -= stored.size
 
 
-__all__ = ["EventStore", "MemoryEvents"]
+__all__ = ["EventStore", "MemoryEventStore"]

@@ -1,20 +1,20 @@
-"""An HTTP connection on h11, for systems without httptools: uvicorn's protocol with clocks.
+"""An HTTP connection on h11, for systems without httptools: uvicorn's protocol with timeouts.
 
-h11 has a limit of bytes for heads and trailers of its own (`h11_max_incomplete_event_size`), keeps trailers apart from headers,
+h11 limits the bytes of heads and trailers itself (`h11_max_incomplete_event_size`), keeps trailers apart from headers,
 and reads pipelined requests one by one.
 """
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from jackstay.server.http._clocks import Clocks
+from jackstay.server.http._timeouts import TimeoutMixin
 
 
-class TimedH11(Clocks, H11Protocol):  # type: ignore[misc]  # the attributes that are used are those of both of uvicorn's
-    """A connection whose request heads are timed. `timed()` makes the class for a server's limit."""
+class TimedH11(TimeoutMixin, H11Protocol):  # type: ignore[misc]  # both uvicorn protocols have these attributes
+    """A connection with a timeout for request heads. `make_h11_protocol()` makes a class for a timeout."""
 
     def data_received(self, data: bytes) -> None:
-        """Parse, and time what the client still owes."""
+        """Parse, and start or stop the timer of the request head."""
         was_in_head = self._is_in_head
         super().data_received(data)
         self._is_in_head = False
@@ -27,22 +27,22 @@ class TimedH11(Clocks, H11Protocol):  # type: ignore[misc]  # the attributes tha
             if not was_in_head:
                 self._start_timer(self.head_timeout)
         elif self._head_timer is None:
-            # Blank lines, or the body of what was refused unread: they do not move the clock.
+            # Blank lines, or the rest of a body that was refused: they do not reset the timer.
             self._start_timer(self.timeout_keep_alive)
 
     _is_in_head = False
 
     def send_400_response(self, msg: str) -> None:
-        """The parser has stopped. What was refused by the application already has its response."""
+        """Respond to a parser error, unless the application has already refused the request."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
             self.transport.close()
 
 
-def timed(timeout: float) -> type[TimedH11]:
-    """The protocol with this limit."""
+def make_h11_protocol(timeout: float) -> type[TimedH11]:
+    """Return the protocol class with this timeout for request heads."""
     return type("Timed", (TimedH11,), {"head_timeout": timeout})
 
 
-__all__ = ["TimedH11", "timed"]
+__all__ = ["TimedH11", "make_h11_protocol"]

@@ -1,19 +1,8 @@
-"""An HTTP connection, bounded: uvicorn's httptools protocol with a limit of bytes and of time for the head of a request.
+"""An HTTP connection on httptools: uvicorn's protocol with limits for request heads and trailers.
 
-httptools takes headers of any size for as long as they come, so that one connection could fill the memory, or hold a place
-for ever by sending a byte a minute. Here a head over the limit is answered 431, and one that takes too long, or a connection
-that asks nothing, is closed. Trailers have the same limit as a head and never become headers (RFC 9110, section 6.5.1).
-Bodies are the endpoint's to bound. So are streams: but one that the endpoint has cut for its slow
-reader is only closed when the reader has taken what was written before, if ever, so it is reset here; and so is any connection
-whose client takes nothing for minutes.
-
-An offer to speak something else than HTTP/1.1 is declined by answering the request (RFC 9110, section 7.8). httptools drops its
-body, which Java's client and others send along, so the request is parsed again without the offer.
-
-A request that has to be refused here is answered only if no earlier request of the connection still waits for its response:
-an error written first would be read as the response to that one.
-
-Needs httptools; where it is not installed the server runs on h11 (`_h11`).
+httptools itself accepts headers of any size, for any time. A head above the limit gets 431, a slow one is closed.
+Trailers have the same limit and never become headers (RFC 9110 section 6.5.1). An Upgrade is declined (RFC 9110 section
+7.8).
 """
 
 from typing import Any, NoReturn
@@ -21,12 +10,12 @@ from typing import Any, NoReturn
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from jackstay.server.http._clocks import Clocks
+from jackstay.server.http._timeouts import TimeoutMixin
 
-# What belongs to an offer of another protocol: h2c is what clients offer.
-_OFFERS = frozenset((b"upgrade", b"http2-settings"))
+# Headers of an Upgrade. Clients offer h2c.
+_UPGRADE_HEADERS = frozenset((b"upgrade", b"http2-settings"))
 
-# Offers that are declined in one read. A client offers with a request of its own; only a flood has more in one piece.
+# Upgrades that are declined in one read. A client sends one at a time; more in one read are a flood.
 MAX_DECLINED = 8
 
 _TOO_LARGE = b"431 Request Header Fields Too Large"
@@ -34,7 +23,7 @@ _BAD_REQUEST = b"400 Bad Request"
 
 
 class _Trailers(list[tuple[bytes, bytes]]):
-    """Takes the place of the list of headers once the head is complete: counts trailers and keeps none of them.
+    """Replaces the list of headers once the head is complete: counts the bytes of trailers and stores none.
 
     uvicorn appends every field that httptools reports to the list in the ASGI scope, trailers included.
     """
@@ -50,25 +39,25 @@ class _Trailers(list[tuple[bytes, bytes]]):
             self._protocol.stop_too_large()
 
 
-class BoundedProtocol(Clocks, HttpToolsProtocol):
-    """A connection whose request heads are bounded. `bounded()` makes the class for a server's limits."""
+class BoundedProtocol(TimeoutMixin, HttpToolsProtocol):
+    """A connection with limits for request heads. `make_httptools_protocol()` makes a class for given limits."""
 
     max_head_bytes = 65_536
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
-        # Where the parser is in a message; neither: between two.
+        # The position of the parser in a request; between two requests both are False.
         self._is_in_head = False
         self._is_in_body = False
         self._is_too_large = False
-        # Bytes read since the parser got anywhere: to the end of a head, a part of a body, the end of a message.
+        # Bytes read since the parser last completed a head, a part of a body, or a request.
         self._unparsed = 0
         self._has_parsed = False
         self._trailers = _Trailers(self)
         self._is_declining = False
 
     def data_received(self, data: bytes) -> None:
-        """Parse, count what belongs to a part that is not complete, and time what the client still owes."""
+        """Parse, count the bytes of an incomplete head or trailer, and start or stop the timer of the head."""
         if self._is_over():
             return
         was_in_head = self._is_in_head
@@ -76,7 +65,8 @@ class BoundedProtocol(Clocks, HttpToolsProtocol):
         self._parse(data)
         if self._is_over():
             return
-        # Where in `data` the parser got to is not known. Nothing of this read is counted then: it is bounded by itself.
+        # How much of `data` was parsed is unknown. If anything was, this read is not counted: its size is bounded
+        # anyway.
         self._unparsed = 0 if self._has_parsed else self._unparsed + len(data)
         if self._unparsed > self.max_head_bytes and (self._is_in_head or self._is_in_body):
             self._refuse(_TOO_LARGE)
@@ -84,21 +74,21 @@ class BoundedProtocol(Clocks, HttpToolsProtocol):
             if not was_in_head:
                 self._start_timer(self.head_timeout)
         elif self._is_serving:
-            self._stop_timer()  # what it asked for is being served
+            self._stop_timer()
         elif self._head_timer is None:
-            # Blank lines, or the body of what was refused unread: uvicorn takes them for a request, and stops its clock.
-            # They do not move ours.
+            # Blank lines, or the rest of a body that was refused: uvicorn stops its timer for them, as for a request.
+            # They do not reset this one.
             self._start_timer(self.timeout_keep_alive)
 
     def _parse(self, data: bytes) -> None:
-        """As uvicorn does, but for offers of other protocols."""
+        """Parse as uvicorn does, but decline upgrades."""
         self._unset_keepalive_if_required()
         try:
             for _ in range(MAX_DECLINED + 1):
                 try:
                     self.parser.feed_data(data)
-                except httptools.HttpParserUpgrade as offer:
-                    data = self._decline(data[offer.args[0] :])
+                except httptools.HttpParserUpgrade as upgrade:
+                    data = self._decline(data[upgrade.args[0] :])
                 else:
                     return
         except httptools.HttpParserError:
@@ -108,28 +98,31 @@ class BoundedProtocol(Clocks, HttpToolsProtocol):
             self._refuse(_BAD_REQUEST, b"Too many upgrade requests.")
 
     def _decline(self, rest: bytes) -> bytes:
-        """The request without its offer of another protocol, to be parsed next: `rest` is what came after its head."""
+        """Return the request without its Upgrade headers, to be parsed next. `rest` is the data after its head.
+
+        httptools does not parse the body of an Upgrade, which belongs to the request.
+        """
         parser, self.parser = self.parser, httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
         lines = [b"%b %b HTTP/%b" % (parser.get_method(), self.url, parser.get_http_version().encode())]
         for name, value in self.headers:
             if name == b"connection":
                 options = [option.strip() for option in value.split(b",")]
-                kept = b", ".join(option for option in options if option.lower() not in _OFFERS)
+                kept = b", ".join(option for option in options if option.lower() not in _UPGRADE_HEADERS)
                 lines.append(b"connection: " + (kept or b"keep-alive"))
-            elif name not in _OFFERS:
+            elif name not in _UPGRADE_HEADERS:
                 lines.append(name + b": " + value)
         self._is_declining = False
         return b"\r\n".join(lines) + b"\r\n\r\n" + rest
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """A request head begins."""
         self._is_in_head = True
         self._unparsed = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """The head is here: it may have come in one piece."""
+        """The head is complete. Check its size: it may have arrived in one read."""
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > self.max_head_bytes:
             self.stop_too_large()
@@ -140,49 +133,50 @@ class BoundedProtocol(Clocks, HttpToolsProtocol):
             self._trailers.size = 0
             self.headers = self._trailers
         elif self.parser.get_method() == b"CONNECT":
-            raise ValueError(
-                "no tunnel leads from here"
-            )  # the parser stops, and `send_400_response` is called
+            raise ValueError("CONNECT is not supported")  # the parser stops, and `send_400_response` is called
         else:
             self._is_declining = True
 
     def on_body(self, body: bytes) -> None:
-        """A part of a body."""
+        """A part of a body was parsed."""
         self._has_parsed = True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is here: or what httptools takes for it, where another protocol was offered."""
+        """The request is complete, unless it is an Upgrade, whose body httptools does not parse."""
         if not self._is_declining:
             self._is_in_body = False
             self._has_parsed = True
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """A response is written; after a refusal the last one that was due ends the connection."""
+        """A response was written. After a refusal the last pending response closes the connection."""
         is_last = not self.pipeline
         super().on_response_complete()
         if self._is_refused and is_last:
             self.transport.close()
 
     def stop_too_large(self) -> NoReturn:
-        """Called while parsing. Raises: ValueError, which stops the parser; then `send_400_response` is called."""
+        """Stop parsing. Raises: ValueError, after which uvicorn calls `send_400_response`."""
         self._is_too_large = True
-        raise ValueError("the head or the trailers are over the limit")
+        raise ValueError("the head or the trailers exceed the limit")
 
     def send_400_response(self, msg: str) -> None:
-        """The parser has stopped: because of us, or because that is no HTTP."""
+        """The parser stopped: at a limit, or because of invalid HTTP."""
         if self._is_too_large:
             self._refuse(_TOO_LARGE)
         else:
             self._refuse(_BAD_REQUEST, msg.encode("ascii"))
 
     def _refuse(self, status: bytes, text: bytes = b"") -> None:
-        """Read no further, and close the connection: at once with this status, or after the responses of earlier requests."""
+        """Read no further and close the connection, with this status unless an earlier response is pending.
+
+        An error that is written before the pending response would be read as that response.
+        """
         self._stop_timer()
         self._is_refused = True
         if self._is_in_body and self.pipeline:
-            self.pipeline.popleft()  # the request that is not all here: it is not served
+            self.pipeline.popleft()  # the incomplete request is not served
         elif self._is_in_body and self.cycle.response_started:
             self.transport.close()  # the application has refused it already
         elif self._is_in_body or not self._is_serving:
@@ -193,9 +187,9 @@ class BoundedProtocol(Clocks, HttpToolsProtocol):
             self.transport.close()
 
 
-def bounded(max_bytes: int, timeout: float) -> type[BoundedProtocol]:
-    """The protocol with these limits."""
+def make_httptools_protocol(max_bytes: int, timeout: float) -> type[BoundedProtocol]:
+    """Return the protocol class with these limits for request heads."""
     return type("Bounded", (BoundedProtocol,), {"max_head_bytes": max_bytes, "head_timeout": timeout})
 
 
-__all__ = ["BoundedProtocol", "bounded"]
+__all__ = ["BoundedProtocol", "make_httptools_protocol"]

@@ -1,9 +1,7 @@
-"""What a load balancer asks: whether this process should get requests, and what it is.
+"""The response of `/health`, for load balancers.
 
-`200` while it serves, `503` from the moment it drains, so that a balancer sends nothing more while running calls end, and while
-something that it depends on is down. Counts are for people who look.
-
-Must never know how a request is served. Above: `_edge`. Below: `_server` for the name.
+200 while the endpoint serves; 503 while it drains, so that a balancer sends no more requests, and while a dependency is
+down.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,28 +14,28 @@ from jackstay.errors import Json
 PATH: Final = "/health"
 
 
-class Counts(Protocol):
-    """What the endpoint knows of itself."""
+class HealthSource(Protocol):
+    """The status of an endpoint."""
 
     @property
     def is_draining(self) -> bool:
-        """True once it takes no new requests."""
+        """True once new requests are refused."""
 
     @property
     def connections(self) -> int:
-        """Requests, streams and sessions that are served now."""
+        """The number of POSTs, HTTP+SSE streams and sessions that are open."""
 
     @property
     def sessions(self) -> int:
-        """Sessions that are open."""
+        """The number of open sessions."""
 
 
-# Returns `ok`, or the state of what the endpoint depends on, and members for the answer.
+# Returns `ok` or the state of a dependency, and members to add to the body.
 HealthCheck: TypeAlias = Callable[[], Awaitable[tuple[str, Mapping[str, Json]]]]
 
 
 class Health(msgspec.Struct, frozen=True):
-    """The answer as it is written."""
+    """The JSON body."""
 
     status: str
     name: str
@@ -46,22 +44,25 @@ class Health(msgspec.Struct, frozen=True):
     sessions: int
 
 
-async def health_answer(
-    counts: Counts, name: str, version: str, check: HealthCheck | None = None, *, is_public: bool = False
+async def health_response(
+    source: HealthSource, name: str, version: str, check: HealthCheck | None = None, *, is_public: bool = False
 ) -> tuple[int, bytes]:
-    """The status and the body. `is_public`: the state alone, for whoever asks under a foreign name."""
+    """Return the HTTP status and the body.
+
+    `is_public` reduces the body to the status, for a Host that is not allowed.
+    """
     more: Mapping[str, Json] = {}
     status = "ok"
     if check is not None:
         status, more = await check()
-    if counts.is_draining:
+    if source.is_draining:
         status = "draining"
     code = 200 if status == "ok" else 503
     if is_public:
         return code, msgspec.json.encode({"status": status})
-    health = Health(status, name, version, counts.connections, counts.sessions)
+    health = Health(status, name, version, source.connections, source.sessions)
     body = {**msgspec.structs.asdict(health), **more} if more else health
     return code, msgspec.json.encode(body)
 
 
-__all__ = ["PATH", "Counts", "HealthCheck", "health_answer"]
+__all__ = ["PATH", "HealthCheck", "HealthSource", "health_response"]

@@ -1,12 +1,8 @@
-"""JSON Web Tokens as bearer tokens: whose they are, if they were signed by whom we trust, for us, and are not over.
+"""JSON Web Tokens as bearer tokens (RFC 7519, RFC 8725, RFC 9068; 2026-07-28 basic/authorization, "Token Handling").
 
-The order is the defence (RFC 8725). The header only chooses among algorithms and keys that were settled beforehand: it
-never brings a key, and a key serves its own kind of algorithm alone. Nothing of the claims is believed before the
-signature holds. Then issuer, audience and time are compared; there is no way to leave one of them out.
-
-Sources: RFC 7519, RFC 8725, RFC 9068; 2026-07-28 basic/authorization, "Token Handling".
-
-Must never know a header of HTTP. Above: `_auth`, users. Below: `_jwks`, joserfc for signatures.
+The header only selects among configured algorithms and keys; it never provides a key, and a key is used with its own
+type of algorithm only. Claims are read after the signature was verified. Issuer, audience and expiry are always
+checked.
 """
 
 import hashlib
@@ -28,29 +24,29 @@ if TYPE_CHECKING:
 
     from jackstay.transport import HttpClient
 
-# Signatures that need no shared secret. HS256 and its kin are taken only where they are asked for.
+# The default: asymmetric algorithms. HS256, HS384 and HS512 must be configured.
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",
 )  # fmt: skip
 
-# Clocks differ; RFC 7519, 4.1.4 allows "no more than a few minutes".
+# Seconds of clock skew. RFC 7519 section 4.1.4 allows "no more than a few minutes".
 LEEWAY: Final = 30.0
 
-# A token that was checked is not checked again for so long, so that a key which is withdrawn is felt in minutes.
-KEPT_SECONDS: Final = 300.0
-MOST_KEPT: Final = 4_096
+# How long a verified token is cached. Short, so that a revoked key takes effect within minutes.
+CACHE_SECONDS: Final = 300.0
+MAX_CACHED: Final = 4_096
 
-# Without a name in the header every key of the kind is tried, so their number is what a made-up token can cost.
-MOST_TRIED: Final = 8
-MOST_HEADER_CHARACTERS: Final = 4_096
+# Without a key id in the header every key of the type is tried. This bounds the cost of a forged token.
+MAX_KEYS_TRIED: Final = 8
+MAX_HEADER_CHARACTERS: Final = 4_096
 
-# What an access token may call itself; RFC 8725, 3.11: another kind of token must not pass for one.
+# The accepted values of `typ`. RFC 8725 section 3.11: other kinds of JWT must not be accepted as access tokens.
 _TYPES: Final = (None, "jwt", "at+jwt", "application/at+jwt")
 
-# Claims that say whose a token is, in order, and the kind of principal that each names.
+# The claims that identify the caller, in order, and the kind of principal of each.
 _KINDS: Final = {"sub": "sub", "client_id": "client_id", "azp": "client_id"}
 
-# What `jwks=` takes: a URL, a set of keys, or an async function that gives one.
+# The values that `jwks=` accepts: a URL, a JWK set, or an async function that returns one.
 JwksLike: TypeAlias = str | Mapping[str, Any] | Fetch
 
 
@@ -66,14 +62,16 @@ _read_claims = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class JwtVerifier:
-    """Checks JWTs of one issuer. The principal is `issuer|sub|subject`, or for a token without `sub` `issuer|client_id|client`,
-    so that a program never passes for a user of the same name (RFC 9068, section 5); its claims are the token's.
+    """Verifies JWTs of one issuer.
 
-    `audience` is what the tokens must be meant for: the URL of your endpoint, or what the authorization server calls it.
-    `jwks` is where the issuer publishes its keys: a URL, the set itself, or an async function that gives it. Scopes are
-    read from `scope`, or from `scp`. RSA keys have 2,048 bits or more, secrets as many as the hash of their algorithm (RFC 7518).
+    The id of the principal is `issuer|sub|subject`, or `issuer|client_id|client` for a token without `sub`, so that a
+    client is never mistaken for a user of the same name (RFC 9068 section 5). Its claims are those of the token.
 
-    Raises: UsageError for a setting or a key that cannot be used, or without the extra `http`.
+    `audience` is what tokens must be issued for: the URL of the endpoint, or its name at the authorization server.
+    `jwks` is the URL of the issuer's JWK set, the set itself, or an async function that returns it. Scopes are read
+    from `scope` or `scp`. RSA keys need 2,048 bits or more, secrets as many as the hash of their algorithm (RFC 7518).
+
+    Raises: UsageError for an invalid setting or key, or without the extra `http`.
     """
 
     def __init__(
@@ -93,10 +91,10 @@ class JwtVerifier:
         self.algorithms = frozenset((algorithms,) if isinstance(algorithms, str) else algorithms)
         self.leeway = leeway
         self._clock = clock
-        self._kept: dict[bytes, tuple[Principal, float]] = {}
+        self._cache: dict[bytes, tuple[Principal, float]] = {}
         if not issuer or not self.audiences or not all(self.audiences):
             raise UsageError(
-                "issuer and audience must be given: tokens for others must not pass", path="audience"
+                "issuer and audience must not be empty: they prevent tokens for other audiences", path="audience"
             )
         if not 0 <= leeway <= 300:
             raise UsageError(f"leeway must be 0 to 300 seconds, not {leeway!r}", path="leeway")
@@ -114,46 +112,47 @@ class JwtVerifier:
     def _check_algorithms(self, jwks: JwksLike) -> None:
         known = [name for name in self.algorithms if name[:2] in FAMILIES]
         if not self.algorithms or len(known) < len(self.algorithms):
-            raise UsageError(f"algorithms must be some of {', '.join(ALGORITHMS)}", path="algorithms")
+            given = ", ".join(map(repr, sorted(self.algorithms)))
+            raise UsageError(f"invalid algorithms: {given}; use some of {', '.join(ALGORITHMS)}", path="algorithms")
         secret = [name for name in known if name.startswith("HS")]
         if secret and (len(secret) < len(known) or not isinstance(jwks, Mapping)):
             raise UsageError(
-                "HS algorithms need a set of secrets in jwks, and no others beside them", path="algorithms"
+                "HS algorithms cannot be combined with others and need jwks to be a set of secrets", path="algorithms"
             )
 
     async def verify(self, token: str) -> Principal | None:
-        """Whose token this is. Raises: TransportError, if there are no keys to check it with."""
+        """Return the principal of a valid token. Raises: TransportError if no keys are available to verify it."""
         now = self._clock()
         digest = hashlib.sha256(token.encode()).digest()
-        kept = self._kept.get(digest)
-        if kept is not None:
-            if now < kept[1]:
-                return kept[0]
-            del self._kept[digest]
+        cached = self._cache.get(digest)
+        if cached is not None:
+            if now < cached[1]:
+                return cached[0]
+            del self._cache[digest]
         header = _header_of(token)
         if header is None or header.alg not in self.algorithms:
             return None
         keys = await self._keys.find(header.kid, header.alg)
-        payload = next(filter(None, (self._open(token, key) for key in keys[:MOST_TRIED])), None)
+        payload = next(filter(None, (self._open(token, key) for key in keys[:MAX_KEYS_TRIED])), None)
         if payload is None:
             return None
         claims = _claims_of(payload)
-        if not self._is_for_us(claims, now):
+        if not self._are_valid(claims, now):
             return None
         principal = _principal_of(self.issuer, claims)
         if principal is not None:
-            self._keep(digest, principal, min(claims["exp"] + self.leeway, now + KEPT_SECONDS))
+            self._remember(digest, principal, min(claims["exp"] + self.leeway, now + CACHE_SECONDS))
         return principal
 
-    def _keep(self, digest: bytes, principal: Principal, until: float) -> None:
-        if len(self._kept) >= MOST_KEPT:
-            del self._kept[next(iter(self._kept))]  # the oldest
-        self._kept[digest] = (principal, until)
+    def _remember(self, digest: bytes, principal: Principal, until: float) -> None:
+        if len(self._cache) >= MAX_CACHED:
+            del self._cache[next(iter(self._cache))]  # the oldest
+        self._cache[digest] = (principal, until)
 
     def _open(self, token: str, key: "Key") -> bytes | None:
-        """The payload, if this key signed it."""
-        from joserfc.errors import JoseError  # noqa: PLC0415  # `need_jose` said that it is there
-        from joserfc.jws import deserialize_compact  # noqa: PLC0415  # the same
+        """Return the payload if this key signed the token."""
+        from joserfc.errors import JoseError  # noqa: PLC0415  # `need_jose` checked that it is installed
+        from joserfc.jws import deserialize_compact  # noqa: PLC0415  # as above
 
         try:
             return deserialize_compact(token, key, registry=self._registry).payload
@@ -162,42 +161,40 @@ class JwtVerifier:
 
     @cached_property
     def _registry(self) -> "JWSRegistry":
-        from joserfc.jws import JWSRegistry  # noqa: PLC0415  # the same
+        from joserfc.jws import JWSRegistry  # noqa: PLC0415  # as above
 
         class Registry(JWSRegistry):
-            """As the library's, without its warning for every token of a server that says EdDSA for Ed25519."""
+            """The registry of the library without its warning for every token that names EdDSA instead of Ed25519."""
 
-            max_header_length = MOST_HEADER_CHARACTERS
+            max_header_length = MAX_HEADER_CHARACTERS
 
             def get_alg(self, name: str) -> Any:
                 assert self.allowed is not None
-                # A release before 1.5 knows Ed25519 only as EdDSA, and refuses the name as it should.
+                # joserfc before 1.5 knows Ed25519 only as EdDSA and raises for the other name.
                 is_known = name in self.allowed and name in self.algorithms
                 return self.algorithms[name] if is_known else super().get_alg(name)
 
-        # Members of a header that nobody knows are ignored (RFC 7515, section 4); `crit` is refused before.
+        # Unknown header members are ignored (RFC 7515 section 4); `crit` is refused before.
         return Registry(algorithms=self.algorithms, strict_check_header=False)
 
-    def _is_for_us(self, claims: Mapping[str, Any], now: float) -> bool:
-        audience = claims.get("aud")
-        audiences = audience if isinstance(audience, list) else [audience]
+    def _are_valid(self, claims: Mapping[str, Any], now: float) -> bool:
+        aud = claims.get("aud")
+        audiences = aud if isinstance(aud, list) else [aud]
         expires, begins, issued = (claims.get(name) for name in ("exp", "nbf", "iat"))
         return (
             claims.get("iss") == self.issuer
-            and any(isinstance(one, str) and one in self.audiences for one in audiences)
+            and any(isinstance(audience, str) and audience in self.audiences for audience in audiences)
             and _is_time(expires)
             and now < expires + self.leeway
-            and all(
-                when is None or (_is_time(when) and when <= now + self.leeway) for when in (begins, issued)
-            )
-            # A token that is bound to its owner's key is worth nothing without the proof, and we take none (RFC 9449, 7.2).
+            and all(when is None or (_is_time(when) and when <= now + self.leeway) for when in (begins, issued))
+            # A sender-constrained token needs a proof of possession, which is not supported (RFC 9449 section 7.2).
             and claims.get("cnf") is None
         )
 
 
 def _header_of(token: str) -> _Header | None:
     first, dot, rest = token.partition(".")
-    if not dot or rest.count(".") != 1 or len(first) > MOST_HEADER_CHARACTERS:
+    if not dot or rest.count(".") != 1 or len(first) > MAX_HEADER_CHARACTERS:
         return None
     try:
         text = first.replace("-", "+").replace("_", "/") + "=" * (-len(first) % 4)
@@ -221,15 +218,15 @@ def _is_time(value: object) -> TypeGuard[float]:
 
 
 def _principal_of(issuer: str, claims: dict[str, Any]) -> Principal | None:
-    # A program's own token may name the program alone (RFC 9068, 2.2 wants `sub` all the same; not everybody reads it).
-    name = next((name for name in _KINDS if claims.get(name)), "")
-    subject = claims.get(name)
+    # A client's own token may lack `sub`, although RFC 9068 section 2.2 requires it.
+    subject_claim = next((name for name in _KINDS if claims.get(name)), "")
+    subject = claims.get(subject_claim)
     if not isinstance(subject, str):
         return None
-    said = claims.get("scope") or claims.get("scp")
-    words = said.split() if isinstance(said, str) else said if isinstance(said, list) else ()
-    scopes = frozenset(word for word in words if isinstance(word, str))
-    return Principal(f"{issuer}|{_KINDS[name]}|{subject}", scopes, claims)
+    claim = claims.get("scope") or claims.get("scp")
+    names = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
+    scopes = frozenset(name for name in names if isinstance(name, str))
+    return Principal(f"{issuer}|{_KINDS[subject_claim]}|{subject}", scopes, claims)
 
 
 __all__ = ["ALGORITHMS", "JwksLike", "JwtVerifier"]

@@ -1,9 +1,7 @@
-"""2024-11-05's HTTP+SSE: one connection for each GET, fed by POSTs to another URL, for clients that know nothing newer.
+"""The HTTP+SSE transport of 2024-11-05: one connection per GET stream, with messages that are POSTed to another URL.
 
-The connection is like one over stdio: what the server says goes out on the GET's stream, and when that stream ends the client
-is gone. A client that reads too slowly loses it.
-
-Must never know a gate. Above: `_app`. Below: `_stream`, `jackstay.protocol.http`, the driver.
+As over stdio, all messages of the server go to the one stream, and the end of the stream is the end of the connection.
+The stream of a client that reads too slowly is closed.
 """
 
 import logging
@@ -12,65 +10,63 @@ from collections.abc import Callable
 
 from jackstay.protocol.http import endpoint_event, message_event
 from jackstay.protocol.server import events as e
-from jackstay.server._driver import Driver, Terms, perform_table
-from jackstay.server.http._asgi import Receive, Send, until_gone
-from jackstay.server.http._post import Answering
-from jackstay.server.http._principal import Principal, prove
+from jackstay.server._driver import ConnectionConfig, Driver, perform_table
+from jackstay.server.http._asgi import Receive, Send, wait_for_disconnect
+from jackstay.server.http._post import ResponseConfig
+from jackstay.server.http._principal import Principal, set_principal
 from jackstay.server.http._stream import STREAM_LINES, Stream
 
 logger = logging.getLogger("jackstay.server.http")
 
-# As for sessions.
+# 192 bits, as for session ids.
 ID_BYTES = 24
 
 
 class LegacyConnection(Driver):
-    """One GET stream and what is POSTed to it. `ended` is called once, when it is over."""
+    """One GET stream and the messages POSTed to it. `ended` is called once, when it has closed."""
 
-    __slots__ = ("_answering", "_stream", "ended", "id")
+    __slots__ = ("_response_config", "_stream", "ended", "id")
 
     def __init__(
-        self, terms: Terms, *, answering: Answering, ended: "Callable[[LegacyConnection], None]"
+        self, config: ConnectionConfig, *, response_config: ResponseConfig, ended: "Callable[[LegacyConnection], None]"
     ) -> None:
-        super().__init__(terms)
+        super().__init__(config)
         self.id = secrets.token_urlsafe(ID_BYTES)
         self.ended = ended
-        self._answering = answering
-        self._stream = Stream(answering.max_stream_bytes)
+        self._response_config = response_config
+        self._stream = Stream(response_config.max_stream_bytes)
 
-    async def carry(self, root_path: str, path: str, receive: Receive, send: Send) -> None:
-        """Answer the GET: the stream, until either side ends it."""
+    async def serve(self, root_path: str, path: str, receive: Receive, send: Send) -> None:
+        """Respond to the GET with the stream, until either side ends it."""
         first = (endpoint_event(root_path, path, self.id),)
         watcher = self._loop.create_task(self._watch(receive))
         try:
-            await self._stream.pump(send, STREAM_LINES, self._answering.keepalive, first)
+            await self._stream.pump(send, STREAM_LINES, self._response_config.keepalive, first)
         finally:
             watcher.cancel()
-            self._stream.cut()
-            self.step(e.ClientGone())
+            self._stream.abort()
+            self.step(e.ClientDisconnected())
 
     def receive(self, frame: bytes, principal: Principal) -> None:
-        """Take what a POST of this principal brought. Its answer, if it has one, goes out on the stream."""
-        prove(self, principal)
-        self._do(self.core.receive(frame, self._loop.time()))
+        """Process the body of a POST by this principal. A response is sent on the stream."""
+        set_principal(self, principal)
+        self._apply(self.core.receive(frame, self._loop.time()))
 
     async def _watch(self, receive: Receive) -> None:
-        await until_gone(receive)
-        self._stream.cut()
+        await wait_for_disconnect(receive)
+        self._stream.abort()
 
     def _send(self, effect: e.Send) -> None:
         if effect.error is not None:
-            logger.debug("connection %d: refused: %s", self.number, effect.error.message)
-        # An answer is always taken; who asks much and reads little is bounded by what it may ask at once.
-        is_answer = effect.error is not None or (
-            effect.about is not None and effect.about not in self.core.in_flight
+            logger.debug("connection %d: request refused: %s", self.number, effect.error.message)
+        # Responses are never dropped; their number is bounded by the limit on concurrent requests.
+        is_response = effect.error is not None or (
+            effect.related_request_id is not None and effect.related_request_id not in self.core.in_flight
         )
-        if not self._stream.is_over and not self._stream.put(
-            message_event(effect.frame), is_answer=is_answer
-        ):
-            logger.warning("connection %d: the client reads too slowly; its stream is closed", self.number)
+        if not self._stream.is_over and not self._stream.put(message_event(effect.frame), is_response=is_response):
+            logger.warning("connection %d: closing the stream of a client that reads too slowly", self.number)
 
-    def _close(self, effect: e.Close) -> None:  # noqa: ARG002  # the effect says no more than that
+    def _close(self, effect: e.Close) -> None:  # noqa: ARG002  # the effect has no data
         self._stream.end()
         self.ended(self)
 

@@ -1,9 +1,7 @@
-"""What can be set for an HTTP endpoint, as rows with defaults; wrong values are refused when the endpoint is made.
+"""The options of an HTTP endpoint.
 
-The keyword of `server.asgi(...)` and its default are the Struct's field; its row below makes the check and the line in
-`docs/settings.md`.
-
-Must never know a request. Above: `_app`, `_run`. Below: `jackstay.protocol`.
+A field of `HttpOptions` is a keyword of `server.asgi(...)` with its default. Its row in `HTTP_OPTIONS` has the check
+and the description in `docs/settings.md`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +9,7 @@ from typing import Final, Literal, TypedDict, TypeGuard
 
 import msgspec
 
-from jackstay.errors import UsageError
+from jackstay.errors import UnexpectedOptionError, UsageError
 from jackstay.protocol.client import Setting
 from jackstay.protocol.http import LOCAL_HOSTS, Access
 from jackstay.server._subscriptions import MAX_URI_BYTES
@@ -20,11 +18,11 @@ from jackstay.server.http._event_store import EventStore
 from jackstay.server.http._session_store import SessionStore
 from jackstay.server.http._stream import MAX_STREAM_BYTES
 
-Answers = Literal["auto", "json", "sse"]
+ResponseFormat = Literal["auto", "json", "sse"]
 
 
 class HttpKeywords(TypedDict, total=False):
-    """The options of an endpoint; `docs/settings.md` explains each."""
+    """The options of an endpoint, described in `docs/settings.md`."""
 
     path: str
     sessions: bool
@@ -35,7 +33,7 @@ class HttpKeywords(TypedDict, total=False):
     session_store: SessionStore | None
     event_store: EventStore | None
     retry: float
-    answers: Answers
+    response_format: ResponseFormat
     hosts: Sequence[str]
     origins: Sequence[str] | None
     max_body_bytes: int | None
@@ -50,9 +48,9 @@ class HttpKeywords(TypedDict, total=False):
 
 
 class HttpOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that can be set for an HTTP endpoint.
+    """The options of an endpoint with their defaults, described in `docs/settings.md`.
 
-    Raises: UsageError, naming the option and what it may be.
+    Raises: UsageError, naming the option and its valid values.
     """
 
     path: str = "/mcp"
@@ -64,7 +62,7 @@ class HttpOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     session_store: SessionStore | None = None
     event_store: EventStore | None = None
     retry: float = 1.0
-    answers: Answers = "auto"
+    response_format: ResponseFormat = "auto"
     hosts: Sequence[str] = LOCAL_HOSTS
     origins: Sequence[str] | None = None
     max_body_bytes: int | None = None
@@ -81,17 +79,20 @@ class HttpOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         for row in HTTP_OPTIONS.values():
             row.check(getattr(self, row.name))
         if len({self.path, self.sse_path, self.messages_path}) != 3:
-            raise UsageError("path, sse_path and messages_path must differ", path="sse_path")
+            paths = f"{self.path!r}, {self.sse_path!r}, {self.messages_path!r}"
+            raise UsageError(f"path, sse_path and messages_path must differ: {paths}", path="sse_path")
         health = "/health" if self.health is True else self.health
         if health in (self.path, self.sse_path, self.messages_path):
-            raise UsageError(f"health must be a path of its own, like /health, not {health!r}", path="health")
+            raise UsageError(
+                f"health must differ from the other paths: {health!r}; use for example '/health'", path="health"
+            )
         if not self.sessions and (self.event_store is not None or self.session_store is not None):
             name = "event_store" if self.event_store is not None else "session_store"
             raise UsageError(f"{name} needs sessions=True", path=name)
 
     @property
     def needs_one_process(self) -> bool:
-        """True if more than one worker would lose sessions or events: they are kept in the memory of one."""
+        """True if sessions or events are kept in the memory of one process, so that several workers would lose them."""
         if not self.sessions:
             return False
         stores = (self.session_store, self.event_store)
@@ -107,20 +108,16 @@ def _is_health(value: object) -> bool:
 
 
 def _are_hosts(value: object) -> bool:
-    return are_texts(value) and _is_allowed(hosts=tuple(value))
+    return are_strings(value) and _is_allowed(hosts=tuple(value))
 
 
 def _are_origins(value: object) -> bool:
-    return are_texts(value) and _is_allowed(origins=tuple(value))
+    return are_strings(value) and _is_allowed(origins=tuple(value))
 
 
-def are_texts(value: object) -> TypeGuard[Sequence[str]]:
-    """True for several texts. One text is a sequence to Python, of letters, and none to people."""
-    return (
-        isinstance(value, Sequence)
-        and not isinstance(value, str)
-        and all(isinstance(row, str) for row in value)
-    )
+def are_strings(value: object) -> TypeGuard[Sequence[str]]:
+    """Return whether this is a sequence of strings. A str is a sequence too, but not accepted here."""
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(row, str) for row in value)
 
 
 def _is_allowed(hosts: tuple[str, ...] = ("*",), origins: tuple[str, ...] = ()) -> bool:
@@ -132,74 +129,88 @@ def _is_allowed(hosts: tuple[str, ...] = ("*",), origins: tuple[str, ...] = ()) 
 
 
 def _has(*names: str) -> Callable[[object], bool]:
-    """What a contract asks for, by its names; none: whoever takes the value has the last word."""
+    """Return a check that a value has these attributes. Without names it accepts any value, which is checked later."""
     return lambda value: all(hasattr(value, name) for name in names)
 
 
-_PATH: Final = "a path that begins with a slash, like /mcp"
+_PATH: Final = "a path that begins with a slash, such as /mcp"
 
 # By name, in the order of the documentation.
 HTTP_OPTIONS: Final = {
     row.name: row
     for row in (
-        Setting("path", "The one URL of all revisions.", holds=_is_path, must=_PATH),
-        Setting("sessions", "Sessions for clients of 2025-03-26 to 2025-11-25: needed to ask them something, and to tell them "
-                "something unasked.", is_flag=True),
-        Setting("session_ttl", "After so long without anything happening a session is forgotten.", low=0.01, high=604_800),
-        Setting("max_sessions", "Sessions at once; then an idle one is ended: of the caller with the most, and the one idle longest.",
-                low=1, high=10_000_000, is_whole=True),
-        Setting("max_subscription_bytes", "URIs that one client may be subscribed to, in bytes; above it the request is refused.",
-                low=1024, high=2**30, is_whole=True),
-        Setting("max_all_subscription_bytes", "URIs that all clients of this process may be subscribed to, in bytes.",
-                low=1024, high=2**40, is_whole=True),
-        Setting("session_store", "Where sessions are remembered: one that workers share, or None for the memory of this process.",
-                is_optional=True, holds=_has("is_shared", "save", "load", "delete"), must="a SessionStore"),
-        Setting("event_store", "What makes streams resumable: `MemoryEvents()`, or one that workers share. None: they are not.",
-                is_optional=True, holds=_has("is_shared", "append", "replay", "forget"), must="an EventStore"),
-        Setting("retry", "When a client comes back for a stream that was closed.", low=0, high=3600),
-        Setting("answers", '"auto": JSON, unless something must be said before the answer. "json" and "sse": always that.',
+        Setting("path", "The path of the endpoint, for all protocol revisions.", is_valid=_is_path, expected=_PATH),
+        Setting("sessions", "Sessions for clients of 2025-03-26 to 2025-11-25. Requests to the client and unsolicited "
+                "notifications need them.", is_flag=True),
+        Setting("session_ttl", "Seconds without activity after which a session expires.", low=0.01, high=604_800),
+        Setting("max_sessions",
+                "Maximum number of sessions. Above it the longest idle session of the caller with the most "
+                "sessions is ended.",
+                low=1, high=10_000_000, is_integer=True),
+        Setting("max_subscription_bytes",
+                "Maximum total size of the URIs that one client subscribes to. Above it the request "
+                "is refused.",
+                low=1024, high=2**30, is_integer=True),
+        Setting("max_all_subscription_bytes", "The same limit for all clients of this process together.",
+                low=1024, high=2**40, is_integer=True),
+        Setting("session_store",
+                "Stores sessions. Several workers need a shared store. None: in the memory of this process.",
+                is_optional=True, is_valid=_has("is_shared", "save", "load", "delete"), expected="a SessionStore"),
+        Setting("event_store",
+                "Makes streams resumable: `MemoryEventStore()`, or a store that workers share. None: streams are "
+                "not resumable.",
+                is_optional=True, is_valid=_has("is_shared", "append", "replay", "forget"), expected="an EventStore"),
+        Setting("retry", "Seconds before a client reconnects to a stream that was closed.", low=0, high=3600),
+        Setting("response_format",
+                '"auto": JSON, or SSE if messages precede the response. "json" and "sse": always that '
+                "format, if the client accepts it.",
                 choices=("auto", "json", "sse")),
-        Setting("hosts", 'Names that the server answers as, in any number; `"*"` is any. A name without a port allows every port.',
-                holds=_are_hosts, must='names such as "mcp.example.com" or "localhost:8000", or "*"'),
-        Setting("origins", 'Web pages that may call; `"*"` is any. None: those on one of the hosts.', is_optional=True,
-                holds=_are_origins, must='origins such as "https://app.example.com", or "*"'),
-        Setting("max_body_bytes", "The largest body of a request; above it 413. None: what a frame may have (`max_frame_bytes`).",
-                low=1024, high=2**40, is_whole=True, is_optional=True),
-        Setting("body_timeout", "How long a body may take that does not come in one piece; then 408.", low=0.01, high=3600),
-        Setting("max_stream_bytes", "What may wait for a client that reads slowly, for each stream; then that stream is closed.",
-                low=1024, high=2**30, is_whole=True),
-        Setting("keepalive", "After so long in silence a stream says that it is alive; 0: never.", low=0, high=3600),
-        Setting("sse_path", "Where 2024-11-05 is served, HTTP+SSE, for clients that know nothing newer. None: nowhere.",
-                is_optional=True, holds=_is_path, must=_PATH),
-        Setting("messages_path", "Where clients of `sse_path` send to.", holds=_is_path, must=_PATH),
-        Setting("auth", "Who may call: [keys, tokens, or both](server.md#who-may-call). None: everybody who can reach it.",
-                is_optional=True, holds=_has(), must="keys(...), a token verifier, several of them, or a BearerAuth"),
-        Setting("cors", 'Web pages that may call and read the answers, by origin; `"*"` is any. One without a port has the default port.',
-                holds=_are_origins, must='origins such as "https://app.example.com", or "*"'),
-        Setting("health", "Where load balancers ask whether to send requests here. True: at /health.",
-                holds=_is_health, must="a path of its own, like /health, or True or False"),
+        Setting("hosts", 'Allowed Host headers; `"*"` allows any. A name without a port allows every port.',
+                is_valid=_are_hosts, expected='names such as "mcp.example.com" or "localhost:8000", or "*"'),
+        Setting("origins",
+                'Origins of web pages that may send requests; `"*"` allows any. None: the origins on one of the hosts.',
+                is_optional=True,
+                is_valid=_are_origins, expected='origins such as "https://app.example.com", or "*"'),
+        Setting("max_body_bytes", "Maximum size of a request body; above it 413. None: `max_frame_bytes`.",
+                low=1024, high=2**40, is_integer=True, is_optional=True),
+        Setting("body_timeout", "Seconds for a request body to arrive; then 408.", low=0.01, high=3600),
+        Setting("max_stream_bytes",
+                "Bytes that are buffered per stream for a client that reads slowly; then the stream is closed.",
+                low=1024, high=2**30, is_integer=True),
+        Setting("keepalive", "Seconds of silence after which a keepalive comment is sent on a stream; 0: never.",
+                low=0, high=3600),
+        Setting("sse_path", "The path of the HTTP+SSE transport of 2024-11-05, for older clients. None: disabled.",
+                is_optional=True, is_valid=_is_path, expected=_PATH),
+        Setting("messages_path", "The path to which clients of `sse_path` POST messages.",
+                is_valid=_is_path, expected=_PATH),
+        Setting("auth", "Authentication: [keys, tokens, or both](server.md#authentication). None: no authentication.",
+                is_optional=True, is_valid=_has(),
+                expected="keys(...), a token verifier, several of them, or a BearerAuth"),
+        Setting("cors",
+                'Origins of web pages that may send requests and read responses; `"*"` allows any. An origin without a '
+                "port has the default port.",
+                is_valid=_are_origins, expected='origins such as "https://app.example.com", or "*"'),
+        Setting("health", "The path of the health check for load balancers. True: /health.",
+                is_valid=_is_health, expected="a path such as /health, or True or False"),
     )
 }  # fmt: skip
 
 
 def make_http_options(**given: object) -> HttpOptions:
-    """The options, where an unknown one is refused like a wrong one.
+    """Make the options of an endpoint. For `hosts`, `origins` and `cors` a str is a sequence of one.
 
-    Raises: UsageError, naming the option.
+    Raises: UnexpectedOptionError, UsageError.
     """
-    refuse_unknown(given, HTTP_OPTIONS)
-    # One name is a list of one: as a sequence of letters it would allow none, and say nothing.
+    refuse_unknown(given, HTTP_OPTIONS, "asgi()")
     single = {name: (given[name],) for name in _LISTS if isinstance(given.get(name), str)}
     return HttpOptions(**(given | single))  # type: ignore[arg-type]  # the rows check their values
 
 
-def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises: UsageError, naming the first option that is none."""
+def refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Raises: UnexpectedOptionError, naming `where` and the first option that is not known."""
     known = tuple(known)
     for name in sorted(set(given).difference(known)):
-        raise UsageError(
-            f"{name} is no option of an HTTP server; the options are {', '.join(known)}", path=name
-        )
+        raise UnexpectedOptionError(where, name, known)
 
 
 _LISTS: Final = ("hosts", "origins", "cors")

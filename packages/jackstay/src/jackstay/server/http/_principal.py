@@ -1,10 +1,7 @@
-"""Whom an HTTP request comes from, and the two contracts about it: who checks a token, and who admits a request.
+"""The authenticated caller of an HTTP request, and the protocols `TokenVerifier` and `Guard`.
 
-The endpoint asks its `Guard` before it reads a body, and gets a `Principal` or the refusal to send. What a token looks
-like and how it is checked is a `TokenVerifier`'s affair; yours may be any object with that one method.
-
-Must never know a header's name, a session or a connection. Above: `_auth` (the guards that come with us), the endpoint.
-Below: `jackstay.protocol.http` for the shape of a refusal.
+The endpoint calls its `Guard` before it reads a body. `BearerAuth` is a guard that delegates to token verifiers; any
+object with the method `verify` is one.
 """
 
 from collections.abc import Mapping
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from jackstay.errors import Json
-from jackstay.protocol.http import Refusal
+from jackstay.protocol.http import ErrorResponse
 from jackstay.server._driver import Caller
 
 if TYPE_CHECKING:
@@ -21,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Whom a request comes from. `id` is empty where nobody was asked to prove anything.
+    """The caller of a request. `id` is empty without authentication.
 
-    The id is bound to a session and into every sealed request state, so two callers must never share one. `claims` is
-    what else the token says, for handlers.
+    Sessions and sealed request states are bound to the id, so two callers must never share one. `claims` are the other
+    claims of the token, for handlers.
     """
 
     id: str
@@ -32,41 +29,41 @@ class Principal(msgspec.Struct, frozen=True):
     claims: Mapping[str, Json] = {}
 
 
-# Where there is no authentication everyone is this one.
-NOBODY: Final = Principal("")
+# The principal of all callers without authentication.
+ANONYMOUS: Final = Principal("")
 
 
-def prove(connection: "Driver", principal: Principal) -> None:
-    """The next message of this connection comes from this one; a session asks first that the id is its own."""
+def set_principal(connection: "Driver", principal: Principal) -> None:
+    """Set the caller of the next message of this connection. A session has checked that the id is its own."""
     connection.caller = Caller(principal.id, principal.scopes, principal.claims)
 
 
-def owner_of(principal: str) -> tuple[str, str] | None:
-    """Who waits for threads in turn with others; None, where nobody had to authenticate: the connection itself."""
+def thread_queue_key(principal: str) -> tuple[str, str] | None:
+    """Return the key of a fair queue for threads, or None without authentication: then each connection has its own."""
     return ("principal", principal) if principal else None
 
 
-def holder_of(principal: str, peer: str) -> tuple[str, str]:
-    """Whose a session or a POST is: the principal's, or the address's where nobody had to authenticate."""
+def caller_key(principal: str, peer: str) -> tuple[str, str]:
+    """Return whom a session or a POST is counted for: the principal, or the address without authentication."""
     return ("principal", principal) if principal else ("peer", peer)
 
 
 class TokenVerifier(Protocol):
-    """Checks bearer tokens."""
+    """Verifies bearer tokens."""
 
     async def verify(self, token: str) -> Principal | None:
-        """Whom this token proves, or None if it is not valid: unknown, expired, or meant for somebody else.
+        """Return the principal of a token, or None if it is unknown, expired or issued for another audience.
 
-        It is called for every request, so keep what was found where that costs much. Never log the token. What it
-        raises is answered as 503: the token could not be checked, which says nothing against it.
+        It is called for every request: cache expensive results. Never log the token. If it raises, the request gets
+        503, because the token could not be verified.
         """
 
 
 class Guard(Protocol):
-    """Admits requests to an endpoint, by their headers alone."""
+    """Authenticates requests to an endpoint by their headers."""
 
-    async def admit(self, method: str, path: str, headers: Mapping[str, str]) -> Principal | Refusal:
-        """Whom it comes from, or the answer that refuses it. Header names are in lower case."""
+    async def authenticate(self, method: str, path: str, headers: Mapping[str, str]) -> Principal | ErrorResponse:
+        """Return the principal, or the error response that refuses the request. Header names are in lower case."""
 
 
-__all__ = ["NOBODY", "Guard", "Principal", "TokenVerifier", "holder_of", "owner_of", "prove"]
+__all__ = ["ANONYMOUS", "Guard", "Principal", "TokenVerifier", "caller_key", "set_principal", "thread_queue_key"]

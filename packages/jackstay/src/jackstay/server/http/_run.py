@@ -1,10 +1,8 @@
-"""A process that is an HTTP server: the port, uvicorn, and an end in order.
+"""Run an HTTP server as a process: the listening sockets, uvicorn, and a graceful shutdown.
 
-`run(transport="http")` owns the process, as it does over stdio (connection.md, section 8): signals drain, a second one ends
-at once, and a watchdog ends what hangs. Draining is: no new connections, new requests are refused as passing (503), running
-handlers get their time, streams are ended, shutdown hooks run. With several workers this process only watches over them.
-
-Above: `Server.run`, the commands. Below: `_app` (what is served), `_workers`, `_sockets`, uvicorn.
+The first signal drains, a second one exits at once, and a watchdog limits the shutdown, as over stdio. To drain, the
+server closes its listeners, refuses new requests with 503, waits for running handlers, ends streams and runs the
+shutdown hooks. With several workers this process only supervises them.
 """
 
 import asyncio
@@ -27,24 +25,24 @@ from jackstay.protocol.client import Setting
 from jackstay.protocol.http import LOCAL_HOSTS
 from jackstay.server._run import (
     END_TIMEOUT,
-    Ending,
+    Shutdown,
+    cancel_remaining_tasks,
     fill_standard_descriptors,
-    hear_warnings,
-    settle,
-    still_running,
+    has_running_threads,
+    log_warnings_to_stderr,
 )
 from jackstay.server.http._auth import read_auth
 from jackstay.server.http._options import (
     HTTP_OPTIONS,
     HttpKeywords,
     HttpOptions,
-    are_texts,
+    are_strings,
     make_http_options,
     refuse_unknown,
 )
 from jackstay.server.http._sockets import BACKLOG, bind_sockets, port_of, url_host
 from jackstay.server.http._uvicorn_logs import UvicornLogs
-from jackstay.server.http._workers import Supervisor, Worker, adopt, own_command
+from jackstay.server.http._workers import Supervisor, Worker, own_command
 
 if TYPE_CHECKING:
     import uvicorn
@@ -55,21 +53,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("jackstay.server.http")
 
-# Beyond what handlers get: flushing, hooks, and the ticks of uvicorn's own shutdown. The same as over stdio.
-AFTER_HANDLERS: Final = END_TIMEOUT - 1.0
+# Seconds beyond the drain timeout, for flushing, hooks and uvicorn's own shutdown. The same as over stdio.
+END_MARGIN: Final = END_TIMEOUT - 1.0
 
-# How long connections on which nothing happens stay open in a drain. A request that was sent before the client could know is
-# then refused in words (503: it did not run); closing at once would leave its sender to guess.
-LATE_SECONDS: Final = 0.1
+# Seconds that idle connections stay open in a drain. A request that was already on its way then gets a 503, which
+# states that it did not run; on a closed connection the client could not know.
+DRAIN_GRACE: Final = 0.1
 
 _EVERYWHERE: Final = ("0.0.0.0", "::", "")  # noqa: S104  # compared with, not bound to
 
-# How many workers make sense: beyond it is a mistake in a configuration.
-MOST_WORKERS: Final = 256
+# More workers than this are taken for a mistake in the configuration.
+MAX_WORKERS: Final = 256
 
 
 class RunHttpKeywords(HttpKeywords, total=False):
-    """How an HTTP server is run, beside what its endpoint is; `docs/settings.md` explains each."""
+    """The options of `run()` and of the endpoint, described in `docs/settings.md`."""
 
     host: str
     port: int
@@ -87,23 +85,24 @@ class RunHttpKeywords(HttpKeywords, total=False):
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How an HTTP server is run. Defaults are here; what each may be, and means, is in the rows below.
+    """The options of `run()` with their defaults, described in `docs/settings.md`.
 
-    Raises: UsageError, naming the option and what it may be.
+    Raises: UsageError, naming the option and its valid values.
     """
 
-    # Only this machine, unless it is said: a server on every address is a decision.
+    # Loopback only: listening on every address must be an explicit decision.
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
     certfile: str | None = None
     keyfile: str | None = None
     keyfile_password: str | None = None
-    # Others could write into X-Forwarded-* what they like.
+    # None by default: any client can send X-Forwarded-* headers.
     trusted_proxies: Sequence[str] = ()
-    # Longer than proxies keep theirs (nginx and AWS: 60 s): who closes first while the other sends has lost a request.
+    # Longer than the idle timeout of proxies (nginx and AWS: 60 s), so that the proxy closes first and loses no
+    # request.
     keepalive_timeout: float = 75.0
-    # Names, values and the URL together: room for the largest tokens, and no more.
+    # The URL and all headers, large enough for the largest tokens.
     max_header_bytes: int = 65_536
     header_timeout: float = 10.0
     access_log: bool = False
@@ -114,18 +113,20 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         for row in RUN_OPTIONS.values():
             row.check(getattr(self, row.name))
         password: object = self.keyfile_password
-        if password is not None and not isinstance(password, str):  # and it is never shown
-            raise UsageError("keyfile_password must be text, or None", path="keyfile_password")
+        if password is not None and not isinstance(password, str):  # the message must not contain it
+            raise UsageError(
+                f"keyfile_password must be str or None, not {type(password).__name__}", path="keyfile_password"
+            )
         if self.keyfile is not None and self.certfile is None:
-            raise UsageError("keyfile needs a certfile", path="certfile")
+            raise UsageError("keyfile was given without certfile; pass both", path="certfile")
         for name in ("certfile", "keyfile"):
             file: str | None = getattr(self, name)
             if file is not None and not os.path.isfile(file):
-                raise UsageError(f"{name}: there is no file {file}", path=name)
+                raise UsageError(f"{name} does not exist or is not a file: {file!r}", path=name)
 
     @property
     def scheme(self) -> str:
-        """As in a URL."""
+        """The scheme of the URL."""
         return "http" if self.certfile is None else "https"
 
 
@@ -135,9 +136,7 @@ def _is_file(value: object) -> bool:
 
 def _are_networks(value: object) -> bool:
     try:
-        return are_texts(value) and all(
-            row == "*" or ipaddress.ip_network(row, strict=False) for row in value
-        )
+        return are_strings(value) and all(row == "*" or ipaddress.ip_network(row, strict=False) for row in value)
     except ValueError:
         return False
 
@@ -146,21 +145,32 @@ def _are_networks(value: object) -> bool:
 RUN_OPTIONS: Final = {
     row.name: row
     for row in (
-        Setting("host", "The address or name to listen on; `0.0.0.0` and `::` are every address. Then `hosts` says how it is called."),
-        Setting("port", "The port to listen on. 0 takes a free one; the line on standard error says which.",
-                low=0, high=65_535, is_whole=True),
-        Setting("workers", "Processes that share the port.", low=1, high=MOST_WORKERS, is_whole=True),
-        Setting("certfile", "The certificate chain, PEM: TLS without a proxy.", is_optional=True, holds=_is_file, must="a file"),
-        Setting("keyfile", "Its private key, PEM, where it is not in the same file.", is_optional=True, holds=_is_file, must="a file"),
-        Setting("keyfile_password", "What the private key is locked with.", is_optional=True, holds=lambda _: True, must="text"),
-        Setting("trusted_proxies", "Addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.",
-                holds=_are_networks, must='addresses or networks such as "10.0.0.5" or "10.0.0.0/8", or "*"'),
-        Setting("keepalive_timeout", "How long a connection may be idle.", low=0.001, high=86_400),
-        Setting("max_header_bytes", "URL and headers together, and the trailers of a body; above it 431.", low=1_024, high=1_048_576, is_whole=True),
-        Setting("header_timeout", "How long URL and headers may take.", low=0.001, high=86_400),
-        Setting("access_log", "A line for each request under `jackstay.server.http.access`, without the query.", is_flag=True),
-        Setting("parser", '"auto" takes httptools where it is installed.', choices=("auto", "httptools", "h11")),
-        Setting("loop", '"auto" takes uvloop where it is installed.', choices=("auto", "uvloop", "asyncio")),
+        Setting("host",
+                "The address or name to listen on. `0.0.0.0` and `::` are every address; then set `hosts`, too."),
+        Setting("port", "The port to listen on. 0 selects a free one, which is printed to standard error.",
+                low=0, high=65_535, is_integer=True),
+        Setting("workers", "Processes that share the port.", low=1, high=MAX_WORKERS, is_integer=True),
+        Setting("certfile",
+                "The certificate chain in PEM format, for TLS without a proxy.", is_optional=True,
+                is_valid=_is_file, expected="a file"),
+        Setting("keyfile",
+                "The private key in PEM format, if it is not in `certfile`.", is_optional=True,
+                is_valid=_is_file, expected="a file"),
+        Setting("keyfile_password",
+                "The password of the private key.", is_optional=True, is_valid=lambda _: True, expected="text"),
+        Setting("trusted_proxies",
+                "Addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted.",
+                is_valid=_are_networks, expected='addresses or networks such as "10.0.0.5" or "10.0.0.0/8", or "*"'),
+        Setting("keepalive_timeout", "Seconds that a connection may be idle.", low=0.001, high=86_400),
+        Setting("max_header_bytes",
+                "Maximum size of URL and headers together, and of the trailers of a body; above it 431.",
+                low=1_024, high=1_048_576, is_integer=True),
+        Setting("header_timeout", "Seconds for URL and headers to arrive.", low=0.001, high=86_400),
+        Setting("access_log",
+                "Log each request to `jackstay.server.http.access`, without the query string.", is_flag=True),
+        Setting("parser",
+                'The HTTP parser. "auto": httptools if it is installed.', choices=("auto", "httptools", "h11")),
+        Setting("loop", 'The event loop. "auto": uvloop if it is installed.', choices=("auto", "uvloop", "asyncio")),
     )
 }  # fmt: skip
 
@@ -170,52 +180,52 @@ def run_http(
     given: RunHttpKeywords,
     *,
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
-    leave: Callable[[int], Any] = os._exit,
-    around: "Callable[[App], Asgi] | None" = None,
+    exit_process: Callable[[int], Any] = os._exit,
+    wrap_app: "Callable[[App], Asgi] | None" = None,
 ) -> int:
-    """As `Server.run(transport="http")`; `leave` ends the process.
+    """Implement `Server.run(transport="http")`. `exit_process` ends the process if the shutdown hangs.
 
     Raises: UsageError, TransportError.
     """
-    _check_surroundings()
+    _check_environment()
     fill_standard_descriptors()
-    refuse_unknown(given, (*RUN_OPTIONS, *HTTP_OPTIONS))
+    refuse_unknown(given, (*RUN_OPTIONS, *HTTP_OPTIONS), 'run(transport="http")')
     options = _run_options({name: value for name, value in given.items() if name in RUN_OPTIONS})
-    asked = _with_host(
+    endpoint_options = _with_host(
         options.host, {name: value for name, value in given.items() if name not in RUN_OPTIONS}
     )
-    endpoint = make_http_options(**asked)  # what is wrong is told before the port is taken
+    endpoint = make_http_options(**endpoint_options)  # invalid options are reported before the port is bound
     _check_workers(options, endpoint)
-    worker = adopt()
+    worker = Worker.from_env()
     if worker is None:
         sockets = bind_sockets(options.host, options.port)
     else:
         sockets = worker.sockets
-        server.share_keys(worker.keys)
+        server.share_request_state_secrets(worker.request_state_secrets)
     try:
         url = _url(options, endpoint, sockets)
         if endpoint.auth is not None:
-            asked["auth"] = read_auth(endpoint.auth)
-            asked["auth"].settle(url)
-        app = server.asgi(**asked)
-        place = Place(server, options, app, app if around is None else around(app), url, sockets, worker)
+            endpoint_options["auth"] = read_auth(endpoint.auth)
+            endpoint_options["auth"].set_default_resource(url)
+        app = server.asgi(**endpoint_options)
+        context = ServeContext(server, options, app, app if wrap_app is None else wrap_app(app), url, sockets, worker)
         if worker is None and options.workers > 1:
-            return _supervise(place, leave)
-        return _serve(place, loop_factory, leave)
+            return _supervise(context, exit_process)
+        return _serve(context, loop_factory, exit_process)
     finally:
-        for one in (*sockets, *(() if worker is None else (worker.control,))):
-            one.close()
+        for sock in (*sockets, *(() if worker is None else (worker.control,))):
+            sock.close()
 
 
 def _run_options(given: dict[str, Any]) -> RunOptions:
     proxies = given.get("trusted_proxies")
-    if isinstance(proxies, str):  # one is a list of one
+    if isinstance(proxies, str):  # a single one
         given = {**given, "trusted_proxies": (proxies,)}
     return RunOptions(**given)
 
 
-class Place(NamedTuple):
-    """What is served, and where."""
+class ServeContext(NamedTuple):
+    """What one process serves: the app as `app`, and as it is wrapped for uvicorn as `served`."""
 
     server: "Server"
     options: RunOptions
@@ -226,17 +236,17 @@ class Place(NamedTuple):
     worker: Worker | None
 
     def announce(self) -> None:
-        """Say on standard error that it serves, and where."""
+        """Print the URL to standard error."""
         workers = f" ({self.options.workers} workers)" if self.options.workers > 1 else ""
         _announce(f"{self.server.name} serves {self.url}{workers}")
         if self.options.host in _EVERYWHERE and tuple(self.app.options.hosts) == LOCAL_HOSTS:
             logger.warning(
-                "listening on every address, but answering only as localhost: `hosts` says how else it is called"
+                "listening on every address, but only requests to localhost are accepted; set `hosts` to allow others"
             )
 
 
 def _announce(line: str) -> None:
-    """Write the line to standard error; where logs are structured (`--log-format json`), as a record among them."""
+    """Print the line to standard error, or log it if logs are structured (`--log-format json`)."""
     for handler in (*logging.getLogger().handlers, *logging.getLogger("jackstay").handlers):
         if getattr(handler.formatter, "is_structured", False):
             handler.handle(logger.makeRecord(logger.name, logging.INFO, "", 0, line, (), None))
@@ -249,11 +259,11 @@ def _url(options: RunOptions, endpoint: HttpOptions, sockets: list[socket.socket
     return f"{options.scheme}://{host}:{port_of(sockets)}{endpoint.path}"
 
 
-def _with_host(host: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """A server that listens on one address is called by it, unless it was said otherwise."""
-    if "hosts" in asked or host in (*_EVERYWHERE, *LOCAL_HOSTS):
-        return asked
-    return {**asked, "hosts": (*LOCAL_HOSTS, url_host(host))}
+def _with_host(host: str, endpoint_options: dict[str, Any]) -> dict[str, Any]:
+    """Allow the listening address as Host, unless `hosts` was given."""
+    if "hosts" in endpoint_options or host in (*_EVERYWHERE, *LOCAL_HOSTS):
+        return endpoint_options
+    return {**endpoint_options, "hosts": (*LOCAL_HOSTS, url_host(host))}
 
 
 def _check_workers(options: RunOptions, endpoint: HttpOptions) -> None:
@@ -261,118 +271,116 @@ def _check_workers(options: RunOptions, endpoint: HttpOptions) -> None:
         return
     if endpoint.needs_one_process:
         raise UsageError(
-            "sessions=True keeps sessions in the memory of one process, and any worker may get the next request: turn"
-            " sessions off, or pass a session_store that workers share (and an event_store, if any), or use one worker",
+            "sessions=True keeps sessions in the memory of one process, but any worker may get the next request:"
+            " disable sessions, or pass a shared session_store (and event_store, if any), or use one worker",
             path="workers",
         )
     if endpoint.sse_path is not None:
         raise UsageError(
-            "HTTP+SSE (sse_path) needs the process that holds the stream: use one worker, or leave sse_path out",
+            "sse_path (HTTP+SSE) works with one worker only: requests must reach the process that has the stream",
             path="workers",
         )
 
 
-def _check_surroundings() -> None:
+def _check_environment() -> None:
     missing = [name for name in missing_modules("http") if name == "uvicorn"]
     if missing:
-        raise UsageError(f"HTTP needs the extra `http`: {install_command('http')}")
+        raise UsageError(f'run(transport="http") needs the extra `http`: {install_command("http")}')
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise UsageError(
-        "run() cannot be used inside a running loop; give `server.asgi()` to your ASGI server there"
-    )
+    raise UsageError("run() cannot be called from a running event loop; pass server.asgi() to an ASGI server instead")
 
 
 # --- several processes ------------------------------------------------------------------------------------------------
 
 
-def _supervise(place: Place, leave: Callable[[int], Any]) -> int:
+def _supervise(context: ServeContext, exit_process: Callable[[int], Any]) -> int:
     if threading.current_thread() is not threading.main_thread():
-        raise UsageError("several workers can only be watched by the main thread", path="workers")
-    server = place.server.options
+        raise UsageError("run() with several workers must be called from the main thread", path="workers")
+    options = context.server.options
     supervisor = Supervisor(
         own_command(),
-        place.sockets,
-        place.options.workers,
-        keys=server.keys or (os.urandom(32),),
-        end_timeout=_end_timeout(place.server),
-        on_ready=place.announce,
-        leave=leave,
+        context.sockets,
+        context.options.workers,
+        request_state_secrets=options.request_state_secrets or (os.urandom(32),),
+        end_timeout=_end_timeout(context.server),
+        on_ready=context.announce,
+        exit_process=exit_process,
     )
-    unhear = hear_warnings()
+    restore_logging = log_warnings_to_stderr()
     try:
         return supervisor.run()
     finally:
-        unhear()
+        restore_logging()
 
 
 # --- one process ------------------------------------------------------------------------------------------------------
 
 
 def _serve(
-    place: Place,
+    context: ServeContext,
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
-    leave: Callable[[int], Any],
+    exit_process: Callable[[int], Any],
 ) -> int:
     threads = set(threading.enumerate())
-    server, worker = place.server, place.worker
+    server, worker = context.server, context.worker
     with UvicornLogs():
-        on_ready = place.announce if worker is None else worker.tell_ready
-        http = _make_uvicorn(place, on_ready, lambda: ending.drain())
-        loop = (loop_factory or _loop_factory(place.options.loop))()
+        on_ready = context.announce if worker is None else worker.notify_ready
+        http = _make_uvicorn(context, on_ready, lambda: shutdown.drain())
+        loop = (loop_factory or _loop_factory(context.options.loop))()
         draining: list[asyncio.Task[None]] = []
 
         def drain() -> None:
-            # First of all, and not with uvicorn's next tick: a connection that is not taken here is taken by another
-            # worker, where one that is taken would only be refused.
-            for listener in getattr(http, "servers", ()):  # there are none before it has started
+            # At once and not with uvicorn's next tick: another worker can accept a connection that this one leaves in
+            # the backlog, while a connection accepted here would only be refused.
+            for listener in getattr(http, "servers", ()):  # missing before uvicorn has started
                 listener.close()
-            draining.append(loop.create_task(place.app.drain()))
+            draining.append(loop.create_task(context.app.drain()))
             http.should_exit = True
-            server.stop_starting()
+            server.cancel_startup()
 
-        ending = Ending(drain, loop, leave, _end_timeout(server))
-        ending.install()
+        shutdown = Shutdown(drain, loop, exit_process, _end_timeout(server))
+        shutdown.install()
         try:
             if worker is not None:
-                loop.add_reader(worker.control, _watch_parent, loop, worker, ending)
-            loop.run_until_complete(_serve_until_drained(place, http))
+                loop.add_reader(worker.control, _watch_parent, loop, worker, shutdown)
+            loop.run_until_complete(_serve_until_drained(context, http))
             is_left = server.blocking_calls > 0
-            pending = loop.run_until_complete(settle(loop))
+            pending = loop.run_until_complete(cancel_remaining_tasks(loop))
             loop.close()
-            if is_left or pending or still_running(threads):
-                ending.leave()
+            if is_left or pending or has_running_threads(threads):
+                shutdown.exit_now()
         finally:
-            ending.restore()
+            shutdown.restore()
             loop.close()
-    return ending.code
+    return shutdown.code
 
 
 def _end_timeout(server: "Server") -> float:
-    """What the end takes at most: handlers, shutdown hooks, and the rest."""
-    return server.options.drain_timeout + server.hooks_timeout + AFTER_HANDLERS
+    """Return the maximum duration of a shutdown in seconds: handlers, shutdown hooks, and the rest."""
+    return server.options.drain_timeout + server.hooks_timeout + END_MARGIN
 
 
-async def _serve_until_drained(place: Place, http: "uvicorn.Server") -> None:
-    if await place.app.life.start():
-        await http.serve(sockets=place.sockets)
-    await place.app.life.end()
+async def _serve_until_drained(context: ServeContext, http: "uvicorn.Server") -> None:
+    if await context.app.lifecycle.start():
+        await http.serve(sockets=context.sockets)
+    await context.app.lifecycle.end()
 
 
-def _watch_parent(loop: asyncio.AbstractEventLoop, worker: Worker, ending: Ending) -> None:
-    if worker.is_orphan():
+def _watch_parent(loop: asyncio.AbstractEventLoop, worker: Worker, shutdown: Shutdown) -> None:
+    if worker.parent_is_gone():
         loop.remove_reader(worker.control)
-        logger.warning("the process that started this worker is gone: draining")
-        ending.drain()
+        logger.warning("the supervisor process has exited: draining this worker")
+        shutdown.drain()
 
 
-def _make_uvicorn(place: Place, on_ready: Callable[[], None], drain: Callable[[], None]) -> "uvicorn.Server":
+def _make_uvicorn(context: ServeContext, on_ready: Callable[[], None], drain: Callable[[], None]) -> "uvicorn.Server":
     import uvicorn  # noqa: PLC0415  # an extra, and large
 
     class Uvicorn(uvicorn.Server):
-        """As it is, but the signals are ours, and what is on its way is still heard."""
+        """uvicorn without its signal handlers, and with a grace period for requests that are on their way."""
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -383,18 +391,18 @@ def _make_uvicorn(place: Place, on_ready: Callable[[], None], drain: Callable[[]
             on_ready()
 
         async def on_tick(self, counter: int) -> bool:
-            # `server.drain()` was called, from whatever thread: the process has nothing more to do.
-            if place.app.is_draining and not self.should_exit:
+            # `server.drain()` was called, perhaps from another thread: shut down.
+            if context.app.is_draining and not self.should_exit:
                 drain()
             return await super().on_tick(counter)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            await asyncio.sleep(LATE_SECONDS)
+            await asyncio.sleep(DRAIN_GRACE)
             await super().shutdown(sockets)
 
-    options = place.options
+    options = context.options
     config = uvicorn.Config(
-        place.served,
+        context.served,
         http=_parser(options),
         ws="none",
         lifespan="off",
@@ -406,8 +414,8 @@ def _make_uvicorn(place: Place, on_ready: Callable[[], None], drain: Callable[[]
         forwarded_allow_ips=list(options.trusted_proxies) or None,
         backlog=BACKLOG,
         timeout_keep_alive=math.ceil(options.keepalive_timeout),
-        # Handlers have their own limit, and the watchdog has the last word.
-        timeout_graceful_shutdown=math.ceil(place.server.options.drain_timeout + AFTER_HANDLERS),
+        # Handlers have a limit of their own, and the watchdog limits the whole shutdown.
+        timeout_graceful_shutdown=math.ceil(context.server.options.drain_timeout + END_MARGIN),
         h11_max_incomplete_event_size=options.max_header_bytes,
         ssl_certfile=options.certfile,
         ssl_keyfile=options.keyfile,
@@ -416,7 +424,7 @@ def _make_uvicorn(place: Place, on_ready: Callable[[], None], drain: Callable[[]
     try:
         config.load()
     except OSError as error:  # ssl.SSLError is one
-        raise UsageError(f"certfile and keyfile cannot be used: {error}", path="certfile") from error
+        raise UsageError(f"cannot load certfile and keyfile: {error}", path="certfile") from error
     return Uvicorn(config)
 
 
@@ -424,18 +432,18 @@ def _parser(options: RunOptions) -> type[asyncio.Protocol]:
     if options.parser == "h11":
         return _h11(options)
     try:
-        from jackstay.server.http._head import bounded  # noqa: PLC0415  # needs httptools
+        from jackstay.server.http._head import make_httptools_protocol  # noqa: PLC0415  # needs httptools
     except ImportError as missing:
         if options.parser == "auto":
             return _h11(options)
-        raise UsageError(f"httptools is not installed: {install_command('http')}", path="parser") from missing
-    return bounded(options.max_header_bytes, options.header_timeout)
+        raise UsageError(f"parser='httptools' is not installed: {install_command('http')}", path="parser") from missing
+    return make_httptools_protocol(options.max_header_bytes, options.header_timeout)
 
 
 def _h11(options: RunOptions) -> type[asyncio.Protocol]:
-    from jackstay.server.http._h11 import timed  # noqa: PLC0415  # an extra
+    from jackstay.server.http._h11 import make_h11_protocol  # noqa: PLC0415  # an extra
 
-    return timed(options.header_timeout)
+    return make_h11_protocol(options.header_timeout)
 
 
 def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
@@ -444,9 +452,7 @@ def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
             import uvloop  # noqa: PLC0415  # an extra
         except ImportError as missing:
             if name == "uvloop":
-                raise UsageError(
-                    f"uvloop is not installed: {install_command('http')}", path="loop"
-                ) from missing
+                raise UsageError(f"loop='uvloop' is not installed: {install_command('http')}", path="loop") from missing
         else:
             return uvloop.new_event_loop
     return asyncio.new_event_loop

@@ -1,15 +1,8 @@
-"""One session of the handshake era: a connection whose messages travel in the responses of many HTTP requests.
+"""A session of Streamable HTTP (2025-03-26 to 2025-11-25): one connection over many HTTP requests.
 
-Every message goes out on exactly one stream (2025-11-25 basic/transports, "Multiple Connections"): what belongs to a request
-of the client's in the response to the POST that brought it, everything else in the response to a GET. Here such a stream is
-a *channel*: it outlives the HTTP response that carries it. A client that lost the response, or was sent away to come back
-later, opens a GET with the id of the last event it saw; the event store gives it what it missed, of that channel and no
-other. Without an event store a lost response takes its channel along, and what nobody can hear is dropped; only what waits
-for a GET is kept, once each and bounded.
-
-Handlers run in tasks of their own: a client that closes a response has not cancelled anything.
-
-Must never know a header or how sessions are found. Above: `_sessions`, `_app`. Below: `_stream`, `_event_store`, the driver.
+Every message is sent on exactly one *channel* (2025-11-25 basic/transports, "Multiple Connections"): that of the POST
+it relates to, or the standalone channel of the GET stream. With an event store a channel outlives its HTTP response,
+and a GET with `Last-Event-ID` resumes it. Handlers run in tasks of their own: closing a response cancels nothing.
 """
 
 import asyncio
@@ -21,193 +14,206 @@ import msgspec
 
 from jackstay.errors import McpError, RequestId, ShutdownError
 from jackstay.protocol import REVISIONS
-from jackstay.protocol.http import ACCEPTED, Accepts, Refusal, refuse
+from jackstay.protocol.http import ACCEPTED, Accepts, ErrorResponse, error_response
 from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Batch, Message, Request, encode_event, join_batch
-from jackstay.server._driver import Caller, Driver, Terms, perform_table
-from jackstay.server.http._asgi import HeaderLines, Receive, Send, respond, until_gone
+from jackstay.server._driver import Caller, ConnectionConfig, Driver, perform_table
+from jackstay.server.http._asgi import HeaderLines, Receive, Send, respond, wait_for_disconnect
 from jackstay.server.http._event_store import EventStore
-from jackstay.server.http._post import Answering, head_of, respond_cancelled
+from jackstay.server.http._post import ResponseConfig, respond_cancelled, response_head
 from jackstay.server.http._session_store import SessionRecord
 from jackstay.server.http._stream import STREAM_LINES, Stream
 from jackstay.transport import MAX_QUEUED_BYTES
 
 logger = logging.getLogger("jackstay.server.http")
 
-# What waits for a GET: list changes are the same bytes each time and kept once, so this is about resources. In bytes it is
-# what may wait in a stream (`max_stream_bytes`): nobody reads this one at all.
-MOST_WAITING = 256
+# Messages that wait for a GET. Equal ones, such as list changes, are kept once. Their bytes are limited by
+# `max_stream_bytes`.
+MAX_PENDING = 256
 
-# Events that an event store may be behind with, and what they may weigh. Beyond it they are sent, but cannot be resumed.
-MOST_UNSAVED = 1024
-MOST_UNSAVED_BYTES = MAX_QUEUED_BYTES
+# Events, and their bytes, that wait for a slow event store. Further events are sent but cannot be resumed.
+MAX_UNSAVED = 1024
+MAX_UNSAVED_BYTES = MAX_QUEUED_BYTES
 
-# With an event store a call that takes longer than this is answered by a stream, so that it can be resumed.
-PRIME_AFTER = 0.5
+# Seconds after which, with an event store, the response to a call becomes a stream, so that it can be resumed.
+STREAM_AFTER = 0.5
 
-_NO_EVENT = refuse(400, "no such event is kept here: open the stream without Last-Event-ID")
+_NO_EVENT = error_response(400, "unknown or expired Last-Event-ID; open the stream without it")
 
 
 class Channel:
-    """A stream of a session. `ids` are the requests that it answers; none: it is the one that a GET opens."""
+    """A stream of a session. `ids` are the requests of its POST; the standalone channel has none."""
 
     __slots__ = (
-        *("answers", "error", "ids", "is_lost", "is_settled", "name", "number", "opened", "outlet", "sent"),
-        *("takes_json", "takes_stream", "waiter"),
+        "accepts_json",
+        "accepts_stream",
+        "current_stream",
+        "error",
+        "ids",
+        "is_lost",
+        "is_settled",
+        "name",
+        "number",
+        "post_stream",
+        "responses",
+        "sent",
+        "waiter",
     )
 
     def __init__(self, ids: tuple[RequestId, ...] = (), *, name: str = "") -> None:
         self.ids = ids
-        # What the client of its POST, and the endpoint, make of it.
-        self.takes_json = self.takes_stream = True
-        # What its events are called by. It gets one when it is opened, if events are kept.
+        # The response formats that the client of its POST and the endpoint accept.
+        self.accepts_json = self.accepts_stream = True
+        # The prefix of its event ids, set when it is opened with an event store.
         self.name = name
-        # The newest event, and the newest that was given to a response.
+        # The number of the newest event, and of the newest that was passed to a response.
         self.number = self.sent = 0
-        # What carries it now, and what carried it first: the response that the task of its POST writes.
-        self.outlet: Stream | None = None
-        self.opened: Stream | None = None
-        # Answers of a channel that was never opened: they become a JSON body.
-        self.answers: list[bytes] = []
+        # The response that currently carries it, and the response to its POST.
+        self.current_stream: Stream | None = None
+        self.post_stream: Stream | None = None
+        # Responses before it became a stream: they are sent as JSON.
+        self.responses: list[bytes] = []
         self.error: McpError | None = None
-        # Every request of it has ended; nobody can hear it any more.
+        # All of its requests have ended; it cannot reach the client any more.
         self.is_settled = not ids
         self.is_lost = False
         self.waiter: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
         state = "lost" if self.is_lost else "settled" if self.is_settled else "open"
-        return f"<Channel {self.name} {state} {self.outlet!r}>"
+        return f"<Channel {self.name} {state} {self.current_stream!r}>"
 
     def wake(self) -> None:
-        """Something happened that its POST waits for."""
+        """Wake up the task of its POST."""
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)
 
 
 class Session(Driver):
-    """A session. `ended` is called once, when it is over; `id` is empty until it has one."""
+    """A session. `ended` is called once, when it has closed. `id` is empty until the handshake succeeded."""
 
     __slots__ = (
-        *(
-            "_answering",
-            "_by_id",
-            "_by_name",
-            "_events",
-            "_names",
-            "_receiving",
-            "_responses",
-            "_saving",
-            "_standing",
-        ),
-        *("_unsaved", "_waiting", "ended", "holder", "id", "is_used", "last_used"),
+        "_by_id",
+        "_by_name",
+        "_events",
+        "_names",
+        "_open_responses",
+        "_queued",
+        "_receiving",
+        "_response_config",
+        "_saving",
+        "_standalone",
+        "_unsaved",
+        "caller_key",
+        "ended",
+        "id",
+        "is_used",
+        "last_used",
     )
 
     def __init__(
         self,
-        terms: Terms,
+        config: ConnectionConfig,
         *,
-        answering: Answering,
+        response_config: ResponseConfig,
         events: EventStore | None,
         ended: "Callable[[Session], None]",
         record: SessionRecord | None = None,
     ) -> None:
         core = None
         if record is not None:
-            core = ServerConnection(terms.offer, version=record.client.version, client=record.client)
-        super().__init__(terms, core)
+            core = ServerConnection(config.server_config, version=record.client.version, client=record.client)
+        super().__init__(config, core)
         self.id = ""
         self.ended = ended
         self.last_used = self._loop.time()
-        # Who has it, for a fair choice of what ends when there are too many; and whether anything came after `initialize`.
-        self.holder = ("", "")
+        # Both are for fair eviction: the caller it is counted for, and whether anything was sent after `initialize`.
+        self.caller_key = ("", "")
         self.is_used = record is not None
-        self._answering = answering
+        self._response_config = response_config
         self._events = events
-        self._responses = 0
-        # Whose POST is being taken: what the core refuses belongs to it.
+        self._open_responses = 0
+        # The channel of the POST that is being processed: refusals by the core are sent on it.
         self._receiving: Channel | None = None
         self._by_id: dict[RequestId, Channel] = {}
         self._by_name: dict[str, Channel] = {}
         self._names: tuple[str, int] | None = None
-        self._standing: Channel | None = None
-        self._waiting: dict[bytes, None] | None = None
+        self._standalone: Channel | None = None
+        self._queued: dict[bytes, None] | None = None
         self._unsaved: list[tuple[str, int, bytes]] = []
         self._saving: asyncio.Task[None] | None = None
         if record is not None:
             self.caller = Caller(record.principal)
             self.log_level = record.log_level
             if record.uris:
-                self.listening.restore(record.uris)
+                self.subscriptions.restore(record.uris)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Where it runs; nothing of it may be used elsewhere."""
+        """The event loop of the session. It must not be used from another one."""
         return self._loop
 
     @property
     def record(self) -> SessionRecord:
-        """What is to be remembered of it."""
-        assert self.core.client is not None  # there is no session without a handshake
-        uris = () if self._listening is None else tuple(self._listening.uris)
+        """The state to be stored."""
+        assert self.core.client is not None  # set by the handshake
+        uris = () if self._subscriptions is None else tuple(self._subscriptions.uris)
         return SessionRecord(self.core.client, self.principal, self.log_level, uris)
 
     @property
     def is_idle(self) -> bool:
-        """True if nothing happens in it: no response is open, and no handler runs.
+        """True if no response is open and no handler runs.
 
-        A handler that waits for the client to answer, while the client has no response open, does not keep a session.
+        A handler that waits for a response of a client without an open HTTP response does not keep a session alive.
         """
-        return not self._responses and (not self.core.in_flight or bool(self.core.asked))
+        return not self._open_responses and (not self.core.in_flight or bool(self.core.outgoing_requests))
 
     # --- POST ---------------------------------------------------------------------------------------------------------
 
     def receive(self, message: Message, frame: bytes, accepts: Accepts) -> Channel:
-        """Take what a POST brought; then `answer()` it with what this returns."""
+        """Process the message of a POST. Pass the returned channel to `respond()`."""
         in_flight = self.core.in_flight
         members = message.members if isinstance(message, Batch) else (message,)
-        # An id that is in flight already stays with the POST that brought it first; this one is refused.
-        ids = tuple(
-            member.id for member in members if isinstance(member, Request) and member.id not in in_flight
-        )
+        # A request id that is already in flight belongs to its first POST; the duplicate is refused.
+        ids = tuple(member.id for member in members if isinstance(member, Request) and member.id not in in_flight)
         channel = Channel(ids)
-        channel.takes_json, channel.takes_stream = self._answering.taking(accepts)
+        channel.accepts_json, channel.accepts_stream = self._response_config.accepted_formats(accepts)
         for id in ids:
             self._by_id[id] = channel
         self._receiving = channel
         try:
-            self._do(self.core.receive_message(message, frame, self._loop.time()))
+            self._apply(self.core.receive_message(message, frame, self._loop.time()))
         finally:
             self._receiving = None
         if self.core.client is None:
-            self._events = None  # the handshake was refused: there is no session whose events could be kept
+            self._events = None  # the handshake was refused, so there is no session
         self._settle(channel)
         return channel
 
-    async def answer(self, channel: Channel, receive: Receive, send: Send, more: HeaderLines) -> None:
-        """Answer a POST: JSON, if the answer comes before anything else must be said, or else a stream."""
-        self._responses += 1
+    async def respond(self, channel: Channel, receive: Receive, send: Send, more: HeaderLines) -> None:
+        """Respond to a POST with JSON, or with a stream if messages precede the responses."""
+        self._open_responses += 1
         try:
-            if not channel.is_settled and channel.opened is None:
+            if not channel.is_settled and channel.post_stream is None:
                 await self._wait(channel)
-            if channel.answers and not channel.takes_json:
-                self._stream_answers(channel)
-            if channel.opened is not None:
-                await self._carry(channel, channel.opened, receive, send, more)
+            if channel.responses and not channel.accepts_json:
+                self._stream_responses(channel)
+            if channel.post_stream is not None:
+                await self._write_response(channel, channel.post_stream, receive, send, more)
             else:
-                await self._answer_whole(channel, send, more)
+                await self._respond_whole(channel, send, more)
         finally:
-            self._responses -= 1
+            self._open_responses -= 1
             self.last_used = self._loop.time()
 
     async def _wait(self, channel: Channel) -> None:
-        after = self._answering.keepalive
+        after = self._response_config.keepalive
         if self._events is not None:
-            after = min(after or PRIME_AFTER, PRIME_AFTER)
-        timer = self._loop.call_later(after, self._open, channel) if after and channel.takes_stream else None
+            after = min(after or STREAM_AFTER, STREAM_AFTER)
+        timer = self._loop.call_later(after, self._open, channel) if after and channel.accepts_stream else None
         try:
-            while not channel.is_settled and channel.opened is None:
+            while not channel.is_settled and channel.post_stream is None:
                 channel.waiter = self._loop.create_future()
                 await channel.waiter
         finally:
@@ -215,49 +221,48 @@ class Session(Driver):
             if timer is not None:
                 timer.cancel()
 
-    def _stream_answers(self, channel: Channel) -> None:
-        """The client or the endpoint wants a stream, whether it is needed or not."""
+    def _stream_responses(self, channel: Channel) -> None:
+        """Send the responses as a stream: the client or the endpoint does not accept JSON."""
         stream = self._open(channel)
-        for answer in channel.answers:
-            self._emit(channel, answer, is_answer=True)
+        for response in channel.responses:
+            self._emit_event(channel, response, is_response=True)
         stream.end()
 
-    async def _answer_whole(self, channel: Channel, send: Send, more: HeaderLines) -> None:
-        answers = channel.answers
-        if answers:
-            status, lines = head_of(self._answering, self.core.version, channel.error)
-            body = answers[0] if len(answers) == 1 else join_batch(answers)
+    async def _respond_whole(self, channel: Channel, send: Send, more: HeaderLines) -> None:
+        responses = channel.responses
+        if responses:
+            status, lines = response_head(self._response_config, self.core.version, channel.error)
+            body = responses[0] if len(responses) == 1 else join_batch(responses)
             await respond(send, status, [*lines, *more], body)
         elif channel.ids and self.core.state is ServerState.CLOSED:
-            await respond(
-                send, 503, []
-            )  # stopped with the session: no error of ours could say whether it ran
+            await respond(send, 503, [])  # the session ended; whether the handler completed is unknown
         elif channel.ids:
-            await respond_cancelled(send, channel.ids, more, takes_stream=channel.takes_stream)
+            await respond_cancelled(send, channel.ids, more, accepts_stream=channel.accepts_stream)
         else:
             await respond(send, ACCEPTED, more)
 
     # --- channels and the responses that carry them -------------------------------------------------------------------
 
     def _open(self, channel: Channel) -> Stream:
-        """Turn the answer to a POST into a stream, if it is not one yet."""
-        if channel.opened is None:
-            channel.opened = channel.outlet = Stream(self._answering.max_stream_bytes)
+        """Turn the response to a POST into a stream, if it is not one yet."""
+        if channel.post_stream is None:
+            channel.post_stream = channel.current_stream = Stream(self._response_config.max_stream_bytes)
             if self._events is not None:
-                channel.opened.put(self._name(channel))
+                channel.post_stream.put(self._name(channel))
             channel.wake()
-        return channel.opened
+        return channel.post_stream
 
     def _name(self, channel: Channel) -> bytes:
-        """Give a channel the name that its events are kept under. Returns what to say first, to who knows the custom.
+        """Name a channel for its events, and return the priming event.
 
-        An event without data gives a client the id to come back with before anything has happened (2025-11-25
-        basic/transports, "Sending Messages"); clients of earlier revisions would take it for a broken message.
+        The priming event has an id and no data, so that a client can resume before the first message (2025-11-25
+        basic/transports, "Sending Messages to the Server"). Earlier revisions get none: their clients would fail to
+        parse it.
         """
-        # The name says which life of the session it belongs to: another worker counts from one as well.
-        life, count = self._names or (secrets.token_hex(4), 0)
-        self._names = life, count + 1
-        channel.name = f"{life}.{count + 1}"
+        # The random prefix keeps names unique when another worker serves the session and counts from one again.
+        prefix, count = self._names or (secrets.token_hex(4), 0)
+        self._names = prefix, count + 1
+        channel.name = f"{prefix}.{count + 1}"
         self._by_name[channel.name] = channel
         self._save(channel, b"")
         return self._prime(channel)
@@ -266,10 +271,10 @@ class Session(Driver):
         assert self.core.version is not None
         if not REVISIONS[self.core.version].has_polling:
             return b""
-        retry = round(self._answering.retry * 1000)
+        retry = round(self._response_config.retry * 1000)
         return encode_event(b"", id=f"{channel.name}-{channel.number}", retry=retry)
 
-    async def _carry(  # noqa: PLR0917  # ASGI's two, and what goes into one response
+    async def _write_response(  # noqa: PLR0917  # all of it belongs to one response
         self,
         channel: Channel,
         stream: Stream,
@@ -278,115 +283,121 @@ class Session(Driver):
         more: HeaderLines,
         first: Sequence[bytes] = (),
     ) -> None:
-        """Write a response until it ends, or its client goes."""
-        watcher = self._loop.create_task(_cut_when_gone(stream, receive))
+        """Write a response until it ends or the client disconnects."""
+        watcher = self._loop.create_task(_abort_on_disconnect(stream, receive))
         try:
-            await stream.pump(send, [*STREAM_LINES, *more], self._answering.keepalive, first)
+            await stream.pump(send, [*STREAM_LINES, *more], self._response_config.keepalive, first)
         finally:
             watcher.cancel()
-            self._let_go(channel, stream)
+            self._release(channel, stream)
 
-    def _let_go(self, channel: Channel, stream: Stream) -> None:
-        """A response is over; perhaps its channel is not."""
-        if channel.outlet is not stream:
-            return  # another response carries it by now, or it was told to come back
-        self._take_away(channel)
-        if self._events is None and channel is not self._standing and not channel.is_settled:
-            self._lose(channel)
+    def _release(self, channel: Channel, stream: Stream) -> None:
+        """Detach a response that has ended from its channel, which may go on."""
+        if channel.current_stream is not stream:
+            return  # another response carries it, or `close_stream()` detached it
+        self._detach(channel)
+        if self._events is None and channel is not self._standalone and not channel.is_settled:
+            self._mark_lost(channel)
 
-    def _take_away(self, channel: Channel) -> None:
-        """No response carries this channel any more. What the last one did not get to say is still to be said."""
-        outlet, channel.outlet = channel.outlet, None
-        if outlet is None:
+    def _detach(self, channel: Channel) -> None:
+        """Detach the current response of a channel. Messages that it did not write stay pending."""
+        current_stream, channel.current_stream = channel.current_stream, None
+        if current_stream is None:
             return
-        left = outlet.left()
-        outlet.end()
-        channel.sent -= len(left)
-        if self._events is None and channel is self._standing:
-            for chunk in left:
-                self._keep(chunk)
+        unsent = current_stream.unsent()
+        current_stream.end()
+        channel.sent -= len(unsent)
+        if self._events is None and channel is self._standalone:
+            for chunk in unsent:
+                self._queue(chunk)
 
-    def _lose(self, channel: Channel) -> None:
-        """Nobody can hear this channel any more: who asks its client something would wait for ever."""
+    def _mark_lost(self, channel: Channel) -> None:
+        """Mark a channel that cannot reach the client, and fail the requests to the client that were sent on it."""
         channel.is_lost = True
-        for key, _, about in list(self.core.asked.values()):
+        for key, _, about in list(self.core.outgoing_requests.values()):
             if about in channel.ids:
-                waiting = self._asked.get(key)
+                waiting = self._client_requests.get(key)
                 if waiting is not None and not waiting.done():
-                    waiting.set_exception(_unheard())
-                self.step(e.Withdrew(key))
+                    waiting.set_exception(_stream_closed_error())
+                self.step(e.OutgoingCancelled(key))
 
     def close_stream(self, about: RequestId, retry: float | None = None) -> bool:
-        """End the response that this request is answered in; the client comes back for the answer. False: it cannot be."""
+        """End the HTTP response of a request, so that the client reconnects for the result.
+
+        Returns False if it cannot.
+        """
         channel = self._by_id.get(about)
         version = self.core.version
         if channel is None or self._events is None or version is None or not REVISIONS[version].has_polling:
             return False
-        if not channel.takes_stream:
+        if not channel.accepts_stream:
             return False
         self._open(channel)
-        outlet, channel.outlet = channel.outlet, None
-        if outlet is None:
-            return False  # it is away already
+        current_stream, channel.current_stream = channel.current_stream, None
+        if current_stream is None:
+            return False  # it is already closed
         milliseconds = None if retry is None else round(retry * 1000)
-        outlet.end(encode_event(b"", id=f"{channel.name}-{channel.number}", retry=milliseconds))
+        current_stream.end(encode_event(b"", id=f"{channel.name}-{channel.number}", retry=milliseconds))
         return True
 
     # --- GET ----------------------------------------------------------------------------------------------------------
 
-    async def listen(self, last_event_id: str | None, receive: Receive, send: Send) -> Refusal | None:
-        """Carry the standing channel, or resume the one that an event id belongs to. Returns a refusal to send."""
-        self._responses += 1
+    async def serve_get(self, last_event_id: str | None, receive: Receive, send: Send) -> ErrorResponse | None:
+        """Respond to a GET with the standalone channel, or resume the channel of an event id.
+
+        Returns an error to send.
+        """
+        self._open_responses += 1
         try:
             if last_event_id is None or self._events is None:
-                channel, first = await self._stand()
+                channel, first = await self._open_standalone()
             else:
                 found = await self._resume(last_event_id)
-                if isinstance(found, Refusal):
+                if isinstance(found, ErrorResponse):
                     return found
                 channel, first = found
             stream = self._attach(channel)
-            await self._carry(channel, stream, receive, send, [], first)
+            await self._write_response(channel, stream, receive, send, [], first)
             return None
         finally:
-            self._responses -= 1
+            self._open_responses -= 1
             self.last_used = self._loop.time()
 
-    async def _stand(self) -> tuple[Channel, list[bytes]]:
-        """The channel that belongs to no request, and what it said while nobody listened."""
-        channel = self._standing
+    async def _open_standalone(self) -> tuple[Channel, list[bytes]]:
+        """Return the standalone channel, and the events that were sent while no GET was open."""
+        channel = self._standalone
         if channel is None:
-            channel = self._standing = Channel()
+            channel = self._standalone = Channel()
             if self._events is not None:
                 self._name(channel)
-        self._take_away(channel)  # a response that carries it now: it is the same client, come back
+        self._detach(channel)  # a new GET replaces an earlier one: the client has reconnected
         if self._events is None:
-            waiting, self._waiting = self._waiting, None
+            waiting, self._queued = self._queued, None
             return channel, [*(waiting or ())]
-        missed = await self._missed(channel, channel.sent)
+        missed = await self._missed_events(channel, channel.sent)
         return channel, missed or [self._prime(channel)]
 
-    async def _resume(self, last_event_id: str) -> tuple[Channel, list[bytes]] | Refusal:
+    async def _resume(self, last_event_id: str) -> tuple[Channel, list[bytes]] | ErrorResponse:
         name, _, digits = last_event_id.rpartition("-")
         if not name or not digits.isascii() or not digits.isdigit() or len(digits) > 15:
             return _NO_EVENT
-        # One that is not ours any more is over, or another worker's: what was kept of it is all there is.
+        # An unknown channel has ended or belongs to another worker: only its stored events are available.
         channel = self._by_name.get(name) or Channel(name=name)
-        missed = await self._missed(channel, int(digits))
+        missed = await self._missed_events(channel, int(digits))
         return _NO_EVENT if missed is None else (channel, missed)
 
     def _attach(self, channel: Channel) -> Stream:
-        """A new response for a channel, in place of one that carried it."""
-        stream = Stream(self._answering.max_stream_bytes)
-        self._take_away(channel)
-        channel.outlet = stream
+        """Create a new response for a channel, which replaces the current one."""
+        stream = Stream(self._response_config.max_stream_bytes)
+        self._detach(channel)
+        channel.current_stream = stream
         channel.sent = channel.number
-        if (channel.is_settled and channel is not self._standing) or self.core.state is ServerState.CLOSED:
+        if (channel.is_settled and channel is not self._standalone) or self.core.state is ServerState.CLOSED:
             stream.end()
         return stream
 
-    async def _missed(self, channel: Channel, after: int) -> list[bytes] | None:
-        """The events of a channel after that one, all that there are by now; None: they cannot be had."""
+    async def _missed_events(self, channel: Channel, after: int) -> list[bytes] | None:
+        """Return all events of a channel after that number, or None if some of them are not stored."""
         assert self._events is not None
         missed: list[bytes] = []
         while True:
@@ -398,87 +409,88 @@ class Session(Driver):
                 return None
             missed += (encode_event(data, id=f"{channel.name}-{number}") for number, data in found)
             after = found[-1][0] if found else after
-            # More may have been said while we read. None found of what was saved before: the store has lost it.
+            # More events may have been added meanwhile. If nothing was found although more was saved, the store lost
+            # it.
             if after >= channel.number or (not found and after < saved):
                 return missed
 
-    # --- saying -------------------------------------------------------------------------------------------------------
+    # --- sending ------------------------------------------------------------------------------------------------------
 
     def _send(self, effect: e.Send) -> None:
-        about = effect.about
+        about = effect.related_request_id
         if effect.error is not None:
-            logger.debug("session %d: refused: %s", self.number, effect.error.message)
+            logger.debug("session %d: request refused: %s", self.number, effect.error.message)
             if self._receiving is not None:
                 self._receiving.error = effect.error
-                self._answer(self._receiving, effect.frame)
+                self._send_response(self._receiving, effect.frame)
                 return
         channel = None if about is None else self._by_id.get(about)
         if channel is None:
-            # Of no request, or of one that has ended: it may still have a question to take back.
-            self._say_standing(effect.frame)
+            # Related to no request, or to one that has ended: it may still cancel a request to the client.
+            self._send_standalone(effect.frame)
         elif about in self.core.in_flight:
-            self._say(channel, effect.frame)
+            self._send_related(channel, effect.frame)
         else:
-            self._answer(channel, effect.frame)
+            self._send_response(channel, effect.frame)
             self._settle(channel)
 
-    def _answer(self, channel: Channel, frame: bytes) -> None:
-        if channel.opened is None:
-            channel.answers.append(frame)
+    def _send_response(self, channel: Channel, frame: bytes) -> None:
+        if channel.post_stream is None:
+            channel.responses.append(frame)
         else:
-            self._emit(channel, frame, is_answer=True)
+            self._emit_event(channel, frame, is_response=True)
 
-    def _say(self, channel: Channel, frame: bytes) -> None:
-        if channel.is_lost or not channel.takes_stream:
+    def _send_related(self, channel: Channel, frame: bytes) -> None:
+        if channel.is_lost or not channel.accepts_stream:
             self.dropped += 1
             return
         self._open(channel)
-        self._emit(channel, frame)
+        self._emit_event(channel, frame)
 
-    def _say_standing(self, frame: bytes) -> None:
-        if self._standing is None:
-            self._standing = Channel()
+    def _send_standalone(self, frame: bytes) -> None:
+        if self._standalone is None:
+            self._standalone = Channel()
             if self._events is not None:
-                self._name(self._standing)
-        self._emit(self._standing, frame)
+                self._name(self._standalone)
+        self._emit_event(self._standalone, frame)
 
-    def _emit(self, channel: Channel, frame: bytes, *, is_answer: bool = False) -> None:
-        """Say this on a channel, and keep it if events are kept."""
+    def _emit_event(self, channel: Channel, frame: bytes, *, is_response: bool = False) -> None:
+        """Send a message on a channel, and store it if there is an event store."""
         id = None
         if self._events is not None:
             channel.number += 1
             id = f"{channel.name}-{channel.number}"
             self._save(channel, frame)
         chunk = encode_event(frame, id=id)
-        outlet = channel.outlet
-        if outlet is None:
-            if self._events is None and channel is self._standing:
-                self._keep(chunk)
+        current_stream = channel.current_stream
+        if current_stream is None:
+            if self._events is None and channel is self._standalone:
+                self._queue(chunk)
             return
         channel.sent = channel.number
-        if not outlet.put(chunk, is_answer=is_answer):
+        if not current_stream.put(chunk, is_response=is_response):
             channel.sent -= 1
-            logger.warning("session %d: the client reads too slowly; its stream is closed", self.number)
+            logger.warning("session %d: closing the stream of a client that reads too slowly", self.number)
 
-    def _keep(self, chunk: bytes) -> None:
-        """Something waits for a GET: once, and not without end."""
-        if self._waiting is None:
-            self._waiting = {}
-        self._waiting[chunk] = None
-        size = sum(map(len, self._waiting))
-        # The newest stays, whatever its size: a limit on messages is the server's option.
-        while len(self._waiting) > 1 and (
-            len(self._waiting) > MOST_WAITING or size > self._answering.max_stream_bytes
+    def _queue(self, chunk: bytes) -> None:
+        """Queue a message for the next GET. Equal messages are queued once; above the limits the oldest are dropped."""
+        if self._queued is None:
+            self._queued = {}
+        self._queued[chunk] = None
+        size = sum(map(len, self._queued))
+        # The newest stays, whatever its size: the size of a message is limited by the server.
+        while len(self._queued) > 1 and (
+            len(self._queued) > MAX_PENDING or size > self._response_config.max_stream_bytes
         ):
-            oldest = next(iter(self._waiting))
-            del self._waiting[oldest]
+            oldest = next(iter(self._queued))
+            del self._queued[oldest]
             size -= len(oldest)
             self.dropped += 1
 
     def _save(self, channel: Channel, data: bytes) -> None:
         size = sum(len(unsaved) for _, _, unsaved in self._unsaved)
-        if len(self._unsaved) >= MOST_UNSAVED or (self._unsaved and size + len(data) > MOST_UNSAVED_BYTES):
-            logger.warning("session %d: the event store is behind; an event cannot be resumed", self.number)
+        if len(self._unsaved) >= MAX_UNSAVED or (self._unsaved and size + len(data) > MAX_UNSAVED_BYTES):
+            logger.warning("session %d: the event store is too slow; an event cannot be resumed", self.number)
             return
         self._unsaved.append((channel.name, channel.number, data))
         if self._saving is None:
@@ -491,15 +503,15 @@ class Session(Driver):
                 name, number, data = self._unsaved.pop(0)
                 try:
                     await self._events.append(self.id, name, number, data)
-                except Exception:  # the edge of somebody's store
-                    logger.exception("session %d: an event was not kept", self.number)
+                except Exception:  # a user's store may raise anything
+                    logger.exception("session %d: the event store failed; an event was not stored", self.number)
         finally:
             self._saving = None
 
-    # --- settling -----------------------------------------------------------------------------------------------------
+    # --- ends ---------------------------------------------------------------------------------------------------------
 
     def _settle(self, channel: Channel) -> None:
-        """If all its requests have ended, so has the channel."""
+        """End a channel if all of its requests have ended."""
         if channel.is_settled or any(id in self.core.in_flight for id in channel.ids):
             return
         channel.is_settled = True
@@ -507,19 +519,19 @@ class Session(Driver):
             if self._by_id.get(id) is channel:
                 del self._by_id[id]
         self._by_name.pop(channel.name, None)
-        if channel.outlet is not None:
-            channel.outlet.end()
+        if channel.current_stream is not None:
+            channel.current_stream.end()
         channel.wake()
 
-    async def ask(self, method: str, params: bytes, about: RequestId | None) -> msgspec.Raw:
-        """Ask the client, and wait for its answer. Raises: McpError as `docs/errors.md` says."""
+    async def request(self, method: str, params: bytes, about: RequestId | None) -> msgspec.Raw:
+        """Send a request to the client and return its result. Raises: McpError as described in `docs/errors.md`."""
         channel = None if about is None else self._by_id.get(about)
-        if channel is not None and (channel.is_lost or not channel.takes_stream):
-            raise _unheard()
-        return await super().ask(method, params, about)
+        if channel is not None and (channel.is_lost or not channel.accepts_stream):
+            raise _stream_closed_error()
+        return await super().request(method, params, about)
 
     def fail(self, request: e.Serve, error: McpError) -> None:
-        """A request ends with this error."""
+        """End a request with this error."""
         channel = self._by_id.get(request.id)
         if channel is not None:
             channel.error = error
@@ -531,19 +543,19 @@ class Session(Driver):
         if channel is not None:
             self._settle(channel)
 
-    def _close(self, effect: e.Close) -> None:  # noqa: ARG002  # the effect says no more than that
-        if self._standing is not None and self._standing.outlet is not None:
-            self._standing.outlet.end()
+    def _close(self, effect: e.Close) -> None:  # noqa: ARG002  # the effect has no data
+        if self._standalone is not None and self._standalone.current_stream is not None:
+            self._standalone.current_stream.end()
         self.ended(self)
 
 
-def _unheard() -> ShutdownError:
-    return ShutdownError("the client closed the stream of this request, so it cannot be asked")
+def _stream_closed_error() -> ShutdownError:
+    return ShutdownError("the client closed the stream of this request, so no request can be sent to it")
 
 
-async def _cut_when_gone(stream: Stream, receive: Receive) -> None:
-    await until_gone(receive)
-    stream.cut()
+async def _abort_on_disconnect(stream: Stream, receive: Receive) -> None:
+    await wait_for_disconnect(receive)
+    stream.abort()
 
 
 Session.PERFORM = perform_table(Session)

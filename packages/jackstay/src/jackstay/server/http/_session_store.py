@@ -1,10 +1,7 @@
-"""Where sessions are remembered: the contract, and the one that keeps them in this process's memory.
+"""Session stores: the protocol, and an implementation in memory.
 
-A session is remembered as a record: what its client said in the handshake, whom it belongs to, and what it asked for since.
-From it any worker can serve the session's next request; nothing that runs is in it. `jackstay.testing.SessionStoreSuite`
-checks an implementation against this page.
-
-Must never know a connection. Above: `_sessions`, and whoever writes a store. Below: nothing.
+A record contains the handshake of a session, its principal, its log level and its subscriptions: all that another
+worker needs to serve the next request. `jackstay.testing.SessionStoreSuite` tests an implementation.
 """
 
 import time
@@ -13,55 +10,56 @@ from typing import Protocol
 
 import msgspec
 
-from jackstay.protocol.server import ClientFacts
+from jackstay.protocol.server import ClientParams
 
 
 class SessionRecord(msgspec.Struct, frozen=True):
-    """What is remembered of a session: all of it is data, and `msgspec.json` can write and read it."""
+    """The stored state of a session. `msgspec.json` can encode and decode it."""
 
-    client: ClientFacts
+    client: ClientParams
     principal: str = ""
     log_level: str = "info"
     uris: tuple[str, ...] = ()
 
 
 class SessionStore(Protocol):
-    """Remembers sessions. Every method may be called at any time, and fails by raising: the request is then refused."""
+    """Stores sessions. Every method may be called at any time. If one raises, the request is refused."""
 
     @property
     def is_shared(self) -> bool:
-        """True if every worker sees the same sessions. More than one worker needs that."""
+        """True if all workers share the sessions, which several workers require."""
 
     async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
-        """Remember this for `ttl` seconds from now, instead of what was remembered under that id."""
+        """Store or replace the record of a session for `ttl` seconds."""
 
     async def load(self, id: str, ttl: float) -> SessionRecord | None:
-        """What is remembered, for `ttl` seconds from now again; None: nothing, any more or ever."""
+        """Return the record of a session and keep it for another `ttl` seconds, or None if it is unknown or expired."""
 
     async def delete(self, id: str) -> None:
-        """Forget it. An id that is not known is no error."""
+        """Delete a session. An unknown id is not an error."""
 
 
-class MemorySessions:
-    """Sessions in the memory of one process, in the order of their last use."""
+class MemorySessionStore:
+    """Stores sessions in the memory of this process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        # In the order of their last use.
         self._rows: dict[str, tuple[SessionRecord, float]] = {}
 
     def __repr__(self) -> str:
-        return f"<MemorySessions {len(self._rows)} sessions>"
+        return f"<MemorySessionStore of {len(self._rows)} sessions>"
 
     def __len__(self) -> int:
         return len(self._rows)
 
     @property
     def is_shared(self) -> bool:
-        """False: another process has a memory of its own."""
+        """False: the memory belongs to one process."""
         return False
 
     async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
-        """Remember this for `ttl` seconds from now, and forget what nobody came for."""
+        """Store the record for `ttl` seconds, and drop expired sessions."""
         now = self._clock()
         while self._rows and self._rows[oldest := next(iter(self._rows))][1] <= now:
             del self._rows[oldest]
@@ -69,7 +67,7 @@ class MemorySessions:
         self._rows[id] = record, now + ttl
 
     async def load(self, id: str, ttl: float) -> SessionRecord | None:
-        """What is remembered, for `ttl` seconds from now again."""
+        """Return the record and keep it for another `ttl` seconds."""
         row = self._rows.pop(id, None)
         if row is None or row[1] <= self._clock():
             return None
@@ -77,8 +75,8 @@ class MemorySessions:
         return row[0]
 
     async def delete(self, id: str) -> None:
-        """Forget it."""
+        """Delete the session."""
         self._rows.pop(id, None)
 
 
-__all__ = ["MemorySessions", "SessionRecord", "SessionStore"]
+__all__ = ["MemorySessionStore", "SessionRecord", "SessionStore"]

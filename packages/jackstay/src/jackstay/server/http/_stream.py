@@ -1,13 +1,8 @@
-"""One response that is a stream of server-sent events: a bounded queue, and the loop that writes it.
+"""A response that is a stream of server-sent events: a bounded queue, and the loop that writes it.
 
-Whoever has something to say puts it in and never waits; the task that holds the HTTP response writes. An ASGI server makes
-that task wait while the client reads slowly, so what has not been taken gathers here, up to a limit. Beyond it the stream is
-cut: a reader that slow is as good as gone, and the others must not pay for it. Answers have a limit of their own: they were
-asked for. So has what is said in one breath, before the client could have read any of it.
-
-A stream that says nothing for a while says that it is alive, because proxies cut silent ones (G17).
-
-Must never know a message or a session. Above: `_post`, `_session`, `_legacy`. Below: `_asgi`.
+Senders never wait; the task of the HTTP response writes. While the client reads slowly the queue grows up to a limit,
+above which the stream is aborted. Responses, and bursts that the client had no chance to read, have a higher limit.
+Keepalive comments are sent on a silent stream, because proxies close those (docs/guarantees.md G17).
 """
 
 import asyncio
@@ -16,71 +11,75 @@ from collections.abc import Sequence
 
 from jackstay.protocol.http import STREAM_HEADERS
 from jackstay.protocol.wire import KEEP_ALIVE
-from jackstay.server.http._asgi import HeaderLines, Send, lines
+from jackstay.server.http._asgi import HeaderLines, Send, encode_headers
 from jackstay.transport import MAX_QUEUED_BYTES
 
 logger = logging.getLogger("jackstay.server.http")
 
-STREAM_LINES = lines(STREAM_HEADERS)
-# Of a response whose events are all there when it begins.
+STREAM_LINES = encode_headers(STREAM_HEADERS)
+# The headers of a response whose events are complete when it begins.
 EVENTS_LINES = [line for line in STREAM_LINES if line[0] == b"content-type"]
 
-# What may gather in one stream while its client reads slowly. An ASGI server holds some 64 KiB of its own before it makes us
-# wait, and one write more; with all that a connection needs besides, that stays under 256 KiB.
+# Bytes that are queued for a client that reads slowly. An ASGI server buffers about 64 KiB and one more write before it
+# makes the writer wait; with the rest of a connection that stays below 256 KiB.
 MAX_STREAM_BYTES = 48 * 1024
 
-# What goes out in one write, unless one message is larger. The ASGI server takes the whole of it even when it holds too much by
-# then, so this must be small beside what may wait.
+# Bytes per write, unless one message is larger. The ASGI server buffers a whole write even above its limit, so this
+# must be small compared to MAX_STREAM_BYTES.
 WRITE_BYTES = 16 * 1024
 
-# Answers were asked for, so more of them may wait: as much as a transport queues. The same for a burst of a handler that does
-# not let go of the loop: nobody has been slow.
-MAX_ANSWER_BYTES = MAX_QUEUED_BYTES
+# Bytes of responses that are queued: as many as in the queue of a transport, because the client requested them. The
+# same for the burst of a handler that does not yield to the loop: the client had no chance to read.
+MAX_RESPONSE_BYTES = MAX_QUEUED_BYTES
 
 
 class Stream:
-    """What is to be written to one response. `put()` never waits; `pump()` writes until `end()`, or until it is cut."""
+    """The events of one response. `put()` never waits; `pump()` writes until `end()` or `abort()`."""
 
-    __slots__ = ("_burst", "_items", "_limit", "_loop", "_size", "_waiter", "_writer", "is_cut", "is_ended")
+    __slots__ = ("_burst", "_items", "_limit", "_loop", "_size", "_waiter", "_writer", "is_aborted", "is_ended")
 
     def __init__(self, limit: int = MAX_STREAM_BYTES) -> None:
         self._loop = asyncio.get_running_loop()
         self._limit = limit
         self._items: list[bytes] = []
-        # What waits, and what is being written; and how much of it there was when the client was last asked to read.
+        # Bytes that are queued or being written, and how many there were when the writer last began to wait for the
+        # client.
         self._size = self._burst = 0
         self._waiter: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[object] | None = None
         self.is_ended = False
-        self.is_cut = False
+        self.is_aborted = False
 
     def __repr__(self) -> str:
-        state = "cut" if self.is_cut else "ended" if self.is_ended else "open"
+        state = "aborted" if self.is_aborted else "ended" if self.is_ended else "open"
         return f"<Stream {state}, {self._size} bytes waiting>"
 
     @property
     def is_over(self) -> bool:
-        """True if nothing more can be said."""
-        return self.is_ended or self.is_cut
+        """True if nothing more can be put."""
+        return self.is_ended or self.is_aborted
 
     @property
     def waiting(self) -> int:
-        """Bytes that the client has not taken."""
+        """Bytes that are not yet written."""
         return self._size
 
-    def put(self, chunk: bytes, *, is_answer: bool = False) -> bool:
-        """Say this. False: it cannot be said, because the stream is over or was just cut for its slow reader."""
-        if self.is_ended or self.is_cut:
+    def put(self, chunk: bytes, *, is_response: bool = False) -> bool:
+        """Queue a chunk.
+
+        Returns False if the stream is over, or was aborted now because the client reads too slowly.
+        """
+        if self.is_ended or self.is_aborted:
             return False
         size = self._size + len(chunk)
-        limit = MAX_ANSWER_BYTES
-        if not self._is_held_up:
+        limit = MAX_RESPONSE_BYTES
+        if not self._is_blocked:
             self._burst = size
-        elif not is_answer:
+        elif not is_response:
             limit = self._burst + self._limit
-        # One message of any size is taken where nothing waits: a limit on messages is the server's option.
+        # An empty queue accepts a message of any size: the size of a message is limited by the server.
         if size > limit and self._size:
-            self.cut()
+            self.abort()
             return False
         self._size = size
         self._items.append(chunk)
@@ -88,8 +87,8 @@ class Stream:
         return True
 
     def end(self, last: bytes = b"") -> None:
-        """Say this last, and end."""
-        if self.is_ended or self.is_cut:
+        """Queue a last chunk and end the response after it."""
+        if self.is_ended or self.is_aborted:
             return
         self.is_ended = True
         if last:
@@ -97,22 +96,22 @@ class Stream:
             self._items.append(last)
         self._wake()
 
-    def cut(self) -> None:
-        """End it without its end: a writer that is held up is let go. What waits can be taken by `left()`."""
-        if self.is_cut:
+    def abort(self) -> None:
+        """End the response without flushing it, and cancel a blocked write. `unsent()` returns the queue."""
+        if self.is_aborted:
             return
-        self.is_cut = True
+        self.is_aborted = True
         self._wake()
         if self._writer is not None and self._waiter is None:
             self._writer.cancel()
 
     @property
-    def _is_held_up(self) -> bool:
-        """True while the writer waits for the client, and not for us."""
+    def _is_blocked(self) -> bool:
+        """True while the writer waits for the client and not for a new chunk."""
         return self._writer is not None and self._waiter is None
 
-    def left(self) -> list[bytes]:
-        """What was put in and never written."""
+    def unsent(self) -> list[bytes]:
+        """Remove and return the chunks that were not written."""
         items, self._items = self._items, []
         self._size = 0
         return items
@@ -121,12 +120,10 @@ class Stream:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def pump(
-        self, send: Send, headers: HeaderLines, keepalive: float, first: Sequence[bytes] = ()
-    ) -> bool:
-        """Write the response, from its headers to its end. False: it was cut, or the client is gone.
+    async def pump(self, send: Send, headers: HeaderLines, keepalive: float, first: Sequence[bytes] = ()) -> bool:
+        """Write the response from its headers to its end. Returns False if it was aborted or the client disconnected.
 
-        `first` is written before anything that was put in, at the client's pace and whatever its size.
+        `first` is written before the queue, without a limit of its size.
         """
         writer = asyncio.current_task()
         assert writer is not None
@@ -136,27 +133,27 @@ class Stream:
             for chunk in first:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             return await self._write(send, keepalive)
-        except OSError:  # ASGI: how a server may say that the client is gone
+        except OSError:  # an ASGI server may raise it when the client has disconnected
             self._writer = None
-            self.cut()
+            self.abort()
             return False
         except asyncio.CancelledError:
-            # Ours, if it is the only one: somebody else's must go on its way.
-            if not self.is_cut or writer.uncancel() > 0:
+            # The cancellation of `abort()` ends here; any other one must propagate.
+            if not self.is_aborted or writer.uncancel() > 0:
                 raise
             return False
         finally:
             self._writer = None
 
     async def _write(self, send: Send, keepalive: float) -> bool:
-        while not self.is_cut:
+        while not self.is_aborted:
             if self._items:
                 body = self._next_write()
                 is_last = self.is_ended and not self._items
                 try:
                     await send({"type": "http.response.body", "body": body, "more_body": not is_last})
                 finally:
-                    self._size = max(0, self._size - len(body))  # `left()` may have been asked meanwhile
+                    self._size = max(0, self._size - len(body))  # `unsent()` may have been called meanwhile
                 if is_last:
                     return True
             elif self.is_ended:
@@ -167,7 +164,7 @@ class Stream:
         return False
 
     def _next_write(self) -> bytes:
-        """What is ready, in one piece; of much, a part."""
+        """Join queued chunks up to WRITE_BYTES."""
         items = self._items
         if len(items) == 1:
             return items.pop()

@@ -1,9 +1,6 @@
-"""What uvicorn logs, under our names: a program that listens to `jackstay` hears of its HTTP server too.
+"""Redirect uvicorn's loggers to `jackstay.server.http` while `run()` serves, and restore them afterwards.
 
-Only while `run()` owns the process; afterwards uvicorn's loggers are as they were. What it reports about itself and about
-clients that speak no HTTP is for debugging; what it reports as an error is one.
-
-Above: `_run`. Below: `logging`.
+Errors stay errors; uvicorn's messages about itself and about invalid HTTP become DEBUG.
 """
 
 import logging
@@ -22,10 +19,10 @@ class _Errors(logging.Handler):
 
 
 class _Access(logging.Handler):
-    """A line for each request, without the query: what people put there does not belong in a log."""
+    """Logs a line per request without the query string, which may contain secrets."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        client, method, path, _, status = record.args  # type: ignore[misc]  # uvicorn's five
+        client, method, path, _, status = record.args  # type: ignore[misc]  # uvicorn passes these five
         access_logger.info("%s %s %s %s", client, method, str(path).partition("?")[0], status)
 
 
@@ -33,24 +30,26 @@ _ROWS: Final = (("uvicorn.error", _Errors), ("uvicorn.access", _Access))
 
 
 class UvicornLogs:
-    """For as long as the server runs: use it with `with`."""
+    """A context manager that redirects the loggers."""
 
     def __init__(self) -> None:
         self._before: list[tuple[logging.Logger, list[logging.Handler], bool, int]] = []
 
     def __enter__(self) -> None:
         for name, handler in _ROWS:
-            theirs = logging.getLogger(name)
-            self._before.append((theirs, theirs.handlers, theirs.propagate, theirs.level))
-            theirs.handlers, theirs.propagate = [handler()], False
-            theirs.setLevel(logging.INFO)
+            uvicorn_logger = logging.getLogger(name)
+            self._before.append(
+                (uvicorn_logger, uvicorn_logger.handlers, uvicorn_logger.propagate, uvicorn_logger.level)
+            )
+            uvicorn_logger.handlers, uvicorn_logger.propagate = [handler()], False
+            uvicorn_logger.setLevel(logging.INFO)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for theirs, handlers, propagate, level in self._before:
-            theirs.handlers, theirs.propagate = handlers, propagate
-            theirs.setLevel(level)
+        for uvicorn_logger, handlers, propagate, level in self._before:
+            uvicorn_logger.handlers, uvicorn_logger.propagate = handlers, propagate
+            uvicorn_logger.setLevel(level)
         self._before.clear()
 
 

@@ -1,16 +1,8 @@
-"""Several processes on one port: a parent that listens and watches, and workers that accept from the same sockets.
+"""Several worker processes on one port: a supervisor that binds the sockets, and workers that accept from them.
 
-A worker is this very program, started again: it runs to the same `run()`, finds there that it is a worker, and serves on the
-sockets it was given. So whatever the program does to make its server (settings, tools, closures, a command line of its own)
-is done in every worker, and nothing has to be importable or copied. What runs before `run()` runs in each.
-
-The sockets are shared and not opened once per worker: a connection that waits while a worker ends is taken by another one,
-where sockets of their own (SO_REUSEPORT) would lose it. Nothing is sticky, so any worker must be able to serve any request.
-
-Between parent and worker is one socket. The parent sends what must not be seen on a command line or in an environment (the
-secrets that seal request states); the worker says that it serves; and its end tells each that the other is gone.
-
-Above: `_run`. Below: processes, signals, `_sockets`.
+A worker runs the same program again up to `run()`, so nothing has to be importable or picklable. The workers share the
+sockets: with SO_REUSEPORT, connections in the backlog of a worker would be lost when it ends. A socket pair per worker
+transfers the request state secrets and the readiness; its EOF reports the end of the other process.
 """
 
 import logging
@@ -30,50 +22,74 @@ from typing import Any, Final
 import msgspec
 
 from jackstay.errors import TransportError, UsageError
-from jackstay.server._run import take_signals
+from jackstay.server._run import install_signal_handlers
 
 logger = logging.getLogger("jackstay.server.http")
 
-# Numbers of files, and nothing secret. Taken away by the worker, so that what it starts does not think it is one.
+# File descriptors, and nothing secret. A worker removes the variable, so that its child processes do not act as
+# workers.
 VARIABLE: Final = "JACKSTAY_WORKER"
 
-# A worker that served this long was sound: the next one may start at once. One that did not waits longer every time.
-SOUND_SECONDS: Final = 10.0
+# Seconds. A worker that ran for HEALTHY_AFTER resets the restart delay; otherwise the delay doubles up to MAX_DELAY.
+HEALTHY_AFTER: Final = 10.0
 FIRST_DELAY: Final = 0.1
-MOST_DELAY: Final = 10.0
+MAX_DELAY: Final = 10.0
 
-# Beyond the time that a worker gives its handlers: it has a limit of its own, which this must not cut.
+# Seconds beyond the shutdown limit of a worker, before it is killed.
 KILL_MARGIN: Final = 1.0
 
 _READY: Final = b"r"
 
 
-class Charge(msgspec.Struct, frozen=True):
-    """What a parent hands a worker."""
+class WorkerConfig(msgspec.Struct, frozen=True):
+    """The configuration that the supervisor sends to a worker. The secrets are encoded as base64."""
 
-    keys: tuple[str, ...]
+    request_state_secrets: tuple[str, ...]
 
 
-# --- the worker's side ------------------------------------------------------------------------------------------------
+# --- in the worker ----------------------------------------------------------------------------------------------------
 
 
 class Worker:
-    """What a process has that was started by `supervise()`."""
+    """What a worker got from its supervisor: the control socket, the listening sockets and the secrets."""
 
-    def __init__(self, control: socket.socket, sockets: list[socket.socket], keys: tuple[bytes, ...]) -> None:
+    def __init__(
+        self, control: socket.socket, sockets: list[socket.socket], request_state_secrets: tuple[bytes, ...]
+    ) -> None:
         self.control = control
         self.sockets = sockets
-        self.keys = keys
+        self.request_state_secrets = request_state_secrets
 
-    def tell_ready(self) -> None:
-        """It serves now."""
+    @classmethod
+    def from_env(cls, environment: "Mapping[str, str] | None" = None) -> "Worker | None":
+        """Return the worker that this process is, or None if it was not started by a supervisor.
+
+        Raises: TransportError if the supervisor exited before it sent the configuration.
+        """
+        value = os.environ.pop(VARIABLE, None) if environment is None else environment.get(VARIABLE)
+        if value is None:
+            return None
+        try:
+            control, *listening = (_inherited(int(number)) for number in value.split(","))
+        except (ValueError, OSError):
+            return None  # inherited through another process, which did not pass the descriptors on
+        with control.makefile("rb") as lines:
+            line = lines.readline()
+        if not line.endswith(b"\n"):
+            raise TransportError("the supervisor process has exited", permanent=True)
+        config = msgspec.json.decode(line, type=WorkerConfig)
+        control.setblocking(False)
+        return cls(control, listening, tuple(map(b64decode, config.request_state_secrets)))
+
+    def notify_ready(self) -> None:
+        """Notify the supervisor that this worker serves."""
         try:
             self.control.send(_READY)
         except OSError:
-            pass  # the parent is gone: its end of the socket says so
+            pass  # the supervisor has exited, which `parent_is_gone()` detects
 
-    def is_orphan(self) -> bool:
-        """True when the parent has gone. Ask when `control` can be read."""
+    def parent_is_gone(self) -> bool:
+        """Return whether the supervisor has exited. Call it when `control` is readable."""
         try:
             return self.control.recv(1) == b""
         except BlockingIOError:
@@ -82,41 +98,20 @@ class Worker:
             return True
 
 
-def adopt(environment: "Mapping[str, str] | None" = None) -> Worker | None:
-    """What this process was handed, if it is a worker; None if it is not.
-
-    Raises: TransportError, if the parent was gone before it said what to do.
-    """
-    said = os.environ.pop(VARIABLE, None) if environment is None else environment.get(VARIABLE)
-    if said is None:
-        return None
-    try:
-        control, *listening = (_inherited(int(number)) for number in said.split(","))
-    except (ValueError, OSError):
-        return None  # not meant for us: a process between the parent and here had it
-    with control.makefile("rb") as lines:
-        line = lines.readline()
-    if not line.endswith(b"\n"):
-        raise TransportError("the process that started this worker is gone", permanent=True)
-    charge = msgspec.json.decode(line, type=Charge)
-    control.setblocking(False)
-    return Worker(control, listening, tuple(map(b64decode, charge.keys)))
-
-
 def _inherited(number: int) -> socket.socket:
     if not stat.S_ISSOCK(os.fstat(number).st_mode):
-        raise ValueError(f"{number} is no socket")
-    os.set_inheritable(number, False)  # what a worker starts must not hold the port
+        raise ValueError(f"not a socket: file descriptor {number}")
+    os.set_inheritable(number, False)  # child processes of a worker must not keep the port open
     return socket.socket(fileno=number)
 
 
-# --- the parent's side ------------------------------------------------------------------------------------------------
+# --- in the supervisor ------------------------------------------------------------------------------------------------
 
 
 def own_command() -> list[str]:
-    """The command that starts this program again.
+    """Return the command that started this program.
 
-    Raises: UsageError, where there is none: a prompt, a program read from standard input.
+    Raises: UsageError if it cannot be started again: at a prompt, from standard input, or on Windows.
     """
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
@@ -124,22 +119,22 @@ def own_command() -> list[str]:
     if (is_file or "-c" in sys.orig_argv) and not hasattr(sys, "ps1") and os.name == "posix":
         return [sys.executable, *sys.orig_argv[1:]]
     raise UsageError(
-        "workers are started by running this program again, and it cannot be run again from a prompt, standard input"
-        " or on Windows: put it in a file, or use `jackstay serve FILE --http PORT --workers N`",
+        "workers run this program again, which is not possible from a prompt, from standard input or on Windows: put it"
+        " in a file, or use `jackstay serve FILE --http PORT --workers N`",
         path="workers",
     )
 
 
 def delays() -> Iterator[float]:
-    """How long to wait before a worker that died is started again, each time that it died soon."""
+    """Yield the delays before the restarts of a worker that keeps crashing."""
     delay = FIRST_DELAY
     while True:
         yield delay
-        delay = min(delay * 2, MOST_DELAY)
+        delay = min(delay * 2, MAX_DELAY)
 
 
-class Slot:
-    """The place of one worker, and who is in it."""
+class WorkerSlot:
+    """One of the workers of a supervisor, and the process that currently runs it."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -151,32 +146,33 @@ class Slot:
         self.delays = delays()
 
     def __repr__(self) -> str:
-        who = "empty" if self.process is None else f"process {self.process.pid}"
-        return f"<Slot {self.number} {who}{' ready' if self.is_ready else ''}>"
+        process = "empty" if self.process is None else f"process {self.process.pid}"
+        return f"<WorkerSlot {self.number} {process}{' ready' if self.is_ready else ''}>"
 
-    def start(self, command: Sequence[str], sockets: Sequence[socket.socket], charge: bytes) -> None:
-        """Start a worker here."""
-        ours, theirs = socket.socketpair()
-        numbers = [theirs.fileno(), *(one.fileno() for one in sockets)]
+    def start(self, command: Sequence[str], sockets: Sequence[socket.socket], config: bytes) -> None:
+        """Start a worker process."""
+        control, worker_control = socket.socketpair()
+        numbers = [worker_control.fileno(), *(sock.fileno() for sock in sockets)]
         self.process = subprocess.Popen(  # noqa: S603  # this program itself
             command,
             stdin=subprocess.DEVNULL,
             env={**os.environ, VARIABLE: ",".join(map(str, numbers))},
             pass_fds=numbers,
-            # Ctrl-C at a terminal goes to a whole group: only the parent should hear it, and tell its workers once.
+            # Ctrl-C at a terminal signals a whole process group. The supervisor alone must get it, and signals its
+            # workers.
             process_group=0,
         )
-        theirs.close()
+        worker_control.close()
         try:
-            ours.sendall(charge)
+            control.sendall(config)
         except OSError:
-            pass  # it is gone already, and its end of the socket says so
-        self.control = ours
+            pass  # the worker has exited already, which the control socket reports
+        self.control = control
         self.is_ready = False
         self.started_at = time.monotonic()
 
     def ended(self, kill_after: float) -> int:
-        """Its socket is closed, so it has ended or will now. The exit code; the place is empty."""
+        """Wait for a process that closed its control socket, and kill it after a timeout. Returns the exit code."""
         assert self.process is not None
         assert self.control is not None
         self.control.close()
@@ -186,19 +182,19 @@ class Slot:
             self.process.kill()
             code = self.process.wait()
         self.process = self.control = None
-        if time.monotonic() - self.started_at >= SOUND_SECONDS:
+        if time.monotonic() - self.started_at >= HEALTHY_AFTER:
             self.delays = delays()
         self.start_at = time.monotonic() + next(self.delays)
         return code
 
     def signal(self, number: int) -> None:
-        """Send it this signal."""
+        """Send a signal to the process."""
         if self.process is not None:
             self.process.send_signal(number)
 
 
 class Supervisor:
-    """Keeps so many workers running until a signal ends it; then lets them end in order."""
+    """Keeps `count` workers running until a signal arrives; then lets them drain."""
 
     def __init__(
         self,
@@ -206,30 +202,31 @@ class Supervisor:
         sockets: Sequence[socket.socket],
         count: int,
         *,
-        keys: tuple[bytes, ...],
+        request_state_secrets: tuple[bytes, ...],
         end_timeout: float,
         on_ready: Callable[[], None],
-        leave: Callable[[int], Any] = os._exit,
+        exit_process: Callable[[int], Any] = os._exit,
     ) -> None:
         self._command = command
         self._sockets = sockets
-        self._slots = [Slot(number) for number in range(1, count + 1)]
-        self._charge = msgspec.json.encode(Charge(tuple(b64encode(key).decode() for key in keys))) + b"\n"
+        self._slots = [WorkerSlot(number) for number in range(1, count + 1)]
+        secrets = tuple(b64encode(secret).decode() for secret in request_state_secrets)
+        self._config = msgspec.json.encode(WorkerConfig(secrets)) + b"\n"
         self._end_timeout = end_timeout + KILL_MARGIN
         self._on_ready = on_ready
-        self._leave = leave
+        self._exit_process = exit_process
         self._selector = selectors.DefaultSelector()
         self._code: int | None = None
         self._kill_at = float("inf")
         self._was_ready = False
 
     def run(self) -> int:
-        """Until the end; the exit code."""
+        """Supervise until all workers have ended after a signal. Returns the exit code."""
         waker, woken = socket.socketpair()
         waker.setblocking(False)
         woken.setblocking(False)
         self._selector.register(woken, selectors.EVENT_READ, None)
-        handlers = take_signals(self._asked)
+        handlers = install_signal_handlers(self._on_signal)
         before = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         try:
             while self._code is None or any(slot.process for slot in self._slots):
@@ -237,7 +234,7 @@ class Supervisor:
                 self._wait(woken)
         finally:
             for slot in self._slots:
-                slot.signal(signal.SIGKILL)  # only after an error of ours: nobody is left behind
+                slot.signal(signal.SIGKILL)  # only after an exception here: leave no process behind
             signal.set_wakeup_fd(before)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
@@ -246,12 +243,12 @@ class Supervisor:
             woken.close()
         return self._code
 
-    def _asked(self, number: int, _: FrameType | None) -> None:
-        """A signal: workers drain. A second one: everything ends at once."""
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        """Drain the workers on the first signal, and kill them on the second."""
         if self._code is not None:
             for slot in self._slots:
                 slot.signal(signal.SIGKILL)
-            self._leave(128 + number)
+            self._exit_process(128 + number)
             return
         self._end(130 if number == signal.SIGINT else 0)
 
@@ -268,20 +265,20 @@ class Supervisor:
     def _start_due(self) -> None:
         now = time.monotonic()
         if self._is_ending:
-            # What is not taken any more must be refused, and not be left to wait for who will not come. Not in the handler
-            # of the signal, which may come while a worker is being started with them.
-            for one in self._sockets:
-                one.close()
+            # Close the listening sockets, so that new connections are refused instead of waiting in the backlog. Not in
+            # the signal handler: it may run while a worker is being started with these sockets.
+            for sock in self._sockets:
+                sock.close()
         if now >= self._kill_at:
             self._kill_at = float("inf")
             for slot in self._slots:
                 slot.signal(signal.SIGKILL)
         for slot in self._slots:
             if self._code is None and slot.process is None and now >= slot.start_at:
-                slot.start(self._command, self._sockets, self._charge)
+                slot.start(self._command, self._sockets, self._config)
                 assert slot.control is not None
                 self._selector.register(slot.control, selectors.EVENT_READ, slot)
-                if self._is_ending:  # the signal came meanwhile, and could not be passed on
+                if self._is_ending:  # the signal arrived while the worker was being started
                     slot.signal(signal.SIGTERM)
 
     def _wait(self, woken: socket.socket) -> None:
@@ -292,17 +289,17 @@ class Supervisor:
             if key.data is None:
                 woken.recv(4096)
             else:
-                self._heard(key.data)
+                self._on_readable(key.data)
 
-    def _heard(self, slot: Slot) -> None:
+    def _on_readable(self, slot: WorkerSlot) -> None:
         assert slot.control is not None
         try:
-            said = slot.control.recv(1)
+            message = slot.control.recv(1)
         except ConnectionError:
-            said = b""
-        if said == _READY:
+            message = b""
+        if message == _READY:
             slot.is_ready = True
-            if not self._was_ready and all(one.is_ready for one in self._slots):
+            if not self._was_ready and all(other.is_ready for other in self._slots):
                 self._was_ready = True
                 self._on_ready()
             return
@@ -312,12 +309,12 @@ class Supervisor:
         if self._code is not None:
             return
         if not was_ready and not self._was_ready:
-            # It never worked: the next one would not either, and has said why on standard error.
-            logger.error("worker %d ended before it served, with code %d", slot.number, code)
+            # No worker has ever served, so a restart would not help. The worker printed the reason to standard error.
+            logger.error("worker %d exited with code %d before it served", slot.number, code)
             self._end(code if code > 0 else 1)
             return
-        again = slot.start_at - time.monotonic()
-        logger.warning("worker %d ended with code %d; starting another in %.1f s", slot.number, code, again)
+        delay = slot.start_at - time.monotonic()
+        logger.warning("worker %d exited with code %d; restarting it in %.1f s", slot.number, code, delay)
 
 
-__all__ = ["VARIABLE", "Supervisor", "Worker", "adopt", "delays", "own_command"]
+__all__ = ["VARIABLE", "Supervisor", "Worker", "delays", "own_command"]

@@ -1,8 +1,6 @@
-"""MCP over HTTP, as a client does it: one face for servers of both eras, and for those of 2024-11-05.
+"""The client's HTTP transport: Streamable HTTP of every revision, and HTTP+SSE of 2024-11-05.
 
-Loaded by who calls `http()`, and by nobody else; the HTTP library itself when a client is opened.
-
-Above: the client's room. Below: `jackstay.protocol.http` (the rules), an HTTP client library.
+It is loaded by `http()` only; the HTTP library when a transport is opened.
 """
 
 from typing import TYPE_CHECKING

@@ -1,36 +1,36 @@
-"""Which HTTP client carries a transport: the one that was handed in, or our own.
+"""Selects the HTTP client of a transport: the user's, or the default one.
 
-A client of a known library is wrapped, and recognised by its class alone, so that no library is loaded for asking. Anything
-else must keep the contract itself.
-
-Must never know MCP. Above: `_target`. Below: `_aiohttp`, `_httpx`, each loaded when it is needed.
+Clients of known libraries are recognised by class name and wrapped, so that no library is imported for the check.
 """
 
 import os
 import ssl
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.request import getproxies, proxy_bypass
 
 from jackstay.errors import TransportError, UsageError
 from jackstay.extras import install_command
 from jackstay.transport.http._contract import HttpClient
 
-# From the first packet to a connection that can be written to, name and TLS included.
+if TYPE_CHECKING:
+    import aiohttp
+
+# For connecting, including name resolution and TLS.
 CONNECT_TIMEOUT: Final = 10.0
 
-# These have `send()` and `close()`, too, but nothing to await.
+# These have `send()` and `close()`, too, but they are not coroutines.
 _BLOCKING = frozenset(("httpx.Client", "httpx2.Client", "requests.Session"))
 
 
 def wrap(client: object) -> HttpClient:
-    """The client that was handed in, as the contract has it. Raises: UsageError for what is none."""
+    """Return the user's client as an `HttpClient`. Raises: UsageError if it is not a supported client."""
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(client).__mro__}
     if "aiohttp.ClientSession" in kinds:
-        from jackstay.transport.http._aiohttp import AiohttpClient  # noqa: PLC0415  # a library is loaded when it is used
+        from jackstay.transport.http._aiohttp import AiohttpClient  # noqa: PLC0415  # loaded on first use
 
-        session: object = client
-        return AiohttpClient(session, own=False, connect_timeout=session.timeout.connect)  # type: ignore[arg-type, attr-defined]  # seen above, by name
+        session: aiohttp.ClientSession = client  # type: ignore[assignment]  # checked by its class name
+        return AiohttpClient(session, own=False, connect_timeout=session.timeout.connect)
     for library in ("httpx", "httpx2"):
         if f"{library}.AsyncClient" in kinds:
             from jackstay.transport.http._httpx import HttpxClient  # noqa: PLC0415  # as above
@@ -39,10 +39,10 @@ def wrap(client: object) -> HttpClient:
     is_blocking = not _BLOCKING.isdisjoint(kinds)
     if isinstance(client, HttpClient) and not is_blocking:
         return client
-    what = type(client).__name__
-    hint = ", which blocks the loop" if is_blocking else ""
+    hint = ", which blocks the event loop" if is_blocking else ""
     raise UsageError(
-        f"client must be an aiohttp.ClientSession, an httpx.AsyncClient, or have send() and close(): not {what}{hint}",
+        "client must be an aiohttp.ClientSession, an httpx.AsyncClient or a jackstay.transport.HttpClient, "
+        f"not {type(client).__name__}{hint}",
         path="client",
     )
 
@@ -53,16 +53,16 @@ def default_http_client(
     proxy: str | None = None,
     connect_timeout: float | None = CONNECT_TIMEOUT,
 ) -> HttpClient:
-    """The HTTP client that a transport would use, also for whoever else must fetch something. Close it.
+    """Return the HTTP client that transports use by default. The caller closes it. Needs a running loop.
 
-    `proxy` is a URL, "" for none; None: as HTTPS_PROXY and its kin say. Needs a running loop.
+    `proxy` is a URL, or "" for none; None: according to HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
 
-    Raises: TransportError where the extra `http` is not installed.
+    Raises: TransportError if the extra `http` is not installed.
     """
     try:
-        from jackstay.transport.http import _aiohttp  # noqa: PLC0415  # a library is loaded when it is used
+        from jackstay.transport.http import _aiohttp  # noqa: PLC0415  # loaded on first use
     except ImportError as error:
-        message = f"HTTP needs the extra `http`: {install_command('http')} ({error})"
+        message = f"HTTP needs the extra 'http' ({error}); run {install_command('http')}"
         raise TransportError(message, permanent=True) from error
 
     def fixed(_: str) -> str | None:
@@ -73,7 +73,7 @@ def default_http_client(
 
 
 def environment_proxy(url: str) -> str | None:
-    """The proxy that HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY ask for, as other programs read them."""
+    """Return the proxy for `url` according to HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY."""
     scheme, _, rest = url.partition("://")
     proxies = getproxies()
     found = proxies.get(scheme) or proxies.get("all")
@@ -83,21 +83,20 @@ def environment_proxy(url: str) -> str | None:
 
 
 def trust(verify: object, ca: str | os.PathLike[str] | None) -> bool | ssl.SSLContext:
-    """What certificates are checked against. Raises: UsageError for a file that cannot be used."""
+    """Return the `ssl` argument for `verify` and `ca`. Raises: UsageError for certificates that cannot be loaded."""
     if not isinstance(verify, bool | ssl.SSLContext):
         raise UsageError(
-            "verify must be True, False or an ssl.SSLContext; a file goes into ca", path="verify"
+            f"verify must be a bool or an ssl.SSLContext, not {verify!r}; pass a file of certificates as ca",
+            path="verify",
         )
     if ca is None:
         return verify
     if verify is not True:
-        raise UsageError("ca says whom to trust, and so does verify: give one of them", path="ca")
-    place = os.fspath(ca)
+        raise UsageError("ca and verify cannot be combined; pass one of them", path="ca")
+    path = os.fspath(ca)
     try:
         return (
-            ssl.create_default_context(capath=place)
-            if os.path.isdir(place)
-            else ssl.create_default_context(cafile=place)
+            ssl.create_default_context(capath=path) if os.path.isdir(path) else ssl.create_default_context(cafile=path)
         )
     except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"cannot use the certificates in {place}: {error}", path="ca") from error
+        raise UsageError(f"cannot load the certificates in {path!r}: {error}", path="ca") from error

@@ -1,10 +1,7 @@
-"""What is asked of an HTTP client, and of who holds the credentials: the two parts of the HTTP transport that users may bring.
+"""The parts of the HTTP transport that users can replace: the HTTP client and the authorizer.
 
-An `HttpClient` moves one request and one response; it follows no redirect, keeps no cookie and knows nothing of MCP. It
-says, of every failure, whether the request may have reached the server, because everything above depends on that.
-An `Authorizer` adds credentials to requests, and is asked once about a response that demands others.
-
-Above: the HTTP transport, `jackstay.oauth`, and everybody who brings a client of his own. Below: `jackstay.errors`.
+An `HttpClient` sends one request and returns one response. It states of every failure whether the request may have
+reached the server. An `Authorizer` adds credentials to requests and handles a response that requires others.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,12 +9,12 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-# Names and values as they are sent; values are Latin-1 text, as HTTP libraries and ASGI understand it.
+# Names and values as they are sent; values are bytes decoded as Latin-1, as in ASGI.
 Headers: TypeAlias = Sequence[tuple[str, str]]
 
 
 class HttpResponse(Protocol):
-    """A response whose headers are here. Whoever gets one closes it."""
+    """A response whose headers have arrived. The caller closes it."""
 
     @property
     def status(self) -> int:
@@ -28,60 +25,62 @@ class HttpResponse(Protocol):
         """Names in lower case; lines of one name joined by a comma (see `jackstay.protocol.http.fold_headers`)."""
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body, content encodings undone, as it arrives. Once.
+        """Iterate, once, over the decoded body as it arrives.
 
-        Raises: OutcomeUnknownError where the connection breaks, or ends before the body does.
+        Raises: OutcomeUnknownError if the connection is lost before the end of the body.
         """
 
     async def close(self) -> None:
-        """Be done with it. At any time, and again. Before the end of the body it ends the connection: a cancel."""
+        """Close the response, and before the end of the body the connection. May be called at any time, and again."""
 
 
 @runtime_checkable
 class HttpClient(Protocol):
-    """An HTTP client of the user's choice: what `http(client=...)` takes."""
+    """An HTTP client, for `http(client=...)`."""
 
     async def send(self, method: str, url: str, headers: Headers, body: bytes | None) -> HttpResponse:
-        """Send a request; returns when the response's headers are here. Cancelling it ends the connection.
+        """Send a request and return when the headers of the response have arrived. Cancelling closes the connection.
 
-        Never follows a redirect, and never sends anything twice by itself.
+        It must not follow redirects, keep cookies or retry.
 
-        Raises: TransportError where nothing was sent (no such host, refused, no TLS, no free connection in time);
-        OutcomeUnknownError where it was, or may have been.
+        Raises:
+            TransportError: nothing was sent (no such host, connection refused, no TLS, no free connection in time).
+            OutcomeUnknownError: the request was sent, or may have been.
         """
 
     async def close(self) -> None:
-        """End every connection. At any time, and again."""
+        """Close every connection. May be called at any time, and again."""
 
 
 class Challenge(msgspec.Struct, frozen=True):
-    """A 401 or 403: what the authorizer is asked about."""
+    """A 401 or 403 response, passed to `Authorizer.challenged`."""
 
     url: str
     status: int
-    # The value of the field; none: the answer has no such field.
+    # The value of the header; empty if the response has none.
     www_authenticate: tuple[str, ...] = ()
 
 
 @runtime_checkable
 class Authorizer(Protocol):
-    """Who holds the credentials: what `http(auth=...)` takes, beside a bearer token and a name with its password.
+    """A source of credentials, for `http(auth=...)`.
 
-    One that may have to ask a person has an attribute `patience`: how many seconds that may take. A start waits so long.
+    An authorizer that may require a user to sign in has an attribute `sign_in_timeout`, in seconds. The start of a
+    connection waits that much longer.
     """
 
     async def headers(self, client: HttpClient, url: str) -> Headers:
-        """The credentials for a request to the server at `url`. Asked for every request; tokens are refreshed when due.
+        """Return the credentials for a request to the server at `url`. Called for every request.
 
-        `url` is the server's, also where the request goes to another path of its origin.
+        `url` is the server's, even if the request goes to another path of its origin.
 
-        Raises: McpError where there are none and cannot be: the request is not sent.
+        Raises: McpError if there are none; the request is not sent.
         """
 
     async def challenged(self, client: HttpClient, challenge: Challenge) -> bool:
-        """The server wants other credentials. True: there are some now, send that request again.
+        """Handle a response that requires other credentials. Return True to send the request again.
 
-        Asked once about a 401 and once about a 403 of a request.
+        Called at most once for a 401 and once for a 403 of one request.
 
-        Raises: McpError where they were refused: that is then the request's error.
+        Raises: McpError if authorization failed; it becomes the error of the request.
         """

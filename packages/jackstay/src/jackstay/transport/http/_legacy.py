@@ -1,10 +1,7 @@
-"""The transport of 2024-11-05, "HTTP with SSE": one GET that stays open and brings everything, one URL that everything is POSTed to.
+"""HTTP+SSE of 2024-11-05: one GET stream for everything the server sends, and one URL for POSTs.
 
-The stream's first event names that URL (`endpoint`); it must be of the stream's own origin, because it gets our messages and
-our credentials. Answers come on the stream, so when it ends, everything that was sent has an unknown outcome: it is one
-connection, as a pipe is, and not many exchanges.
-
-Must never know what is said over it, nor when to try it (`_transport`). Above: `_transport`. Below: `_sending`, `_streams`.
+The first event of the stream names that URL (`endpoint`). It must have the stream's origin, because it receives our
+credentials. Responses arrive on the stream, so when it ends, the outcome of everything that was sent is unknown.
 """
 
 import asyncio
@@ -24,7 +21,7 @@ Events = AsyncIterator[ServerSentEvent | FrameTooLargeError]
 
 
 class LegacyStream:
-    """An open stream of 2024-11-05, and the URL that belongs to it. Made by `open_legacy()`."""
+    """An open stream of 2024-11-05 and its endpoint. Returned by `open_legacy()`."""
 
     def __init__(self, sender: Sender, reply: Reply, events: Events, endpoint: str) -> None:
         self._sender = sender
@@ -37,15 +34,15 @@ class LegacyStream:
         return f"<LegacyStream, messages to {self.endpoint.partition('?')[0]}>"
 
     def start(self, deliver: Callable[[bytes], None], ended: Callable[[McpError], None]) -> None:
-        """Read it to its end, and tell what comes."""
+        """Start reading. `deliver` is called with each message, `ended` once at the end."""
         self.task = asyncio.get_running_loop().create_task(self._read(deliver, ended))
 
     async def _read(self, deliver: Callable[[bytes], None], ended: Callable[[McpError], None]) -> None:
-        error: McpError = TransportError("the stream of the server ended")
+        error: McpError = TransportError("the server ended the SSE stream")
         try:
             async for event in self._events:
                 if isinstance(event, FrameTooLargeError):
-                    logger.warning("an event of the stream is dropped: %s", event)
+                    logger.warning("dropped an event of the SSE stream: %s", event)
                 elif event.event == "message":
                     deliver(event.data)
         except McpError as broken:
@@ -55,7 +52,7 @@ class LegacyStream:
         ended(error)
 
     async def post(self, frame: bytes, id: int) -> bytes | None:
-        """Send a message. An error in place of "accepted" is its answer, and is returned as a frame.
+        """Send a message. A JSON-RPC error in place of "202 Accepted" is returned as a frame.
 
         Raises: CannotConnect, McpError.
         """
@@ -64,11 +61,11 @@ class LegacyStream:
         if reply.verdict.next is Next.ACCEPTED:
             return None
         if reply.verdict.next is Next.ERROR and id:
-            return error_for_id(reply.refusal, id)
+            return error_for_id(reply.error_body, id)
         raise _refused(reply)
 
     async def close(self) -> None:
-        """End the stream."""
+        """Close the stream."""
         if self.task is not None:
             self.task.cancel()
             await asyncio.wait((self.task,))
@@ -76,13 +73,13 @@ class LegacyStream:
 
 
 async def open_legacy(sender: Sender, limit: int) -> LegacyStream | None:
-    """The stream and its endpoint; None where the server is not one of 2024-11-05.
+    """Open the stream and read its endpoint; None if the server does not offer HTTP+SSE.
 
     Raises: CannotConnect, McpError.
     """
     reply = await sender.send(Sent.LEGACY_LISTEN, listen_headers(None), None)
     try:
-        if reply.verdict.next is Next.NOT_OFFERED:
+        if reply.verdict.next is Next.NOT_SUPPORTED:
             await reply.response.close()
             return None
         if reply.verdict.next is not Next.STREAM:
@@ -91,10 +88,10 @@ async def open_legacy(sender: Sender, limit: int) -> LegacyStream | None:
         async for event in events:
             if isinstance(event, FrameTooLargeError):
                 raise event
-            # "When a client connects, the server MUST send an `endpoint` event": before it, nothing counts.
+            # 2024-11-05 "HTTP with SSE": "When a client connects, the server MUST send an `endpoint` event".
             if event.event == "endpoint":
                 return LegacyStream(sender, reply, events, resolve_endpoint(reply.url, event.data))
-        raise ProtocolError("the stream ended without naming its endpoint", path="endpoint")
+        raise ProtocolError("the SSE stream ended without an endpoint event", path="endpoint")
     except BaseException:
         await reply.response.close()
         raise
@@ -102,7 +99,5 @@ async def open_legacy(sender: Sender, limit: int) -> LegacyStream | None:
 
 def _refused(reply: Reply) -> McpError:
     if reply.verdict.next is Next.ERROR:
-        return ProtocolError(
-            "the server refused a message", quote=reply.refusal[:64].decode("ascii", "replace")
-        )
+        return ProtocolError("the server rejected a message", quote=reply.error_body[:64].decode("ascii", "replace"))
     return reply.error()

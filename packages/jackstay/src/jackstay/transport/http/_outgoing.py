@@ -1,10 +1,4 @@
-"""What a frame that leaves is about: as much of it as HTTP must know, and not a member more.
-
-A request says in headers which revision it is of, which method it is and what it is about; a cancellation names the
-request whose response is then closed. Everything else in a frame is its receiver's business.
-
-Must never know a response. Above: `_transport`. Below: `jackstay.protocol.http`, which writes the headers.
-"""
+"""Parses outgoing frames as far as HTTP headers and cancellation need them: revision, method, name, cancelled id."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,11 +16,11 @@ class _Meta(msgspec.Struct):
 
 
 class _Params(msgspec.Struct):
-    # `Any` where a user may have put something else than the specification has: the server will say so better.
+    # `Any`: a user may pass other types than the specification defines, and the server reports that better.
     meta: _Meta | None = msgspec.field(name="_meta", default=None)
     name: Any = None
     uri: Any = None
-    taskId: Any = None  # noqa: N815  # the protocol's own name, which `mirrored_name` asks for
+    taskId: Any = None  # noqa: N815  # the wire name, which `mirrored_name` uses
     requestId: Any = None  # noqa: N815  # as above
 
 
@@ -51,7 +45,7 @@ _NEGOTIATING = {"server/discover": Sent.PROBE, "initialize": Sent.INITIALIZE}
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """One frame. `id` is set where it is a request of ours; `version` is the one that it says of itself."""
+    """One outgoing frame. `id` is set if it is a request; `version` is the revision in its `_meta`."""
 
     frame: bytes
     method: str
@@ -62,30 +56,30 @@ class Outgoing(msgspec.Struct, frozen=True):
 
     @property
     def is_request(self) -> bool:
-        """Whether an answer comes back."""
+        """Whether it gets a response."""
         return self.id is not None
 
     @property
-    def stands(self) -> bool:
-        """Whether its response stays open for as long as the subscription does."""
+    def is_long_lived(self) -> bool:
+        """Whether its response stays open as long as the subscription."""
         return self.method == "subscriptions/listen"
 
     def kind(self, has_agreed: bool) -> Sent:
-        """What its response will be judged as; `has_agreed`: era and revision are known already."""
+        """Return how its HTTP response is interpreted; `has_agreed`: era and revision are negotiated."""
         if self.id is None:
-            return Sent.NOTICE
+            return Sent.NOTIFICATION
         if self.method == "initialize" or not has_agreed:
             return _NEGOTIATING.get(self.method, Sent.REQUEST)
         return Sent.REQUEST
 
     def revision(self, agreed: Revision | None) -> Revision | None:
-        """The revision that its headers name: what the body says, else the one agreed on; none for `initialize`."""
+        """Return the revision for its headers: that of its body, or the negotiated one; None for `initialize`."""
         if self.version is not None:
             return REVISIONS.get(self.version, agreed)
         return None if self.method == "initialize" else agreed
 
     def param_headers(self, rows: Sequence[ParamHeader]) -> tuple[tuple[str, str], ...]:
-        """The `Mcp-Param-*` headers of a call. Raises: UsageError for an argument that cannot be said in one."""
+        """Return the `Mcp-Param-*` headers of a call. Raises: UsageError for an argument that no header can contain."""
         if not rows:
             return ()
         call = _read_call(self.frame)
@@ -94,11 +88,11 @@ class Outgoing(msgspec.Struct, frozen=True):
 
 
 def read_outgoing(frame: bytes) -> Outgoing:
-    """What this frame of ours is about. Raises: UsageError for one that is no JSON-RPC message."""
+    """Parse an outgoing frame. Raises: UsageError if it is not a JSON-RPC message."""
     try:
         read = _read(frame)
     except msgspec.DecodeError as error:
-        raise UsageError(f"only JSON-RPC messages can be sent over HTTP ({error})") from error
+        raise UsageError(f"not a JSON-RPC message: {error}") from error
     params = read.params
     if not read.method or params is None:
         return Outgoing(frame, read.method, read.id if read.method and isinstance(read.id, int) else None)

@@ -1,11 +1,8 @@
-"""One POST of ours, from the frame to the end of its response: a task of its own, that fails alone.
+"""One POST, from the frame to the end of its response: a task that can fail on its own.
 
-What a response means is `jackstay.protocol.http`'s to say (`Next`), what it leads to is the line's (`_transport`); here is
-the reading. A response that ends without the answer is resumed where the server gave event ids for that (2025-03-26 to
-2025-11-25), after the time it asked for, and is otherwise an outcome at once: unknown, because it was sent.
-
-Must never know other requests, the queue or the session's fate. Above: `_transport`, which implements `Line`. Below: `_sending`,
-`_reading`, `_streams`.
+`jackstay.protocol.http` decides what a response means (`Next`); the transport handles the result (`Channel`). A
+response that ends without the answer is resumed if the server sent event ids (2025-03-26 to 2025-11-25). Otherwise the
+outcome is unknown at once.
 """
 
 import asyncio
@@ -20,7 +17,7 @@ from jackstay.errors import FrameTooLargeError, McpError, OutcomeUnknownError
 from jackstay.protocol import Revision
 from jackstay.protocol.http import Next, ParamHeader, Sent, listen_headers, post_headers
 from jackstay.protocol.wire import EventReader
-from jackstay.transport._contract import ExchangeOwner
+from jackstay.transport._contract import ExchangeHandler
 from jackstay.transport.http._contract import HttpResponse
 from jackstay.transport.http._outgoing import Outgoing
 from jackstay.transport.http._reading import answered_ids, error_for_id, not_an_answer, read_body
@@ -29,26 +26,26 @@ from jackstay.transport.http._streams import next_reader, read_events, resume_de
 
 logger = logging.getLogger("jackstay.client")
 
-# How long a stream may go on after the answer before its connection is given up: servers end it at once, and then the
-# connection can be used again.
+# How long a stream may continue after the answer before its connection is closed. Most servers end it at once, and then
+# the connection is reused.
 LINGER: Final = 1.0
 
-# How often a lost stream is asked for in a row without a new event before the outcome is called unknown. The deadline of
-# the call bounds it as well; this is for callers that have none.
+# How often in a row a lost stream is resumed without a new event before the outcome is unknown. The deadline of the
+# call limits it as well; this is for calls without one.
 MAX_RESUMES: Final = 8
 
 _ENDED = "the response ended without an answer"
 
 
 class Session(msgspec.Struct):
-    """What a server gave us with its InitializeResult. A new one for each: an old response cannot touch it."""
+    """The session of one `initialize`. Each session is a new object, so that an old response cannot change it."""
 
     id: str | None = None
     revision: Revision | None = None
 
 
-class Line(Protocol):
-    """What a POST needs of the transport, and tells it."""
+class Channel(Protocol):
+    """The interface of the transport to a POST."""
 
     sender: Sender
     session: Session
@@ -56,42 +53,42 @@ class Line(Protocol):
     has_agreed: bool
 
     def deliver(self, frame: bytes) -> None:
-        """This frame came; where it is the answer to a POST of its own, `answered()` was called before."""
+        """A frame arrived. If it answers its own POST, `answered()` was called before."""
 
-    def hear(self, frame: bytes, source: int = 0) -> None:
-        """This frame came on a stream; it may be anything, also another request's answer. `source` as for `Transport.source`."""
+    def receive(self, frame: bytes, source: int = 0) -> None:
+        """A frame arrived on a stream; it may answer another request. `source`: see `HttpTransport.source`."""
 
     def answered(self, post: "Post", frame: bytes) -> None:
-        """The answer is here: nothing more is waited for."""
+        """The answer arrived."""
 
     def responded(self, post: "Post", reply: Reply) -> None:
-        """The headers are here, of a response that is read."""
+        """The headers of a response arrived, and its body will be read."""
 
-    def turned_away(self, post: "Post") -> None:
-        """The server forgot the session that it was sent under."""
+    def session_expired(self, post: "Post") -> None:
+        """The server dropped the session of this POST."""
 
     def lost(self, post: "Post", error: McpError, *, was_declined: bool, could_connect: bool) -> None:
-        """It ends without an answer."""
+        """The POST ends without an answer."""
 
-    def refusal(self, post: "Post", reply: Reply) -> McpError:
-        """What ends a request that got this response."""
+    def error_for_reply(self, post: "Post", reply: Reply) -> McpError:
+        """Return the error of a request that got this response."""
 
     async def try_legacy(self, post: "Post", reply: Reply) -> None:
-        """This `initialize` was declined: look for a server of 2024-11-05."""
+        """This `initialize` was rejected: try HTTP+SSE of 2024-11-05."""
 
 
 class Post:
-    """One frame under way. Its task is `task`; cancelling that closes its response."""
+    """One frame in flight. Cancelling `task` closes its response."""
 
-    __slots__ = ("_line", "kind", "number", "out", "owner", "session", "task", "was_answered")
+    __slots__ = ("_channel", "handler", "kind", "number", "out", "session", "task", "was_answered")
 
-    def __init__(self, line: Line, out: Outgoing, number: int, owner: ExchangeOwner) -> None:
-        self._line = line
+    def __init__(self, channel: Channel, out: Outgoing, number: int, handler: ExchangeHandler) -> None:
+        self._channel = channel
         self.out = out
         self.number = number
-        self.owner = owner
-        self.session = line.session
-        self.kind = out.kind(line.has_agreed)
+        self.handler = handler
+        self.session = channel.session
+        self.kind = out.kind(channel.has_agreed)
         self.task: asyncio.Task[None] | None = None
         self.was_answered = False
 
@@ -100,95 +97,91 @@ class Post:
 
     @property
     def id(self) -> int:
-        """The request's id; 0 where no answer comes back."""
+        """The request's id; 0 if it gets no answer."""
         return self.out.id or 0
 
     def start(
-        self, owner: ExchangeOwner, carry: Callable[["Post"], Awaitable[None]] | None = None
+        self, handler: ExchangeHandler, send: Callable[["Post"], Awaitable[None]] | None = None
     ) -> asyncio.Task[None]:
-        """Send it now, under the session of now: by `carry`, or as Streamable HTTP has it. Its task."""
-        self.owner = owner
-        self.session = self._line.session
-        self.kind = self.out.kind(self._line.has_agreed)
-        self.task = asyncio.get_running_loop().create_task(self._run(carry or Post._carry))
+        """Send it in the current session, by `send` or over Streamable HTTP, and return its task."""
+        self.handler = handler
+        self.session = self._channel.session
+        self.kind = self.out.kind(self._channel.has_agreed)
+        self.task = asyncio.get_running_loop().create_task(self._run(send or Post._send))
         return self.task
 
-    async def _run(self, carry: Callable[["Post"], Awaitable[None]]) -> None:
-        line = self._line
+    async def _run(self, send: Callable[["Post"], Awaitable[None]]) -> None:
+        channel = self._channel
         try:
-            await carry(self)
+            await send(self)
         except CannotConnect as failure:
-            line.lost(self, failure.error, was_declined=False, could_connect=False)
+            channel.lost(self, failure.error, was_declined=False, could_connect=False)
         except McpError as error:
-            line.lost(self, error, was_declined=False, could_connect=True)
-        except Exception as error:  # the edge of somebody else's HTTP client or authorizer
-            logger.exception("a request could not be carried")
+            channel.lost(self, error, was_declined=False, could_connect=True)
+        except Exception as error:  # raised by the user's HTTP client or authorizer
+            logger.exception("sending a request failed")
             unknown = OutcomeUnknownError(f"{type(error).__name__}: {error}")
-            line.lost(self, unknown, was_declined=False, could_connect=True)
+            channel.lost(self, unknown, was_declined=False, could_connect=True)
 
-    async def _carry(self) -> None:
+    async def _send(self) -> None:
         out, session = self.out, self.session
         revision = out.revision(session.revision)
         params: Sequence[tuple[str, str]] = ()
         if out.method == "tools/call" and revision is not None and revision.has_method_headers:
-            rows: Sequence[ParamHeader] = self.owner.marked_arguments(out.name or "")
+            rows: Sequence[ParamHeader] = self.handler.header_params(out.name or "")
             params = out.param_headers(rows)
         session_id = None if self.kind is Sent.INITIALIZE else session.id
-        headers = post_headers(
-            revision, out.method, name=out.name, session_id=session_id, params=tuple(params)
-        )
-        reply = await self._line.sender.send(self.kind, headers, out.frame, session_id=session_id)
+        headers = post_headers(revision, out.method, name=out.name, session_id=session_id, params=tuple(params))
+        reply = await self._channel.sender.send(self.kind, headers, out.frame, session_id=session_id)
         try:
-            await self._take(reply)
+            await self._handle(reply)
         finally:
             await reply.response.close()
 
-    async def _take(self, reply: Reply) -> None:
-        line = self._line
+    async def _handle(self, reply: Reply) -> None:
+        channel = self._channel
         match reply.verdict.next:
-            case Next.ANSWER:
-                line.responded(self, reply)
-                body = await read_body(reply.response, line.limit)
-                is_ours = self.id in answered_ids(body, self.session.revision)
-                frame = body if is_ours else error_for_id(body, self.id)
+            case Next.RESPONSE:
+                channel.responded(self, reply)
+                body = await read_body(reply.response, channel.limit)
+                is_answer = self.id in answered_ids(body, self.session.revision)
+                frame = body if is_answer else error_for_id(body, self.id)
                 if frame is None:
                     raise not_an_answer(body)
                 self._answer(frame)
             case Next.STREAM:
-                line.responded(self, reply)
+                channel.responded(self, reply)
                 await self._follow(reply.response)
             case Next.ACCEPTED:
                 pass
             case Next.ERROR if self.id:
-                frame = error_for_id(reply.refusal, self.id)
-                assert frame is not None  # that verdict needs the error
+                frame = error_for_id(reply.error_body, self.id)
+                assert frame is not None  # this verdict implies it
                 self._answer(frame)
             case Next.ERROR:
-                logger.warning(
-                    "the server refused %s: %s", self.out.method or "an answer", reply.refusal[:200]
-                )
+                logger.warning("the server rejected %s: %s", self.out.method or "a response", reply.error_body[:200])
             case Next.SESSION_LOST:
-                line.turned_away(self)
+                channel.session_expired(self)
             case Next.TRY_INITIALIZE:
-                line.lost(self, reply.error(), was_declined=True, could_connect=True)
+                channel.lost(self, reply.error(), was_declined=True, could_connect=True)
             case Next.UNEXPECTED if self.kind is Sent.PROBE:
-                # Whatever it means by that, it is no DiscoverResult: `initialize` may be answered better.
-                line.lost(self, reply.error(), was_declined=True, could_connect=True)
+                # This is not a DiscoverResult: `initialize` may succeed.
+                channel.lost(self, reply.error(), was_declined=True, could_connect=True)
             case Next.TRY_LEGACY:
-                await line.try_legacy(self, reply)
+                await channel.try_legacy(self, reply)
             case _:
-                raise line.refusal(self, reply)
+                raise channel.error_for_reply(self, reply)
 
     def _answer(self, frame: bytes) -> None:
         self.was_answered = True
-        self._line.answered(self, frame)
-        self._line.deliver(frame)
+        self._channel.answered(self, frame)
+        self._channel.deliver(frame)
 
     # --- streams ------------------------------------------------------------------------------------------------------
 
     async def _follow(self, response: HttpResponse) -> None:
-        """Read the stream to its answer, across as many responses as that takes."""
-        reader = EventReader(self._line.limit)
+        """Read the stream up to its answer, resuming it as often as necessary."""
+        reader = EventReader(self._channel.limit)
         failures = 0
         try:
             while True:
@@ -205,7 +198,7 @@ class Post:
             await response.close()
 
     async def _resumed(self, reader: EventReader, failures: int) -> HttpResponse:
-        """The response that goes on where this one ended. Raises: OutcomeUnknownError where there is none to be had."""
+        """Return the response that continues this stream. Raises: OutcomeUnknownError if it cannot be resumed."""
         while failures <= MAX_RESUMES:
             await asyncio.sleep(resume_delay(reader.retry, failures))
             response = await self._resume(reader)
@@ -215,7 +208,7 @@ class Post:
         raise OutcomeUnknownError(f"{_ENDED}, and could not be resumed")
 
     async def _read(self, response: HttpResponse, reader: EventReader) -> McpError | None:
-        """Read to the answer or the end. What it broke with, if it did."""
+        """Read to the answer or the end. Returns the error if the connection was lost."""
         try:
             async with aclosing(read_events(response, reader)) as events:
                 async for event in events:
@@ -226,43 +219,41 @@ class Post:
                     if self.id in answered_ids(event.data, self.session.revision):
                         self._answer(event.data)
                         break
-                    self._line.hear(event.data, self.id)
+                    self._channel.receive(event.data, self.id)
                 if self.was_answered:
                     async with asyncio.timeout(LINGER):
                         async for event in events:
                             if not isinstance(event, FrameTooLargeError) and event.event == "message":
-                                self._line.hear(event.data, self.id)
+                                self._channel.receive(event.data, self.id)
         except TimeoutError:
-            pass  # its connection is closed, that is all
+            pass  # the answer is here; only the connection is closed
         except OutcomeUnknownError as error:
             return error
         return None
 
     def _may_resume(self, reader: EventReader) -> bool:
-        """Event ids are what a stream can be resumed by, in the revisions that have it (2025-11-25 "Resumability")."""
-        revision = self.out.revision(self._line.session.revision)
+        """Return whether the stream has event ids and the revision can resume (2025-11-25 "Resumability")."""
+        revision = self.out.revision(self._channel.session.revision)
         if self.kind is Sent.INITIALIZE:
             return bool(reader.last_event_id)
         return revision is not None and revision.has_resumable_streams and bool(reader.last_event_id)
 
     async def _resume(self, reader: EventReader) -> HttpResponse | None:
-        """The rest of the stream, or None where it may be had later. Raises: OutcomeUnknownError where it may not."""
-        session = self._line.session if self.kind is Sent.INITIALIZE else self.session
+        """Return the continued stream, or None to try again later. Raises: OutcomeUnknownError if it is rejected."""
+        session = self._channel.session if self.kind is Sent.INITIALIZE else self.session
         try:
-            headers = listen_headers(
-                session.revision, session_id=session.id, last_event_id=reader.last_event_id
-            )
-            reply = await self._line.sender.send(Sent.LISTEN, headers, None)
+            headers = listen_headers(session.revision, session_id=session.id, last_event_id=reader.last_event_id)
+            reply = await self._channel.sender.send(Sent.LISTEN, headers, None)
         except (CannotConnect, OutcomeUnknownError):
             return None
         except McpError as error:
-            # Whatever it says of the GET (an id that no header can carry, a sign-in that failed): the call was sent.
+            # Whatever failed here (an invalid event id, authorization), the call itself was sent.
             raise OutcomeUnknownError(f"{_ENDED}, and cannot be resumed: {error.message}") from error
         if reply.verdict.next is Next.STREAM:
             return reply.response
         await reply.response.close()
         if reply.verdict.next in (Next.THROTTLED, Next.UNAVAILABLE):
             return None
-        refused = OutcomeUnknownError(f"{_ENDED}, and resuming it was refused (HTTP {reply.verdict.status})")
-        refused.details["status"] = reply.verdict.status
-        raise refused
+        rejected = OutcomeUnknownError(f"{_ENDED}, and the server rejected resuming it (HTTP {reply.verdict.status})")
+        rejected.details["status"] = reply.verdict.status
+        raise rejected

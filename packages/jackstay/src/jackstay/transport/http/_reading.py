@@ -1,7 +1,4 @@
-"""Reading responses: a whole body within a limit, the answer in it, and the error that it may be instead.
-
-Must never know what is done about it. Above: `_sending`, `_posts`, `_streams`. Below: the contract, `jackstay.protocol`.
-"""
+"""Parses HTTP responses: the body within a limit, the JSON-RPC response in it, or the error."""
 
 import asyncio
 import errno
@@ -15,11 +12,11 @@ from jackstay.protocol import Revision
 from jackstay.protocol.wire import ABSENT, Absent, Batch, Error, Malformed, Result, decode, encode_error
 from jackstay.transport.http._contract import HttpResponse
 
-# How much of a body that is no answer is read: enough for every JSON-RPC error and for a quote of a web page.
+# How much of an error body is read: enough for every JSON-RPC error and for a quote of a web page.
 MAX_REFUSAL_BYTES: Final = 262_144
 
-# How much of it an error shows.
-LONGEST_QUOTE: Final = 200
+# How much of a body is quoted in an error.
+MAX_QUOTE_CHARS: Final = 200
 
 
 class _Error(msgspec.Struct):
@@ -35,8 +32,8 @@ class _Answer(msgspec.Struct):
     error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
     @property
-    def is_one(self) -> bool:
-        """As the core sees it, which ends a call by nothing else: what was taken for the answer here must end it there."""
+    def is_response(self) -> bool:
+        """Whether it is a JSON-RPC response, by the same rule by which the core ends a call."""
         has_either = self.result is not msgspec.UNSET or self.error is not msgspec.UNSET
         return has_either and self.method is msgspec.UNSET
 
@@ -44,7 +41,7 @@ class _Answer(msgspec.Struct):
 class _Refusal(msgspec.Struct):
     error: _Error
     id: int | str | None = None
-    method: msgspec.UnsetType = msgspec.UNSET  # a request is no error
+    method: msgspec.UnsetType = msgspec.UNSET  # a request is not an error response
 
 
 class _Result(msgspec.Struct, rename="camel"):
@@ -59,14 +56,14 @@ _read_answer = msgspec.json.Decoder(_Answer).decode
 _read_refusal = msgspec.json.Decoder(_Refusal).decode
 _read_initialized = msgspec.json.Decoder(_Initialized).decode
 
-# What msgspec raises for a body: it is the peer's, and nothing has looked at it before.
+# What msgspec raises for an invalid body.
 _REFUSALS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 async def read_body(response: HttpResponse, limit: int) -> bytes:
-    """The whole body.
+    """Return the whole body.
 
-    Raises: FrameTooLargeError as soon as it is over the limit; OutcomeUnknownError where it breaks off.
+    Raises: FrameTooLargeError as soon as it is over the limit; OutcomeUnknownError if it is incomplete.
     """
     parts: list[bytes] = []
     size = 0
@@ -78,12 +75,12 @@ async def read_body(response: HttpResponse, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def read_refusal(response: HttpResponse) -> bytes:
-    """The beginning of a body that is not the answer. It is no reason to fail: what cannot be read is empty."""
+async def read_error_body(response: HttpResponse) -> bytes:
+    """Return the beginning of an error body. Never raises: the result is empty if the body cannot be read."""
     parts: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(5.0):  # somebody waits, and knows the status already
+        async with asyncio.timeout(5.0):  # a caller waits, and the status is known already
             async for chunk in response.chunks():
                 parts.append(chunk)
                 size += len(chunk)
@@ -95,25 +92,25 @@ async def read_refusal(response: HttpResponse) -> bytes:
 
 
 def answered_ids(frame: bytes, revision: Revision | None) -> tuple[int | str | None, ...]:
-    """The ids of the requests that this answers: one, or as many as an array holds, or none. Never raises.
+    """Return the ids of the responses in this frame: one, those of a batch, or none. Never raises.
 
-    An array answers only in the revision that has them: in any other it is garbage, which ends no call.
+    A batch is valid only in the revision that has batches.
     """
     if frame[:1] == b"[":
         return _batched_ids(frame) if revision is not None and revision.has_batches else ()
     try:
-        one = _read_answer(frame)
+        response = _read_answer(frame)
     except RecursionError:
         return _deep_ids(frame)
     except _REFUSALS:
         return ()
-    return (one.id,) if one.is_one else ()
+    return (response.id,) if response.is_response else ()
 
 
 def _deep_ids(frame: bytes) -> tuple[int | str | None, ...]:
-    """The id of an answer that is nested too deeply to be read. The core refuses it, and ends its call by that."""
+    """Return the id of a response that is nested too deeply. The core rejects it and fails its call."""
     message = decode(frame)
-    if not isinstance(message, Malformed) or not message.is_answer or isinstance(message.id, Absent):
+    if not isinstance(message, Malformed) or not message.is_response or isinstance(message.id, Absent):
         return ()
     return (message.id,)
 
@@ -121,16 +118,16 @@ def _deep_ids(frame: bytes) -> tuple[int | str | None, ...]:
 def _batched_ids(frame: bytes) -> tuple[int | str | None, ...]:
     batch = decode(frame)
     members = batch.members if isinstance(batch, Batch) else ()
-    answers = (one for one in members if isinstance(one, Result | Error | Malformed))
+    answers = (response for response in members if isinstance(response, Result | Error | Malformed))
     return tuple(
-        one.id
-        for one in answers
-        if not isinstance(one.id, Absent) and (not isinstance(one, Malformed) or one.is_answer)
+        response.id
+        for response in answers
+        if not isinstance(response.id, Absent) and (not isinstance(response, Malformed) or response.is_response)
     )
 
 
 def error_in(body: bytes) -> _Error | None:
-    """The JSON-RPC error that this body is, whatever its id."""
+    """Return the JSON-RPC error in this body, whatever its id, or None."""
     try:
         return _read_refusal(body).error
     except _REFUSALS:
@@ -138,10 +135,10 @@ def error_in(body: bytes) -> _Error | None:
 
 
 def error_for_id(body: bytes, id: int) -> bytes | None:
-    """A frame that answers our request with the error in this body; None where it is none.
+    """Return an error response to request `id` with the JSON-RPC error in this body; None if there is none.
 
-    A server that could not read the id, or does not care, answers without one or with another: the response to a POST
-    with one request is that request's answer all the same.
+    Some servers respond without the id or with another one. The response to a POST with one request belongs to that
+    request in any case.
     """
     error = error_in(body)
     return (
@@ -152,7 +149,7 @@ def error_for_id(body: bytes, id: int) -> bytes | None:
 
 
 def negotiated_version(frame: bytes) -> str | None:
-    """The revision in an answer to `initialize`; None where it is an error, or cannot be read."""
+    """Return the revision in a response to `initialize`; None if it is an error or invalid."""
     try:
         read = _read_initialized(frame)
     except _REFUSALS:
@@ -161,7 +158,7 @@ def negotiated_version(frame: bytes) -> str | None:
 
 
 def is_result(frame: bytes) -> bool:
-    """Whether this answer is a result, and not an error."""
+    """Return whether this response is a result and not an error."""
     try:
         return _read_answer(frame).error is msgspec.UNSET
     except _REFUSALS:
@@ -169,18 +166,18 @@ def is_result(frame: bytes) -> bool:
 
 
 def quote(body: bytes) -> str:
-    """The beginning of a body as an error may show it: one line of ASCII, since it is the peer's."""
-    return ascii(body[:LONGEST_QUOTE].decode("utf-8", "replace"))[1:-1]
+    """Return the beginning of a body as one line of ASCII, since it comes from the peer."""
+    return ascii(body[:MAX_QUOTE_CHARS].decode("utf-8", "replace"))[1:-1]
 
 
 def not_an_answer(body: bytes) -> ProtocolError:
-    """What ends a call whose response is JSON, and not its answer."""
-    what = "the response is empty" if not body.strip() else "the response is not the answer to this request"
+    """Return the error of a call whose HTTP response is JSON, but not its JSON-RPC response."""
+    what = "the HTTP response is empty" if not body.strip() else "the HTTP response has no response to this request"
     return ProtocolError(what, quote=quote(body), sent=True)
 
 
-def finds_nobody(error: BaseException) -> bool:
-    """True for a connection that was refused and a host without an address, however deep a library has wrapped it."""
+def is_unreachable(error: BaseException) -> bool:
+    """Return whether the cause, however deep, is a refused connection or a host name without an address."""
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:

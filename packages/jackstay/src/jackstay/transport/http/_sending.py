@@ -1,13 +1,8 @@
-"""One HTTP request of ours and what came of it: credentials added, redirects followed where that is safe, the response judged.
+"""Sends one HTTP request: adds credentials, follows safe redirects, and interprets the response.
 
-Every request of the transport goes through `Sender.send`, whatever it carries. What the status, the headers and the body
-mean is `jackstay.protocol.http`'s to say; here it is found out and, where it says so, tried once more.
-
-A redirect is followed where it cannot do harm: to the same origin, which gets our credentials anyway, and by the statuses
-that keep method and body (307 and 308; 2025-11-25 says nothing about redirects, and frameworks redirect `/mcp` to `/mcp/`).
-Everything else is the user's to decide.
-
-Must never know what is in a message. Above: `_posts`, `_streams`, `_legacy`, `_transport`. Below: the contract, `_reading`, `_auth`.
+`jackstay.protocol.http` decides what the status, headers and body mean. A redirect is followed only to the same origin,
+which gets the credentials anyway, and only with a status that keeps method and body (307 and 308; frameworks redirect
+`/mcp` to `/mcp/`).
 """
 
 import asyncio
@@ -19,22 +14,21 @@ from typing import Final
 import msgspec
 
 from jackstay.errors import McpError, OutcomeUnknownError, TransportError
-from jackstay.protocol.http import Next, Sent, Verdict, error_for, is_same_origin, judge, resolve_url
+from jackstay.protocol.http import Next, Sent, Verdict, classify_response, error_for, is_same_origin, resolve_url
 from jackstay.transport.http._auth import Credentials
 from jackstay.transport.http._contract import Challenge, Headers, HttpClient, HttpResponse
-from jackstay.transport.http._reading import error_in, quote, read_refusal
+from jackstay.transport.http._reading import error_in, quote, read_error_body
 
-# More would be a loop, or a maze.
 MAX_REDIRECTS: Final = 5
-# Refusals of one request. Other requests may renew the credentials meanwhile, and not in the way that this one needs.
-MAX_REFUSALS: Final = 5
+# Challenges to one request: other requests may renew the credentials meanwhile, but not as this one needs it.
+MAX_CHALLENGES: Final = 5
 
 _KEEPING = frozenset((307, 308))
 _KEEPING_GET = frozenset((301, 302, 307, 308))
 
 
 class CannotConnect(Exception):
-    """No connection could be made, and nothing was sent. `error` says why; only this can mean that the server is down."""
+    """No connection could be made, and nothing was sent. Only this error can mean that the server is down."""
 
     def __init__(self, error: TransportError) -> None:
         super().__init__(str(error))
@@ -42,29 +36,29 @@ class CannotConnect(Exception):
 
 
 class Reply(msgspec.Struct):
-    """A response, judged. `refusal` is the beginning of a body that is no answer; then the response is closed already."""
+    """A response and its verdict. If `error_body`, the beginning of an error body, is set, the response is closed."""
 
     response: HttpResponse
     verdict: Verdict
     url: str
-    refusal: bytes = b""
+    error_body: bytes = b""
 
     def error(self) -> McpError:
-        """What ends a request that got this, in the server's own words where it has some."""
+        """Return the error of a request that got this response, with the server's error message if there is one."""
         error = error_for(self.verdict)
-        assert error is not None  # asked only where the body does not decide
-        if self.refusal:
-            error.details["quote"] = quote(self.refusal)
+        assert error is not None  # called only for verdicts that are errors
+        if self.error_body:
+            error.details["quote"] = quote(self.error_body)
             if hasattr(error, "quote"):
-                error.quote = quote(self.refusal)
-            said = error_in(self.refusal)
-            if said is not None and said.message:
-                error.message += f' ("{quote(said.message.encode())}")'
+                error.quote = quote(self.error_body)
+            rpc_error = error_in(self.error_body)
+            if rpc_error is not None and rpc_error.message:
+                error.message += f' ("{quote(rpc_error.message.encode())}")'
         return error
 
 
 class Sender:
-    """Sends requests to one server. `begin_timeout` is for its first words in the handshake; None: others look after that."""
+    """Sends requests to one server. `handshake_timeout` limits the wait for the headers of handshake responses."""
 
     def __init__(
         self,
@@ -72,13 +66,13 @@ class Sender:
         url: str,
         headers: Headers,
         credentials: Credentials | None,
-        begin_timeout: float | None = None,
+        handshake_timeout: float | None = None,
     ) -> None:
         self.client = client
         self.url = url
         self._headers = list(headers)
         self._credentials = credentials
-        self._begin_timeout = begin_timeout
+        self._handshake_timeout = handshake_timeout
 
     async def send(
         self,
@@ -89,100 +83,92 @@ class Sender:
         session_id: str | None = None,
         url: str | None = None,
     ) -> Reply:
-        """Send it and judge the response. Whoever gets a `Reply` closes its response.
+        """Send a request and return the reply. The caller closes its response.
 
-        Raises: CannotConnect where nothing was sent; McpError for what the client or the authorizer says.
+        Raises: CannotConnect if nothing was sent; McpError from the client or the authorizer.
         """
         verb = _VERBS.get(sent, "POST")
-        place = url or self.url
-        # A 401 wants credentials, a 403 wants more of them: the authorizer is asked once about each.
-        asked: set[int] = set()
-        redirects = refusals = 0
+        target_url = url or self.url
+        # A 401 requires credentials, a 403 more of them: the authorizer is called once for each.
+        challenged_statuses: set[int] = set()
+        redirects = challenges = 0
         while True:
             used: Headers = ()
             if self._credentials is not None:
-                # For the server, not for the path: a 2024-11-05 server is called at an endpoint of its choice.
+                # For the server's URL, not for the path: a 2024-11-05 server chooses its endpoint.
                 used = await self._credentials.headers(self.client, self.url)
             try:
-                sending = self.client.send(verb, place, [*headers, *self._headers, *used], body)
-                is_bounded = self._begin_timeout is not None and sent in _BEGINNING
-                response = await (self._within(sending) if is_bounded else sending)
+                sending = self.client.send(verb, target_url, [*headers, *self._headers, *used], body)
+                is_bounded = self._handshake_timeout is not None and sent in _HANDSHAKE
+                response = await (self._with_timeout(sending) if is_bounded else sending)
             except TransportError as error:
                 raise CannotConnect(error) from error
             try:
-                may_ask = response.status not in asked and refusals < MAX_REFUSALS
-                can_authorize = self._credentials is not None and may_ask
-                reply = await _judged(sent, response, place, session_id, can_authorize=can_authorize)
+                is_first = response.status not in challenged_statuses and challenges < MAX_CHALLENGES
+                can_authorize = self._credentials is not None and is_first
+                reply = await _judged(sent, response, target_url, session_id, can_authorize=can_authorize)
                 if reply.verdict.next is Next.AUTHORIZE and self._credentials is not None:
-                    refusals += 1
+                    challenges += 1
                     challenge = _challenge(self.url, response)
-                    if await self._credentials.renewed(self.client, challenge, used, asked):
+                    if await self._credentials.renew(self.client, challenge, used, challenged_statuses):
                         continue
-                    return _again(sent, reply, session_id)
+                    return _without_authorizer(sent, reply, session_id)
                 if reply.verdict.next is Next.REDIRECTED and redirects < MAX_REDIRECTS:
-                    there = _safe_redirect(verb, place, reply.verdict)
-                    if there is not None:
+                    location = _safe_redirect(verb, target_url, reply.verdict)
+                    if location is not None:
                         redirects += 1
-                        if reply.verdict.status == 308 and place == self.url:
-                            self.url = there  # for good, it says
-                        place = there
+                        if reply.verdict.status == 308 and target_url == self.url:
+                            self.url = location  # 308 is permanent
+                        target_url = location
                         continue
             except BaseException:
                 await response.close()
                 raise
             return reply
 
-    async def _within(self, sending: Awaitable[HttpResponse]) -> HttpResponse:
+    async def _with_timeout(self, sending: Awaitable[HttpResponse]) -> HttpResponse:
         try:
-            async with asyncio.timeout(self._begin_timeout):
+            async with asyncio.timeout(self._handshake_timeout):
                 return await sending
         except TimeoutError as error:
-            said = f"the server did not answer within {self._begin_timeout:g} s"
-            raise OutcomeUnknownError(said) from error
+            raise OutcomeUnknownError(f"the server did not respond within {self._handshake_timeout:g} s") from error
 
 
-_BEGINNING = frozenset((Sent.PROBE, Sent.INITIALIZE, Sent.LEGACY_LISTEN))
+_HANDSHAKE = frozenset((Sent.PROBE, Sent.INITIALIZE, Sent.LEGACY_LISTEN))
 _VERBS = {Sent.LISTEN: "GET", Sent.LEGACY_LISTEN: "GET", Sent.END: "DELETE"}
-_IS_READ = frozenset((Next.ANSWER, Next.STREAM))
-
-
+_IS_READ = frozenset((Next.RESPONSE, Next.STREAM))
 _CALLS = frozenset((Sent.PROBE, Sent.INITIALIZE, Sent.REQUEST))
 
-
-# A longer one is judged by the rules each time: what a server sends must not stay in memory.
+# Verdicts for longer content types are not cached, so that what a server sends does not stay in memory.
 MAX_CACHED_TYPE = 200
 
 
 @lru_cache(maxsize=64)
 def _usual(content_type: str) -> Verdict | None:
-    """The verdict on what nearly every response is, without walking the rules for it."""
-    verdict = judge(Sent.REQUEST, 200, {"content-type": content_type})
+    """Return the cached verdict on an ordinary response, without evaluating the rules each time."""
+    verdict = classify_response(Sent.REQUEST, 200, {"content-type": content_type})
     return verdict if verdict.next in _IS_READ else None
 
 
 async def _judged(
     sent: Sent, response: HttpResponse, url: str, session_id: str | None, *, can_authorize: bool
 ) -> Reply:
-    """The response judged, its body read where that decides something; then it is closed."""
+    """Return the verdict on a response. Its body is read if the verdict depends on it; then it is closed."""
     if response.status == 200 and sent in _CALLS:
         content_type = response.headers.get("content-type", "")
         usual = _usual(content_type) if len(content_type) <= MAX_CACHED_TYPE else None
         if usual is not None:
             return Reply(response, usual, url)
-    verdict = judge(
+    verdict = classify_response(
         sent, response.status, response.headers, session_id=session_id, can_authorize=can_authorize
     )
     if verdict.next in _IS_READ:
         return Reply(response, verdict, url)
-    body = (
-        b""
-        if verdict.next is Next.ACCEPTED and sent is not Sent.LEGACY_POST
-        else await read_refusal(response)
-    )
+    body = b"" if verdict.next is Next.ACCEPTED and sent is not Sent.LEGACY_POST else await read_error_body(response)
     await response.close()
     error = error_in(body)
     if error is not None or "retry-after" in response.headers:
-        verdict = judge(
+        verdict = classify_response(
             sent,
             response.status,
             response.headers,
@@ -194,10 +180,10 @@ async def _judged(
     return Reply(response, verdict, url, body)
 
 
-def _again(sent: Sent, reply: Reply, session_id: str | None) -> Reply:
-    """The same response, judged as what it is when there is nobody left to ask."""
-    error = error_in(reply.refusal)
-    reply.verdict = judge(
+def _without_authorizer(sent: Sent, reply: Reply, session_id: str | None) -> Reply:
+    """Return the same response with the verdict that it has without an authorizer."""
+    error = error_in(reply.error_body)
+    reply.verdict = classify_response(
         sent,
         reply.response.status,
         reply.response.headers,
@@ -209,14 +195,14 @@ def _again(sent: Sent, reply: Reply, session_id: str | None) -> Reply:
 
 
 def _challenge(url: str, response: HttpResponse) -> Challenge:
-    said = response.headers.get("www-authenticate")
-    return Challenge(url, response.status, () if said is None else (said,))
+    value = response.headers.get("www-authenticate")
+    return Challenge(url, response.status, () if value is None else (value,))
 
 
-def _safe_redirect(verb: str, place: str, verdict: Verdict) -> str | None:
-    """Where to send the same again; None: nowhere by ourselves. Raises: ProtocolError for what is no URL."""
+def _safe_redirect(verb: str, target_url: str, verdict: Verdict) -> str | None:
+    """Return the URL to send the request to again; None if it is not safe. Raises: ProtocolError for an invalid URL."""
     allowed = _KEEPING_GET if verb == "GET" else _KEEPING
     if verdict.status not in allowed or verdict.location is None:
         return None
-    there = resolve_url(place, verdict.location)
-    return there if is_same_origin(place, there) else None
+    location = resolve_url(target_url, verdict.location)
+    return location if is_same_origin(target_url, location) else None

@@ -1,10 +1,8 @@
-"""Streams of events: read one, wait before the next, and the standing one that a handshake-era server may offer.
+"""SSE streams: reading events, the delay before a stream is resumed, and the GET stream of handshake-era servers.
 
-From 2025-03-26 to 2025-11-25 a client may keep a GET open, on which the server speaks unasked; a server that has none says
-405, and that is no failure. A stream that ends is opened again after the time that the server asked for (`retry`), from
-the event after the last one seen (`Last-Event-ID`), for as long as the session lasts.
-
-Must never know what the events say. Above: `_transport`, `_posts`. Below: `_sending`, `jackstay.protocol.wire`.
+From 2025-03-26 to 2025-11-25 a client may keep a GET open for messages that belong to no request; a server without it
+responds 405. A stream that ended is opened again after the server's `retry`, from the last event seen
+(`Last-Event-ID`), as long as the session lasts.
 """
 
 import asyncio
@@ -21,37 +19,38 @@ from jackstay.transport.http._sending import CannotConnect, Reply, Sender
 
 logger = logging.getLogger("jackstay.client")
 
-# Before a stream is opened again, where the server does not say: as long as browsers wait at the least.
+# The delay before a stream is opened again, if the server has not set `retry`.
 RESUME_DELAY: Final = 1.0
 
-# A server may ask to be asked again at once, and end the stream each time: it is not asked all day long for that.
-SHORTEST_DELAY: Final = 0.05
+# The shortest delay, whatever the server has set.
+MIN_DELAY: Final = 0.05
 
-# However often it fails, it is tried again within this: the server may be back, and nobody else will ask.
-LONGEST_DELAY: Final = 30.0
+# The longest delay, however often it fails, unless the server has set a longer one.
+MAX_DELAY: Final = 30.0
 
-# A stream that lived for so long did not fail.
-SOUND_AFTER: Final = 5.0
+# A stream that was open this long counts as a success.
+STABLE_AFTER: Final = 5.0
 
 
 def resume_delay(retry: int | None, failures: int, retry_in: float | None = None) -> float:
-    """How long to wait before a stream is opened again: `retry` in milliseconds is the server's own word for it.
+    """Return the delay in seconds before a stream is opened again; `retry` is the server's value in milliseconds.
 
-    Each failure in a row doubles it, because a server that closes at once must not be asked all day long.
+    Each consecutive failure doubles it.
     """
-    base = RESUME_DELAY if retry is None else max(retry / 1000, SHORTEST_DELAY)
+    base = RESUME_DELAY if retry is None else max(retry / 1000, MIN_DELAY)
     if failures:
-        base = min(max(base, RESUME_DELAY) * 2.0 ** min(failures, 10), max(base, LONGEST_DELAY))
+        base = min(max(base, RESUME_DELAY) * 2.0 ** min(failures, 10), max(base, MAX_DELAY))
     return base if retry_in is None else max(base, retry_in)
 
 
 async def read_events(
     response: HttpResponse, reader: EventReader
 ) -> AsyncGenerator[ServerSentEvent | FrameTooLargeError, None]:
-    """The events of a response that have data, as they come; one over the limit as the error that it is.
+    """Iterate over the events of a response that have data; an event over the limit is yielded as an error.
 
-    The reader keeps where to resume. Raises: ProtocolError for a stream that cannot be read; OutcomeUnknownError where the
-    connection breaks.
+    The reader records where to resume.
+
+    Raises: ProtocolError for an invalid stream; OutcomeUnknownError if the connection is lost.
     """
     async for chunk in response.chunks():
         reader.feed(chunk)
@@ -68,23 +67,23 @@ async def read_events(
 
 
 def next_reader(last: EventReader) -> EventReader:
-    """A reader for the stream that resumes this one."""
+    """Return a reader for the stream that resumes this one."""
     reader = EventReader(last.limit)
     reader.last_event_id, reader.retry = last.last_event_id, last.retry
     return reader
 
 
-def _begins_anew(reader: EventReader) -> bool:
-    """Forget where a stream was to be resumed: the server may not have that event any more, but it may have the stream.
+def _restart_from_beginning(reader: EventReader) -> bool:
+    """Forget the last event id: the server may have dropped that event, but may still offer the stream.
 
-    False where there was nothing to forget.
+    Returns False if there was none.
     """
     was_resumed, reader.last_event_id = bool(reader.last_event_id), ""
     return was_resumed
 
 
-class StandingStream:
-    """The GET that stays open while a session lasts."""
+class GetStream:
+    """The GET request that stays open as long as the session."""
 
     def __init__(
         self,
@@ -105,7 +104,7 @@ class StandingStream:
         self.is_open = False
 
     async def run(self) -> None:
-        """Keep it open until it is cancelled, or the server has none, or forgot the session."""
+        """Keep it open until cancelled, or until the server offers none or drops the session."""
         reader = EventReader(self._limit)
         was_open, failures = False, 0
         while True:
@@ -114,20 +113,20 @@ class StandingStream:
                 headers = listen_headers(
                     self._revision, session_id=self._session_id, last_event_id=reader.last_event_id
                 )
-                # A server without this stream may say 404, too: only once it was open does that mean the session.
+                # A server without this stream may respond 404. Only if it was open before does 404 mean the session.
                 known = self._session_id if was_open else None
                 reply = await self._sender.send(Sent.LISTEN, headers, None, session_id=known)
             except (CannotConnect, OutcomeUnknownError) as failure:
-                logger.debug("the standing stream cannot be opened: %s", failure)
+                logger.debug("cannot open the GET stream: %s", failure)
                 failures += 1
             except McpError as error:
-                logger.warning("the standing stream cannot be opened: %s", error)
-                if not _begins_anew(reader):
+                logger.warning("cannot open the GET stream: %s", error)
+                if not _restart_from_beginning(reader):
                     return
                 failures += 1
             else:
                 was_open = was_open or reply.verdict.next is Next.STREAM
-                outcome = await self._take(reply, reader)
+                outcome = await self._handle(reply, reader)
                 if outcome is None:
                     return
                 failures = 0 if outcome else failures + 1
@@ -135,22 +134,22 @@ class StandingStream:
                 reader = next_reader(reader)
             await asyncio.sleep(resume_delay(reader.retry, failures, retry_in))
 
-    async def _take(self, reply: Reply, reader: EventReader) -> bool | None:
-        """Read what came; whether it was sound. None: there is no use in asking again."""
+    async def _handle(self, reply: Reply, reader: EventReader) -> bool | None:
+        """Handle a response. Returns whether it succeeded; None: do not open the stream again."""
         match reply.verdict.next:
             case Next.STREAM:
                 return await self._read(reply.response, reader)
             case Next.SESSION_LOST:
                 self._lose_session()
                 return None
-            case Next.NOT_OFFERED:
-                logger.debug("the server offers no standing stream (HTTP %d)", reply.verdict.status)
+            case Next.NOT_SUPPORTED:
+                logger.debug("the server offers no GET stream (HTTP %d)", reply.verdict.status)
                 return None
             case Next.THROTTLED | Next.UNAVAILABLE:
                 return False
             case _:
-                logger.warning("the standing stream is refused: %s", reply.error())
-                return False if _begins_anew(reader) else None
+                logger.warning("the server rejected the GET stream: %s", reply.error())
+                return False if _restart_from_beginning(reader) else None
 
     async def _read(self, response: HttpResponse, reader: EventReader) -> bool:
         loop = asyncio.get_running_loop()
@@ -159,12 +158,12 @@ class StandingStream:
         try:
             async for event in read_events(response, reader):
                 if isinstance(event, FrameTooLargeError):
-                    logger.warning("an event of the standing stream is dropped: %s", event)
+                    logger.warning("dropped an event of the GET stream: %s", event)
                 elif event.event == "message":
                     self._deliver(event.data)
         except McpError as error:
-            logger.debug("the standing stream broke: %s", error)
+            logger.debug("the GET stream was lost: %s", error)
         finally:
             self.is_open = False
             await response.close()
-        return reader.events_read > 0 or loop.time() - opened_at >= SOUND_AFTER
+        return reader.events_read > 0 or loop.time() - opened_at >= STABLE_AFTER

@@ -1,9 +1,6 @@
-"""A server as a URL: `http("https://example.org/mcp")` says how to reach it, whatever revision and transport it speaks.
+"""Servers at a URL: `http("https://example.org/mcp")` returns a target for any revision and HTTP transport.
 
-Nothing is connected before `open()`; mistakes that can be seen without that are refused at once. Credentials go only where
-nobody can read them on the way: over https, or to this machine.
-
-Must never know what is said to the server. Above: the client. Below: `_transport`, `_clients`, `_auth`, `_urls`.
+Nothing is connected before `open()`. Credentials are sent only over https or to this machine.
 """
 
 import ssl
@@ -13,28 +10,27 @@ from os import PathLike
 from typing import Final
 
 from jackstay.errors import UsageError
-from jackstay.transport._contract import ExchangeOwner, Owner, Transport
+from jackstay.transport._contract import ExchangeHandler, Transport, TransportHandler
 from jackstay.transport.http._auth import CREDENTIALS, Auth, Credentials, check_headers, static_credentials
 from jackstay.transport.http._clients import CONNECT_TIMEOUT, default_http_client, trust, wrap
 from jackstay.transport.http._contract import Authorizer, Headers, HttpClient
 from jackstay.transport.http._sending import Sender
-from jackstay.transport.http._transport import HttpTransport, Memory
+from jackstay.transport.http._transport import HttpTransport, KnownServer
 from jackstay.transport.http._urls import check_url, is_loopback
 
-# Requests under way at once; more wait here. A process may have 1,024 files open on most systems, and has others to open.
+# Concurrent requests; more are queued. Most systems allow a process 1,024 open files.
 MAX_CONNECTIONS: Final = 100
 
+# The usual `init_timeout`, to which the time of a sign-in is added.
+BASE_INIT_TIMEOUT: Final = 10.0
 
-# What a start may take besides the sign-in: the usual `init_timeout`.
-BESIDE_SIGN_IN: Final = 10.0
-
-# How long a server may take to begin its answer to the handshake, where a start has the time of a sign-in: people are
-# waited for, and not a server that is down. Longer than a start usually has, for those that come up slowly.
-BEGIN_SECONDS: Final = 30.0
+# How long a server may take to begin its response to the handshake if the start has time for a sign-in: that time is
+# for the user, not for a server that is down. Longer than the usual `init_timeout`, for servers that start slowly.
+HANDSHAKE_RESPONSE_TIMEOUT: Final = 30.0
 
 
 class HttpTarget:
-    """A URL that speaks MCP. Made by `http()`; each `open()` begins a session of its own."""
+    """An MCP server at a URL. Returned by `http()`; each `open()` begins a session."""
 
     is_http = True
 
@@ -60,62 +56,69 @@ class HttpTarget:
         self._verify = verify
         self._connect_timeout = connect_timeout
         self._max_connections = max_connections
-        self._memory = Memory()
+        self._known = KnownServer()
 
     def __repr__(self) -> str:
-        # Header values are never shown, and neither is a query, which may hold a token.
+        # Neither header values nor the query are shown: both may contain secrets.
         shown, question, _ = self.url.partition("?")
         return f"<{self.__class__.__name__} {self.name}: {shown}{question and '?...'}>"
 
     @property
     def init_timeout(self) -> float | None:
-        """As long as any other; and as long as people take to sign in, where the authorizer may have to ask them.
+        """None, or the usual timeout plus the `sign_in_timeout` of the authorizer.
 
-        Without that, a start that runs out of time would close the connections in which the sign-in is to be finished,
-        and the next would open another page.
+        Otherwise a start that times out would close the connections in which the sign-in is completed, and the next
+        start would open another page.
         """
-        return BESIDE_SIGN_IN + self._patience if self._patience else None
+        return BASE_INIT_TIMEOUT + self._sign_in_timeout if self._sign_in_timeout else None
 
     @property
-    def _patience(self) -> float:
-        patience: float = getattr(self._authorizer, "patience", 0.0)
-        return patience
+    def _sign_in_timeout(self) -> float:
+        sign_in_timeout: float = getattr(self._authorizer, "sign_in_timeout", 0.0)
+        return sign_in_timeout
 
     @property
     def verify(self) -> bool | ssl.SSLContext:
-        """What certificates are checked against: whoever else asks this server trusts the same."""
+        """The `ssl` setting, for other requests to the same server."""
         return self._verify
 
     @property
     def has_credentials(self) -> bool:
-        """True where requests carry some: an authorizer is asked, or a header of yours is one."""
+        """True if there is an authorizer, or one of the user's headers is a credential."""
         return self._authorizer is not None or any(name.lower() in CREDENTIALS for name, _ in self._headers)
 
-    def authorized_by(self, authorizer: Authorizer) -> "HttpTarget":
-        """The same server, asked with the credentials that `authorizer` holds."""
+    def with_authorizer(self, authorizer: Authorizer) -> "HttpTarget":
+        """Return a copy that uses `authorizer`."""
         target = copy(self)
         target._authorizer = authorizer
         return target
 
-    async def open(self, owner: Owner, max_frame_bytes: int, close_step: float) -> Transport:
-        """Be ready to send. Nothing is connected yet: each request does that, and can fail for itself.
+    async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
+        """Return a transport. It does not connect yet: each request does, and can fail on its own.
 
-        Raises: TransportError where the HTTP library is missing; UsageError for an owner that cannot hear of single requests.
+        Raises: TransportError if the HTTP library is missing; UsageError if the handler is not an `ExchangeHandler`.
         """
-        if not isinstance(owner, ExchangeOwner):
-            raise UsageError("the owner of an HTTP transport must be an ExchangeOwner", path="owner")
+        if not isinstance(handler, ExchangeHandler):
+            raise UsageError(
+                f"the handler of an HTTP transport must be an ExchangeHandler, not {type(handler).__name__}",
+                path="handler",
+            )
         own = None
         if self._client is None:
-            own = default_http_client(
-                verify=self._verify, proxy=self._proxy, connect_timeout=self._connect_timeout
-            )
+            own = default_http_client(verify=self._verify, proxy=self._proxy, connect_timeout=self._connect_timeout)
         credentials = None if self._authorizer is None else Credentials(self._authorizer)
         client = self._client or own
         assert client is not None  # one of the two
         return HttpTransport(
-            Sender(client, self.url, self._headers, credentials, BEGIN_SECONDS if self._patience else None),
-            owner,
-            self._memory,
+            Sender(
+                client,
+                self.url,
+                self._headers,
+                credentials,
+                HANDSHAKE_RESPONSE_TIMEOUT if self._sign_in_timeout else None,
+            ),
+            handler,
+            self._known,
             limit=max_frame_bytes,
             close_step=close_step,
             max_connections=self._max_connections,
@@ -137,14 +140,14 @@ def http(
     insecure: bool = False,
     name: str = "",
 ) -> HttpTarget:
-    """A target that speaks to the MCP server at `url`: Streamable HTTP of every revision, or HTTP+SSE of 2024-11-05.
+    """Return a target for the MCP server at `url`: Streamable HTTP of every revision, or HTTP+SSE of 2024-11-05.
 
-    `auth` is a bearer token, a name with its password, or an authorizer (`jackstay.oauth`). `client` is an
-    aiohttp.ClientSession, an httpx.AsyncClient, or anything with `send()` and `close()` (`jackstay.transport.HttpClient`); it stays
-    yours to close, and brings its own proxy and trust. Without one, `proxy` is a URL ("" for none; by default as HTTPS_PROXY
-    and its kin say), `ca` a file or directory of certificates to trust, `verify=False` trusts anybody.
+    `auth` is a bearer token, a user name with its password, or an authorizer (`jackstay.oauth`). `client` is an
+    aiohttp.ClientSession, an httpx.AsyncClient, or a `jackstay.transport.HttpClient`; you close it, and it has its own
+    proxy and TLS settings. Without one, `proxy` is a URL ("" for none; by default according to HTTP_PROXY, HTTPS_PROXY,
+    ALL_PROXY and NO_PROXY), `ca` a file or directory of trusted certificates, and `verify=False` disables verification.
 
-    Credentials over plain http to another machine are refused unless `insecure=True`.
+    Credentials over plain http to another machine require `insecure=True`.
 
     Raises: UsageError.
     """
@@ -153,15 +156,17 @@ def http(
     fixed = static_credentials(auth)
     _check_limits(max_connections, connect_timeout)
     if not isinstance(name, str):
-        raise UsageError(f"name must be text, not {name!r}", path="name")
+        raise UsageError(f"name must be a str, not {type(name).__name__}", path="name")
     if proxy:
         _check_proxy(proxy)
     if client is not None and (proxy is not None or ca is not None or verify is not True):
-        raise UsageError("client brings its own proxy and trust: set them there", path="client")
+        raise UsageError(
+            "client cannot be combined with proxy, ca or verify; configure them on the client", path="client"
+        )
     has_secrets = bool(auth) or any(header.lower() in CREDENTIALS for header, _ in pairs)
     if has_secrets and url.startswith("http:") and not is_loopback(url) and not insecure:
         raise UsageError(
-            "credentials over plain http can be read by everybody on the way: use https, or pass insecure=True",
+            "url must begin with https:// if credentials are sent; pass insecure=True to send them unencrypted",
             path="url",
         )
     return HttpTarget(
@@ -179,20 +184,21 @@ def http(
 
 def _check_limits(max_connections: object, connect_timeout: object) -> None:
     if type(max_connections) is not int or max_connections < 1:
-        message = f"max_connections must be a whole number from 1, not {max_connections!r}"
+        message = f"max_connections must be an int of at least 1, not {max_connections!r}"
         raise UsageError(message, path="max_connections")
     is_number = isinstance(connect_timeout, int | float) and not isinstance(connect_timeout, bool)
-    if connect_timeout is not None and not (is_number and connect_timeout > 0):  # type: ignore[operator]  # NaN is not above anything
-        message = f"connect_timeout must be a number above 0, or None, not {connect_timeout!r}"
+    # `not (x > 0)` is also true for NaN.
+    if connect_timeout is not None and not (is_number and connect_timeout > 0):  # type: ignore[operator]
+        message = f"connect_timeout must be a number above 0 or None, not {connect_timeout!r}"
         raise UsageError(message, path="connect_timeout")
 
 
 def _check_proxy(proxy: object) -> None:
-    """Raises: UsageError, without the proxy itself: it may hold a password."""
+    """Raises: UsageError, without the URL, which may contain a password."""
     if not isinstance(proxy, str) or not proxy.startswith(("http://", "https://")):
-        raise UsageError("proxy must be an http or https URL, or empty for none", path="proxy")
+        raise UsageError("proxy must be a URL that begins with http:// or https://, or '' for none", path="proxy")
 
 
 def _name_of(url: str) -> str:
-    """What the server is called: its host, and its port where it has one of its own."""
+    """Return the server's name: its host, and its port if the URL has one."""
     return url.partition("://")[2].partition("/")[0].partition("?")[0]

@@ -1,0 +1,145 @@
+"""Discovery of a table of contents: llms.txt, or the next best source on the site.
+
+If the registry names an llms.txt, only "not found" leads to other sources: after a temporary failure, a worse index
+would be cached for a day. Otherwise the front page is read first, and its final URL is the base for the other sources.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+from urllib.parse import urljoin
+
+import msgspec
+
+from procontext.fetch import Fetched, FetchError, decode, is_text
+from procontext.models import IndexSource, Library
+from procontext.page._html import is_html
+from procontext.page._indexes import (
+    folder_of,
+    from_addresses,
+    from_inventory,
+    from_navigation,
+    from_search_index,
+    links_of,
+    read_sitemap,
+)
+
+Fetch: TypeAlias = Callable[[str], Awaitable[Fetched]]
+
+# Sitemaps that are read from a sitemap index; each is one request.
+MAX_SITEMAPS: Final = 8
+
+
+class FoundIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of contents with the URLs that it links."""
+
+    text: str
+    source: IndexSource
+    url: str
+    links: tuple[str, ...]
+    etag: str = ""
+    last_modified: str = ""
+
+
+async def find_index(library: Library, fetch: Fetch) -> FoundIndex:
+    """Return the best table of contents of a library's site.
+
+    Raises: FetchError: `not_found` if there is none, or the first other failure.
+    """
+    if library.llms_txt_url:
+        try:
+            found = await asyncio.to_thread(_from_llms, await fetch(library.llms_txt_url))
+        except FetchError as error:
+            if error.reason != "not_found":
+                raise
+        else:
+            if found is not None:
+                return found
+    if not library.docs_url:
+        raise FetchError("not_found", library.llms_txt_url or library.id, "no llms.txt")
+    return await _Search(library, fetch).find(library.docs_url)
+
+
+def _from_llms(fetched: Fetched) -> FoundIndex | None:
+    if not is_text(fetched.content_type, fetched.body):
+        return None  # some hosts respond to every URL, for example with an image
+    text = decode(fetched.body, fetched.content_type)
+    if not text.strip() or is_html(text):
+        return None  # some sites respond to every URL with their front page
+    return FoundIndex(
+        text=text,
+        source="llms.txt",
+        url=fetched.final_url,
+        links=tuple(links_of(text, fetched.final_url)),
+        etag=fetched.etag,
+        last_modified=fetched.last_modified,
+    )
+
+
+# Files that documentation generators write, with their parsers, which are slow (0.3 s for Python's inventory) and run
+# in a thread.
+_FILES: Final[tuple[tuple[str, IndexSource, Callable[[bytes, str, str], str | None]], ...]] = (
+    ("objects.inv", "objects.inv", from_inventory),
+    ("search/search_index.json", "search_index.json", from_search_index),
+)
+
+
+class _Search:
+    """One search through the sources of a site. Keeps the first failure other than "not found"."""
+
+    def __init__(self, library: Library, fetch: Fetch) -> None:
+        self._library = library
+        self._fetch = fetch
+        self._failure: FetchError | None = None
+
+    async def find(self, docs_url: str) -> FoundIndex:
+        home = await self._get(docs_url)
+        base = folder_of(docs_url if home is None else home.final_url)
+        llms = await self._get(urljoin(base, "llms.txt"))
+        if llms is not None and (found := await asyncio.to_thread(_from_llms, llms)) is not None:
+            return found
+        for file, source, parse in _FILES:
+            fetched = await self._get(urljoin(base, file))
+            if fetched is None:
+                continue
+            text = await asyncio.to_thread(parse, fetched.body, base, self._library.name)
+            if text is not None:
+                return await _found(text, source, fetched.final_url)
+        for address in dict.fromkeys((urljoin(base, "sitemap.xml"), urljoin(base, "/sitemap.xml"))):
+            text = from_addresses(await self._sitemap(address, base), base, self._library.name)
+            if text is not None:
+                return await _found(text, "sitemap.xml", address)
+        if home is not None:
+            html = decode(home.body, home.content_type)
+            text = await asyncio.to_thread(from_navigation, html, home.final_url, self._library.name)
+            if text is not None:
+                return await _found(text, "navigation", home.final_url)
+        raise self._failure or FetchError("not_found", docs_url, "the site has no table of contents")
+
+    async def _get(self, url: str) -> Fetched | None:
+        try:
+            return await self._fetch(url)
+        except FetchError as error:
+            if error.reason != "not_found" and self._failure is None:
+                self._failure = error
+            return None
+
+    async def _sitemap(self, address: str, base: str) -> list[str]:
+        fetched = await self._get(address)
+        sitemap = None if fetched is None else read_sitemap(decode(fetched.body, fetched.content_type), base)
+        if sitemap is None:
+            return []
+        pages, sitemaps = sitemap
+        for url in sitemaps[:MAX_SITEMAPS]:
+            fetched = await self._get(url)
+            nested = None if fetched is None else read_sitemap(decode(fetched.body, "text/xml"), base)
+            pages += nested[0] if nested is not None else []
+        return pages
+
+
+async def _found(text: str, source: IndexSource, url: str) -> FoundIndex:
+    links = await asyncio.to_thread(lambda: tuple(links_of(text, url)))
+    return FoundIndex(text=text, source=source, url=url, links=links)
+
+
+__all__ = ["Fetch", "FoundIndex", "find_index"]

@@ -1,0 +1,63 @@
+"""The handler of transport callbacks: turns each into an event of the core, tagged with the epoch of the transport.
+
+The epoch keeps a late callback of an old transport or session from affecting a new one.
+"""
+
+from typing import TYPE_CHECKING
+
+from jackstay.errors import McpError
+from jackstay.protocol.client import events as e
+from jackstay.transport import Transport
+
+if TYPE_CHECKING:
+    from jackstay.client._connection import Connection
+    from jackstay.protocol.http import ParamHeader
+
+
+class EpochHandler:
+    """A `TransportHandler` for one epoch: passes every callback to the connection as an event of that epoch."""
+
+    __slots__ = ("connection", "epoch", "transport")
+
+    def __init__(self, connection: "Connection", epoch: int) -> None:
+        self.connection = connection
+        self.epoch = epoch
+        self.transport: Transport | None = None
+
+    def frames_arrived(self) -> None:
+        """See `ExchangeHandler`."""
+        if self.transport is not None:
+            self.connection.pull(self.transport, self.epoch)
+
+    def wrote(self, through: int) -> None:
+        """See `ExchangeHandler`."""
+        self.connection.step(e.Wrote(self.epoch, through))
+
+    def room_made(self) -> None:
+        """See `ExchangeHandler`."""
+        self.connection.step(e.BecameWritable(self.epoch))
+
+    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
+        """See `ExchangeHandler`."""
+        self.connection.emit_exit(exit_code)
+        self.connection.step(e.WentDown(self.epoch, error, exit_code, was_silent))
+
+    def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:
+        """See `ExchangeHandler`."""
+        self.connection.step(e.ExchangeLost(self.epoch, id, error, was_declined))
+
+    def queued(self, id: int) -> None:
+        """See `ExchangeHandler`."""
+        self.connection.step(e.PostQueued(self.epoch, id))
+
+    def started(self, id: int) -> None:
+        """See `ExchangeHandler`."""
+        self.connection.step(e.PostStarted(self.epoch, id))
+
+    def session_lost(self, id: int) -> None:
+        """See `ExchangeHandler`."""
+        self.connection.step(e.SessionLost(self.epoch, id))
+
+    def header_params(self, tool: str) -> "tuple[ParamHeader, ...]":
+        """See `ExchangeHandler`."""
+        return self.connection.header_params.get(tool, ())

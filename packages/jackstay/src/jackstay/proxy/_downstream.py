@@ -1,0 +1,70 @@
+"""The connection to a client over stdio.
+
+The response to `initialize` waits until it is known what the server declares in the handshake era.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from jackstay.errors import McpError
+from jackstay.protocol.server import ServerConfig, ServerConnection
+from jackstay.server import Connection
+
+_INITIALIZE = b'"initialize"'
+
+
+class DownstreamConnection(Connection):
+    """A connection that awaits `prepare()` before it handles `initialize`, and then declares `current_config()`."""
+
+    __slots__ = ("_current_config", "_has_started", "_prepare", "_preparing")
+
+    def __init__(
+        self,
+        config: Any,
+        prepare: Callable[[], Awaitable[None]],
+        current_config: Callable[[], tuple[ServerConfig, frozenset[str]]],
+    ) -> None:
+        super().__init__(config)
+        self._prepare = prepare
+        self._current_config = current_config
+        self._has_started = False
+        self._preparing: asyncio.Task[None] | None = None
+
+    def frames_arrived(self) -> None:
+        if self._has_started:
+            super().frames_arrived()
+            return
+        if self._transport is None or self._preparing is not None:
+            return
+        frame = self._transport.next_frame()
+        if isinstance(frame, bytes) and _INITIALIZE in frame:
+            self._preparing = self._loop.create_task(self._begin(frame))
+            return
+        if frame is not None:
+            self._has_started = True
+            self._receive(frame)
+        super().frames_arrived()
+
+    def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
+        if self._preparing is not None:
+            self._preparing.cancel()  # the client is gone: the shutdown need not wait
+        super().went_down(error, exit_code, was_silent)
+
+    async def _begin(self, frame: bytes) -> None:
+        try:
+            await self._prepare()
+        except asyncio.CancelledError:
+            pass  # the client disconnected, or the proxy is shutting down
+        if self._transport is None or self._ending is not None:
+            return
+        self.server_config, self.capabilities = self._current_config()
+        if self.core.version is None and not self.core.in_flight:
+            self.core = ServerConnection(self.server_config)
+        self._has_started = True
+        self._preparing = None
+        self._receive(frame)
+        super().frames_arrived()
+
+
+DownstreamConnection.PERFORM = Connection.PERFORM

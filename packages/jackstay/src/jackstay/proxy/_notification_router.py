@@ -1,0 +1,158 @@
+"""Route notifications from a server to the clients they are for.
+
+List changes go to every client, resource updates to the subscribers. A log message of a shared server goes to the
+client whose calls are in flight. If the server works for several clients, or has served several, the message is
+dropped: it may contain data of one client.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import msgspec
+
+from jackstay.errors import McpError
+from jackstay.proxy._bodies import without_subscription
+from jackstay.proxy._in_flight import InFlightCall, Owner
+from jackstay.proxy._lists import LISTS
+from jackstay.proxy._upstream import Upstream
+from jackstay.server import Driver
+
+logger = logging.getLogger("jackstay.proxy")
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+_UPDATED = "notifications/resources/updated"
+_MESSAGE = "notifications/message"
+_LIST_CHANGES = frozenset(method for method, _ in LISTS.values())
+
+
+class _Level(msgspec.Struct):
+    level: str = "info"
+
+
+class _Uri(msgspec.Struct):
+    uri: str = ""
+
+
+_read_level = msgspec.json.Decoder(_Level).decode
+_read_uri = msgspec.json.Decoder(_Uri).decode
+
+
+class NotifySubscribers(Protocol):
+    """Notifies every client of this server that subscribed to a list or resource."""
+
+    def __call__(self, upstream: Upstream, method: str, uri: str, params: bytes) -> None: ...
+
+
+class NotificationRouter:
+    """Sends notifications of servers to clients.
+
+    Args:
+        notify_subscribers: notifies all clients of a shared server that subscribed to a change.
+        sole_client: returns the client that a server is dedicated to, or None if the server is shared.
+        session_clients: returns the clients of a shared server that can be notified outside a call.
+        pop_elicitation: returns the client whose URL-mode elicitation is complete.
+    """
+
+    def __init__(
+        self,
+        notify_subscribers: NotifySubscribers,
+        sole_client: Callable[[Upstream], Driver | None],
+        session_clients: Callable[[Upstream], list[Driver]],
+        pop_elicitation: Callable[[bytes], Driver | None],
+    ) -> None:
+        self._notify_subscribers = notify_subscribers
+        self._sole_client = sole_client
+        self._session_clients = session_clients
+        self._url_elicitations = pop_elicitation
+        # Messages that could not be attributed to one client.
+        self.dropped = 0
+
+    def handle_notification(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> None:
+        """Route a notification. `call` is the call whose response stream carried it, if known."""
+        try:
+            self._route(upstream, method, without_subscription(params), call)
+        except msgspec.DecodeError as error:
+            logger.info("dropped %s from the upstream server: invalid params: %s", method, error)
+
+    def _route(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> None:
+        if method == _UPDATED:
+            uri = _read_uri(params).uri
+            for subscribed in upstream.subscriptions_for(uri):
+                self.changed(upstream, method, subscribed, params)
+        elif method in _LIST_CHANGES:
+            self.changed(upstream, method, "", params)
+        elif method == "notifications/elicitation/complete":
+            connection = self._url_elicitations(params)
+            if connection is None:  # the elicitation was in an error, or came from another instance of the server
+                self._forward_to_owner(upstream, method, params, call)
+            else:
+                self._send_to([connection], method, params)
+        else:
+            self._forward_to_owner(upstream, method, params, call)
+
+    def changed(self, upstream: Upstream, method: str, uri: str = "", params: bytes = b"") -> None:
+        """Notify the clients that a list or a resource of this server changed."""
+        sole_client = self._sole_client(upstream)
+        if sole_client is None:
+            self._notify_subscribers(upstream, method, uri, params)
+        else:
+            sole_client.subscriptions.changed(method, uri, params)
+
+    def _forward_to_owner(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> None:
+        """Forward a log message or an unknown notification."""
+        sole_client, owner = self._sole_client(upstream), upstream.in_flight.owner() if call is None else call
+        if isinstance(owner, InFlightCall):
+            if method != _MESSAGE or _is_wanted(owner, params):
+                about = owner.id if owner.is_awaited else None
+                if about is not None or not owner.is_stateless:
+                    self._notify(owner.connection, method, params, about)
+            return
+        clients = self._session_clients(upstream) if sole_client is None else [sole_client]
+        if sole_client is None:
+            candidates = [client for client in clients if upstream.in_flight.has_served_only(client.number)]
+            if owner is Owner.AMBIGUOUS or (clients and not candidates):
+                self._drop(method)
+                return
+            clients = candidates
+        if method == _MESSAGE:
+            clients = [client for client in clients if _is_level_wanted(client, params)]
+        self._send_to(clients, method, params)
+
+    def _drop(self, method: str) -> None:
+        self.dropped += 1
+        if self.dropped.bit_count() == 1:  # log the 1st, 2nd, 4th, 8th, ...
+            logger.warning(
+                "dropped %s from the upstream server: it has served several clients and does not indicate which one"
+                " the message is for; %d dropped so far; --per-client starts one server for each client",
+                method,
+                self.dropped,
+            )
+
+    def _send_to(self, clients: Iterable[Driver], method: str, params: bytes) -> None:
+        for connection in clients:
+            self._notify(connection, method, params, None)
+
+    def _notify(self, connection: Driver, method: str, params: bytes, about: int | str | None) -> None:
+        try:
+            connection.notify(method, params, about)
+        except McpError as error:
+            logger.info("%s was not forwarded: %s", method, error)
+
+
+def _is_wanted(call: InFlightCall, params: bytes) -> bool:
+    """True if the client of a call wants this log message, by its request or by `logging/setLevel`."""
+    if not call.is_stateless:
+        return _is_level_wanted(call.connection, params)
+    return call.level is not None and _rank(params) >= LEVELS.index(call.level)
+
+
+def _is_level_wanted(connection: Driver, params: bytes) -> bool:
+    """True if a handshake-era client wants this log message. A client that set no level gets all."""
+    return not connection.store.get("level") or _rank(params) >= LEVELS.index(connection.store["level"])
+
+
+def _rank(params: bytes) -> int:
+    level = _read_level(params).level
+    return LEVELS.index(level) if level in LEVELS else len(LEVELS)

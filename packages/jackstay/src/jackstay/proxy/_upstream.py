@@ -1,0 +1,477 @@
+"""The connection to one upstream server.
+
+`jackstay.client` detects a lost server and reconnects. This module adds three things: calls wait, for a limited time,
+for a server that is down; a client that has closed for good (its command was missing, its key refused) is replaced; and
+subscriptions and the log level are restored after a reconnect.
+"""
+
+import asyncio
+import builtins
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from jackstay.client import Call, Client, ProgressHandler, connect
+from jackstay.errors import (
+    BackpressureError,
+    ClosedError,
+    JsonRpcError,
+    McpError,
+    ShutdownError,
+    StateError,
+    TimeoutError,
+    TransportError,
+)
+from jackstay.protocol import REVISIONS, VERSIONS, Era
+from jackstay.protocol.client import ServerFacts, backoff_delay
+from jackstay.proxy._in_flight import InFlightCall, InFlightCalls
+from jackstay.proxy._lists import Lists
+from jackstay.proxy._options import ProxyOptions
+from jackstay.transport import Target
+from jackstay.types import is_part_of
+
+logger = logging.getLogger("jackstay.proxy")
+
+# Concurrent calls to one server, including those that wait for it. The same limit as for one client of a server.
+MAX_CALLS = 1024
+
+# A call is cancelled after this time even if its client never cancels it.
+MAX_CALL_SECONDS = 3600.0
+
+# The timeout of requests that the proxy sends itself: lists, log level.
+OWN_TIMEOUT = 30.0
+
+# Notifications that are queued until a server has started for the first time.
+MAX_UNSENT = 64
+
+# How long the server may take to respond to a health check, and for how long a response is reused.
+CHECK_TIMEOUT = 2.0
+CHECK_MAX_AGE = 1.0
+
+# The delay before a call that could not be sent is sent again.
+RETRY_DELAY = 0.25
+
+# The body without `_meta`, the members of `_meta`, and the client's own members of `_meta` (stateless era only).
+Composed: TypeAlias = tuple[bytes, bytes, bytes]
+# Composes a request; the argument is True for a stateless-era server.
+Compose: TypeAlias = Callable[[bool], Composed]
+
+
+class UpstreamHandler(Protocol):
+    """Receives what a server sends on its own initiative."""
+
+    def reconnected(self, upstream: "Upstream") -> None:
+        """The server is ready again. It may be another version than before."""
+
+    def handle_notification(self, upstream: "Upstream", method: str, params: bytes, call: InFlightCall | None) -> None:
+        """The server sent a notification. `call` is the call whose response stream carried it, if known."""
+
+    async def handle_request(
+        self, upstream: "Upstream", method: str, params: bytes, call: InFlightCall | None
+    ) -> bytes:
+        """The server sent a request: return the encoded result. Raises: JsonRpcError, to refuse it."""
+
+
+class Sent(NamedTuple):
+    """A call that was sent to the server: the client that sent it, the call, and the era of the connection."""
+
+    client: Client
+    call: Call[bytes]
+    is_stateless: bool
+
+
+class Deadline:
+    """How long one call waits for a server that is down, over all attempts."""
+
+    def __init__(self, seconds: float) -> None:
+        self.at = asyncio.get_running_loop().time() + seconds
+
+    async def wait_to_retry(self, error: TransportError) -> bool:
+        """Wait for the retry delay and return True, or return False if the call must fail with this error.
+
+        Over HTTP a failed request is the only sign that a server is down.
+        """
+        left = self.at - asyncio.get_running_loop().time()
+        if not error.retryable or left <= 0:
+            return False
+        await asyncio.sleep(min(left, RETRY_DELAY if error.retry_in is None else error.retry_in))
+        return True
+
+
+class Upstream:
+    """One upstream server. Call `open()` or `start()` first, and `stop()` in the end."""
+
+    def __init__(
+        self,
+        target: Target,
+        settings: dict[str, Any],
+        options: ProxyOptions,
+        handler: UpstreamHandler,
+        era: Era | None = None,
+    ) -> None:
+        """Prepare a connection. `era` limits it to revisions of that era, until the server rejects them."""
+        self.in_flight = InFlightCalls(asyncio.get_running_loop().time)
+        self.lists = Lists()
+        self._versions = settings.get("versions", VERSIONS)
+        self._is_narrowed = era is not None
+        if era is not None:
+            settings = {**settings, "versions": of_era(self._versions, era)}
+        self.client = connect(target, **{**settings, "max_attempts": 1})
+        self._target = target
+        # Clients after the first: the server could be started once, so they retry without limit.
+        self._settings = {**settings, "max_attempts": 1_000_000}
+        self._options = options
+        self._handler = handler
+        self._is_ready = asyncio.Event()
+        self._is_stopping = self._keeps_trying = False
+        self._failures = 0
+        # How many times the server became ready.
+        self.starts = 0
+        self._check: asyncio.Future[bytes] | None = None
+        self._answered_at: float | None = None
+        self._server_facts: ServerFacts | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Notifications that clients sent before the server was started.
+        self._unsent: deque[tuple[str, bytes]] = deque()
+        # Calls in flight by their request id at the server, to attribute messages on their HTTP response streams.
+        self._by_id: dict[int, InFlightCall] = {}
+        # How many calls wait for the server to become ready.
+        self._waiting = 0
+        # Resource URI -> subscriber keys (connection number, request serial).
+        self._subscriptions: dict[str, set[tuple[int, int]]] = {}
+        # The log level that was requested last.
+        self._level: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Upstream {self.client!r} {self.in_flight!r}>"
+
+    # --- opening and closing ------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Start the server and wait until it is ready.
+
+        Raises: McpError with the reason, after one failed attempt. Nothing is left running then.
+        """
+        self._attach(self.client)
+        await self.client.open()
+        self._keeps_trying = True
+
+    def start(self) -> None:
+        """Start the server and return at once. Calls wait for it; failed starts are retried without limit."""
+        self._keeps_trying = True
+        self._attach(self.client)
+        self.run_in_background(self.client.open(wait=False))
+
+    async def stop(self) -> None:
+        """Stop the server, and return when it is closed and all background tasks are cancelled."""
+        self._is_stopping = True
+        self._is_ready.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await self.client.stop()
+
+    @property
+    def facts(self) -> ServerFacts:
+        """What the server last declared. Raises: StateError before it was ready for the first time."""
+        return self.client.wire.facts if self._server_facts is None else self._server_facts
+
+    @property
+    def has_facts(self) -> bool:
+        """True once the server was ready for the first time."""
+        return self._server_facts is not None
+
+    @property
+    def is_stateless(self) -> bool:
+        """True if the last connection to the server used a stateless-era revision."""
+        return self._server_facts is not None and self._server_facts.era is Era.STATELESS
+
+    @property
+    def is_http(self) -> bool:
+        """True if the server is reached over HTTP."""
+        return self._target.is_http
+
+    def is_ready(self) -> bool:
+        """True while calls can be sent."""
+        return self._is_ready.is_set()
+
+    # --- health -------------------------------------------------------------------------------------------------------
+
+    async def check(self) -> tuple[str, str]:
+        """Return the state of the server (`ok`, `down`, or `unresponsive`) and the cause of any other than `ok`.
+
+        Sends `ping` or `server/discover` at most once a second. While a check is unanswered, later checks wait for the
+        same response, so that requests do not pile up at a server that hangs.
+        """
+        if not self._is_ready.is_set():
+            return "down", self._cause()
+        now = asyncio.get_running_loop().time()
+        if self._check is None and self._answered_at is not None and now - self._answered_at < CHECK_MAX_AGE:
+            return "ok", ""
+        if self._check is None:
+            method = "server/discover" if self.is_stateless else "ping"
+            call = self.client.wire.call(method, b"{}", timeout=None, max_timeout=MAX_CALL_SECONDS)
+            self._check = call.future
+            self._check.add_done_callback(self._checked)
+        check = self._check
+        await asyncio.wait((check,), timeout=CHECK_TIMEOUT)
+        if not check.done():
+            return "unresponsive", f"no response to a health check within {CHECK_TIMEOUT:g} s"
+        return ("ok", "") if self._has_answered(check) else ("down", self._cause())
+
+    def _checked(self, check: "asyncio.Future[bytes]") -> None:
+        self._check = None
+        if self._has_answered(check):
+            self._answered_at = asyncio.get_running_loop().time()
+
+    def _has_answered(self, check: "asyncio.Future[bytes]") -> bool:
+        """True if the server responded, with a result or with an error."""
+        return not check.cancelled() and isinstance(check.exception(), JsonRpcError | None)
+
+    def _cause(self) -> str:
+        try:
+            cause = self.client.wire.cause
+        except StateError:  # not opened yet
+            return "starting"
+        return "starting" if cause is None else cause.message
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def deadline(self) -> Deadline:
+        """Return the deadline of a call that starts now."""
+        return Deadline(self._options.wait)
+
+    async def send(
+        self, call: InFlightCall, compose: Compose, on_progress: ProgressHandler | None, deadline: Deadline
+    ) -> Sent:
+        """Send a call as soon as the server is ready. Call `wait_for_result()` or `give_up()` afterwards.
+
+        Raises: McpError if the call was not sent.
+        """
+        if len(self.in_flight) + self._waiting >= MAX_CALLS:
+            raise BackpressureError(f"too many calls in flight: the limit is {MAX_CALLS}")
+        while True:
+            if not self._is_ready.is_set():
+                await self._wait_until_ready(deadline.at)
+            client = self.client
+            is_stateless = self.is_stateless
+            body, meta, on_behalf_of = compose(is_stateless)
+            wire_call = client.wire.call(
+                call.method.name,
+                body,
+                meta=meta,
+                on_behalf_of=on_behalf_of,
+                on_progress=on_progress,
+                timeout=self._options.timeout,
+                max_timeout=max(self._options.timeout or 0.0, MAX_CALL_SECONDS),
+            )
+            if isinstance(wire_call.retrieve_exception(), StateError | ShutdownError | ClosedError):
+                self._is_ready.clear()  # just lost: the state callback follows in the next turn of the loop
+                continue
+            self.in_flight.start(call)
+            self._by_id[wire_call.id] = call
+            wire_call.future.add_done_callback(partial(self._settle, wire_call.id, call))
+            return Sent(client, wire_call, is_stateless)
+
+    async def wait_for_result(self, call: InFlightCall, sent: Sent) -> bytes:
+        """Return the encoded result. Raises: McpError; see its `may_have_run`."""
+        try:
+            return await sent.call.future
+        except asyncio.CancelledError:
+            self.give_up(call, sent)
+            raise
+
+    def _settle(self, id: int, call: InFlightCall, future: "asyncio.Future[bytes]") -> None:
+        """Done callback of a call, whether or not anything still waits for it."""
+        if self._by_id.get(id) is call:
+            del self._by_id[id]
+        if not future.cancelled():
+            future.exception()  # retrieved, so that asyncio does not log it as never retrieved
+        self.in_flight.end(call)
+
+    def give_up(self, call: InFlightCall, sent: Sent) -> None:
+        """Cancel a call that nothing waits for any more; the server is notified once."""
+        sent.client.wire.cancel_call(sent.call)
+        self.in_flight.end(call)
+
+    async def fetch(self, method: str, params: bytes) -> bytes:
+        """Send a request of the proxy itself and return the encoded result. Raises: McpError."""
+        call = self.client.wire.call(method, params, timeout=OWN_TIMEOUT)
+        try:
+            return await call.future
+        except asyncio.CancelledError:
+            self.client.wire.cancel_call(call)
+            raise
+
+    async def _wait_until_ready(self, deadline: float) -> None:
+        self._waiting += 1
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._is_ready.wait()
+        except builtins.TimeoutError as late:
+            raise TimeoutError(self._options.wait, sent=False) from late
+        finally:
+            self._waiting -= 1
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Send a notification now, or when the server is ready for the first time. It is dropped while it is down."""
+        if self._server_facts is None and len(self._unsent) < MAX_UNSENT:
+            self._unsent.append((method, params))
+            return
+        try:
+            self.client.wire.notify(method, params)
+        except McpError as error:
+            logger.info("%s was not forwarded: %s", method, error)
+
+    # --- subscriptions and log level ----------------------------------------------------------------------------------
+
+    async def subscribe(self, uri: str, key: tuple[int, int]) -> None:
+        """Subscribe to a resource for the subscriber `key`. Raises: McpError."""
+        self.in_flight.serve(key[0])
+        subscribers = self._subscriptions.setdefault(uri, set())
+        subscribers.add(key)
+        try:
+            while not await self._subscribe(uri):
+                pass
+        except BaseException:
+            self._remove_subscriber(uri, key)
+            raise
+
+    async def _subscribe(self, uri: str) -> bool:
+        """Subscribe at the server. False: another subscriber cancelled it meanwhile; try again. Raises: McpError."""
+        try:
+            await self.client.resources.subscribe(uri, wait_for_ready=True, timeout=max(self._options.wait, 1.0))
+        except StateError as error:
+            if error.state != "unsubscribed":
+                raise
+            return False
+        return True
+
+    async def _resubscribe(self) -> None:
+        """Restore all subscriptions. The client does not repeat those that it still has."""
+        for uri in list(self._subscriptions):
+            try:
+                await self._subscribe(uri)
+            except McpError as error:
+                logger.warning("cannot restore the subscription to %s at the upstream server: %s", uri, error)
+
+    def unsubscribe(self, uri: str, key: tuple[int, int]) -> None:
+        """Remove the subscriber `key`; the last one to leave ends the subscription at the server."""
+        if self._remove_subscriber(uri, key):
+            self.run_in_background(self._unsubscribe(uri))
+
+    def forget(self, number: int) -> None:
+        """Remove all subscribers of the connection with this number."""
+        for uri, subscribers in list(self._subscriptions.items()):
+            for key in [key for key in subscribers if key[0] == number]:
+                self.unsubscribe(uri, key)
+
+    def subscriptions_for(self, uri: str) -> list[str]:
+        """Return the subscribed URIs that a change of `uri` concerns: `uri` itself, or those that it is part of."""
+        if uri in self._subscriptions:
+            return [uri]
+        return [subscribed for subscribed in self._subscriptions if is_part_of(uri, subscribed)]
+
+    def _remove_subscriber(self, uri: str, key: tuple[int, int]) -> bool:
+        subscribers = self._subscriptions.get(uri)
+        if subscribers is None or key not in subscribers:
+            return False
+        subscribers.discard(key)
+        if subscribers:
+            return False
+        del self._subscriptions[uri]
+        return True
+
+    async def _unsubscribe(self, uri: str) -> None:
+        if uri not in self._subscriptions:
+            await self.client.resources.unsubscribe(uri)
+
+    async def set_level(self, level: str) -> None:
+        """Request log messages of this level and above. Raises: McpError."""
+        self._level = level
+        if self._is_ready.is_set() and not self.is_stateless:
+            await self._set_level()
+
+    async def _set_level(self) -> None:
+        assert self._level is not None  # checked by the callers
+        await self.fetch("logging/setLevel", b'{"level":"%b"}' % self._level.encode())
+
+    # --- events of the client -----------------------------------------------------------------------------------------
+
+    def _attach(self, client: Client) -> None:
+        client.wire.on_state = lambda state: self._on_state_change(client, state)
+        wire = client.wire
+
+        def received(method: str, params: bytes, source: int) -> None:
+            self._handler.handle_notification(self, method, params, self._by_id.get(source))
+
+        async def handle_request(method: str, params: bytes) -> bytes:
+            return await self._handler.handle_request(self, method, params, self._by_id.get(wire.source()))
+
+        wire.on_message = received
+        wire.handle_requests(handle_request)
+
+    def _on_state_change(self, client: Client, state: str) -> None:
+        if client is not self.client or self._is_stopping:
+            return
+        if state == "ready":
+            self._on_ready()
+            return
+        self._is_ready.clear()
+        if state in ("backoff", "closed") and self._keeps_trying:
+            logger.warning("the upstream server is down: %s", client.wire.cause)
+            if state == "closed":
+                if self._is_narrowed and not isinstance(client.wire.cause, TransportError | TimeoutError):
+                    # The server no longer supports this era: allow the other one.
+                    self._is_narrowed = False
+                    self._settings["versions"] = self._versions
+                self._schedule_replacement()
+
+    def _on_ready(self) -> None:
+        was_ready = self._server_facts is not None
+        self._server_facts = self.client.wire.facts
+        self._failures = 0
+        self.starts += 1
+        self._is_ready.set()
+        while self._unsent:  # before any request: waiting calls resume in a later turn of the loop
+            self.notify(*self._unsent.popleft())
+        self.in_flight.reset()
+        if self._level is not None and not self.is_stateless:
+            self.run_in_background(self._set_level())
+        if self._subscriptions:
+            self.run_in_background(self._resubscribe())
+        if was_ready:
+            logger.warning("the upstream server is ready again")
+            self._handler.reconnected(self)
+
+    def _schedule_replacement(self) -> None:
+        delay = backoff_delay(self.client.settings, self._failures, random.random())  # noqa: S311  # jitter
+        self._failures += 1
+        self._timer = asyncio.get_running_loop().call_later(delay, self._replace)
+
+    def _replace(self) -> None:
+        self.client = connect(self._target, **self._settings)
+        self._attach(self.client)
+        self.run_in_background(self.client.open(wait=False))
+
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` as a task that `stop()` cancels. An McpError is logged."""
+        task = asyncio.get_running_loop().create_task(self._log_failures(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _log_failures(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except McpError as error:
+            logger.info("a background request to the upstream server failed: %s", error)
+
+
+def of_era(versions: Iterable[str], era: Era) -> tuple[str, ...]:
+    """Return the revisions that belong to this era."""
+    return tuple(name for name in versions if REVISIONS[name].era is era)

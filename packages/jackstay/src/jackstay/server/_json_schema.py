@@ -1,0 +1,134 @@
+"""JSON Schemas that an application provides, and validators compiled from them with `jsonschema` (extra `schema`).
+
+A validator is compiled once, at registration. External references are rejected and never fetched. Size and depth are
+limited, because bridges register schemas of third parties.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from jackstay.errors import Json, UsageError
+from jackstay.extras import install_command
+from jackstay.server._problems import InvalidArguments, JsonPath, collect
+from jackstay.server._schema import Schema
+from jackstay.types import encode_json
+
+MAX_SCHEMA_BYTES = 1_048_576
+MAX_SCHEMA_DEPTH = 64
+
+# Returns the problems of a value, or None.
+Validate: TypeAlias = Callable[[Json], InvalidArguments | None]
+
+
+def check_schema(schema: Json, where: str, *, must_be_object: bool) -> Schema:
+    """Check that a schema is a JSON object of limited size, and return a copy.
+
+    `must_be_object`: it must have `"type": "object"`. `where` is its name in error messages.
+
+    Raises:
+        UsageError: for an invalid schema.
+    """
+    try:
+        encoded = encode_json(schema)
+    except UsageError as error:
+        raise UsageError(f"{where} has no JSON form: {error.message}", path=where) from error
+    if len(encoded) > MAX_SCHEMA_BYTES:
+        raise UsageError(f"{where} is too large: {len(encoded)} bytes, the limit is {MAX_SCHEMA_BYTES}", path=where)
+    copy: Json = msgspec.json.decode(encoded)
+    if not isinstance(copy, dict):
+        raise UsageError(f"{where} must be a JSON Schema object, not {type(copy).__name__}", path=where)
+    if _depth(copy) > MAX_SCHEMA_DEPTH:
+        raise UsageError(f"{where} is nested too deeply: the limit is {MAX_SCHEMA_DEPTH}", path=where)
+    if must_be_object and copy.get("type") != "object":
+        raise UsageError(f'{where} must have "type": "object", which MCP requires', path=where)
+    return copy
+
+
+def compile_validator(schema: Schema, where: str) -> Validate:
+    """Compile a validator for a schema that `check_schema` returned.
+
+    Raises:
+        UsageError: for an invalid schema, an external reference, or a missing extra.
+    """
+    try:
+        # Optional, slow to import, and without type information.
+        from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]  # noqa: PLC0415
+        from jsonschema.validators import (  # type: ignore[import-untyped]  # noqa: PLC0415
+            SPECIFICATIONS,
+            Draft202012Validator,
+            validator_for,
+        )
+        from referencing import Resource  # noqa: PLC0415
+        from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
+    except ImportError as missing:
+        advice = f"{install_command('schema')}, or pass validate=False and validate in the handler"
+        raise UsageError(f"validation of {where} needs the extra 'schema': {advice}", path=where) from missing
+    _refuse_references(schema, where)
+    # 2020-12 unless the document names another dialect (2025-11-25 basic/index).
+    dialect = validator_for(schema, default=Draft202012Validator)
+    try:
+        dialect.check_schema(schema)
+    except SchemaError as error:
+        pointer = "".join(f"/{step}" for step in error.absolute_path)
+        raise UsageError(f"{where} is invalid at #{pointer}: {error.message[:200]}", path=where) from error
+    except Exception as error:  # such as OverflowError for a pattern that Python cannot compile
+        raise UsageError(f"{where} is not supported ({type(error).__name__})", path=where) from error
+    try:
+        root = Resource.from_contents(schema, default_specification=DRAFT202012)
+        uri = root.id() or ""
+        # Crawl for `$anchor` and `$id` once, not for each reference.
+        resolver = SPECIFICATIONS.with_resource(uri, root).crawl().resolver(uri)
+    except Exception as error:  # such as ValueError for an `$id` that is not a URI
+        raise UsageError(f"{where} is not supported ({type(error).__name__})", path=where) from error
+    validator = dialect(schema, _resolver=resolver)
+
+    def problems(value: Json) -> Iterator[tuple[JsonPath, str]]:
+        for error in validator.iter_errors(value):
+            yield tuple(error.absolute_path), error.message
+
+    def validate(value: Json) -> InvalidArguments | None:
+        try:
+            found = collect(problems(value))
+        except Exception as error:  # noqa: BLE001  # for example for 10**400, which must not look like a server error
+            return collect(iter([((), f"validation failed ({type(error).__name__})")]))
+        return found if found.problems else None
+
+    return validate
+
+
+def _depth(value: Json) -> int:
+    """Return the nesting depth. Iterative, because the input may be too deep for recursion."""
+    deepest, stack = 0, [(value, 1)]
+    while stack:
+        here, depth = stack.pop()
+        deepest = max(deepest, depth)
+        if isinstance(here, dict):
+            stack += ((child, depth + 1) for child in here.values())
+        elif isinstance(here, list):
+            stack += ((child, depth + 1) for child in here)
+    return deepest
+
+
+def _refuse_references(schema: Schema, where: str) -> None:
+    """Raise UsageError for references outside this document."""
+    known: set[str] = set()
+    references: list[str] = []
+    stack: list[Json] = [schema]
+    while stack:
+        here = stack.pop()
+        if isinstance(here, list):
+            stack += here
+        elif isinstance(here, dict):
+            stack += here.values()
+            for keyword, value in here.items():
+                if isinstance(value, str) and keyword == "$id":
+                    known.add(value.rstrip("#"))
+                elif isinstance(value, str) and keyword in ("$ref", "$dynamicRef"):
+                    references.append(value)
+    for reference in references:
+        document = reference.partition("#")[0]
+        if document and document not in known:
+            advice = "external references are not fetched; put the schema into $defs"
+            raise UsageError(f"{where} refers to {reference[:100]!r}: {advice}", path=where)

@@ -1,0 +1,56 @@
+"""One timer for all POSTs of a loop that take long enough to need watching.
+
+Most calls end before it matters whether their client is still connected, and a timer for each would cost more than the
+rest of the driver. So there is one timer, and `watch()` of a call runs between one and two intervals after it began.
+"""
+
+import asyncio
+from typing import Generic, Protocol, TypeVar
+
+# Seconds. A client that has already disconnected is detected at once, so a late start costs only this delay.
+POLL_INTERVAL = 0.02
+
+
+class Watched(Protocol):
+    """A task that may take long."""
+
+    def watch(self) -> None:
+        """Called once, on the loop, if it takes long."""
+
+
+W = TypeVar("W", bound=Watched)
+
+
+class DisconnectPoller(Generic[W]):
+    """Tracks the tasks of one loop. `all` contains those that have begun and not ended."""
+
+    __slots__ = ("_new", "_old", "_timer", "all", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.all: set[W] = set()
+        self._new: set[W] = set()
+        self._old: set[W] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<DisconnectPoller of {len(self.all)} tasks>"
+
+    def add(self, task: W) -> None:
+        """Track a task until `remove()`."""
+        self.all.add(task)
+        self._new.add(task)
+        if self._timer is None:
+            self._timer = self.loop.call_later(POLL_INTERVAL, self._poll)
+
+    def remove(self, task: W) -> None:
+        """Stop tracking a task that has ended."""
+        self.all.discard(task)
+        self._new.discard(task)
+        self._old.discard(task)
+
+    def _poll(self) -> None:
+        late, self._old, self._new = self._old, self._new, set()
+        for task in late:
+            task.watch()
+        self._timer = self.loop.call_later(POLL_INTERVAL, self._poll) if self._old else None

@@ -1,0 +1,133 @@
+"""Startup and shutdown hooks of a server under ASGI.
+
+They run on lifespan events. Frameworks do not forward these to mounted applications; without them the startup hooks run
+before the first request, and the shutdown hooks when the event loop ends.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse
+from jackstay.protocol.wire import ErrorCode
+from jackstay.server.http._asgi import Receive, Send
+
+if TYPE_CHECKING:
+    from jackstay.server._server import Server
+    from jackstay.server.http._app import App
+
+logger = logging.getLogger("jackstay.server.http")
+
+NOT_STARTED = ErrorResponse(
+    503,
+    ErrorCode.INTERNAL_ERROR,
+    "the server failed to start",
+    {"retryable": True, "mayHaveRun": False},
+    RETRY_HEADERS,
+)
+
+
+class Lifecycle:
+    """Runs the startup and shutdown hooks of the server of an app, each once."""
+
+    def __init__(self, server: "Server", app: "App") -> None:
+        self.is_started = False
+        self._has_ended = False
+        self._server = server
+        self._app = app
+        self._loop_end: AsyncIterator[None] | None = None
+
+    async def start(self) -> bool:
+        """Run the startup hooks unless another app has run them. Returns False if the server was drained meanwhile.
+
+        Raises: any exception of a hook.
+        """
+        if self._has_ended:  # not if the app was drained before its first start
+            self._has_ended = False
+            self._app.accept_new()
+        self.is_started = await self._server.startup(self)
+        return self.is_started
+
+    async def end(self) -> None:
+        """Run the shutdown hooks unless another app still serves the server. Drain the app first."""
+        self.is_started = False
+        self._has_ended = True
+        await self._server.shutdown(self)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _: object = None) -> AsyncIterator[None]:
+        """Start, and finally drain and end. Pass it to the application that mounts this one.
+
+        `FastAPI(lifespan=app.lifespan)`, or `async with app.lifespan():` inside another lifespan function.
+
+        Raises: any exception of a startup hook.
+        """
+        await self.start()
+        try:
+            yield
+        finally:
+            await self._app.drain()
+            await self.end()
+
+    async def run_lifespan(self, receive: Receive, send: Send) -> None:
+        """Start and end on the events of the ASGI server (ASGI lifespan protocol 2.0)."""
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                try:
+                    failure = "" if await self.start() else "the server was drained during startup"
+                except Exception as error:  # a hook may raise anything; the ASGI server reports it
+                    logger.exception("a startup hook failed")
+                    failure = f"a startup hook failed: {type(error).__name__}: {error}"
+                if failure:
+                    await send({"type": "lifespan.startup.failed", "message": failure})
+                    return
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self._app.drain()
+                await self.end()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def start_on_first_request(self) -> ErrorResponse | None:
+        """Start before the first request. Returns an error response if a hook failed; the next request tries again."""
+        if self._server.try_startup(self):
+            await self._on_started()
+            return None
+        try:
+            # In a task of its own: other requests wait for it even if the client of this one disconnects.
+            is_started = await asyncio.shield(asyncio.ensure_future(self._start_once()))
+        except Exception:  # a hook may raise anything
+            logger.exception("a startup hook failed; the next request tries again")
+            return NOT_STARTED
+        return None if is_started else NOT_STARTED
+
+    async def _start_once(self) -> bool:
+        if not await self._server.startup(self):
+            return False
+        await self._on_started()
+        return True
+
+    async def _on_started(self) -> None:
+        self.is_started = True
+        if self._loop_end is None:
+            if self._server.hooks_timeout:
+                logger.warning(
+                    "received no ASGI lifespan events: shutdown hooks run when the event loop ends, which uvicorn"
+                    " prevents after SIGTERM; pass lifespan=app.lifespan to the application that mounts this one"
+                )
+            self._loop_end = self._end_with_loop()
+            await anext(self._loop_end)
+
+    async def _end_with_loop(self) -> AsyncIterator[None]:
+        """End in `loop.shutdown_asyncgens()`, which `asyncio.run()` and ASGI servers call."""
+        try:
+            yield
+        finally:
+            self._loop_end = None
+            await self.end()
+
+
+__all__ = ["Lifecycle"]

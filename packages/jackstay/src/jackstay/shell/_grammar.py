@@ -1,0 +1,107 @@
+"""The commands, options and values of a program, from which the completion scripts are generated.
+
+They are read from the argparse parsers. The kind of a value follows from its choices or its metavar: FILE is a file.
+"""
+
+from argparse import SUPPRESS, Action, ArgumentParser, _AppendAction, _HelpAction, _VersionAction
+from collections.abc import Mapping
+from typing import NamedTuple
+
+# Prefix of a metavar -> kind of value. Other values have no completion.
+KINDS = {"FILE": "file", "DIR": "directory"}
+
+
+class Value(NamedTuple):
+    """A value: one of `choices`, or a `kind`: `file`, `directory`, `server` (a name in the `--config` file) or `""`."""
+
+    kind: str = ""
+    choices: tuple[str, ...] = ()
+
+
+class Option(NamedTuple):
+    """An option with all its names. `value` is None for a switch."""
+
+    flags: tuple[str, ...]
+    help: str
+    value: Value | None = None
+    is_repeatable: bool = False
+
+
+class Command(NamedTuple):
+    """A sub-command.
+
+    `repeats_last`: the last positional may be repeated. `has_server`: the words after `--` are the command of a server,
+    which has its own completion.
+    """
+
+    name: str
+    summary: str
+    options: tuple[Option, ...]
+    positionals: tuple[Value, ...] = ()
+    repeats_last: bool = False
+    has_server: bool = False
+
+
+class Program(NamedTuple):
+    """A program with its sub-commands. `options` are those before the sub-command, or all if there is none.
+
+    `script` are the arguments that print a completion script, before the name of the shell. `names` are the arguments
+    that print the server names of a configuration file, before the path; empty if the program has no such command.
+    """
+
+    name: str
+    commands: tuple[Command, ...]
+    options: tuple[Option, ...]
+    script: str
+    names: str = ""
+
+    @property
+    def has_servers(self) -> bool:
+        """True if one of the commands starts a server."""
+        return any(command.has_server for command in self.commands)
+
+
+def value_from_metavar(metavar: str, choices: tuple[str, ...] = ()) -> Value:
+    """Return the value that a metavar in `--help` stands for."""
+    kind = next((kind for word, kind in KINDS.items() if metavar.startswith(word)), "")
+    return Value("" if choices else kind, choices)
+
+
+def command_from_parser(
+    name: str,
+    summary: str,
+    parser: ArgumentParser,
+    *,
+    positionals: Mapping[str, Value] | None = None,
+    has_server: bool = False,
+) -> Command:
+    """Read a parser. `positionals` overrides the value of a positional, by its `dest`."""
+    options: list[Option] = []
+    values: list[Value] = []
+    repeats_last = False
+    for action in parser._actions:  # argparse has no public API for this
+        metavar = action.metavar if isinstance(action.metavar, str) else ""
+        value = value_from_metavar(metavar, tuple(str(choice) for choice in action.choices or ()))
+        if action.option_strings:
+            if action.help == SUPPRESS and not isinstance(action, _HelpAction | _VersionAction):
+                continue  # hidden
+            argument = None if action.nargs == 0 else value
+            flags = tuple(action.option_strings)
+            options.append(Option(flags, _help_text(action), argument, isinstance(action, _AppendAction)))
+        elif positionals and action.dest in positionals:
+            values.append(positionals[action.dest])
+        else:
+            values.append(value)
+            repeats_last = action.nargs in ("*", "+")
+    return Command(name, summary, tuple(options), tuple(values), repeats_last, has_server)
+
+
+def _help_text(action: Action) -> str:
+    if isinstance(action, _HelpAction):
+        return "show this help"
+    if isinstance(action, _VersionAction):
+        return "print the version"
+    return (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
+
+
+__all__ = ["KINDS", "Command", "Option", "Program", "Value", "command_from_parser", "value_from_metavar"]

@@ -1,0 +1,310 @@
+"""Turns a recording into interactions: each message of the client with the steps that the server took because of it.
+
+Progress belongs to the request with its token. Other messages of the server belong to the open request that was sent
+last, or else to the client's last message. A request that got no response ends as recorded: silently if the client
+cancelled it, with the connection if the server crashed, and with an error if the recording ends before the response.
+"""
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+import msgspec
+
+from jackstay.errors import Json, RequestId
+from jackstay.protocol.wire import (
+    ABSENT,
+    Absent,
+    Batch,
+    Error,
+    ErrorCode,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Result,
+    encode_error,
+    encode_notification,
+)
+from jackstay.testing._recording import Entry, Line
+from jackstay.types import META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID, encode_json
+
+# Sent at any time: notifications do not belong to these requests.
+UNRELATED: Final = frozenset({"ping", "subscriptions/listen"})
+
+# Change notifications are not repeated when an interaction is played again: the client would send its request again
+# because of each, in an endless loop.
+_CHANGES: Final = ("/list_changed", "notifications/resources/updated")
+
+_decode = msgspec.json.Decoder().decode
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send a frame as recorded. `is_once`: not when the interaction is played again."""
+
+    at: float
+    frame: bytes
+    is_once: bool = False
+
+
+class SendProgress(msgspec.Struct, frozen=True):
+    """Send a progress notification with the current token of the request."""
+
+    at: float
+    method: str
+    params: dict[str, Json]
+
+
+class SendToSubscription(msgspec.Struct, frozen=True):
+    """Send a notification with the current id of a subscription; `subscription` is the interaction that opened it."""
+
+    at: float
+    method: str
+    params: dict[str, Json]
+    subscription: "Interaction"
+    is_once: bool = False
+
+
+class SendRequest(msgspec.Struct, frozen=True):
+    """Send a request to the client; `id` is its id in the recording."""
+
+    at: float
+    id: RequestId
+    method: str
+    params: bytes | None
+
+
+class CancelRequest(msgspec.Struct, frozen=True):
+    """Cancel a request to the client."""
+
+    at: float
+    id: RequestId
+    params: dict[str, Json]
+
+
+class Expect(msgspec.Struct, frozen=True):
+    """Wait until the client has responded to that request. The response is not compared."""
+
+    at: float
+    id: RequestId
+
+
+class Respond(msgspec.Struct, frozen=True):
+    """Respond to the request."""
+
+    at: float
+    result: bytes | None
+    code: int = 0
+    message: str = ""
+    data: "Json | Absent" = ABSENT
+
+
+class Disconnect(msgspec.Struct, frozen=True):
+    """The server ends the connection."""
+
+    at: float
+    why: str
+    exit_code: int | None = None
+
+
+Step: TypeAlias = Send | SendProgress | SendToSubscription | SendRequest | CancelRequest | Expect | Respond | Disconnect
+
+
+class Interaction(msgspec.Struct, eq=False):
+    """The client's message in line `line`, at the time `at`, and the steps of the server.
+
+    `id` is None for a notification.
+
+    `answered` is the index of the response in `steps`; the steps after it are unsolicited messages.
+    """
+
+    line: int
+    at: float
+    method: str
+    params: Json = None
+    id: RequestId | None = None
+    token: Json = None
+    is_abandoned: bool = False
+    answered: int | None = None
+    steps: list[Step] = []
+
+
+def read_interactions(entries: Iterable[Entry]) -> list[Interaction]:
+    """Return every interaction of a recording, in order. Those without a method are played at the start."""
+    readers: dict[int, _Reader] = {}
+    interactions: list[Interaction] = []
+    for entry in entries:
+        reader = readers.get(entry.line.connection)
+        if reader is None:
+            reader = readers[entry.line.connection] = _Reader(interactions)
+        reader.read(entry)
+    for reader in readers.values():
+        reader.stop()
+    return interactions
+
+
+def meta_of(params: Json) -> dict[str, Json]:
+    """Return the `_meta` of params; empty if there is none."""
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta if isinstance(meta, dict) else {}
+
+
+def read_params(raw: msgspec.Raw | None) -> Json:
+    """Return params as plain JSON; None if there are none, or they cannot be decoded."""
+    try:
+        params: Json = None if raw is None else _decode(raw)
+    except (msgspec.DecodeError, RecursionError):  # for example a number that is too large
+        return None
+    return params
+
+
+class _Reader:
+    """One connection of the recording."""
+
+    def __init__(self, interactions: list[Interaction]) -> None:
+        self._interactions = interactions
+        self._open: dict[RequestId, Interaction] = {}
+        self._server_requests: dict[RequestId, Interaction] = {}
+        self._by_token: dict[str, Interaction] = {}
+        self._last: Interaction | None = None
+        self._newest: Interaction | None = None  # as `_last`, but including UNRELATED requests
+
+    def read(self, entry: Entry) -> None:
+        line, at = entry.line, entry.line.at
+        if entry.garbage is not None and line.sender == "server":
+            self._cause(entry).steps.append(Send(at, entry.garbage))
+        elif entry.message is not None:
+            for message in _each(entry.message):
+                if line.sender == "client":
+                    self._from_client(entry, message)
+                else:
+                    self._from_server(entry, message)
+        elif line.lost is not msgspec.UNSET:
+            why = f"the recorded request failed without a response: {line.why}"
+            self._answer(line.lost, Respond(at, None, ErrorCode.INTERNAL_ERROR, why))
+        elif line.aborted is not msgspec.UNSET:
+            self._abandon(line.aborted)
+        elif line.ended is not msgspec.UNSET:
+            self._end(entry, line)
+
+    def stop(self) -> None:
+        """The recording ends here, but the connection was open."""
+        for interaction in self._waiting():
+            if interaction.method not in UNRELATED:
+                message = f"the recording ends before the response to {interaction.method} (line {interaction.line})"
+                interaction.steps.append(Respond(interaction.at, None, ErrorCode.INTERNAL_ERROR, message))
+
+    # --- the client ---------------------------------------------------------------------------------------------------
+
+    def _from_client(self, entry: Entry, message: Message) -> None:
+        if isinstance(message, Request):
+            params = read_params(message.params)
+            interaction = self._begin(entry, message.method, params, message.id)
+            self._open[message.id] = interaction
+            interaction.token = meta_of(params).get(META_PROGRESS_TOKEN)
+            if interaction.token is not None:
+                self._by_token[_token_key(interaction.token)] = interaction
+        elif isinstance(message, Notification):
+            params = read_params(message.params)
+            if message.method == "notifications/cancelled":
+                self._abandon(params.get("requestId") if isinstance(params, dict) else None)
+            else:
+                self._begin(entry, message.method, params, None)
+        elif isinstance(message, Result | Error) and message.id in self._server_requests:
+            self._last = self._server_requests.pop(message.id)
+            self._last.steps.append(Expect(entry.line.at, message.id))
+
+    def _begin(self, entry: Entry, method: str, params: Json, id: RequestId | None) -> Interaction:
+        interaction = Interaction(entry.number, entry.line.at, method, params, id)
+        self._interactions.append(interaction)
+        self._newest = interaction
+        if method not in UNRELATED:
+            self._last = interaction
+        return interaction
+
+    def _abandon(self, id: Json) -> None:
+        if isinstance(id, int | str) and id in self._open:
+            self._open[id].is_abandoned = True
+
+    # --- the server ---------------------------------------------------------------------------------------------------
+
+    def _from_server(self, entry: Entry, message: Message) -> None:
+        at = entry.line.at
+        if isinstance(message, Result):
+            self._answer(message.id, Respond(at, bytes(message.result)))
+        elif isinstance(message, Error) and message.id is not None:
+            self._answer(message.id, Respond(at, None, message.code, message.message, message.data))
+        elif isinstance(message, Error):
+            self._cause(entry).steps.append(Send(at, encode_error(None, message.code, message.message, message.data)))
+        elif isinstance(message, Request):
+            interaction = self._server_requests[message.id] = self._cause(entry)
+            params = None if message.params is None else bytes(message.params)
+            interaction.steps.append(SendRequest(at, message.id, message.method, params))
+        elif isinstance(message, Notification):
+            self._notify(entry, message)
+
+    def _notify(self, entry: Entry, message: Notification) -> None:
+        at, method, params = entry.line.at, message.method, read_params(message.params)
+        if isinstance(params, dict):
+            token, subscription = params.get("progressToken"), meta_of(params).get(META_SUBSCRIPTION_ID)
+            if method == "notifications/progress" and _token_key(token) in self._by_token:
+                self._by_token[_token_key(token)].steps.append(SendProgress(at, method, params))
+                return
+            if isinstance(subscription, int | str) and subscription in self._open:
+                self._notify_subscription(entry, method, params, self._open[subscription])
+                return
+            cancelled_id = params.get("requestId")
+            if (
+                method == "notifications/cancelled"
+                and isinstance(cancelled_id, int | str)
+                and cancelled_id in self._server_requests
+            ):
+                self._server_requests.pop(cancelled_id).steps.append(CancelRequest(at, cancelled_id, params))
+                return
+        frame = encode_notification(method, None if message.params is None else bytes(message.params))
+        self._cause(entry).steps.append(Send(at, frame, method.endswith(_CHANGES)))
+
+    def _notify_subscription(
+        self, entry: Entry, method: str, params: dict[str, Json], subscription: Interaction
+    ) -> None:
+        """Only notifications before the client's next message are the subscription's own: others were caused by it."""
+        is_own = self._newest is subscription or method == "notifications/subscriptions/acknowledged"
+        interaction = subscription if is_own else self._cause(entry)
+        interaction.steps.append(
+            SendToSubscription(entry.line.at, method, params, subscription, method.endswith(_CHANGES))
+        )
+
+    def _answer(self, id: RequestId, answer: Respond) -> None:
+        """Add a response. One to a request that is not open is dropped."""
+        interaction = self._open.pop(id, None)
+        if interaction is not None:
+            interaction.answered = len(interaction.steps)
+            interaction.steps.append(answer)
+
+    def _end(self, entry: Entry, line: Line) -> None:
+        if line.sender == "server":
+            self._cause(entry).steps.append(Disconnect(line.at, str(line.ended), line.exit))
+        self._open.clear()
+
+    def _waiting(self) -> list[Interaction]:
+        return [interaction for interaction in self._open.values() if not interaction.is_abandoned]
+
+    def _cause(self, entry: Entry) -> Interaction:
+        """Return the interaction to which a message of the server without a request id, or its end, belongs."""
+        for interaction in reversed(self._waiting()):
+            if interaction.method not in UNRELATED:
+                return interaction
+        if self._last is None:  # the server sent the first message
+            self._last = Interaction(entry.number, 0.0, "")
+            self._interactions.append(self._last)
+        return self._last
+
+
+def _each(message: Message) -> Iterable[Message]:
+    """Return the valid members of a batch, or the one message."""
+    members = message.members if isinstance(message, Batch) else (message,)
+    return [member for member in members if not isinstance(member, Malformed)]
+
+
+def _token_key(token: Json) -> str:
+    """Return a key for a token: 1 and "1" are different tokens."""
+    return encode_json(token).decode()

@@ -1,0 +1,123 @@
+"""Cuts received bytes into frames, which are pulled one at a time.
+
+At most one frame is cut ahead, to know whether there is something to pull; the rest stays as bytes. If the handler
+stops pulling and enough is buffered, reading stops.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from jackstay.errors import FrameTooLargeError, McpError, ProtocolError
+from jackstay.protocol.wire import FRAMINGS
+
+# Reading stops when this much is buffered. Four times the capacity of a pipe, so that a handler which pulls in a task
+# of its own, one iteration of the loop later, does not stop it.
+FULL_BYTES: Final = 262_144
+
+
+class FrameReader:
+    """Receives bytes by `feed()` and returns frames from `next_frame()`.
+
+    `arrived` is called when there is something to pull and there was nothing before. `drained` is called when a reader
+    that was full has been emptied. `lost` is called once, if the stream can no longer be cut into frames.
+    """
+
+    __slots__ = (
+        "_framer",
+        "_has_ended",
+        "_is_notified",
+        "_keeps_tail",
+        "_next",
+        "_on_drained",
+        "_on_frames",
+        "_on_lost",
+        "_was_full",
+        "is_lost",
+        "was_silent",
+    )
+
+    def __init__(
+        self,
+        framing: str,
+        limit: int,
+        arrived: Callable[[], None],
+        drained: Callable[[], None],
+        lost: Callable[[ProtocolError], None],
+    ) -> None:
+        self._framer = FRAMINGS[framing].reader(limit)
+        self._keeps_tail = framing == "lines"
+        self._on_frames = arrived
+        self._on_drained = drained
+        self._on_lost = lost
+        self._next: bytes | McpError | None = None  # cut ahead
+        self._is_notified = False
+        self._has_ended = False
+        self._was_full = False
+        self.is_lost = False
+        self.was_silent = True  # nothing was ever fed
+
+    def __repr__(self) -> str:
+        return f"<{self.__class__.__name__} of {self._framer!r}{', ended' if self._has_ended else ''}>"
+
+    def feed(self, data: bytes) -> None:
+        """Add received bytes."""
+        self.was_silent = False
+        self._framer.feed(data)
+        self._cut_ahead()
+
+    def end(self) -> None:
+        """The stream has ended. A last line without a newline is delivered: it may be a complete message."""
+        self._has_ended = True
+        self._cut_ahead()
+
+    def is_full(self) -> bool:
+        """Whether to stop reading, until `drained` is called."""
+        if self._is_notified and self._framer.buffered > FULL_BYTES:
+            self._was_full = True
+        return self._was_full
+
+    def next_frame(self) -> bytes | McpError | None:
+        """See `Transport.next_frame`."""
+        found = self._next
+        if found is not None:
+            self._next = None
+            return found
+        found = self._cut()
+        if found is None:
+            self._is_notified = False
+            if self._was_full:
+                self._was_full = False
+                self._on_drained()
+        return found
+
+    def _cut_ahead(self) -> None:
+        if self._is_notified:
+            return
+        self._next = self._cut()
+        if self._next is not None:
+            self._is_notified = True
+            self._on_frames()
+
+    def _cut(self) -> bytes | McpError | None:
+        if self.is_lost:
+            return None
+        try:
+            frame = self._framer.next_frame()
+        except FrameTooLargeError as error:
+            return error
+        except ProtocolError as error:
+            self.is_lost = True
+            self._on_lost(error)
+            return error
+        return self._tail() if frame is None and self._has_ended else frame
+
+    def _tail(self) -> bytes | McpError | None:
+        unfinished = self._framer.eof()
+        if unfinished is None:
+            return None
+        if self._keeps_tail:
+            # Some servers omit the newline after their last message. An incomplete message is delivered, too: only the
+            # JSON parser can distinguish the two, and it rejects the incomplete one.
+            return unfinished.data or None
+        expected = "" if unfinished.expected is None else f" of {unfinished.expected}"
+        return ProtocolError(f"the stream ended inside a frame, after {unfinished.received}{expected} bytes")
