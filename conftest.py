@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, settings
 import loops
 
 GUARD_SECONDS = 60.0
+LONG_GUARD_SECONDS = 600.0  # searches over states on a busy machine
 FINAL_ITERATIONS = 100  # cancelled tasks need turns to end; nested generators of httpx need many on uvloop
 MAX_SHOWN = 20  # failed tests in the command at the end
 SOAK_FACTOR = 60  # a soak runs about fifty times the examples
@@ -128,7 +129,8 @@ def _encodable(value: Any) -> Any:
 def guard_seconds(item: pytest.Item) -> float:
     """How long each phase of this test may take."""
     marker = item.get_closest_marker("guard")
-    seconds = float(marker.args[0]) if marker is not None else GUARD_SECONDS
+    default = LONG_GUARD_SECONDS if item.get_closest_marker("long") else GUARD_SECONDS
+    seconds = float(marker.args[0]) if marker is not None else default
     return seconds * SOAK_FACTOR if os.environ.get("JACKSTAY_PROFILE") == "soak" else seconds
 
 

@@ -72,5 +72,5 @@ def check(seen: dict[str, Any], revision: str, *, is_http: bool) -> None:
     assert "hunter2" not in requests
     if is_http:
         assert seen.pop("declined") == "Approval denied: user.remove was not run."
-        assert seen.pop("cannot").startswith("Approval required: user.remove needs a person's approval")
+        assert seen.pop("cannot").startswith("Approval required: user.remove requires the approval of a user")
     assert seen == {**SEEN, "revision": revision, "sums": SUMS if is_http else {}}
