@@ -256,7 +256,10 @@ class Search:
             refused = core.calls.pending.get(move[1])
         before, outcomes, posts = core.epoch, world.outcomes, self._open_posts(world)
         event = self._user_event(world, move) or self._transport_event(world, move)
-        if event is None:
+        if move[0] == "write":
+            core.wrote(core.epoch, self._write(world))
+            effects: list[e.Effect] = []
+        elif event is None:
             effects = core.receive(self._frame(world, move), core.epoch, world.clock)
         else:
             effects = core.step(event, world.clock)
@@ -337,8 +340,6 @@ class Search:
             case ("reaped",):
                 world.alive = "none"
                 return e.Reaped(epoch)
-            case ("write",):
-                return e.Wrote(epoch, self._write(world))
             case ("start", id):
                 world.queued = world.queued[1:]
                 self._arrive(world, id)

@@ -116,9 +116,9 @@ class Harness:
     def reaped(self) -> list[e.Effect]:
         return self.step(e.Reaped(self.epoch))
 
-    def wrote(self, through: int | None = None) -> list[e.Effect]:
+    def wrote(self, through: int | None = None) -> None:
         """The transport has passed all frames so far to the operating system."""
-        return self.step(e.Wrote(self.epoch, self.core.calls.number if through is None else through))
+        self.core.wrote(self.epoch, self.core.calls.number if through is None else through)
 
     def lost(self, id: int, error: McpError, *, was_declined: bool = False) -> list[e.Effect]:
         return self.step(e.ExchangeLost(self.epoch, id, error, was_declined))

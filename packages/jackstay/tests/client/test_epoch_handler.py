@@ -16,6 +16,13 @@ class FakeConnection:
         self.events: list[Any] = []
         self.header_params = {"query": (ParamHeader(("a",), "A", "string"),)}
 
+    @property
+    def core(self) -> "FakeConnection":
+        return self
+
+    def wrote(self, epoch: int, through: int) -> None:
+        self.events.append(("wrote", epoch, through))
+
     def step(self, event: e.Event) -> None:
         self.events.append(event)
 
@@ -45,7 +52,7 @@ def test_every_event_carries_the_epoch() -> None:
     handler.went_down(error, -9, True)
     assert connection.events == [
         (transport, 7),
-        e.Wrote(7, 3),
+        ("wrote", 7, 3),
         e.BecameWritable(7),
         e.ExchangeLost(7, 5, error, True),
         e.PostQueued(7, 8),

@@ -92,7 +92,7 @@ class Joined:
                 case c.Send():
                     assert self.is_open, "a frame was sent without a transport"
                     self.to_server.write(effect.frame)
-                    self._step(c.Wrote(self.epoch, effect.number))
+                    self.client.wrote(self.epoch, effect.number)
                 case c.Complete():
                     assert msgspec.json.decode(effect.result)["call"] == effect.caller, "the result of another call"
                     self.outcomes[effect.caller].append("ok")  # type: ignore[index]

@@ -1,5 +1,7 @@
 """Named timers: arm, disarm, due; compared with a plain dict."""
 
+import math
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -153,7 +155,10 @@ class TimersComparedWithADict(RuleBasedStateMachine):
     def agrees(self):
         assert self.timers.armed == self.model
         assert len(self.timers) == len(self.model)
-        assert self.timers.next_at == min(self.model.values(), default=None)
+        earliest = min(self.model.values(), default=None)
+        assert earliest is None or self.timers.earliest <= earliest
+        assert self.timers.next_at == earliest
+        assert self.timers.earliest == (math.inf if earliest is None else earliest)
 
 
 TestTimersComparedWithADict = TimersComparedWithADict.TestCase

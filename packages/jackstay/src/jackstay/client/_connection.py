@@ -11,6 +11,7 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -76,7 +77,8 @@ class Connection:
         self._pending_events: deque[e.Event] = deque()
         self._is_stepping = False
         self._wake: asyncio.TimerHandle | None = None
-        self._wake_at = 0.0  # the time of `_wake`; uvloop handles have no `when()`
+        self._wake_at = inf  # the time of `_wake`; uvloop handles have no `when()`
+        self._timers = self.core.calls.timers
         self._tasks: set[asyncio.Task[Any]] = set()
         self._handlers: dict[int | str, asyncio.Task[None]] = {}
         self._inbox = Inbox()
@@ -226,7 +228,7 @@ class Connection:
         finally:
             if self._pending_events:
                 self._process_pending()
-            else:
+            elif self._timers.earliest < self._wake_at:
                 self._arm()
 
     def pull(self, transport: Transport, epoch: int) -> None:
@@ -249,7 +251,8 @@ class Connection:
             loop.call_soon(self.pull, transport, epoch)  # the remaining frames
             raise
         finally:
-            self._arm()
+            if self._timers.earliest < self._wake_at:
+                self._arm()
 
     def emit_exit(self, code: int | None) -> None:
         """Emit the exit of a child process."""
@@ -309,20 +312,17 @@ class Connection:
 
     def _arm(self) -> None:
         at = self.core.wake_at
-        wake = self._wake
-        if at is None:
-            if wake is not None:
-                wake.cancel()
-                self._wake = None
-        elif wake is None or at < self._wake_at:
-            # A timer that is too early is kept: most deadlines are disarmed long before they expire.
-            if wake is not None:
-                wake.cancel()
-            self._wake_at = at
-            self._wake = self._running().call_at(at, self._tick)
+        # A timer that is too early is kept: most deadlines are disarmed long before they expire.
+        if at is not None and at >= self._wake_at:
+            return
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake = None if at is None else self._running().call_at(at, self._tick)
+        self._wake_at = inf if at is None else at
 
     def _tick(self) -> None:
         self._wake = None
+        self._wake_at = inf
         self._pending_events += self.core.due(self._running().time())
         self._process_pending()
 
@@ -553,6 +553,7 @@ class Connection:
             self.telemetry.emit("jackstay.connection.transition", **fields, epoch=effect.epoch, attempt=effect.attempt)
         if effect.target == "closed" and self._closed is not None:
             self._closed.set()
+            self._arm()  # cancels the timer: none is armed in this state
         if self.on_transition is not None:
             self.on_transition(effect)
 

@@ -31,7 +31,7 @@ class EpochHandler:
 
     def wrote(self, through: int) -> None:
         """See `ExchangeHandler`."""
-        self.connection.step(e.Wrote(self.epoch, through))
+        self.connection.core.wrote(self.epoch, through)
 
     def room_made(self) -> None:
         """See `ExchangeHandler`."""

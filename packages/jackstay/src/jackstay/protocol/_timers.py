@@ -7,6 +7,7 @@ it. Stale entries are removed when they outnumber the live ones, so memory is bo
 
 from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import Generic, TypeVar
 
 Name = TypeVar("Name", bound=Hashable)
@@ -18,7 +19,7 @@ _MIN_STALE = 64
 class Timers(Generic[Name]):
     """Named absolute times. Arming a name again moves it."""
 
-    __slots__ = ("_armed", "_count", "_heap")
+    __slots__ = ("_armed", "_count", "_heap", "earliest")
 
     def __init__(self) -> None:
         # The live entry of each name; every other entry in the heap is stale. Compared by identity: a name may be armed
@@ -27,6 +28,9 @@ class Timers(Generic[Name]):
         # The count breaks ties: names are never compared, and equal times are returned in the order armed.
         self._heap: list[tuple[float, int, Name]] = []
         self._count = 0
+        # No name is armed for an earlier time; exact after `next_at`. A driver whose timer is not later than this has
+        # nothing to do.
+        self.earliest = inf
 
     def __repr__(self) -> str:
         return f"<Timers {self.armed!r}>"
@@ -43,6 +47,7 @@ class Timers(Generic[Name]):
         clone._armed = self._armed.copy()
         clone._heap = self._heap.copy()
         clone._count = self._count
+        clone.earliest = self.earliest
         return clone
 
     def arm(self, name: Name, at: float) -> None:
@@ -50,6 +55,8 @@ class Timers(Generic[Name]):
         self._count += 1
         entry = self._armed[name] = (at, self._count, name)
         heappush(self._heap, entry)
+        if at < self.earliest:  # noqa: PLR1730  # `min()` takes longer, and this runs for every call
+            self.earliest = at
         if len(self._heap) > _MIN_STALE + 2 * len(self._armed):
             self._drop_stale()
 
@@ -74,8 +81,10 @@ class Timers(Generic[Name]):
         while heap:
             entry = heap[0]
             if armed.get(entry[2]) is entry:
+                self.earliest = entry[0]
                 return entry[0]
             heappop(heap)
+        self.earliest = inf
         return None
 
     def due(self, now: float) -> list[Name]:

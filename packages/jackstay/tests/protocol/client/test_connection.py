@@ -53,7 +53,6 @@ MAKE = {
     e.FrameRefused: lambda r: e.FrameRefused(r.epoch, b"{}"),
     e.BecameWritable: lambda r: e.BecameWritable(r.epoch),
     e.Resumed: lambda r: e.Resumed(),
-    e.Wrote: lambda r: e.Wrote(r.epoch, 1),
     e.PostQueued: lambda r: e.PostQueued(r.epoch, an_id(r, Role.CALL)),
     e.PostStarted: lambda r: e.PostStarted(r.epoch, an_id(r, Role.CALL)),
     e.Spawned: lambda r: e.Spawned(r.epoch),
@@ -144,7 +143,6 @@ CELLS_OUT = [
     (e.FrameRefused, "-", "", "", "-", "-", "-"),
     (e.BecameWritable, "-", "", "", "-", "-", "-"),
     (e.Resumed, "-", "-", "", "-", "-", "-"),
-    (e.Wrote, "", "", "", "", "", "-"),
     (e.PostQueued, "-", "-", "", "-", "-", "-"),
     (e.PostStarted, "", "", "", "", "-", "-"),
     (e.Spawned, "Transition > initializing", "!", "!", "Close", "Close", "Close"),
@@ -358,7 +356,7 @@ def test_a_frame_of_an_old_epoch_is_dropped_and_counted():
 
 def test_a_stale_event_changes_nothing_in_any_state():
     """An error of an old transport cannot end the new connection (docs/guarantees.md G10)."""
-    events = (e.CameUp, e.WentDown, e.Reaped, e.Wrote, e.BecameWritable, e.SpawnFailed)
+    events = (e.CameUp, e.WentDown, e.Reaped, e.BecameWritable, e.SpawnFailed)
     for event, state in product(events, ClientState):
         harness = populated(state)
         before = harness.core.copy()
@@ -373,6 +371,17 @@ def test_a_stale_event_changes_nothing_in_any_state():
         )
         assert core.calls.timers.armed == before.calls.timers.armed
         assert core.calls.written == before.calls.written
+
+
+def test_written_frames_of_an_old_transport_do_not_count_in_any_state():
+    for state in ClientState:
+        core = populated(state).core
+        before = core.calls.written
+        core.wrote(core.epoch - 1, before + 1)
+        assert (core.calls.written, core.counts["stale"]) == (before, 1)
+        core.wrote(core.epoch, before + 1)
+        core.wrote(core.epoch, before)
+        assert (core.calls.written, core.state) == (before + 1, state)
 
 
 def test_a_late_spawn_of_an_old_epoch_is_closed_in_every_state():

@@ -269,8 +269,7 @@ class HostileEnvironment(RuleBasedStateMachine):
             self.write(number, id)
             through = number
         self.frames = self.frames[count:]
-        self.harness.step(e.Wrote(self.live_epoch, through))
-        self.perform()
+        self.harness.core.wrote(self.live_epoch, through)
 
     @precondition(lambda self: self.alive == "live" and self.frames)
     @rule()

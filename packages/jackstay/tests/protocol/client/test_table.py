@@ -114,7 +114,7 @@ def test_a_timer_that_expired_just_before_the_state_changed_is_ignored():
 
 def test_every_transport_event_has_its_epoch():
     from_a_transport = {
-        e.Spawned, e.SpawnFailed, e.SpawnRefused, e.CameUp, e.WentDown, e.Reaped, e.Wrote, e.Refused, e.BecameWritable,
+        e.Spawned, e.SpawnFailed, e.SpawnRefused, e.CameUp, e.WentDown, e.Reaped, e.Refused, e.BecameWritable,
         e.ExchangeLost, e.SessionLost, e.PostQueued, e.PostStarted, e.OversizeReceived,
     }  # fmt: skip
     assert {event.__name__ for event in from_a_transport if not issubclass(event, e.TransportEvent)} == set()

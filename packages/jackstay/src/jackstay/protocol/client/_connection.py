@@ -30,7 +30,7 @@ _TIMER_EVENTS: dict[Timer, type[e.Event]] = {
 
 
 class ClientConnection(UserActions, TransportActions, RecoveryActions, FrameActions):
-    """One client connection. Call `start()` once, then `step()`, `receive()` and `due()` as things happen.
+    """One client connection. Call `start()` once, then `step()`, `receive()`, `wrote()` and `due()` as things happen.
 
     `is_http`: requests are sent one by one instead of in a stream. `known_era` is the era of an earlier connection to
     the same target. With `is_strict` an event that the table calls impossible raises `InvalidEventError`; otherwise it
@@ -75,6 +75,16 @@ class ClientConnection(UserActions, TransportActions, RecoveryActions, FrameActi
                 return out
         self._accept(message, len(frame))
         return out
+
+    def wrote(self, epoch: int, through: int) -> None:
+        """Record that the transport of `epoch` passed a byte of each frame up to this number to the operating system.
+
+        Not an event of the table: it means the same in every state, and has no effects.
+        """
+        if epoch != self.epoch:
+            self._fire(e.StaleEventReceived(epoch))
+        elif through > self.calls.written:
+            self.calls.written = through
 
     def due(self, now: float) -> list[e.Event]:
         """Return the expired timers as events to step, earliest first."""
@@ -155,7 +165,6 @@ ClientConnection.ACTIONS = {
     Action.SEND_MORE: ClientConnection._send_more,
     Action.KEEP_FRAME: ClientConnection._keep_frame,
     Action.SEND_KEPT: ClientConnection._send_kept,
-    Action.MARK_WRITTEN: ClientConnection._mark_written,
     Action.MARK_UNSENT: ClientConnection._mark_unsent,
     Action.MARK_SENT: ClientConnection._mark_sent,
     Action.SUBSCRIBE: ClientConnection._subscribe,

@@ -48,7 +48,6 @@ class Action(TableEnum):
     SEND_MORE = "send more queued calls"
     KEEP_FRAME = "keep it until the transport is writable"
     SEND_KEPT = "send kept frames"
-    MARK_WRITTEN = "mark as written"
     MARK_UNSENT = "mark as not sent"
     MARK_SENT = "mark as sent"
     SUBSCRIBE = "store and open it"
@@ -147,7 +146,7 @@ _DROP = Cell((A.DROP_WAITER,))
 _REMEMBER, _FORGET = Cell((A.REMEMBER_SUBSCRIPTION,)), Cell((A.FORGET_SUBSCRIPTION,))
 _CANCEL_CALL, _EXPIRE = Cell((A.CANCEL_CALL,)), Cell((A.EXPIRE,))
 _CLOSE_LATE = Cell((A.CLOSE_LATE,))
-_MARK, _MARK_SENT = Cell((A.MARK_WRITTEN,)), Cell((A.MARK_SENT,))
+_MARK_SENT = Cell((A.MARK_SENT,))
 _ = IGNORE
 NEVER = IMPOSSIBLE
 
@@ -187,7 +186,6 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.FrameRefused: (_, Cell((A.KEEP_FRAME,)), Cell((A.KEEP_FRAME,)), _, _, _),
     e.BecameWritable: (_, Cell((A.SEND_KEPT,)), Cell((A.SEND_KEPT, A.FLUSH)), _, _, _),
     e.Resumed: (_, _, Cell((A.SEND_MORE,)), _, _, _),
-    e.Wrote: (_MARK, _MARK, _MARK, _MARK, _MARK, _),
     e.PostQueued: (_, _, Cell((A.MARK_UNSENT,)), _, _, _),
     e.PostStarted: (_MARK_SENT, _MARK_SENT, _MARK_SENT, _MARK_SENT, _, _),
     # A transport that starts after its deadline is closed.

@@ -159,6 +159,3 @@ class UserActions(ClientCore):
         exchange = self._open_exchange(event.id)
         if exchange is not None:
             exchange.is_unsent = False
-
-    def _mark_written(self, event: e.Wrote) -> None:
-        self.calls.written = max(self.calls.written, event.through)

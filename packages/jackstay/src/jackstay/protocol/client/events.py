@@ -194,12 +194,6 @@ class Reaped(TransportEvent, frozen=True):
     """the transport has ended, with all of its processes and files"""
 
 
-class Wrote(TransportEvent, frozen=True):
-    """frames up to this number have been passed to the operating system"""
-
-    through: int
-
-
 class Refused(TransportEvent, frozen=True):
     """the transport is busy and did not accept the frame of this call"""
 
@@ -606,5 +600,4 @@ __all__ = [
     "Warn",
     "WentDown",
     "Withdraw",
-    "Wrote",
 ]
