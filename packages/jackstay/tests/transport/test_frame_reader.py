@@ -127,3 +127,12 @@ def test_it_is_full_only_if_the_handler_does_not_pull() -> None:
     assert not harness.reader.is_full()
     harness.pull()
     assert harness.drains == 1
+
+
+def test_a_closed_reader_returns_nothing() -> None:
+    harness = Harness()
+    harness.reader.feed(b"a\nb\nc")
+    harness.reader.close()
+    assert harness.reader.next_frame() is None
+    harness.reader.end()
+    assert harness.reader.next_frame() is None

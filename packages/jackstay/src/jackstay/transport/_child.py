@@ -8,8 +8,8 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Final
 
 from jackstay.errors import McpError, ProtocolError, TransportError
@@ -72,9 +72,8 @@ class ChildTransport:
             os.set_blocking(fd, False)
         self._frames = FrameReader(framing, max_frame_bytes, handler.frames_arrived, self._drained, self._lost)
         self._stdin = WritePipe(self._loop, pipes[0])
-        self._queue = WriteQueue(
-            self._loop, self._stdin, handler, _writer(framing, max_frame_bytes), self._write_failed
-        )
+        frame = partial(FRAMINGS[framing].writer, limit=max_frame_bytes)  # type: ignore[call-arg]  # in every framing
+        self._queue = WriteQueue(self._loop, self._stdin, handler, frame, self._write_failed)
         self._stdout = ReadPipe(self._loop, pipes[1], self._received, self._stdout_ended)
         self._stderr = ReadPipe(self._loop, pipes[2], stderr_tail.feed, self._settle) if len(pipes) > 2 else None
         self._process = Process(self._loop, child, self._exited)
@@ -100,7 +99,7 @@ class ChildTransport:
 
     def next_frame(self) -> bytes | McpError | None:
         """See `Transport.next_frame`. Received frames can be pulled until `close()`."""
-        return self._frames.next_frame() if self._state not in (ChildState.CLOSING, ChildState.CLOSED) else None
+        return self._frames.next_frame()
 
     async def flush(self) -> bool:
         """See `Transport.flush`. After the first sign of an end nothing is written."""
@@ -118,6 +117,7 @@ class ChildTransport:
         if self._shutdown is None:
             self._state = ChildState.CLOSING
             self._queue.close()
+            self._frames.close()
             if self._report_timer is not None:
                 self._report_timer.cancel()
             self._shutdown = self._loop.create_task(self._end(), name=f"jackstay-close-{self._name}")
@@ -129,7 +129,7 @@ class ChildTransport:
         if self._state is ChildState.CLOSING:
             return  # discarded, but read: a child that blocks in a write cannot exit
         self._frames.feed(data)
-        if self._frames.is_full() and self._state is ChildState.OPEN:
+        if self._frames.is_notified and self._frames.is_full() and self._state is ChildState.OPEN:
             self._stdout.pause()
 
     def _drained(self) -> None:
@@ -236,8 +236,3 @@ class ChildTransport:
         close_pipes(self._child)
         self._stderr_tail.close()
         self._state = ChildState.CLOSED
-
-
-def _writer(framing: str, limit: int) -> Callable[[bytes], bytes]:
-    write = FRAMINGS[framing].writer
-    return lambda frame: write(frame, limit)

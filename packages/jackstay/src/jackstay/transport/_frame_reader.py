@@ -25,7 +25,6 @@ class FrameReader:
     __slots__ = (
         "_framer",
         "_has_ended",
-        "_is_notified",
         "_keeps_tail",
         "_next",
         "_on_drained",
@@ -33,6 +32,7 @@ class FrameReader:
         "_on_lost",
         "_was_full",
         "is_lost",
+        "is_notified",
         "was_silent",
     )
 
@@ -50,7 +50,7 @@ class FrameReader:
         self._on_drained = drained
         self._on_lost = lost
         self._next: bytes | McpError | None = None  # cut ahead
-        self._is_notified = False
+        self.is_notified = False  # `arrived` was called, and not everything was pulled since
         self._has_ended = False
         self._was_full = False
         self.is_lost = False
@@ -63,16 +63,23 @@ class FrameReader:
         """Add received bytes."""
         self.was_silent = False
         self._framer.feed(data)
-        self._cut_ahead()
+        if not self.is_notified:
+            self._cut_ahead()
 
     def end(self) -> None:
         """The stream has ended. A last line without a newline is delivered: it may be a complete message."""
         self._has_ended = True
-        self._cut_ahead()
+        if not self.is_notified:
+            self._cut_ahead()
+
+    def close(self) -> None:
+        """Drop everything that was not pulled: from now on nothing is returned."""
+        self._next = None
+        self.is_lost = True
 
     def is_full(self) -> bool:
         """Whether to stop reading, until `drained` is called."""
-        if self._is_notified and self._framer.buffered > FULL_BYTES:
+        if self.is_notified and self._framer.buffered > FULL_BYTES:
             self._was_full = True
         return self._was_full
 
@@ -82,34 +89,29 @@ class FrameReader:
         if found is not None:
             self._next = None
             return found
-        found = self._cut()
+        if not self.is_lost:
+            try:
+                found = self._framer.next_frame()
+            except FrameTooLargeError as error:
+                return error
+            except ProtocolError as error:
+                self.is_lost = True
+                self._on_lost(error)
+                return error
+            if found is None and self._has_ended:
+                found = self._tail()
         if found is None:
-            self._is_notified = False
+            self.is_notified = False
             if self._was_full:
                 self._was_full = False
                 self._on_drained()
         return found
 
     def _cut_ahead(self) -> None:
-        if self._is_notified:
-            return
-        self._next = self._cut()
+        self._next = self.next_frame()
         if self._next is not None:
-            self._is_notified = True
+            self.is_notified = True
             self._on_frames()
-
-    def _cut(self) -> bytes | McpError | None:
-        if self.is_lost:
-            return None
-        try:
-            frame = self._framer.next_frame()
-        except FrameTooLargeError as error:
-            return error
-        except ProtocolError as error:
-            self.is_lost = True
-            self._on_lost(error)
-            return error
-        return self._tail() if frame is None and self._has_ended else frame
 
     def _tail(self) -> bytes | McpError | None:
         unfinished = self._framer.eof()

@@ -174,8 +174,8 @@ class WriteQueue(FrameQueue):
         framed = self._frame(frame)
         waiting[number] = framed
         self.size += len(framed)
-        if self._handle is None:
-            self._schedule()
+        if self._handle is None and not self._is_blocked and not self._is_paused:
+            self._handle = self._loop.call_soon(self._flush)
         return True
 
     async def flush(self) -> bool:
@@ -207,10 +207,6 @@ class WriteQueue(FrameQueue):
         self.clear()
         self._rest = None
 
-    def _schedule(self) -> None:
-        if self._handle is None and not self._is_blocked and not self._is_paused:
-            self._handle = self._loop.call_soon(self._flush)
-
     def _stop(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
@@ -229,7 +225,8 @@ class WriteQueue(FrameQueue):
         through: int | None = None
         error: OSError | None = None
         written = 0
-        while len(self) and written < TURN_BYTES:
+        waiting = self._waiting
+        while (waiting or self._rest is not None) and written < TURN_BYTES:
             try:
                 taken, size, last = self._write_some()
             except OSError as failure:
@@ -243,8 +240,8 @@ class WriteQueue(FrameQueue):
                 break
         if error is not None:
             self.pause()
-        elif len(self):
-            self._schedule()
+        elif (waiting or self._rest is not None) and not self._is_blocked and not self._is_paused:
+            self._handle = self._loop.call_soon(self._flush)
         if through is not None:
             self._handler.wrote(through)
         if self.was_refused:

@@ -34,10 +34,12 @@ class LineFramer(BufferedFramer):
             if newline < 0:
                 self._keep(piece, start)
                 continue
-            if newline + 1 == len(piece):
+            if newline + 1 != len(piece):
+                self._offset = newline + 1
+            elif self._pending:
                 self._advance()
             else:
-                self._offset = newline + 1
+                self._piece, self._offset = b"", 0
             if self._skipped:
                 self._skipped = 0
                 continue
