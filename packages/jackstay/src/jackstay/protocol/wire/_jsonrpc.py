@@ -13,7 +13,14 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from jackstay.errors import Json, ProtocolError, RequestId, UsageError
-from jackstay.protocol.wire._json_text import JsonProblem, explain, find_problem, flatten, needs_check
+from jackstay.protocol.wire._json_text import (
+    MAX_SHALLOW_TEXT,
+    JsonProblem,
+    explain,
+    find_problem,
+    flatten,
+    needs_check,
+)
 from jackstay.types import encode_json
 
 # A server stores the id of every request in flight, up to 1,024 per connection, so their length is limited. Ids are
@@ -188,7 +195,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Message:
     """
     if type(frame) is not bytes:
         frame = bytes(frame)  # a view would lock a bytearray, so that it could not be resized
-    if needs_check(frame):
+    if (len(frame) > MAX_SHALLOW_TEXT or not frame.isascii()) and needs_check(frame):
         problem = find_problem(frame)
         if problem is not None:
             return _malformed_text(frame, problem)
@@ -199,6 +206,9 @@ def decode(frame: bytes | bytearray | memoryview) -> Message:
     id = envelope.id
     method = envelope.method
     if method is UNSET:
+        result = envelope.result
+        if result is not UNSET and envelope.error is UNSET and id is not UNSET and id is not None:
+            return Result(id, result)
         return _decode_response(frame, envelope)
     if envelope.result is not UNSET or envelope.error is not UNSET:
         return _invalid(frame, "a message cannot have both `method` and `result` or `error`", "$")
@@ -221,6 +231,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Message:
 
 
 def _decode_response(frame: bytes, envelope: _Envelope) -> Single:
+    """Decode a response that is not a valid result: an error, or an invalid message."""
     id = envelope.id
     if envelope.error is not UNSET:
         if envelope.result is not UNSET:
@@ -228,9 +239,7 @@ def _decode_response(frame: bytes, envelope: _Envelope) -> Single:
         return _decode_error(frame, None if id is UNSET else id, envelope.error)
     if envelope.result is UNSET:
         return _invalid(frame, "a message must have `method`, `result` or `error`", "$")
-    if id is UNSET or id is None:
-        return _invalid(frame, "a result must have the `id` of its request", "$.id")
-    return Result(id, envelope.result)
+    return _invalid(frame, "a result must have the `id` of its request", "$.id")
 
 
 def _decode_error(frame: bytes, id: RequestId | None, raw: Raw) -> Single:
@@ -367,8 +376,11 @@ def encode_request(id: RequestId, method: str, params: bytes | None = None, meta
     Raises:
         UsageError: the id, the method name, the params or the meta are invalid.
     """
-    head = b'{"jsonrpc":"2.0","id":%b,"method":%b' % (_encode_id(id), _encode_method(method))
-    return head + _params_member(params, meta)
+    # A short id and no `_meta` are the common case of every call, and are encoded here.
+    id_text = b"%d" % id if type(id) is int and id.bit_length() < 64 else _encode_id(id)
+    if meta is None and params is not None:
+        return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (id_text, _encode_method(method), params)
+    return b'{"jsonrpc":"2.0","id":%b,"method":%b' % (id_text, _encode_method(method)) + _params_member(params, meta)
 
 
 def encode_notification(method: str, params: bytes | None = None, meta: bytes | None = None) -> bytes:
