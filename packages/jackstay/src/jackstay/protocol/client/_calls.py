@@ -178,22 +178,28 @@ class Calls:
         """Make a call: send it if `may_send` and the limits allow it, queue it if it may wait, else refuse it."""
         settings = self.settings
         waits_if_busy = (settings.busy if event.busy is None else event.busy) == "wait"
-        for name, seconds in (("timeout", event.timeout), ("max_timeout", event.max_timeout)):
-            if seconds is not None and seconds is not _UNSET and not seconds > 0:  # this form refuses NaN too
-                error = UsageError(f"{name} must be a positive number or None, not {seconds!r}", path=name)
-                self.out.append(Fail(event.caller, 0, error.about(event.method, None)))
-                return
-        if self.check and self.is_checking and self._waits_for_ready(event):
+        waits_for_ready = settings.wait_for_ready if event.wait_for_ready is None else event.wait_for_ready
+        if event.timeout is not _UNSET or event.max_timeout is not _UNSET:
+            for name, seconds in (("timeout", event.timeout), ("max_timeout", event.max_timeout)):
+                if seconds is not None and seconds is not _UNSET and not seconds > 0:  # this form refuses NaN too
+                    error = UsageError(f"{name} must be a positive number or None, not {seconds!r}", path=name)
+                    self.out.append(Fail(event.caller, 0, error.about(event.method, None)))
+                    return
+        if self.check and self.is_checking and waits_for_ready:
             may_send = False  # queued: if the server hangs, it would be lost
         if self.drain_at is not None and (event.began_at is None or event.began_at >= self.drain_at):
             refusal = ShutdownError("the client is shutting down and accepts no new calls")
             self.out.append(Fail(event.caller, 0, refusal.about(event.method, None)))
             return
-        over = self._limit_reached(may_send)
+        over = ""
+        if len(self.pending) - self.internal >= settings.max_pending:
+            over = f"too many open calls: the limit max_pending is {settings.max_pending}"
+        elif not may_send and len(self.queue) >= settings.max_queued:
+            over = f"too many queued calls: the limit max_queued is {settings.max_queued}"
         if over and not waits_if_busy:
             self.out.append(Fail(event.caller, 0, BackpressureError(over).about(event.method, None)))
             return
-        exchange = self._open(event, waits_if_busy)
+        exchange = self._open(event, waits_for_ready, waits_if_busy)
         self.out.append(Accept(event.caller, exchange.id))
         deadline = None if event.began_at is None else self.timers.at(exchange.id)
         if deadline is not None and deadline <= self.now:  # the call has no time left for this request
@@ -203,20 +209,9 @@ class Calls:
         else:
             self.queue[exchange.id] = None
 
-    def _waits_for_ready(self, event: Called) -> bool:
-        return self.settings.wait_for_ready if event.wait_for_ready is None else event.wait_for_ready
-
-    def _limit_reached(self, may_send: bool) -> str:
-        settings = self.settings
-        if len(self.pending) - self.internal >= settings.max_pending:
-            return f"too many open calls: the limit max_pending is {settings.max_pending}"
-        if not may_send and len(self.queue) >= settings.max_queued:
-            return f"too many queued calls: the limit max_queued is {settings.max_queued}"
-        return ""
-
-    def _open(self, event: Called, waits_if_busy: bool) -> Exchange:
-        settings, now = self.settings, self.now
-        timeout, limit = settings.deadlines(event.timeout, event.max_timeout)
+    def _open(self, event: Called, waits_for_ready: bool, waits_if_busy: bool) -> Exchange:
+        now = self.now
+        timeout, limit = self.settings.deadlines(event.timeout, event.max_timeout)
         began_at = now if event.began_at is None else event.began_at
         self.last_id += 1
         exchange = Exchange(
@@ -232,7 +227,7 @@ class Calls:
             hard_at=None if limit is None else began_at + limit,
             made_at=now,
             wants_progress=event.wants_progress,
-            waits_for_ready=self._waits_for_ready(event),
+            waits_for_ready=waits_for_ready,
             waits_if_busy=waits_if_busy,
             may_replay=event.may_replay,
         )
@@ -256,7 +251,9 @@ class Calls:
         """Encode and send it. A request that cannot be encoded or is too large fails by itself."""
         limit = self.settings.max_frame_bytes
         try:
-            frame = encode_request(exchange.id, exchange.method, exchange.params, self._meta(exchange))
+            has_meta = self.request_meta or exchange.meta or exchange.wants_progress
+            meta = self._meta(exchange) if has_meta else None
+            frame = encode_request(exchange.id, exchange.method, exchange.params, meta)
             if len(frame) > limit:
                 raise FrameTooLargeError(len(frame), limit)
         except McpError as error:
@@ -265,21 +262,18 @@ class Calls:
             self.remove(exchange)
             return
         exchange.attempts += 1
-        exchange.number = self.send(frame, exchange.id)
-        self.advance(exchange, ExchangeEvent.SENT)
-
-    def send(self, frame: bytes, id: int | None = None) -> int:
-        """Send a frame and return its number."""
         self.number += 1
-        self.out.append(Send(frame, self.number, id))
-        return self.number
+        exchange.number = self.number
+        self.out.append(Send(frame, self.number, exchange.id))
+        self.advance(exchange, ExchangeEvent.SENT)
 
     def send_message(self, frame: bytes, response_to: int | str | None) -> None:
         """Send a response or notification, which must be kept if the transport is busy."""
         self.number += 1
         self.out.append(Send(frame, self.number, None, True, response_to))
 
-    def _meta(self, exchange: Exchange) -> bytes | None:
+    def _meta(self, exchange: Exchange) -> bytes:
+        """Return the `_meta` of a request that has one."""
         members = [self.request_meta] if self.request_meta else []
         if self.request_meta and exchange.on_behalf_of:
             members = [self.version_meta, exchange.on_behalf_of]
@@ -287,7 +281,7 @@ class Calls:
             members.append(b'"progressToken":%d' % exchange.id)
         if exchange.meta:
             members.append(exchange.meta)
-        return b"{%b}" % b",".join(members) if members else None
+        return b"{%b}" % b",".join(members)
 
     def flush(self) -> None:
         """Send queued calls in order, one batch at a time, until the transport is busy; none while a check is open."""
@@ -353,7 +347,8 @@ class Calls:
         elif cell.to is ExchangeState.DONE:
             self.remove(exchange)
         if cell.to is not None:
-            exchange.state = ExchangeState(cell.to)
+            assert isinstance(cell.to, ExchangeState)  # the table has no other states; calling the enum is slow
+            exchange.state = cell.to
 
     def remove(self, exchange: Exchange) -> None:
         """Remove it from every table."""
@@ -496,7 +491,9 @@ class Calls:
         if self.closes_response_to_cancel:
             self.out.append(CloseResponse(exchange.id))
         elif self.can_send:
-            self.send(encode_notification("notifications/cancelled", b'{"requestId":%d}' % exchange.id))
+            frame = encode_notification("notifications/cancelled", b'{"requestId":%d}' % exchange.id)
+            self.number += 1
+            self.out.append(Send(frame, self.number))
         elif self.is_http:
             # Its session is gone, so the server cannot be notified; but its response is still open.
             self.out.append(CloseResponse(exchange.id))

@@ -51,7 +51,10 @@ class ClientConnection(UserActions, TransportActions, RecoveryActions, FrameActi
 
         Raises: InvalidEventError with `is_strict`, for an event that cannot happen in this state.
         """
-        out = self.calls.begin(now, jitter)
+        calls = self.calls
+        calls.now, calls.jitter = now, jitter  # as `begin()`, which would be one more frame for every event
+        out: e.Effects = []
+        calls.out = out
         self._fire(event)
         return out
 
@@ -61,7 +64,9 @@ class ClientConnection(UserActions, TransportActions, RecoveryActions, FrameActi
         The result of an open call while ready bypasses the table; any other frame becomes an event.
         """
         calls = self.calls
-        out = calls.begin(now, jitter)
+        calls.now, calls.jitter = now, jitter  # as in `step()`
+        out: e.Effects = []
+        calls.out = out
         if epoch != self.epoch:
             self._fire(e.StaleEventReceived(epoch))
             return out
