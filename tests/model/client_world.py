@@ -261,7 +261,7 @@ def key(world: World, scenario: Scenario) -> object:
         for exchange in sorted(calls.pending.values(), key=_by_order)
     ]
     negotiation = core._negotiation
-    is_new = not core._was_ready
+    is_new = core.server is None
     has_keepalive = core.settings.keepalive is not None
     return (
         core.state, core.transport_status, core._is_up, core.known_era, calls.is_full,
@@ -308,7 +308,7 @@ OMITTED = {
     "is_http": "never changes",
     "is_strict": "never changes",
     "settings": "never changes",
-    "server": "the same from every server here; the era is `known_era`",
+    "default_deadlines": "never changes",
     "_has_warned": "only logged",
     "_cause": "text, and an error class that `_check_error` has checked",
     "_last_line": "text",

@@ -81,6 +81,7 @@ class Calls:
         "can_send",
         "check",
         "closes_response_to_cancel",
+        "default_deadlines",
         "drain_at",
         "internal",
         "is_full",
@@ -110,6 +111,7 @@ class Calls:
         self.settings = settings
         self.is_http = is_http
         self.is_strict = is_strict
+        self.default_deadlines = settings.deadlines()
         self.pending: dict[int, Exchange] = {}
         # Ids that wait for the connection or for the transport, in order; any of them may be removed. A plain dict
         # finds its first key by skipping all deleted ones, which is slow for ten thousand.
@@ -211,7 +213,9 @@ class Calls:
 
     def _open(self, event: Called, waits_for_ready: bool, waits_if_busy: bool) -> Exchange:
         now = self.now
-        timeout, limit = self.settings.deadlines(event.timeout, event.max_timeout)
+        timeout, limit = self.default_deadlines
+        if event.timeout is not _UNSET or event.max_timeout is not _UNSET:
+            timeout, limit = self.settings.deadlines(event.timeout, event.max_timeout)
         began_at = now if event.began_at is None else event.began_at
         self.last_id += 1
         exchange = Exchange(

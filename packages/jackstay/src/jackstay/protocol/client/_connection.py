@@ -120,7 +120,7 @@ class ClientConnection(UserActions, TransportActions, RecoveryActions, FrameActi
 
     def _has_repeated_exit(self, event: e.WentDown) -> bool:
         return (
-            not self._was_ready
+            self.server is None
             and self._last_exit is not None
             and self._ended_without_message(event)
             and event.code == self._last_exit

@@ -74,7 +74,6 @@ class ClientCore:
         "_unsent",
         "_waiters",
         "_was_probe_fatal",
-        "_was_ready",
         "calls",
         "counts",
         "epoch",
@@ -102,6 +101,7 @@ class ClientCore:
         self.state = ClientState.STARTING
         self.epoch = 0
         self.transport_status = TransportStatus.NONE
+        # What the server declared, also while it is lost; None before the first ready.
         self.server: e.ServerFacts | None = None
         self.calls = Calls(settings, is_http=is_http, is_strict=is_strict)
         # Events that changed nothing, by name: "ignored X", "impossible X", "stale".
@@ -128,7 +128,6 @@ class ClientCore:
         # A server exited on the probe once, and was restarted for it; and the next start begins with `initialize`.
         self._was_probe_fatal = False
         self._skips_probe = False
-        self._was_ready = False
         # Starts since the last ready that timed out.
         self._slow_starts = 0
         # A valid message was received from this transport.

@@ -232,7 +232,7 @@ class FrameActions(ClientCore):
         self._last_line = getattr(error, "quote", "")
         # The message quotes the line, which helps to fix the server.
         self._do(e.Violation(f"{error}{self._stdout_hint()}", event.size))
-        if not self._has_received_message and not self._was_ready and self._invalid_frames == 1:
+        if not self._has_received_message and self.server is None and self._invalid_frames == 1:
             self._shorten_connect_deadline()
         if self._invalid_frames >= MAX_INVALID_FRAMES:
             failure = ProtocolError(f"{MAX_INVALID_FRAMES} invalid frames in a row", quote=self._last_line)

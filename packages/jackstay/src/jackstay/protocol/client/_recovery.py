@@ -63,7 +63,7 @@ class RecoveryActions(ClientCore):
         if limit is None:
             is_absent = isinstance(self._cause, ProtocolError) or getattr(self._cause, "absent", False)
             limit = 1 if is_absent else MAX_ATTEMPTS
-        if not self._was_ready and self._failures >= limit:
+        if self.server is None and self._failures >= limit:
             if self._cause is not None:
                 self._cause.details["attempts"] = self._failures
             self._fire(e.AttemptsExhausted())
@@ -134,7 +134,6 @@ class RecoveryActions(ClientCore):
         self._subscriptions.clear()
 
     def _arm_ready_timers(self, _: e.Event) -> None:
-        self._was_ready = True
         self._slow_starts = 0
         self._missed_keepalives = 0
         now = self.calls.now
