@@ -118,8 +118,9 @@ class Connection:
 
         Raises: StateError if the connection was never opened, UsageError on another event loop.
         """
-        loop = self._running()
-        if asyncio.get_running_loop() is not loop:
+        loop = self._loop
+        if loop is None or asyncio.get_running_loop() is not loop:
+            self._running()
             raise UsageError(_OTHER_LOOP)
         call = Call(loop.create_future(), method, read, on_progress)
         self.step(e.Called(caller=call, method=method, params=params, **fields))
@@ -223,8 +224,9 @@ class Connection:
         if self._is_stepping:
             self._pending_events.append(event)
             return
+        loop = self._loop or self._running()
         try:
-            self._perform(self.core.step(event, self._running().time(), self._rng.random()))
+            self._perform(self.core.step(event, loop.time(), self._rng.random()))
         finally:
             if self._pending_events:
                 self._process_pending()
@@ -233,7 +235,7 @@ class Connection:
 
     def pull(self, transport: Transport, epoch: int) -> None:
         """Process all available frames one at a time: a frame is parsed after the previous one was handled."""
-        loop = self._running()
+        loop = self._loop or self._running()
         if self._is_stepping:  # the transport called back from inside `send()`
             loop.call_soon(self.pull, transport, epoch)
             return

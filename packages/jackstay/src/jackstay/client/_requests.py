@@ -102,6 +102,8 @@ class Requests:
         self.request_handlers = request_handlers
         self.progress_handlers: list[ProgressHandler] = []
         self.trace: Trace | None = None
+        # The setting `replay` of the connection.
+        self.default_replay = "never"
         self._connection: Connection | None = None
         self._known: ServerFacts | None = None
         self._capability_cache: dict[str, bool] = {}
@@ -109,6 +111,7 @@ class Requests:
     def attach(self, connection: Connection) -> None:
         """Set the connection that requests use."""
         self._connection = connection
+        self.default_replay = connection.settings.replay
 
     @property
     def connection(self) -> Connection:
@@ -188,17 +191,25 @@ class Requests:
 
         Raises: any error of `docs/errors.md`.
         """
-        connection = self.connection
+        connection = self._connection or self.connection
         capability = METHODS[method].capability
-        if capability and not self.has_capability(capability):
-            raise CapabilityError(capability).about(method, None)
-        fields = self._call_fields(method, options, is_safe)
+        if capability:
+            # In the common case the answer for this server is cached.
+            is_known = connection.core.server is self._known and self._capability_cache.get(capability)
+            if not is_known and not self.has_capability(capability):
+                raise CapabilityError(capability).about(method, None)
+        has_fields = options or self.progress_handlers or self.default_replay == "safe"
+        fields = self._call_fields(method, options, is_safe) if has_fields else {}
         read = read or _reader(result)
         began_at = asyncio.get_running_loop().time()
         for round_number in range(MAX_ROUNDS + 1):
             if deadline is not None:
                 fields["began_at"], fields["moved_at"] = deadline.began_at, deadline.moved_at
-            call = self._begin(method, params, read, fields, subject)
+            encoded = encode_json(params)
+            if self.trace is None:
+                call = connection.submit(method, encoded, read, **fields)
+            else:
+                call = self._begin_traced(self.trace(method, subject), method, encoded, read, fields)
             try:
                 answer = await call.future
             except asyncio.CancelledError:
@@ -243,31 +254,33 @@ class Requests:
         row = METHODS.get(method)
         if row is not None and row.capability:
             self.require_capability(row.capability)
+        connection = self.connection
         fields = self._call_fields(method, options, None)
-        call = self._begin(method, dict(params), _read_json, fields, "")
-        call.future.add_done_callback(partial(_on_done, self.connection, call))
+        encoded = encode_json(dict(params))
+        if self.trace is None:
+            call: Call[Any] = connection.submit(method, encoded, _read_json, **fields)
+        else:
+            call = self._begin_traced(self.trace(method, ""), method, encoded, _read_json, fields)
+        call.future.add_done_callback(partial(_on_done, connection, call))
         return call
 
-    def _begin(
-        self, method: str, params: dict[str, Any], read: "Reader", fields: dict[str, Any], subject: str
+    def _begin_traced(
+        self, span: Span, method: str, params: bytes, read: "Reader", fields: dict[str, Any]
     ) -> Call[Any]:
-        encoded = encode_json(params)
-        if self.trace is None:
-            return self.connection.submit(method, encoded, read, **fields)
-        span = self.trace(method, subject)
+        """Submit a request with the trace context of `span` in `_meta`; the span ends with the call."""
         caller_meta = fields.get("meta", b"")
         # Members that the caller passed as `meta` take precedence.
         existing = msgspec.json.decode(b"{%b}" % caller_meta) if caller_meta else {}
         members = {key: value for key, value in span.meta.items() if key not in existing}
         meta = b",".join(part for part in (encode_json(members)[1:-1], caller_meta) if part)
-        call: Call[Any] = self.connection.submit(method, encoded, read, **{**fields, "meta": meta})
+        call: Call[Any] = self.connection.submit(method, params, read, **{**fields, "meta": meta})
         call.future.add_done_callback(partial(_end_span, span, call))
         return call
 
     def _call_fields(self, method: str, options: CallOptions, is_safe: bool | None) -> dict[str, Any]:
         """Return the fields of `Called` for these options. Raises: UsageError."""
         fields: dict[str, Any] = {}
-        replay = self.connection.settings.replay
+        replay = self.default_replay
         if options:
             _check_options(options)
             for name in _FORWARDED:

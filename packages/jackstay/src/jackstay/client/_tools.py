@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from jackstay.client._connection import Connection
@@ -119,11 +119,20 @@ class Tools:
             self._check_output(name, result, must=must_check is True)
         return result
 
-    async def _run(
+    def _run(
+        self, name: str, params: dict[str, Any], options: CallOptions, deadline: Deadline | None
+    ) -> Coroutine[Any, Any, CallToolResult]:
+        """Return the request of the call as a coroutine."""
+        requests = self._requests
+        if options.get("replay", requests.default_replay) == "safe":
+            return self._run_replayable(name, params, options, deadline)
+        return requests.request("tools/call", params, CallToolResult, options, subject=name, deadline=deadline)
+
+    async def _run_replayable(
         self, name: str, params: dict[str, Any], options: CallOptions, deadline: Deadline | None
     ) -> CallToolResult:
-        replays = options.get("replay", self._requests.connection.settings.replay) == "safe"
-        if replays and name not in self._known and self._listed_version != self._cache.version("tools/list"):
+        """Request a call that is replayed after a reconnect if its tool is listed as safe to repeat."""
+        if name not in self._known and self._listed_version != self._cache.version("tools/list"):
             deadline = deadline or self._requests.deadline(options)
             await self._ensure_listed(name, options, deadline)
         is_safe = self._is_safe(name)
@@ -138,7 +147,7 @@ class Tools:
                 deadline=deadline,
             )
         except OutcomeUnknownError as error:
-            if replays and not is_safe:
+            if not is_safe:
                 error.advice = f"the call was not replayed because {self._no_replay_reason(name)}; {error.advice}"
             raise
 

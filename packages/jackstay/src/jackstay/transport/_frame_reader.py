@@ -61,16 +61,20 @@ class FrameReader:
 
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
-        self.was_silent = False
-        self._framer.feed(data)
-        if not self.is_notified:
-            self._cut_ahead()
+        if data:
+            self.was_silent = False
+            self._framer.feed(data)
+        if self.is_notified:
+            return
+        self._next = self.next_frame()
+        if self._next is not None:
+            self.is_notified = True
+            self._on_frames()
 
     def end(self) -> None:
         """The stream has ended. A last line without a newline is delivered: it may be a complete message."""
         self._has_ended = True
-        if not self.is_notified:
-            self._cut_ahead()
+        self.feed(b"")
 
     def close(self) -> None:
         """Drop everything that was not pulled: from now on nothing is returned."""
@@ -106,12 +110,6 @@ class FrameReader:
                 self._was_full = False
                 self._on_drained()
         return found
-
-    def _cut_ahead(self) -> None:
-        self._next = self.next_frame()
-        if self._next is not None:
-            self.is_notified = True
-            self._on_frames()
 
     def _tail(self) -> bytes | McpError | None:
         unfinished = self._framer.eof()
