@@ -201,7 +201,7 @@ class Requests:
         has_fields = options or self.progress_handlers or self.default_replay == "safe"
         fields = self._call_fields(method, options, is_safe) if has_fields else {}
         read = read or _reader(result)
-        began_at = asyncio.get_running_loop().time()
+        began_at: float | None = None
         for round_number in range(MAX_ROUNDS + 1):
             if deadline is not None:
                 fields["began_at"], fields["moved_at"] = deadline.began_at, deadline.moved_at
@@ -210,6 +210,8 @@ class Requests:
                 call = connection.submit(method, encoded, read, **fields)
             else:
                 call = self._begin_traced(self.trace(method, subject), method, encoded, read, fields)
+            if began_at is None:
+                began_at = connection.core.calls.now  # when it was submitted, just now
             try:
                 answer = await call.future
             except asyncio.CancelledError:

@@ -42,6 +42,9 @@ class ChildState(Enum):
     CLOSED = "closed"
 
 
+_CLOSING = ChildState.CLOSING  # in Python 3.11 the lookup of a member takes as long as a function call
+
+
 class ChildTransport:
     """The transport of a started child. Reading begins at once."""
 
@@ -126,7 +129,7 @@ class ChildTransport:
     # --- the child ends by itself -------------------------------------------------------------------------------------
 
     def _received(self, data: bytes) -> None:
-        if self._state is ChildState.CLOSING:
+        if self._state is _CLOSING:
             return  # discarded, but read: a child that blocks in a write cannot exit
         self._frames.feed(data)
         if self._frames.is_notified and self._frames.is_full() and self._state is ChildState.OPEN:

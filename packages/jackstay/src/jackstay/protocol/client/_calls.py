@@ -57,6 +57,10 @@ from jackstay.protocol.wire._jsonrpc import encode_notification, encode_request
 
 _UNSET = msgspec.UNSET
 
+# Used for every call. In Python 3.11 the lookup of a member in its enum takes as long as a function call.
+_SENT_EVENT = ExchangeEvent.SENT
+_ABANDONED, _DONE = ExchangeState.ABANDONED, ExchangeState.DONE
+
 # How many queued calls are sent before the transport reports whether it accepted them. A frame that is refused was
 # encoded for nothing, and a queue of ten thousand calls may meet a transport that accepts five hundred frames.
 FLUSH_BATCH_SIZE = 16
@@ -269,7 +273,7 @@ class Calls:
         self.number += 1
         exchange.number = self.number
         self.out.append(Send(frame, self.number, exchange.id))
-        self.advance(exchange, ExchangeEvent.SENT)
+        self.advance(exchange, _SENT_EVENT)
 
     def send_message(self, frame: bytes, response_to: int | str | None) -> None:
         """Send a response or notification, which must be kept if the transport is busy."""
@@ -345,14 +349,16 @@ class Calls:
             return
         for action in cell.actions:
             _ACTIONS[action](self, exchange, outcome)
-        if cell.to is ExchangeState.ABANDONED:
+        state = cell.to
+        if state is None:
+            return
+        if state is _ABANDONED:
             self.tombstones.add(exchange.id, self.now + self.settings.tombstone_ttl)
             self.remove(exchange)
-        elif cell.to is ExchangeState.DONE:
+        elif state is _DONE:
             self.remove(exchange)
-        if cell.to is not None:
-            assert isinstance(cell.to, ExchangeState)  # the table has no other states; calling the enum is slow
-            exchange.state = cell.to
+        assert isinstance(state, ExchangeState)  # the table has no other states; calling the enum is slow
+        exchange.state = state
 
     def remove(self, exchange: Exchange) -> None:
         """Remove it from every table."""

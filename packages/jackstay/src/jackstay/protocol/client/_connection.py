@@ -17,6 +17,9 @@ from jackstay.protocol.client._transport import TransportActions
 from jackstay.protocol.client._users import UserActions
 from jackstay.protocol.wire._jsonrpc import Result, decode
 
+# Used for every call; see `_calls`.
+_READY, _CALL, _SENT = ClientState.READY, Role.CALL, ExchangeState.SENT
+
 _TIMER_EVENTS: dict[Timer, type[e.Event]] = {
     Timer.CONNECT: e.ConnectExpired,
     Timer.PROBE: e.ProbeExpired,
@@ -71,9 +74,9 @@ class ClientConnection(UserActions, TransportActions, RecoveryActions, FrameActi
             self._fire(e.StaleEventReceived(epoch))
             return out
         message = decode(frame)
-        if type(message) is Result and self.state is ClientState.READY:
+        if type(message) is Result and self.state is _READY:
             exchange = calls.pending.get(message.id)  # type: ignore[arg-type]  # a string id matches nothing
-            if exchange is not None and exchange.role is Role.CALL and exchange.state is ExchangeState.SENT:
+            if exchange is not None and exchange.role is _CALL and exchange.state is _SENT:
                 calls.received_after = calls.number
                 self._failures = self._invalid_frames = 0
                 calls.complete(exchange, message.result)
