@@ -259,11 +259,56 @@ class ServerConnection(MessageClassifier, RequestActions):
         self._drain_at = None
 
 
-# One method implements both: the message determines the code.
-_SAME = {Action.REJECT_UNREADABLE: "reject_malformed", Action.REJECT_INVALID: "reject_malformed"}
-
 ServerConnection.ACTIONS = {
-    action: getattr(ServerConnection, f"_{_SAME.get(action, action.name.lower())}") for action in Action
+    Action.REJECT_OVERSIZE: ServerConnection._reject_oversize,
+    # One method implements both: the message determines the code.
+    Action.REJECT_UNREADABLE: ServerConnection._reject_malformed,
+    Action.REJECT_INVALID: ServerConnection._reject_malformed,
+    Action.REJECT_BATCH: ServerConnection._reject_batch,
+    Action.COUNT_VIOLATION: ServerConnection._count_violation,
+    Action.OPEN_BATCH: ServerConnection._open_batch,
+    Action.CLOSE_BATCH: ServerConnection._close_batch,
+    Action.COMPLETE_OUTGOING: ServerConnection._complete_outgoing,
+    Action.FAIL_OUTGOING_MALFORMED: ServerConnection._fail_outgoing_malformed,
+    Action.COUNT_STRAY: ServerConnection._count_stray,
+    Action.DROP_RESPONSE: ServerConnection._drop_response,
+    Action.CANCEL: ServerConnection._cancel,
+    Action.DELIVER: ServerConnection._deliver,
+    Action.SERVE: ServerConnection._serve,
+    Action.RESPOND_DISCOVER: ServerConnection._respond_discover,
+    Action.RESPOND_PING: ServerConnection._respond_ping,
+    Action.INITIALIZE: ServerConnection._initialize,
+    Action.RESPOND_INITIALIZE: ServerConnection._respond_initialize,
+    Action.REFUSE_DUPLICATE: ServerConnection._refuse_duplicate,
+    Action.REFUSE_VERSION: ServerConnection._refuse_version,
+    Action.REFUSE_HANDSHAKE: ServerConnection._refuse_handshake,
+    Action.REFUSE_META: ServerConnection._refuse_meta,
+    Action.REFUSE_PARAMS: ServerConnection._refuse_params,
+    Action.REFUSE_UNKNOWN: ServerConnection._refuse_unknown,
+    Action.REFUSE_SEQUENCE: ServerConnection._refuse_sequence,
+    Action.REFUSE_STATELESS: ServerConnection._refuse_stateless,
+    Action.REFUSE_SHUTDOWN: ServerConnection._refuse_shutdown,
+    Action.REFUSE_BUSY: ServerConnection._refuse_busy,
+    Action.RESPOND: ServerConnection._respond,
+    Action.COUNT_LATE: ServerConnection._count_late,
+    Action.SEND_PROGRESS: ServerConnection._send_progress,
+    Action.DROP_PROGRESS: ServerConnection._drop_progress,
+    Action.NOTIFY: ServerConnection._notify,
+    Action.QUEUE: ServerConnection._queue,
+    Action.SEND_QUEUED: ServerConnection._send_queued,
+    Action.DROP_QUEUED: ServerConnection._drop_queued,
+    Action.SEND_OUTGOING: ServerConnection._send_outgoing,
+    Action.FAIL_OUTGOING_EARLY: ServerConnection._fail_outgoing_early,
+    Action.FAIL_OUTGOING_FULL: ServerConnection._fail_outgoing_full,
+    Action.FAIL_OUTGOING_CAPABILITY: ServerConnection._fail_outgoing_capability,
+    Action.FAIL_OUTGOING_SHUTDOWN: ServerConnection._fail_outgoing_shutdown,
+    Action.CANCEL_OUTGOING: ServerConnection._cancel_outgoing,
+    Action.ARM_DRAIN: ServerConnection._arm_drain,
+    Action.FAIL_ALL_OUTGOING: ServerConnection._fail_all_outgoing,
+    Action.CANCEL_RUNNING: ServerConnection._cancel_running,
+    Action.FLUSH_BATCHES: ServerConnection._flush_batches,
+    Action.CLEAR_DEADLINE: ServerConnection._clear_deadline,
+    Action.CLOSE: ServerConnection._close,
 }
 
 ServerConnection.GUARDS = {
