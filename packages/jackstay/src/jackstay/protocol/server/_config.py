@@ -4,8 +4,8 @@ A connection responds to `initialize` and `server/discover` itself. Everything i
 known when the server starts, so all connections share one `ServerConfig`.
 """
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from types import MappingProxyType
 
 import msgspec
@@ -98,8 +98,8 @@ class ServerConfig:
 
     __slots__ = (
         "_discover_result",
-        "_head",
         "_initialize_tail",
+        "finalize",
         "handshake",
         "known_in_any_version",
         "options",
@@ -118,7 +118,8 @@ class ServerConfig:
             name: row for version in self.supported for name, row in known_methods(version).items()
         }
         instructions = b',"instructions":%b' % encode_json(options.instructions) if options.instructions else b""
-        self._head = result_head(options.server_info)
+        # Adds `resultType` and the server's name to an encoded result, as the stateless era requires.
+        self.finalize: Callable[[bytes], bytes] = partial(finalize_result, head=result_head(options.server_info))
         self._initialize_tail = b'"capabilities":%b,"serverInfo":%b%b}' % (
             options.capabilities,
             options.server_info,
@@ -158,7 +159,3 @@ class ServerConfig:
     def discover_result(self) -> bytes:
         """The encoded DiscoverResult."""
         return self._discover_result
-
-    def finalize(self, result: bytes) -> bytes:
-        """Add `resultType` and the server's name to an encoded result, as the stateless era requires."""
-        return finalize_result(result, self._head)

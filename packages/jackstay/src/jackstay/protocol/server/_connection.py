@@ -24,7 +24,14 @@ from jackstay.protocol._methods import METHODS, Sender, is_known
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server._message_classifier import MessageClassifier
 from jackstay.protocol.server._requests import RequestActions
-from jackstay.protocol.server._stateless import RequestMeta, declares, may_name_version, read_meta
+from jackstay.protocol.server._stateless import (
+    BACKSLASH,
+    CAPITAL_V,
+    RequestMeta,
+    declares,
+    may_name_version,
+    read_meta,
+)
 from jackstay.protocol.server._table import Action, Guard, ServerState
 from jackstay.protocol.server.events import Send, Serve
 from jackstay.protocol.wire._jsonrpc import (
@@ -58,12 +65,13 @@ class ServerConnection(MessageClassifier, RequestActions):
 
     __slots__ = ()
 
-    def receive(self, frame: bytes, now: float) -> e.Effects:
-        """Process a frame. The effects contain views of it: decode what is needed before reading the next frame."""
-        return self.receive_message(decode(frame), frame, now)
+    def receive(self, frame: bytes, now: float, message: Message | None = None) -> e.Effects:
+        """Process a frame. The effects contain views of it: decode what is needed before reading the next frame.
 
-    def receive_message(self, message: Message, frame: bytes, now: float) -> e.Effects:
-        """Process a frame that is already decoded, as HTTP has to do for routing."""
+        `message` is the decoded frame if the caller has it: over HTTP it is needed for routing.
+        """
+        if message is None:
+            message = decode(frame)
         if type(message) is Request:
             row = self._rows.get(message.method)
             id, in_flight = message.id, self._in_flight
@@ -71,7 +79,9 @@ class ServerConnection(MessageClassifier, RequestActions):
                 version = self._version
                 assert version is not None  # a state that has rows has a version
                 meta = None
-                if self._needs_meta or (self._is_dual and may_name_version(frame)):
+                if self._needs_meta or (
+                    self._is_dual and (CAPITAL_V in frame or BACKSLASH in frame) and may_name_version(frame)
+                ):
                     meta = read_meta(message.params)
                 if meta is None:
                     is_served = not self._needs_meta
@@ -99,9 +109,9 @@ class ServerConnection(MessageClassifier, RequestActions):
 
     def due(self, now: float) -> list[e.Event]:
         """Return the expired timers as events to step."""
-        if self._drain_at is None or now < self._drain_at:
+        if self.wake_at is None or now < self.wake_at:
             return []
-        self._drain_at = None
+        self.wake_at = None
         return [e.DrainExpired()]
 
     def step(self, event: e.Event, now: float) -> e.Effects:
@@ -253,10 +263,10 @@ class ServerConnection(MessageClassifier, RequestActions):
         self._out.append(e.Close())
 
     def _arm_drain(self, _: e.Event) -> None:
-        self._drain_at = self._now + self._config.options.drain_timeout
+        self.wake_at = self._now + self._config.options.drain_timeout
 
     def _clear_deadline(self, _: e.Event) -> None:
-        self._drain_at = None
+        self.wake_at = None
 
 
 ServerConnection.ACTIONS = {

@@ -33,7 +33,6 @@ class ServerCore:
 
     __slots__ = (
         "_config",
-        "_drain_at",
         "_exchanges",
         "_in_flight",
         "_is_dual",
@@ -48,6 +47,7 @@ class ServerCore:
         "client",
         "is_strict",
         "state",
+        "wake_at",
     )
 
     def __init__(
@@ -73,7 +73,8 @@ class ServerCore:
         self._exchanges = Exchanges(self._out, options.max_frame_bytes)
         self._in_flight = self._exchanges.in_flight
         self._outgoing = OutgoingRequests(self._out, options.max_frame_bytes)
-        self._drain_at: float | None = None
+        # When the next timer is `due`; None if there is none. For drivers to read.
+        self.wake_at: float | None = None
         self._now = 0.0
         self._version = version
         self.client = client
@@ -108,11 +109,6 @@ class ServerCore:
         """How often something was dropped or failed without an error being raised."""
         return self._exchanges.counts
 
-    @property
-    def wake_at(self) -> float | None:
-        """When the next timer is `due`; None if there is none."""
-        return self._drain_at
-
     def copy(self) -> Self:
         """Return an independent copy, for model checking."""
         clone = self.__class__.__new__(self.__class__)
@@ -126,7 +122,7 @@ class ServerCore:
         clone._exchanges = self._exchanges.copy(clone._out)
         clone._in_flight = clone._exchanges.in_flight
         clone._outgoing = self._outgoing.copy(clone._out)
-        clone._drain_at = self._drain_at
+        clone.wake_at = self.wake_at
         clone._now = self._now
         clone._version = self._version
         clone.client = self.client
@@ -142,7 +138,7 @@ class ServerCore:
             self.client,
             self._exchanges.snapshot(),
             self._outgoing.snapshot(),
-            self._drain_at,
+            self.wake_at,
         )
 
     # --- running the table ---

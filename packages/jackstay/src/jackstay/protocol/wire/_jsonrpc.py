@@ -195,6 +195,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Message:
     """
     if type(frame) is not bytes:
         frame = bytes(frame)  # a view would lock a bytearray, so that it could not be resized
+    # Most frames are short ASCII, which `needs_check` always accepts.
     if (len(frame) > MAX_SHALLOW_TEXT or not frame.isascii()) and needs_check(frame):
         problem = find_problem(frame)
         if problem is not None:
@@ -390,6 +391,8 @@ def encode_notification(method: str, params: bytes | None = None, meta: bytes | 
 
 def encode_result(id: RequestId, result: bytes) -> bytes:
     """Encode the response to a request. `result` is encoded JSON and is not validated."""
+    if type(id) is int and id.bit_length() <= 64:
+        return b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id, result)
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode_id(id), result)
 
 
