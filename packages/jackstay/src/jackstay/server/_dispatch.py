@@ -28,7 +28,6 @@ from jackstay.server._functions import Call
 from jackstay.server._output import encode_content_result, error_result
 from jackstay.server._pool import Pool
 from jackstay.server._problems import InvalidArguments
-from jackstay.server._tools import ToolEntry
 from jackstay.types import (
     Body,
     CompleteRequestParams,
@@ -98,16 +97,17 @@ _read_anything = msgspec.json.Decoder().decode
 
 
 class Job(msgspec.Struct):
-    """A function to run for a request, and the encoder of its result."""
+    """A function to run for a request, and the encoder of its result for a revision."""
 
     connection: Driver
     request: e.Serve
     entry: Entry | CompletionEntry
     arguments: Call
-    encode_result: Callable[[object], bytes]
-    what: str
+    encode_result: Callable[[object, str], bytes]
     context: Context | None
-    is_tool: bool = False
+    # Together they describe the function in the log, as in "tool" and "echo".
+    kind: str
+    name: str
     # The URI of `resources/read`, for ResourceNotFoundError.
     uri: str = ""
 
@@ -152,15 +152,24 @@ class Dispatch:
 
     # --- the Handlers protocol ----------------------------------------------------------------------------------------
 
-    def serve(self, connection: Driver, request: e.Serve) -> Outcome:
-        """Return the result of a request, or a coroutine. Raises: McpError with a code."""
-        # Read now: when middleware continues, the session may have received a message with another token.
-        caller = connection.caller
-        if self.middleware:
-            return self._serve_through_middleware(
-                connection, request, caller, _make_context(connection, request, caller)
-            )
-        return self._serve(connection, request, caller)
+    def serve(self, connection: Driver, request: e.Serve, caller: Caller | None = None) -> Outcome:
+        """Return the result of a request, or a coroutine. Raises: McpError with a code.
+
+        With a `caller` the middleware does not run: it has already.
+        """
+        if caller is None:
+            # Read now: when middleware continues, the session may have received a message with another token.
+            caller = connection.caller
+            if self.middleware:
+                return self._serve_through_middleware(
+                    connection, request, caller, _make_context(connection, request, caller)
+                )
+        method = request.method.name
+        needs = _NEEDS[method]
+        serve = self._methods.get(method)
+        if serve is None or (needs and needs != "logging" and needs not in connection.capabilities):
+            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, f"method not supported by this server: {method}")
+        return serve(connection, request, caller)
 
     def notified(self, connection: Driver, method: str, params: Raw | None) -> None:
         """Ignore notifications of the client: none of those that arrive here needs an action."""
@@ -169,14 +178,6 @@ class Dispatch:
         """End the subscriptions of a connection that is draining."""
         connection.subscriptions.end()
 
-    def _serve(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
-        method = request.method.name
-        needs = _NEEDS[method]
-        serve = self._methods.get(method)
-        if serve is None or (needs and needs != "logging" and needs not in connection.capabilities):
-            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, f"method not supported by this server: {method}")
-        return serve(connection, request, caller)
-
     async def _serve_through_middleware(
         self, connection: Driver, request: e.Serve, caller: Caller, context: Context
     ) -> bytes:
@@ -184,7 +185,7 @@ class Dispatch:
 
         async def innermost() -> bytes:
             nonlocal stays_open
-            outcome = self._serve(connection, request, caller)
+            outcome = self.serve(connection, request, caller)
             if outcome is None:
                 stays_open = True
                 return b""
@@ -227,7 +228,10 @@ class Dispatch:
     # --- tools --------------------------------------------------------------------------------------------------------
 
     def _call_tool(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
-        params = _params(_read_call, request)
+        try:  # as `_params`, without a call
+            params = _read_call(_EMPTY if request.params is None else request.params)
+        except _DECODE_ERRORS as error:
+            raise _invalid_params(request, error) from error
         name = params.name
         entry = self.catalogue.find_tool(name)
         if entry is None:
@@ -244,42 +248,12 @@ class Dispatch:
             if call.__class__ is InvalidArguments and given is not None and bytes(given) == b"null":
                 call = entry.bind(None, context)  # some clients send null for missing arguments
         except Exception as error:  # noqa: BLE001  # validators of the application may raise anything
-            failed = self._failed(_tool_job(connection, request, entry, ((), {}), context), error)
-            return _finalize(connection, request, failed)
+            job = Job(connection, request, entry, ((), {}), entry.encode_result, context, "tool", entry.key)
+            return _finalize(connection, request, self._failed(job, error))
         if isinstance(call, InvalidArguments):
             return _finalize(connection, request, self._refuse_arguments(entry.key, call, request.version))
-        if entry.is_async or entry.is_blocking:
-            return self._await_tool(connection, request, entry, call, context)
-        try:
-            result = entry.encode_result(entry.call(*call[0], **call[1]), request.version)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  # the function may raise anything, even SystemExit
-            result = self._failed(_tool_job(connection, request, entry, call, context), error)
-        if context is not None:
-            context.end()
-        return result if request.meta is None else connection.server_config.finalize(result)
-
-    async def _await_tool(
-        self, connection: Driver, request: e.Serve, entry: ToolEntry, call: Call, context: Context | None
-    ) -> bytes:
-        """As `_run`, but faster for the common case: a `Job` is only created for a failure."""
-        try:
-            if entry.is_async:
-                value = await entry.call(*call[0], **call[1])  # type: ignore[misc]  # awaitable, because of `is_async`
-            else:
-                value = await self.pool.run(connection.owner or connection, entry.call, *call[0], **call[1])
-                if inspect.isawaitable(value):  # an async function behind a plain decorator
-                    value = await value
-            result = entry.encode_result(value, request.version)
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # noqa: BLE001  # the function may raise anything, even SystemExit
-            result = self._failed(_tool_job(connection, request, entry, call, context), error)
-        finally:
-            if context is not None:
-                context.end()
-        return result if request.meta is None else connection.server_config.finalize(result)
+        job = Job(connection, request, entry, call, entry.encode_result, context, "tool", entry.key)
+        return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
 
     def _refuse_arguments(self, tool: str, invalid: InvalidArguments, version: str) -> bytes:
         shape = self._on_invalid_arguments
@@ -310,11 +284,11 @@ class Dispatch:
         if isinstance(call, InvalidArguments):
             raise _not_found(request, uri)
 
-        def encode_result(value: object) -> bytes:
-            return entry.encode_result(value, uri, request.version)
+        def encode_result(value: object, version: str) -> bytes:
+            return entry.encode_result(value, uri, version)
 
-        what = f"resource {entry.key}"
-        return self._start(Job(connection, request, entry, call, encode_result, what, context, uri=uri))
+        job = Job(connection, request, entry, call, encode_result, context, "resource", entry.key, uri)
+        return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
 
     def _subscribe(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
         uri = _body(ResourceRequestParams, request).uri
@@ -350,17 +324,8 @@ class Dispatch:
         call = entry.bind(params.arguments, context)
         if isinstance(call, InvalidArguments):
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, call.text)
-        return self._start(
-            Job(
-                connection,
-                request,
-                entry,
-                call,
-                _version(entry.encode_result, request),
-                f"prompt {params.name}",
-                context,
-            )
-        )
+        job = Job(connection, request, entry, call, entry.encode_result, context, "prompt", params.name)
+        return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
 
     def _complete(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         params = _body(CompleteRequestParams, request)
@@ -376,9 +341,12 @@ class Dispatch:
         context = _make_context(connection, request, caller) if entry.function.takes_context else None
         arguments = None if params.context is None else params.context.arguments
         call = entry.bind(params.argument.value, arguments, context)
-        return self._start(
-            Job(connection, request, entry, call, entry.encode_result, f"completion of {key[2]}", context)
-        )
+
+        def encode_result(value: object, _: str) -> bytes:
+            return entry.encode_result(value)
+
+        job = Job(connection, request, entry, call, encode_result, context, "completion of", key[2])
+        return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
 
     def _set_level(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
         connection.log_level = _body(SetLevelRequestParams, request).level
@@ -386,21 +354,21 @@ class Dispatch:
 
     # --- running ------------------------------------------------------------------------------------------------------
 
-    def _start(self, job: Job) -> Outcome:
-        if job.entry.is_async or job.entry.is_blocking:
-            return self._run(job)
+    def _call(self, job: Job) -> bytes:
+        """Call a function that does not block."""
         args, keywords = job.arguments
         try:
-            result = job.encode_result(job.entry.call(*args, **keywords))
+            result = job.encode_result(job.entry.call(*args, **keywords), job.request.version)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  # the function may raise anything, even SystemExit
             result = self._failed(job, error)
         if job.context is not None:
             job.context.end()
-        return _finalize(job.connection, job.request, result)
+        return result if job.request.meta is None else job.connection.server_config.finalize(result)
 
     async def _run(self, job: Job) -> bytes:
+        """Await an async function, or run a blocking one in the thread pool."""
         args, keywords = job.arguments
         try:
             if job.entry.is_async:
@@ -409,7 +377,7 @@ class Dispatch:
                 value = await self.pool.run(job.connection.owner or job.connection, job.entry.call, *args, **keywords)
                 if inspect.isawaitable(value):  # an async function behind a plain decorator
                     value = await value
-            result = job.encode_result(value)
+            result = job.encode_result(value, job.request.version)
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001  # the function may raise anything, even SystemExit
@@ -417,7 +385,7 @@ class Dispatch:
         finally:
             if job.context is not None:
                 job.context.end()
-        return _finalize(job.connection, job.request, result)
+        return result if job.request.meta is None else job.connection.server_config.finalize(result)
 
     def _failed(self, job: Job, error: BaseException) -> bytes:
         """Return the error result for an exception. Raises: McpError with a code, if it is a protocol error."""
@@ -443,8 +411,8 @@ class Dispatch:
         elif isinstance(error, ToolError | ResourceNotFoundError):
             message = error.message
         if message is None:
-            message = report(job.what, error)
-        if job.is_tool:
+            message = report(f"{job.kind} {job.name}", error)
+        if job.kind == "tool":
             return error_result(message)
         raise JsonRpcError(ErrorCode.INTERNAL_ERROR, message) from error
 
@@ -478,11 +446,6 @@ class Dispatch:
         return context
 
 
-def _tool_job(connection: Driver, request: e.Serve, entry: ToolEntry, call: Call, context: Context | None) -> Job:
-    encode_result = _version(entry.encode_result, request)
-    return Job(connection, request, entry, call, encode_result, f"tool {entry.key}", context, is_tool=True)
-
-
 def _is_end_of_round(error: BaseException) -> bool:
     from jackstay.server._input_required import is_end_of_round  # noqa: PLC0415  # already loaded for `rounds`
 
@@ -498,15 +461,6 @@ def _wrap(middleware: Middleware, context: Context, call: Next) -> Next:
 
 def _describe(result: object) -> str:
     return "bytes that are not a JSON object" if isinstance(result, bytes) else type(result).__name__
-
-
-def _version(encode_result: Callable[[object, str], bytes], request: e.Serve) -> Callable[[object], bytes]:
-    version = request.version
-
-    def answer_in_version(value: object) -> bytes:
-        return encode_result(value, version)
-
-    return answer_in_version
 
 
 def _make_context(
@@ -525,8 +479,12 @@ def _params(read: Callable[[bytes | Raw], P], request: e.Serve) -> P:
     try:
         return read(_EMPTY if request.params is None else request.params)
     except _DECODE_ERRORS as error:
-        reason = str(error).replace("`", "")
-        raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"invalid params for {request.method.name}: {reason}") from error
+        raise _invalid_params(request, error) from error
+
+
+def _invalid_params(request: e.Serve, error: Exception) -> JsonRpcError:
+    reason = str(error).replace("`", "")
+    return JsonRpcError(ErrorCode.INVALID_PARAMS, f"invalid params for {request.method.name}: {reason}")
 
 
 def _body(cls: type[B], request: e.Serve) -> B:

@@ -35,6 +35,7 @@ EncodeResult: TypeAlias = Callable[[object, str], bytes]
 Check: TypeAlias = Callable[[bytes], str | None]
 
 _RESULT = "result"
+_encode_text = msgspec.json.Encoder().encode
 _SEQUENCES = (list, tuple, Sequence, Iterable)
 
 
@@ -128,7 +129,11 @@ def encode_content_result(value: object, version: str) -> bytes:
         UsageError: for a value without a JSON form.
     """
     if value.__class__ is str:
-        return b'{"content":[{"type":"text","text":%b}]}' % encode_json(value)
+        try:
+            text = _encode_text(value)
+        except ValueError:
+            text = encode_json(value)  # raises UsageError with the position of the lone surrogate
+        return b'{"content":[{"type":"text","text":%b}]}' % text
     if isinstance(value, Result):
         return _encode_result(value, version)
     return b'{"content":%b}' % encode_blocks(to_blocks(value), version)
